@@ -9,7 +9,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.events_calls import CallEnded
+from paddock.core.events.calls import CallEnded
 from paddock.core.ids import new_id
 
 CLOCK, RANDOM = SystemClock(), SystemRandom()

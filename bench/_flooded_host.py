@@ -13,14 +13,14 @@ from _loop_ticks import Ticks
 from _plugins import write_plugin
 
 from paddock import Config, Host, open_host
-from paddock.cli.event_loop import run
-from paddock.cli.serving import collect_briefly
+from paddock.cli.client.event_loop import run_async
 from paddock.core.errors import Unavailable
-from paddock.host.command import open_for_command
-from paddock.plugins.enabling import enable
-from paddock.plugins.install import commit
-from paddock.plugins.preparing import prepare
-from paddock.plugins.sources import parse_source
+from paddock.daemon.run import tune_garbage_collector
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.resolve import resolve_package
+from paddock.plugins.manage.enable import enable
+from paddock.plugins.package.source import parse_source
 
 CHUNK = 20_000  # lines of one call: its answer is behind them on the same pipe, so they were all judged when it comes
 PAUSE = 0.002
@@ -91,7 +91,7 @@ class Flood:
 def flooded_host(folder: Path, lines: int, seconds: float) -> Flood:
     """Open a host, call the healthy plugin for so many seconds, then let the other write so many lines meanwhile."""
     with _home(folder) as home:
-        return run(_measured(home, lines, seconds))
+        return run_async(_measured(home, lines, seconds))
 
 
 @contextmanager
@@ -104,10 +104,10 @@ def _home(folder: Path) -> Generator[Path, None, None]:
         packages.append(write_plugin(folder / name, name, program, names))
         (folder / name / "malformed.py").write_bytes((here / "_malformed.py").read_bytes())
     home = folder / "home"
-    with open_for_command({"PADDOCK_HOME": str(home)}, folder) as host:
+    with open_one_shot({"PADDOCK_HOME": str(home)}, folder) as host:
         for package in packages:
-            with prepare(host.plugins, parse_source(str(package))) as prepared:
-                commit(host.plugins, prepared, prepared.to_acknowledge)
+            with resolve_package(host.plugins, parse_source(str(package))) as prepared:
+                commit_install(host.plugins, prepared, prepared.missing_consents)
             enable(host.plugins, package.name)
     yield home
 
@@ -122,9 +122,9 @@ async def _measured(home: Path, lines: int, seconds: float) -> Flood:
             print(context)
 
         loop.set_exception_handler(failed)
-        for status in await host.settled():
+        for status in await host.wait_settled():
             assert status.state == "running", f"{status.key.plugin}: {status.reason}"
-        collect_briefly()  # as the daemon does when it is ready
+        tune_garbage_collector()  # as the daemon does when it is ready
         await _calls(host, seen.quiet, until=time.perf_counter() + seconds)
         severe = asyncio.gather(*(_severe(host, kind, seen) for kind in SEVERE))
         for number, first in enumerate(range(0, lines, CHUNK)):

@@ -13,13 +13,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 import json
 
 from paddock import Config, open_host
-from paddock.cli.serving import collect_briefly
-from paddock.host.command import open_for_command
+from paddock.daemon.run import tune_garbage_collector
 from paddock.host.host import Host
-from paddock.plugins.enabling import enable
-from paddock.plugins.install import commit
-from paddock.plugins.preparing import prepare
-from paddock.plugins.sources import parse_source
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.resolve import resolve_package
+from paddock.plugins.manage.enable import enable
+from paddock.plugins.package.source import parse_source
 
 
 def write_package(folder: Path, name: str, files: dict[str, str], **fields: Any) -> Path:
@@ -33,10 +33,10 @@ def write_package(folder: Path, name: str, files: dict[str, str], **fields: Any)
 
 def install(home: Path, *packages: Path, enabled: bool = True) -> None:
     """Install packages, each with all that it asks for, and enable them unless told not to."""
-    with open_for_command({"PADDOCK_HOME": str(home)}, home) as opened:
+    with open_one_shot({"PADDOCK_HOME": str(home)}, home) as opened:
         for package in packages:
-            with prepare(opened.plugins, parse_source(str(package))) as prepared:
-                done = commit(opened.plugins, prepared, prepared.to_acknowledge)
+            with resolve_package(opened.plugins, parse_source(str(package))) as prepared:
+                done = commit_install(opened.plugins, prepared, prepared.missing_consents)
             if enabled:
                 enable(opened.plugins, done.plugin)
 
@@ -45,5 +45,5 @@ def install(home: Path, *packages: Path, enabled: bool = True) -> None:
 async def opened(home: Path, environ: Mapping[str, str]) -> AsyncGenerator[Host, None]:
     """A host on this home in the benchmark's own process, which searches for garbage as a daemon does."""
     async with open_host(Config(home=home, environ=environ)) as host:
-        collect_briefly()
+        tune_garbage_collector()
         yield host

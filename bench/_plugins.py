@@ -15,26 +15,26 @@ sys.path.insert(0, str(SOURCE))
 
 import json  # noqa: E402
 
-from paddock.cage.plan.compile import Surroundings as CageSurroundings  # noqa: E402
+from paddock.cage.plan.compile import HostPaths as CageSurroundings  # noqa: E402
 from paddock.cage.plan.compile import compile_cage  # noqa: E402
 from paddock.cage.plan.environment import spawn_environment  # noqa: E402
-from paddock.cage.plan.machine import DiskMachine  # noqa: E402
-from paddock.cage.warden.launching import open_warden  # noqa: E402
-from paddock.capabilities.asking import Asking  # noqa: E402
+from paddock.cage.plan.host_filesystem import DiskFilesystem  # noqa: E402
+from paddock.cage.warden.client import open_warden  # noqa: E402
+from paddock.capabilities.request import CapabilityRequest  # noqa: E402
 from paddock.core.call import CallContext, Principal  # noqa: E402
 from paddock.core.clock import SystemClock, SystemRandom  # noqa: E402
 from paddock.core.errors import NotFound  # noqa: E402
-from paddock.core.event import Event, Publish  # noqa: E402
+from paddock.core.events.event import Event, EventSink  # noqa: E402
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId, new_id  # noqa: E402
 from paddock.manifest.model import CallableSpec  # noqa: E402
 from paddock.manifest.read import read_package  # noqa: E402
-from paddock.plugins.runtimes.choosing import wire_for  # noqa: E402
-from paddock.plugins.supervision.body import CagedBodies  # noqa: E402
-from paddock.plugins.supervision.deployment import Deployment, InstanceKey, Prepared, Status  # noqa: E402
-from paddock.plugins.supervision.keeper import Surroundings  # noqa: E402
-from paddock.plugins.supervision.start_gate import StartGate  # noqa: E402
-from paddock.plugins.supervision.supervisor import Supervisor, open_supervisor  # noqa: E402
-from paddock.plugins.supervision.wire import Definition  # noqa: E402
+from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus, StartSpec  # noqa: E402
+from paddock.runtime.endpoint import CagedEndpointLauncher  # noqa: E402
+from paddock.runtime.instance import SupervisorDeps  # noqa: E402
+from paddock.runtime.protocol_adapter import Definition  # noqa: E402
+from paddock.runtime.protocols.select import select_adapter  # noqa: E402
+from paddock.runtime.supervisor import Supervisor, open_supervisor  # noqa: E402
+from paddock.runtime.throttle import StartThrottle  # noqa: E402
 
 
 def write_plugin(
@@ -74,26 +74,26 @@ def count_events() -> Counted:
 class Quiet:
     """Nobody follows what the plugins say."""
 
-    def logged(self, key: InstanceKey, line: str) -> None:
+    def on_log_line(self, key: InstanceKey, line: str) -> None:
         pass
 
-    def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
+    def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         pass
 
-    async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
+    async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
         pass
 
-    def moved(self, key: InstanceKey, status: Status) -> None:
+    def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None:
         pass
 
-    def given_up(self, key: InstanceKey, reason: str) -> None:
+    def on_give_up(self, key: InstanceKey, reason: str) -> None:
         pass
 
 
 class NoDoor:
     """The plugins here ask for nothing."""
 
-    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
         del params
         raise NotFound(f"nobody serves {asking.plugin} {method}", code="method_not_found")
 
@@ -106,7 +106,7 @@ class Actor:
     deployment: Deployment
 
     @property
-    def status(self) -> Status:
+    def status(self) -> PluginStatus:
         status = self.supervisor.status(self.deployment.key)
         assert status is not None
         return status
@@ -139,19 +139,19 @@ class BenchStage:
     async def start(self, root: Path) -> Actor:
         """Deploy it and wait until it runs."""
         actor = self.deploy(root)
-        status = await self.supervisor.settled(actor.deployment.key)
+        status = await self.supervisor.wait_settled(actor.deployment.key)
         assert status.state == "running", f"{status.key.plugin}: {status.reason}"
         return actor
 
 
 @asynccontextmanager
-async def on_stage(publish: Publish) -> AsyncGenerator[BenchStage, None]:
+async def on_stage(publish: EventSink) -> AsyncGenerator[BenchStage, None]:
     """The stage for as long as the block runs."""
     roots: dict[InstanceKey, Path] = {}
 
-    async def prepare(deployment: Deployment) -> Prepared:
+    async def prepare(deployment: Deployment) -> StartSpec:
         root = str(roots[deployment.key])
-        return Prepared(
+        return StartSpec(
             compile_cage(
                 cage_id=new_id("cage", SystemClock(), SystemRandom()),
                 manifest=deployment.manifest,
@@ -159,20 +159,20 @@ async def on_stage(publish: Publish) -> AsyncGenerator[BenchStage, None]:
                 capabilities=deployment.capabilities,
                 environment=spawn_environment(deployment.manifest, root, "warning"),
                 surroundings=CageSurroundings(python=sys.executable, sdk=str(SOURCE)),
-                machine=DiskMachine(),
+                machine=DiskFilesystem(),
             )
         )
 
     async with open_warden() as warden:
-        around = Surroundings(
-            bodies=CagedBodies(warden, SystemClock()),
-            wire_for=partial(wire_for, door=NoDoor()),
+        around = SupervisorDeps(
+            launcher=CagedEndpointLauncher(warden, SystemClock()),
+            adapter_for=partial(select_adapter, door=NoDoor()),
             prepare=prepare,
             publish_for=lambda _tenant: publish,
-            watcher=Quiet(),
+            observer=Quiet(),
             clock=SystemClock(),
             random=SystemRandom(),
-            starts=StartGate(),
+            start_throttle=StartThrottle(),
         )
         async with open_supervisor(around) as supervisor:
             yield BenchStage(supervisor, roots)

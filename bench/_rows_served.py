@@ -25,30 +25,30 @@ def rows() -> Any:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from paddock.http.checking import body_of
-    from paddock.http.endpoint import Endpoint, answer, count_of, yes_or_no
-    from paddock.http.problems import Problems
-    from paddock.http.schemas.building import OBJECT, TEXT, body
-    from paddock.http.table import Table, answer_with
+    from paddock.web.routing.errors import ErrorMiddleware
+    from paddock.web.routing.route import ApiRoute, bool_param_spec, int_param_spec, json_response
+    from paddock.web.routing.router import Router, serve_route
+    from paddock.web.routing.schema import OBJECT, TEXT, body_schema
+    from paddock.web.routing.validation import validated_body
 
-    takes = body(
+    takes = body_schema(
         {"name": TEXT, "params": OBJECT, "idempotency_key": {**TEXT, "maxLength": 255}},
         required=("name",),
         example={"name": "parrot.say"},
     )
 
     async def make_call(request: Request) -> Response:
-        given = body_of(request)
-        return answer({"name": given["name"], "result": given.get("params", {})})
+        given = validated_body(request)
+        return json_response({"name": given["name"], "result": given.get("params", {})})
 
-    query = {"detach": yes_or_no("Detach."), "limit": count_of("How many.", 100, 1000)}
-    row = Endpoint("POST", "/calls", make_call, "Call", "The call.", query=query, takes=takes)
-    table = Table([row])
+    query = {"detach": bool_param_spec("Detach."), "limit": int_param_spec("How many.", 100, 1000)}
+    row = ApiRoute("POST", "/calls", make_call, "Call", "The call.", query=query, request_schema=takes)
+    table = Router([row])
 
     async def answered(scope: Any, receive: Any, send: Any) -> None:
-        await answer_with(table.row_for(scope), scope, receive, send)
+        await serve_route(table.find_route(scope), scope, receive, send)
 
-    return Problems(answered, lambda: "err_1")
+    return ErrorMiddleware(answered, lambda: "err_1")
 
 
 def fastapi() -> Any:
@@ -121,13 +121,13 @@ def main(which: str) -> None:
     if which == "rows":  # what the daemon has anyway, besides its API
         import orjson
 
-        from paddock.core.schema import compile_trusted
-        from paddock.host.callers import at_this_machine
+        from paddock.core.schema.compile import compile_trusted
         from paddock.host.host import Host
-        from paddock.http.auth import Caller
+        from paddock.host.identity.caller import local_principal
+        from paddock.web.security.authenticate import Caller
 
         del orjson, compile_trusted, Host
-        caller: Any = Caller(at_this_machine("bench"), "bench", "socket")
+        caller: Any = Caller(local_principal("bench"), "bench", "socket")
     else:
         caller = None
     del starlette

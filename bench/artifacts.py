@@ -21,11 +21,11 @@ from _plugins import write_plugin
 from _side_by_side import Report, Times, options
 
 from paddock import Config, Host, open_host
-from paddock.host.command import open_for_command
-from paddock.plugins.enabling import enable
-from paddock.plugins.install import commit
-from paddock.plugins.preparing import prepare
-from paddock.plugins.sources import parse_source
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.resolve import resolve_package
+from paddock.plugins.manage.enable import enable
+from paddock.plugins.package.source import parse_source
 
 PLUGIN = """
 import base64, os, time
@@ -67,9 +67,9 @@ CHILD = "import os, sys\ndata = memoryview(os.urandom(int(sys.argv[1])))\nos.rea
 
 
 def install(home: Path, package: Path) -> None:
-    with open_for_command({"PADDOCK_HOME": str(home)}, home) as host:
-        with prepare(host.plugins, parse_source(str(package))) as prepared:
-            commit(host.plugins, prepared, prepared.to_acknowledge)
+    with open_one_shot({"PADDOCK_HOME": str(home)}, home) as host:
+        with resolve_package(host.plugins, parse_source(str(package))) as prepared:
+            commit_install(host.plugins, prepared, prepared.missing_consents)
         enable(host.plugins, "mover")
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from _side_by_side import Report, alternate, milliseconds, options
 
-from paddock.cage.plan.compile import PROGRAM_PATH, Surroundings, compile_cage
+from paddock.cage.linux import subtree_pids
+from paddock.cage.plan.compile import PROGRAM_PATH, HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
-from paddock.cage.plan.machine import DiskMachine
-from paddock.cage.process_tree import family
+from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden.launching import Warden, WardenProcess, open_warden
+from paddock.cage.warden.client import RemoteCagedProcess, WardenClient, open_warden
 from paddock.manifest.read import read_package
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -110,12 +110,12 @@ def _installed(trees: Path, name: str, script: str) -> CageSpec:
         root=str(root),
         capabilities=(),
         environment=spawn_environment(manifest, str(root), "info"),
-        surroundings=Surroundings(python=PYTHON, sdk=str(trees)),
-        machine=DiskMachine(),
+        surroundings=HostPaths(python=PYTHON, sdk=str(trees)),
+        machine=DiskFilesystem(),
     )
 
 
-async def _wardens(opened: AsyncExitStack, trees: Path) -> tuple[Warden, Warden]:
+async def _wardens(opened: AsyncExitStack, trees: Path) -> tuple[WardenClient, WardenClient]:
     return (
         await opened.enter_async_context(open_warden()),
         await opened.enter_async_context(open_warden(trees=trees)),
@@ -136,7 +136,7 @@ def _uncaged(*arguments: str) -> Start:
     return once
 
 
-def _caged(runner: asyncio.Runner, warden: Warden, spec: CageSpec) -> Start:
+def _caged(runner: asyncio.Runner, warden: WardenClient, spec: CageSpec) -> Start:
     def once() -> float:
         begun = time.perf_counter()
         with _running(runner, warden, spec):
@@ -148,7 +148,7 @@ def _caged(runner: asyncio.Runner, warden: Warden, spec: CageSpec) -> Start:
 
 
 @contextmanager
-def _running(runner: asyncio.Runner, warden: Warden, spec: CageSpec) -> Iterator[WardenProcess]:
+def _running(runner: asyncio.Runner, warden: WardenClient, spec: CageSpec) -> Iterator[RemoteCagedProcess]:
     """A plugin that has written its first byte."""
     process = runner.run(warden.launch(spec))
     try:
@@ -162,11 +162,11 @@ def _running(runner: asyncio.Runner, warden: Warden, spec: CageSpec) -> Iterator
             os.close(descriptor)
 
 
-async def _ended(process: WardenProcess) -> None:
+async def _ended(process: RemoteCagedProcess) -> None:
     await process.wait()
 
 
-def _wait_until_warm(runner: asyncio.Runner, warden: Warden, spec: CageSpec) -> None:
+def _wait_until_warm(runner: asyncio.Runner, warden: WardenClient, spec: CageSpec) -> None:
     for _ in range(100):
         with _running(runner, warden, spec) as process:
             status = Path(f"/proc/{process.pid}/status").read_text()
@@ -177,16 +177,16 @@ def _wait_until_warm(runner: asyncio.Runner, warden: Warden, spec: CageSpec) -> 
     raise SystemExit("nothing is ever started warm here")
 
 
-def _idle_memory(runner: asyncio.Runner, warden: Warden, spec: CageSpec) -> float:
+def _idle_memory(runner: asyncio.Runner, warden: WardenClient, spec: CageSpec) -> float:
     """Megabytes that some idle plugins take, with everything below the warden; each shared page counts once."""
     with ExitStack() as idle:
         plugins = [idle.enter_context(_running(runner, warden, spec)) for _ in range(IDLE)]
         time.sleep(10 * PAUSE)
-        return sum(_pss(pid) for pid in family(_warden_above(plugins[0].pid))[1:]) / 1000
+        return sum(_pss(pid) for pid in subtree_pids(_warden_above(plugins[0].pid))[1:]) / 1000
 
 
 def _warden_above(pid: int) -> int:
-    while "warden/process.py" not in Path(f"/proc/{pid}/cmdline").read_text():
+    while "warden/server.py" not in Path(f"/proc/{pid}/cmdline").read_text():
         pid = int(Path(f"/proc/{pid}/status").read_text().partition("PPid:")[2].split()[0])
     return pid
 

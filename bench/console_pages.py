@@ -23,8 +23,8 @@ from _home import install, write_package
 from _mcp_servers import Served, daemon
 from _side_by_side import Report, milliseconds, options
 
-from paddock.ledger.opening import open_ledger
-from paddock.ledger.writer import LARGEST_BATCH
+from paddock.ledger.write.lifespan import open_ledger
+from paddock.ledger.write.writer import MAX_BATCH_ENTRIES
 from paddock.store.database import open_database
 
 FLOOR: Final = "/healthz"
@@ -91,14 +91,14 @@ async def _fill(home: Path, rows: int, names: list[str]) -> str:
         open_database(home / "data" / "paddock.db") as database,
         open_ledger(database, CLOCK, RANDOM, state=home / "state") as writer,
     ):
-        for begin in range(0, rows, LARGEST_BATCH):
-            for number in range(begin, min(begin + LARGEST_BATCH, rows)):
+        for begin in range(0, rows, MAX_BATCH_ENTRIES):
+            for number in range(begin, min(begin + MAX_BATCH_ENTRIES, rows)):
                 event, about = dataclasses.replace(ended(number), name=names[number % len(names)]), named(number)
                 if number % 100 == 0:
                     failed = {"error_code": "plugin.failed", "error_category": "plugin", "error_message": "no oats"}
                     event = dataclasses.replace(event, status="failed", success=False, result_hash=None, **failed)
-                writer.take(event, "default", **about)
-            await writer.flushed()
+                writer.enqueue(event, "default", **about)
+            await writer.flush()
     return str(about["call"])
 
 

@@ -20,11 +20,11 @@ from _notes import KEEP, LOOK, home_with_notes
 from _side_by_side import Report, options
 
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.events_calls import CallStarted
+from paddock.core.events.calls import CallStarted
 from paddock.core.ids import DEFAULT_TENANT, CallId, new_id
-from paddock.gate.effects.records import EffectKey, claim, starting
-from paddock.ledger.append import LedgerTable
-from paddock.queue.leases import Here
+from paddock.gate.idempotency.records import EffectKey, claim, encode_call
+from paddock.ledger.write.append import TransactionLedger
+from paddock.queue.leases import NodeRun
 from paddock.store.database import Transaction
 
 FAIR = {"PADDOCK_LIMITS_CPU_WEIGHT": "1024"}
@@ -41,7 +41,7 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
     async with opened(home, FAIR) as host:
         context = host.operator_context(None)
         gate = host._gate  # pyright: ignore[reportPrivateUsage]
-        database = gate.start.database
+        database = gate.starter.database
 
         async def read() -> Any:
             return await host.call(LOOK, PARAMS, context=context)
@@ -78,7 +78,9 @@ def _record(tx: Transaction, call: str) -> None:
         operator_id=None, project_id=None, owner=None, payload_hash="sha256:11", decision="allow",
         policies=("operators-may-call",), policy_version="pol", approval=None,
     )  # fmt: skip
-    LedgerTable(tx, CLOCK, RANDOM, "default").record(event, call=call, request="req_1", principal="local:operator")
+    TransactionLedger(tx, CLOCK, RANDOM, "default").record(
+        event, call=call, request="req_1", principal="local:operator"
+    )
 
 
 def _write(tx: Transaction, call: CallId) -> None:
@@ -89,11 +91,11 @@ def _write(tx: Transaction, call: CallId) -> None:
         EffectKey(DEFAULT_TENANT, "notes", "kept", call),
         call=call,
         payload_hash="sha256:11",
-        holder=Here("bench", 1),
+        holder=NodeRun("bench", 1),
         recovery="none",
         now=now,
         principal="local:operator",
-        start=starting(PARAMS, {"request": "req_1"}),
+        start=encode_call(PARAMS, {"request": "req_1"}),
     )
     _record(tx, call)
 

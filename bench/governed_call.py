@@ -18,9 +18,9 @@ from _calls import THIS_THREAD, Measured, many_at_once, on_two_cores, one_at_a_t
 from _home import install, opened, write_package
 from _side_by_side import Report, options
 
-from paddock.core.events_calls import CallEnded
+from paddock.core.events.calls import CallEnded
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.ledger.writer import LedgerWriter
+from paddock.ledger.write.writer import LedgerWriter
 
 FAIR = {"PADDOCK_LIMITS_CPU_WEIGHT": "1024"}
 IN_FLIGHT = 64
@@ -70,17 +70,17 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
         async def governed() -> Any:
             return await host.call("echo.echo.it", PARAMS, context=context)
 
-        ledger = host._gate.records  # pyright: ignore[reportPrivateUsage]
+        ledger = host._gate.audit_log  # pyright: ignore[reportPrivateUsage]
         assert isinstance(ledger, LedgerWriter)
-        plugin = await supervisor.settled(target.key)
+        plugin = await supervisor.wait_settled(target.key)
         assert plugin.pid is not None
         for number in range(-1, rounds):
             with on_two_cores([THIS_THREAD], [plugin.pid]):
                 alone = {BARE_1: await one_at_a_time(bare, few), GOVERNED_1: await one_at_a_time(governed, few)}
             runs = alone | {
                 BARE: await many_at_once(bare, many, IN_FLIGHT),
-                GOVERNED: await many_at_once(governed, many, IN_FLIGHT, ledger.flushed),
-                ENTRIES: await many_at_once(taking(ledger), many, IN_FLIGHT, ledger.flushed),
+                GOVERNED: await many_at_once(governed, many, IN_FLIGHT, ledger.flush),
+                ENTRIES: await many_at_once(taking(ledger), many, IN_FLIGHT, ledger.flush),
             }
             if number >= 0:
                 for name, run in runs.items():
@@ -99,9 +99,9 @@ def taking(ledger: LedgerWriter) -> Callable[[], Awaitable[None]]:
     )  # fmt: skip
 
     async def take() -> None:
-        if ledger.crowded("default"):
-            await ledger.room("default")
-        ledger.take(event, "default", call="call_1", request="req_1", principal="local:operator")
+        if ledger.overloaded("default"):
+            await ledger.wait_for_room("default")
+        ledger.enqueue(event, "default", call="call_1", request="req_1", principal="local:operator")
 
     return take
 

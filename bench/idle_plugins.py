@@ -64,7 +64,7 @@ async def measure(folder: Path, count: int, seconds: float, report: Report) -> N
             write_plugin(folder / name, name, f"NAME = {name!r}\n{IDLE}", [])
             actors.append(stage.deploy(folder / name))
         for actor in actors:
-            status = await stage.supervisor.settled(actor.deployment.key)
+            status = await stage.supervisor.wait_settled(actor.deployment.key)
             assert status.state == "running", status.reason
         started = time.perf_counter() - began
         own = [actor.status.pid or 0 for actor in actors]

@@ -91,21 +91,21 @@ def _copy(place: Path, directory: Path, numbers: Iterator[int], *, sync: bool = 
 
 @contextmanager
 def _install_in_process(place: Path, directory: Path, numbers: Iterator[int]) -> Iterator[Callable[[], float]]:
-    from paddock.host.command import open_for_command
-    from paddock.plugins.install import commit
-    from paddock.plugins.preparing import prepare
-    from paddock.plugins.removal import uninstall
-    from paddock.plugins.sources import parse_source
+    from paddock.host.wiring.one_shot import open_one_shot
+    from paddock.plugins.install.commit import commit_install
+    from paddock.plugins.install.resolve import resolve_package
+    from paddock.plugins.manage.remove import uninstall
+    from paddock.plugins.package.source import parse_source
 
-    with open_for_command({"PADDOCK_HOME": str(place / "home-process")}, place) as host:
+    with open_one_shot({"PADDOCK_HOME": str(place / "home-process")}, place) as host:
 
         def once() -> float:
             number = next(numbers)
             _rename(directory, number)
 
             def work() -> None:
-                with prepare(host.plugins, parse_source(str(directory))) as prepared:
-                    commit(host.plugins, prepared, prepared.to_acknowledge)
+                with resolve_package(host.plugins, parse_source(str(directory))) as prepared:
+                    commit_install(host.plugins, prepared, prepared.missing_consents)
 
             spent = timed(work)
             uninstall(host.plugins, f"big-{number}")

@@ -11,11 +11,11 @@ import apsw
 from _entries import CLOCK, RANDOM, ended, named
 from _side_by_side import Report, milliseconds, options
 
-from paddock.ledger.append import LedgerTable
-from paddock.ledger.feed import Wanted, page
-from paddock.ledger.opening import open_ledger
-from paddock.ledger.verifying import verify_ledger
-from paddock.ledger.writer import LARGEST_BATCH
+from paddock.ledger.chain.verify import verify_ledger
+from paddock.ledger.read.entries import EntryFilter, list_entries
+from paddock.ledger.write.append import TransactionLedger
+from paddock.ledger.write.lifespan import open_ledger
+from paddock.ledger.write.writer import MAX_BATCH_ENTRIES
 from paddock.store.database import Database, Transaction, open_database, open_direct
 
 CALLERS = 64
@@ -29,7 +29,7 @@ def main() -> None:
         "ledger",
         given,
         f"{rows:,} entries of read calls, each with a call, a request and a principal, written as the daemon does: "
-        f"taken at once, in batches of up to {LARGEST_BATCH:,}, with all indexes and a checkpoint each thousand. "
+        f"taken at once, in batches of up to {MAX_BATCH_ENTRIES:,}, with all indexes and a checkpoint each thousand. "
         "Bare apsw inserts the same finished rows, hashes and all, into the same table in transactions of the same "
         f"size: what SQLite alone needs. {durable:,} more are units of work of their own, and {CALLERS} callers wait.",
         ["what", "seconds", "rows a second", "CPU a row", "against bare apsw"],
@@ -50,8 +50,8 @@ def main() -> None:
         verified = _verified(file, home / "state", rows + durable)
         report.row("verify", f"{verified:.2f} s", f"{(rows + durable) / verified:,.0f}", "", "")
         for name, wanted in (
-            ("a page of 50, newest", Wanted()),
-            ("a page of 50, one principal", Wanted(principal="p3")),
+            ("a page of 50, newest", EntryFilter()),
+            ("a page of 50, one principal", EntryFilter(principal="p3")),
         ):
             report.row(name, milliseconds(_page(file, wanted)), "", "", "")
         size = file.stat().st_size / (rows + durable)
@@ -66,12 +66,12 @@ async def _append(file: Path, state: Path, rows: int, durable: int) -> tuple[flo
         open_ledger(database, CLOCK, RANDOM, state=state) as writer,
     ):
         spent = cpu = 0.0
-        for begin in range(0, rows, LARGEST_BATCH):
-            ready = [(ended(number), named(number)) for number in range(begin, min(begin + LARGEST_BATCH, rows))]
+        for begin in range(0, rows, MAX_BATCH_ENTRIES):
+            ready = [(ended(number), named(number)) for number in range(begin, min(begin + MAX_BATCH_ENTRIES, rows))]
             start, start_cpu = time.perf_counter(), time.process_time()
             for event, about in ready:
-                writer.take(event, "default", **about)
-            await writer.flushed()
+                writer.enqueue(event, "default", **about)
+            await writer.flush()
             spent += time.perf_counter() - start
             cpu += time.process_time() - start_cpu
         start, start_cpu = time.perf_counter(), time.process_time()
@@ -83,7 +83,7 @@ async def _append(file: Path, state: Path, rows: int, durable: int) -> tuple[flo
 
 async def _wait_for_each(database: Database, numbers: range) -> None:
     def record(tx: Transaction) -> None:
-        LedgerTable(tx, CLOCK, RANDOM, "default").record(event, **about)
+        TransactionLedger(tx, CLOCK, RANDOM, "default").record(event, **about)
 
     for number in numbers:
         event, about = ended(number), named(number)
@@ -99,9 +99,9 @@ def _bare(ours: Path, path: Path, rows: int) -> tuple[float, float]:
     insert = f"INSERT INTO ledger VALUES ({', '.join('?' * len(names))})"
     source = apsw.Connection(str(ours), flags=apsw.SQLITE_OPEN_READONLY)
     spent = cpu = 0.0
-    for begin in range(0, rows, LARGEST_BATCH):
+    for begin in range(0, rows, MAX_BATCH_ENTRIES):
         query = "SELECT * FROM ledger WHERE tenant = 'default' AND seq BETWEEN ? AND ?"
-        ready = source.execute(query, (begin + 1, begin + LARGEST_BATCH)).fetchall()
+        ready = source.execute(query, (begin + 1, begin + MAX_BATCH_ENTRIES)).fetchall()
         start, start_cpu = time.perf_counter(), time.process_time()
         with connection:
             connection.executemany(insert, ready)
@@ -122,12 +122,12 @@ def _verified(file: Path, state: Path, rows: int) -> float:
     return spent
 
 
-def _page(file: Path, wanted: Wanted) -> float:
+def _page(file: Path, wanted: EntryFilter) -> float:
     with open_direct(file) as database:
         times: list[float] = []
         for _ in range(21):
             start = time.perf_counter()
-            found = database.read(lambda tx: page(tx, wanted=wanted, limit=50))
+            found = database.read(lambda tx: list_entries(tx, wanted=wanted, limit=50))
             times.append(time.perf_counter() - start)
         if len(found) != 50:
             raise SystemExit("the page is not full")

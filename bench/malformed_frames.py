@@ -23,8 +23,8 @@ sys.path.insert(0, str(SOURCE))
 
 from _flooded_host import SEVERE, Flood, flooded_host  # noqa: E402 - found by the line above
 
-from paddock.rpc.peer import Peer  # noqa: E402
-from paddock.rpc.pipes import open_pipes  # noqa: E402
+from paddock.rpc.peer import JsonRpcPeer  # noqa: E402
+from paddock.rpc.pipe_transport import open_pipe_transport  # noqa: E402
 
 PEER = "paddock: a peer that judges and answers"
 BARE = "bare protocol and orjson, answers nothing"
@@ -140,12 +140,12 @@ async def _ours(path: str, ticks: Ticks, heard: Counter[str]) -> float:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, _context: heard.update(["error"]))
     owner = _Owner(heard)
-    peer = Peer(owner)
+    peer = JsonRpcPeer(owner)
     talker, reading = _talker(path)
     listener, writing = _listener()
     started = time.perf_counter()
     with ticks.counted():
-        peer.attach(await open_pipes(reading, writing, peer))
+        peer.attach(await open_pipe_transport(reading, writing, peer))
         await owner.over.wait()
     spent = time.perf_counter() - started
     await peer.wait_closed()

@@ -15,14 +15,14 @@ SOURCE = Path(__file__).parents[1] / "src"
 sys.path.insert(0, str(SOURCE))
 
 from paddock.policy.engine import Policy  # noqa: E402 - found by the line above
-from paddock.policy.request import Request, to_call  # noqa: E402
-from paddock.policy.rules import RuleFile, checked_rules, shipped_file  # noqa: E402
-from paddock.policy.subject import Subject, subject_entity  # noqa: E402
+from paddock.policy.principal import PolicyPrincipal, principal_entity  # noqa: E402
+from paddock.policy.request import PolicyRequest, build_call_request  # noqa: E402
+from paddock.policy.rules import RuleFile, checked_rules, shipped_rule_file  # noqa: E402
+from paddock.policy.schema import build_vocabulary  # noqa: E402
 from paddock.policy.target import CallableTarget, target_entity  # noqa: E402
-from paddock.policy.vocabulary import vocabulary  # noqa: E402
 
 COUNTS = (20, 200, 2_000)
-ANN = Subject("User", "user:ann", "default", frozenset({"member"}))
+ANN = PolicyPrincipal("User", "user:ann", "default", frozenset({"member"}))
 cedar: Any = cedarpy
 
 
@@ -66,7 +66,7 @@ def main() -> None:
 
 def _policy(count: int) -> Policy:
     """The shipped rules, fewer of them or more."""
-    shipped = checked_rules([shipped_file()], vocabulary()).rules[:count]
+    shipped = checked_rules([shipped_rule_file()], build_vocabulary()).rules[:count]
     text = "\n".join(rule.source for rule in shipped)
     for number in range(count - len(shipped)):
         text += (
@@ -74,22 +74,22 @@ def _policy(count: int) -> Policy:
             f'permit (principal, action in Action::"anyCall", resource == Callable::"plugin.tool{number}") '
             'when { resource.effects.contains(Effect::"read_only") };'
         )
-    return Policy(checked_rules([RuleFile("shipped", text)], vocabulary()))
+    return Policy(checked_rules([RuleFile("shipped", text)], build_vocabulary()))
 
 
-def _request(number: int) -> Request:
-    return to_call(ANN, CallableTarget(f"notes.list{number}", "notes", effects=frozenset({"read_only"})))
+def _request(number: int) -> PolicyRequest:
+    return build_call_request(ANN, CallableTarget(f"notes.list{number}", "notes", effects=frozenset({"read_only"})))
 
 
-def _anew(policy: Policy, requests: list[Request]) -> Callable[[], float]:
+def _anew(policy: Policy, requests: list[PolicyRequest]) -> Callable[[], float]:
     def work() -> None:
         for request in requests:
-            policy.decide_anew(request)
+            policy.decide_uncached(request)
 
     return lambda: timed(work)
 
 
-def _kept(policy: Policy, requests: list[Request], count: int) -> Callable[[], float]:
+def _kept(policy: Policy, requests: list[PolicyRequest], count: int) -> Callable[[], float]:
     def work() -> None:
         for _ in range(count // len(requests) + 1):
             for request in requests:
@@ -98,12 +98,12 @@ def _kept(policy: Policy, requests: list[Request], count: int) -> Callable[[], f
     return lambda: timed(work) * count / ((count // len(requests) + 1) * len(requests))
 
 
-def _bare(policy: Policy, requests: list[Request]) -> Callable[[], float]:
+def _bare(policy: Policy, requests: list[PolicyRequest]) -> Callable[[], float]:
     schema = cedar.Schema.from_str(policy.rules.schema)
     rules = cedar.PolicySet.from_str(policy.rules.text)
     tags = frozenset(policy.rules.vocabulary.tags)
     request = requests[0]
-    both = [subject_entity(request.subject, tags), target_entity(request.target, tags)]
+    both = [principal_entity(request.principal, tags), target_entity(request.target, tags)]
     entities = cedar.Entities.from_json_str(json.dumps(both), schema)
     question = {
         "principal": both[0]["uid"],

@@ -18,16 +18,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 from paddock.config.directories import create_directories, find_directories
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import CallId, Tenant
-from paddock.gate.effects import records
-from paddock.host.opening import Config, open_host
+from paddock.gate.idempotency import records
+from paddock.host.wiring.open_host import Config, open_host
 from paddock.queue import leases, queue
-from paddock.queue.identity import node_id
-from paddock.queue.leases import Here
+from paddock.queue.leases import NodeRun
+from paddock.queue.node import load_or_create_node_id
 from paddock.store.database import Transaction, open_direct
 
 ROWS = 10_000
 GOAL = 5.0
-Fill = Callable[[Transaction, Here, int], None]
+Fill = Callable[[Transaction, NodeRun, int], None]
 
 
 def main() -> None:
@@ -63,13 +63,13 @@ def _start(home: Path, fill: Fill, rows: int) -> Callable[[], float]:
     environ = {"PADDOCK_HOME": str(home)}
     directories = find_directories(environ, home)
     create_directories(directories)
-    node = node_id(directories.state, SystemClock(), SystemRandom())
+    node = load_or_create_node_id(directories.state, SystemClock(), SystemRandom())
 
     def kill_one_run(tx: Transaction) -> None:
         """Leave the rows as a daemon does that is killed at its work."""
         for table in ("queue", "effects", "node_leases"):
             tx.execute(f"DELETE FROM {table}")
-        fill(tx, leases.enter(tx, node, lasting=True), rows)
+        fill(tx, leases.open_lease(tx, node, lasting=True), rows)
 
     async def ready() -> float:
         begun = time.perf_counter()
@@ -84,15 +84,15 @@ def _start(home: Path, fill: Fill, rows: int) -> Callable[[], float]:
     return run
 
 
-def _held(tx: Transaction, here: Here, rows: int) -> None:
+def _held(tx: Transaction, here: NodeRun, rows: int) -> None:
     now = datetime.now(UTC)
     for number in range(rows):
         key = f"apr_{number:026}"
-        queue.put(tx, f"tenant-{number % 20}", "approval.expire", key, due=now + timedelta(hours=1), now=now)
+        queue.enqueue(tx, f"tenant-{number % 20}", "approval.expire", key, due=now + timedelta(hours=1), now=now)
     tx.execute("UPDATE queue SET node = ?, epoch = ?, tries = 1", here)
 
 
-def _effects(recovery: str, tx: Transaction, here: Here, rows: int) -> None:
+def _effects(recovery: str, tx: Transaction, here: NodeRun, rows: int) -> None:
     now = datetime.now(UTC).isoformat()
     for number in range(rows):
         effect = records.claim(
@@ -106,7 +106,7 @@ def _effects(recovery: str, tx: Transaction, here: Here, rows: int) -> None:
             principal=None,
         )
         assert effect is not None
-        records.start(tx, effect, holder=here, now=now, payload={"to": "ann"}, context={})
+        records.mark_started(tx, effect, holder=here, now=now, payload={"to": "ann"}, context={})
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ sys.path.insert(0, str(SOURCE))
 
 from _side_by_side import Report, Times, milliseconds, options  # noqa: E402
 
-from paddock.authoring.kinds import template_for  # noqa: E402
-from paddock.authoring.listening import Listening  # noqa: E402
-from paddock.authoring.scaffold import scaffold  # noqa: E402
-from paddock.authoring.session import RepeatedCall, Session  # noqa: E402
-from paddock.authoring.watching import look_at  # noqa: E402
+from paddock.authoring.dev_session import DevSession, RepeatedCall  # noqa: E402
+from paddock.authoring.file_watcher import scan_folder  # noqa: E402
+from paddock.authoring.scaffold import create_plugin_folder  # noqa: E402
+from paddock.authoring.template_catalog import find_template  # noqa: E402
+from paddock.authoring.traffic import DevEventReporter  # noqa: E402
 from paddock.core.clock import SystemClock  # noqa: E402
-from paddock.host.workshop.opening import open_workshop  # noqa: E402
+from paddock.host.dev.open_dev_host import open_dev_host  # noqa: E402
 from paddock.manifest.read import read_package  # noqa: E402
 
 ROUNDS, QUICK = 40, 5
@@ -56,15 +56,15 @@ async def reloads(folder: Path, home: Path, rounds: int) -> tuple[list[float], l
     """Seconds from each save to its answer, and of a bare interpreter in between."""
     answers, stop = Answers(), asyncio.Event()
     manifest = read_package(folder).single()
-    listening = Listening(manifest, answers, SystemClock(), shows_traffic=False)
+    listening = DevEventReporter(manifest, answers, SystemClock(), shows_traffic=False)
     program = folder / "main.py"
     text = program.read_text()
     reloaded: list[float] = []
     started: list[float] = []
-    async with open_workshop(home, folder, listening, environ={}, tap=listening.tap) as workshop:
-        session = Session(workshop, listening, manifest.capabilities, CALL)
-        known = look_at(folder)
-        await session.start(await workshop.look())
+    async with open_dev_host(home, folder, listening, environ={}, tap=listening.new_decoder) as workshop:
+        session = DevSession(workshop, listening, manifest.capabilities, CALL)
+        known = scan_folder(folder)
+        await session.start(await workshop.take_snapshot())
         following = asyncio.ensure_future(session.follow(known, None, stop))
         for number in range(-1, rounds):
             began = time.perf_counter()
@@ -89,7 +89,7 @@ def main() -> None:
     given = options(__doc__)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "plugin"
-        scaffold(template_for("plugin", "python"), "greeter", folder)
+        create_plugin_folder(find_template("plugin", "python"), "greeter", folder)
         runs = reloads(folder, Path(place) / "home", QUICK if given.quick else ROUNDS)
         reloaded, started = (Times(tuple(one)) for one in asyncio.run(runs))
     report = Report(

@@ -86,17 +86,17 @@ def _environment(place: Path) -> dict[str, str]:
 
 def _install_plugins(place: Path, environ: Mapping[str, str]) -> None:
     sys.path.insert(0, str(SOURCE))
-    from paddock.host.command import open_for_command
-    from paddock.plugins.install import commit
-    from paddock.plugins.preparing import prepare
-    from paddock.plugins.sources import parse_source
+    from paddock.host.wiring.one_shot import open_one_shot
+    from paddock.plugins.install.commit import commit_install
+    from paddock.plugins.install.resolve import resolve_package
+    from paddock.plugins.package.source import parse_source
 
-    with open_for_command(environ, place) as host:
+    with open_one_shot(environ, place) as host:
         for number in range(PLUGINS):
             directory = place / "packages" / str(number)
             package(number).write(directory)
-            with prepare(host.plugins, parse_source(str(directory))) as prepared:
-                commit(host.plugins, prepared, prepared.to_acknowledge)
+            with resolve_package(host.plugins, parse_source(str(directory))) as prepared:
+                commit_install(host.plugins, prepared, prepared.missing_consents)
 
 
 def _run(environ: Mapping[str, str], place: Path, *arguments: str) -> Callable[[], float]:

@@ -28,10 +28,10 @@ from governed_call import FAIR, METHOD, PARAMS, PLUGIN
 
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.host.command import open_for_command
-from paddock.plugins.enabling import enable
-from paddock.principals.change import Change
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.manage.enable import enable
 from paddock.principals.tenants import add_tenant
+from paddock.store.audited_transaction import AuditedTransaction
 
 QUIET, LOUD = Tenant("quiet"), Tenant("loud")
 PACE = 0.1  # seconds from one call of the quiet tenant to the next
@@ -69,14 +69,16 @@ def prepare(folder: Path) -> Path:
     runtime = {"command": ["python3", "./main.py"]}
     files = {"main.py": PLUGIN}
     install(home, write_package(folder / "echo", "echo", files, runtime=runtime, capabilities=[], methods=[METHOD]))
-    with open_for_command({"PADDOCK_HOME": str(home)}, home) as opened:
+    with open_one_shot({"PADDOCK_HOME": str(home)}, home) as opened:
         plugins = opened.plugins
         made, now = PrincipalId("local:bench"), plugins.now()
         for tenant in (QUIET, LOUD):
             plugins.database.write(
-                lambda tx, tenant=tenant: add_tenant(Change(tx, plugins.tenant, made, now, Unheard()), tenant)
+                lambda tx, tenant=tenant: add_tenant(
+                    AuditedTransaction(tx, plugins.tenant, made, now, Unheard()), tenant
+                )
             )
-            enable(plugins.of(tenant), "echo")
+            enable(plugins.for_tenant(tenant), "echo")
     return home
 
 

@@ -16,8 +16,8 @@ import paddock
 from documented.error_codes import codes_of_the_program, meanings
 from documented.hooks import hook_words, hooks_of_manifests
 from documented.references import PAGES, leaves
-from paddock.core.events import EVENT_TYPES
-from paddock.manifest.capability import Capability, parse
+from paddock.core.events.index import EVENT_TYPES
+from paddock.manifest.capability import Capability, parse_capability
 
 SOURCE = Path(paddock.__file__).parent
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -69,7 +69,7 @@ def test_every_kind_of_capability_stands_in_the_grammar_and_every_word_of_it_can
         page = page.replace(placeholder, value)
     spelled = re.findall(r"`((?:read|write|exec|net|storage|host|secret):[^`…]*)`", page)
 
-    assert {type(parse(one)) for one in spelled} == set(get_args(Capability))
+    assert {type(parse_capability(one)) for one in spelled} == set(get_args(Capability))
 
 
 def test_every_hook_that_a_manifest_may_name_is_explained_and_no_other() -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paddock.core.errors import NoEffect as NoEffect
     from paddock.host.host import Host as Host
-    from paddock.host.opening import Config as Config
-    from paddock.host.opening import open_host as open_host
+    from paddock.host.wiring.open_host import Config as Config
+    from paddock.host.wiring.open_host import open_host as open_host
 
 __all__ = ["Config", "Host", "NoEffect", "__version__", "open_host"]
 
@@ -25,9 +25,9 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     if name in ("Config", "Host", "open_host"):
-        from paddock.host import opening
+        from paddock.host.wiring import open_host as wiring
 
-        return getattr(opening, name)
+        return getattr(wiring, name)
     if name == "NoEffect":
         from paddock.core.errors import NoEffect
 

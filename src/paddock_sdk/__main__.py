@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from paddock_sdk.describe import NotAPlugin, described
+from paddock_sdk.describe import NotAPlugin, describe_program
 
 USAGE = "usage: python -m paddock_sdk describe PROGRAM"
 
@@ -15,7 +15,7 @@ def main(words: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     try:
-        print(json.dumps(described(words[1]), indent=2, ensure_ascii=False))
+        print(json.dumps(describe_program(words[1]), indent=2, ensure_ascii=False))
     except NotAPlugin as error:
         print(f"{words[1]}: {error}", file=sys.stderr)
         return 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from paddock_sdk.call import JsonObject, Underway
+from paddock_sdk.call import ActiveCall, JsonObject
 from paddock_sdk.faults import Cancelled
 from paddock_sdk.message import result_of
 
@@ -33,7 +33,7 @@ class Answer(Generic[T]):
     def __init__(
         self,
         read: Callable[[], None],
-        call: Underway | None,
+        call: ActiveCall | None,
         loop: AbstractEventLoop | None,
         *,
         convert: Callable[[Any], T] | None = None,

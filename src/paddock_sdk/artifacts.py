@@ -20,36 +20,36 @@ from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar, cast
 
 from paddock_sdk.answer import Answer
 from paddock_sdk.call import JsonObject
+from paddock_sdk.coroutine_runner import run
 from paddock_sdk.faults import PluginFault
 from paddock_sdk.pipes import Pipes, open_pipes
-from paddock_sdk.running import run
 from paddock_sdk.service import Service
 
 T = TypeVar("T")
 
-CHUNK = 1 << 20  # what `open` gives at a time
-MOST_INLINE = 1 << 20
-SMALL = 32 * 1024  # in a message it is there sooner
-OCTETS = "application/octet-stream"
+CHUNK_BYTES = 1 << 20  # what `open` gives at a time
+MAX_INLINE_BYTES = 1 << 20
+SMALL_BYTES = 32 * 1024  # in a message it is there sooner
+DEFAULT_MEDIA_TYPE = "application/octet-stream"
 
 Content: TypeAlias = "bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO"
 
 
-class _Way:
+class _BlockingMode:
     """How a transfer waits: `settle` for an answer, `move` for bytes."""
 
-    async def settle(self, answer: Answer[Any]) -> Any:
+    async def wait_answer(self, answer: Answer[Any]) -> Any:
         return answer.wait()
 
-    async def move(self, work: Callable[[], T]) -> T:
+    async def run_io(self, work: Callable[[], T]) -> T:
         return work()
 
 
-class _AsyncWay(_Way):
-    async def settle(self, answer: Answer[Any]) -> Any:
+class _AsyncMode(_BlockingMode):
+    async def wait_answer(self, answer: Answer[Any]) -> Any:
         return await answer
 
-    async def move(self, work: Callable[[], T]) -> T:
+    async def run_io(self, work: Callable[[], T]) -> T:
         asyncio: Any = sys.modules.get("asyncio")
         if asyncio is None or asyncio._get_running_loop() is None:
             return work()  # nothing else could be done meanwhile
@@ -59,11 +59,11 @@ class _AsyncWay(_Way):
 class Transfer(Generic[T]):
     """Something on its way: `await` it, or `wait()` for it. Begins then."""
 
-    def __init__(self, begin: Callable[[_Way], Coroutine[Any, Any, T]]) -> None:
+    def __init__(self, begin: Callable[[_BlockingMode], Coroutine[Any, Any, T]]) -> None:
         self._begin = begin
 
     def __await__(self) -> Generator[Any, None, T]:
-        return self._begin(_AsyncWay()).__await__()
+        return self._begin(_AsyncMode()).__await__()
 
     def wait(self) -> T:
         """The result; blocks until it is there.
@@ -72,10 +72,10 @@ class Transfer(Generic[T]):
             HostRefused: the host refused.
             PluginFault: bytes got lost on the way.
         """
-        return run(self._begin(_Way()))
+        return run(self._begin(_BlockingMode()))
 
 
-class Reading:
+class ArtifactReader:
     """An artifact that is read a piece at a time."""
 
     def __init__(self, artifacts: Artifacts, uri: str) -> None:
@@ -85,7 +85,7 @@ class Reading:
     def __iter__(self) -> Iterator[bytes]:
         offset, total = 0, 1
         while offset < total:
-            piece, total = self._piece(offset).wait()
+            piece, total = self._read_chunk(offset).wait()
             offset += len(piece)
             if piece:
                 yield piece
@@ -93,19 +93,19 @@ class Reading:
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         offset, total = 0, 1
         while offset < total:
-            piece, total = await self._piece(offset)
+            piece, total = await self._read_chunk(offset)
             offset += len(piece)
             if piece:
                 yield piece
 
-    def _piece(self, offset: int) -> Transfer[tuple[bytes, int]]:
-        return Transfer(lambda way: self._artifacts.part(way, self._uri, offset, CHUNK))
+    def _read_chunk(self, offset: int) -> Transfer[tuple[bytes, int]]:
+        return Transfer(lambda way: self._artifacts.read_part(way, self._uri, offset, CHUNK_BYTES))
 
 
 class Artifacts(Service):
     """What the plugin keeps, and what it was handed."""
 
-    def put(self, content: Content, media_type: str = OCTETS) -> Transfer[str]:
+    def put(self, content: Content, media_type: str = DEFAULT_MEDIA_TYPE) -> Transfer[str]:
         """Keep something; gives its address."""
         return Transfer(lambda way: self._put(way, content, media_type))
 
@@ -113,64 +113,64 @@ class Artifacts(Service):
         """The whole, or a part of it."""
         return Transfer(lambda way: self._get(way, uri, offset, length))
 
-    def open(self, uri: str) -> Reading:
+    def open(self, uri: str) -> ArtifactReader:
         """Read it a piece at a time, for what is too big to be held at once."""
-        return Reading(self, uri)
+        return ArtifactReader(self, uri)
 
     def delete(self, uri: str) -> Answer[bool]:
         """Keep it no longer; tells whether it was the plugin's."""
         return self.ask("delete", {"uri": uri}, lambda answer: answer["deleted"])
 
-    async def _put(self, way: _Way, content: Content, media_type: str) -> str:
-        source, size, ours = _opened(content)
+    async def _put(self, way: _BlockingMode, content: Content, media_type: str) -> str:
+        source, size, ours = _open_content(content)
         try:
             pipes = open_pipes()
-            if size <= SMALL or (pipes is None and size <= MOST_INLINE):
-                written = _encoded(await way.move(lambda: _all_of(source, size)))
-                return (await way.settle(self.ask("put", {"base64": written, "media_type": media_type})))["uri"]
+            if size <= SMALL_BYTES or (pipes is None and size <= MAX_INLINE_BYTES):
+                written = _encode_base64(await way.run_io(lambda: _read_exactly(source, size)))
+                return (await way.wait_answer(self.ask("put", {"base64": written, "media_type": media_type})))["uri"]
             if pipes is None:
                 raise PluginFault(f"this process has no pipes for artifacts, and {size} bytes fit in no message")
-            begun = await way.settle(self.ask("put", {"size": size, "media_type": media_type}))
+            begun = await way.wait_answer(self.ask("put", {"size": size, "media_type": media_type}))
             stream: int = begun["stream"]
-            await way.move(lambda: pipes.send(stream, source, size))
-            return (await way.settle(self.ask("commit", {"stream": stream})))["uri"]
+            await way.run_io(lambda: pipes.send(stream, source, size))
+            return (await way.wait_answer(self.ask("commit", {"stream": stream})))["uri"]
         finally:
             if ours:
                 source.close()
 
-    async def _get(self, way: _Way, uri: str, offset: int, length: int | None) -> bytes:
+    async def _get(self, way: _BlockingMode, uri: str, offset: int, length: int | None) -> bytes:
         pipes = open_pipes()
         if pipes is not None:
-            return (await self.part(way, uri, offset, length))[0]
+            return (await self.read_part(way, uri, offset, length))[0]
         # What fits in no message comes in several.
         pieces: list[bytes] = []
-        got, wanted = 0, MOST_INLINE
+        got, wanted = 0, MAX_INLINE_BYTES
         while wanted > 0:
-            piece, total = await self.part(way, uri, offset + got, wanted)
+            piece, total = await self.read_part(way, uri, offset + got, wanted)
             pieces.append(piece)
             got += len(piece)
             end = total if length is None else min(total, offset + length)
-            wanted = min(MOST_INLINE, end - offset - got) if piece else 0
+            wanted = min(MAX_INLINE_BYTES, end - offset - got) if piece else 0
         return b"".join(pieces)[:length]
 
-    async def part(self, way: _Way, uri: str, offset: int, length: int | None) -> tuple[bytes, int]:
+    async def read_part(self, way: _BlockingMode, uri: str, offset: int, length: int | None) -> tuple[bytes, int]:
         """Some bytes of an artifact, and how many it has in all."""
         pipes = open_pipes()
         asked: JsonObject = {"uri": uri, "offset": offset, **({} if length is None else {"length": length})}
-        if pipes is None or (length is not None and length <= SMALL):
-            answer = await way.settle(self.ask("get", asked | {"inline": True}))
+        if pipes is None or (length is not None and length <= SMALL_BYTES):
+            answer = await way.wait_answer(self.ask("get", asked | {"inline": True}))
             return binascii.a2b_base64(answer["base64"]), answer["total_size"]
-        return await self._received(way, pipes, await way.settle(self.ask("get", asked)))
+        return await self._receive(way, pipes, await way.wait_answer(self.ask("get", asked)))
 
-    async def _received(self, way: _Way, pipes: Pipes, answer: JsonObject) -> tuple[bytes, int]:
+    async def _receive(self, way: _BlockingMode, pipes: Pipes, answer: JsonObject) -> tuple[bytes, int]:
         stream, size = answer["stream"], answer["size"]
-        content = await way.move(lambda: pipes.receive(stream))
+        content = await way.run_io(lambda: pipes.receive(stream))
         if len(content) != size:
             raise PluginFault(f"of an artifact {len(content)} bytes came, and {size} were announced")
         return content, answer["total_size"]
 
 
-def _opened(content: Content) -> tuple[BinaryIO, int, bool]:
+def _open_content(content: Content) -> tuple[BinaryIO, int, bool]:
     """A file to read it from, how many bytes that will give, and whether the file is ours to close."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         import io
@@ -185,11 +185,11 @@ def _opened(content: Content) -> tuple[BinaryIO, int, bool]:
     return content, size, False
 
 
-def _encoded(content: bytes) -> str:
+def _encode_base64(content: bytes) -> str:
     return binascii.b2a_base64(content, newline=False).decode()
 
 
-def _all_of(source: BinaryIO, size: int) -> bytes:
+def _read_exactly(source: BinaryIO, size: int) -> bytes:
     content = source.read(size)
     if len(content) != size:
         raise PluginFault("the file became shorter while it was read")

@@ -25,7 +25,7 @@ class Context(NamedTuple):
     idempotency_key: str | None = None
 
 
-class Underway:
+class ActiveCall:
     """The call that is being worked on: its id, the token that names it to the host, and whether it is still wanted."""
 
     __slots__ = ("cancelled", "id", "on_cancel", "token")
@@ -45,24 +45,24 @@ class Underway:
             self.on_cancel()
 
 
-NOBODY = Context()
-_TEXTS = ("operator_id", "project_id", "agent_path", "session_id", "request_id", "idempotency_key")
+NO_CALLER = Context()
+_TEXT_FIELDS = ("operator_id", "project_id", "agent_path", "session_id", "request_id", "idempotency_key")
 
 
 def take_context(params: JsonObject) -> tuple[Context, str | None]:
     """The context and the call's token, taken out of the parameters; what stays is the handler's own."""
     given = params.pop("_context", None)
     token = params.pop("_call", None)
-    context = _context(cast("JsonObject", given)) if given and isinstance(given, dict) else NOBODY
+    context = _context(cast("JsonObject", given)) if given and isinstance(given, dict) else NO_CALLER
     return context, token if isinstance(token, str) else None
 
 
 def _context(fields: JsonObject) -> Context:
-    known = {name: value for name in _TEXTS if isinstance(value := fields.get(name), str)}
-    return Context(**known, scopes=tuple(texts_in(fields.get("scopes"))))
+    known = {name: value for name in _TEXT_FIELDS if isinstance(value := fields.get(name), str)}
+    return Context(**known, scopes=tuple(string_items(fields.get("scopes"))))
 
 
-def texts_in(value: Any) -> list[str]:
+def string_items(value: Any) -> list[str]:
     """The texts in a list; none where it is something else."""
     entries = cast("list[Any]", value) if isinstance(value, list | tuple) else []
     return [one for one in entries if isinstance(one, str)]

@@ -26,7 +26,7 @@ def load_plugin(program: str) -> Plugin:
     sys.path.insert(0, os.path.dirname(os.path.abspath(program)))  # noqa: PTH100, PTH120
     serve, Plugin.run = Plugin.run, _do_nothing
     try:
-        names = vars(_module(program))
+        names = vars(_load_module(program))
     except Exception as error:
         raise NotAPlugin(f"it cannot be loaded ({type(error).__name__}: {error})") from error
     finally:
@@ -38,7 +38,7 @@ def load_plugin(program: str) -> Plugin:
     return next(iter(found.values()))
 
 
-def described(program: str) -> JsonObject:
+def describe_program(program: str) -> JsonObject:
     """The tools and methods of a program in the manifest's form.
 
     Raises:
@@ -50,7 +50,7 @@ def described(program: str) -> JsonObject:
         raise NotAPlugin(str(error)) from error
 
 
-def _module(program: str) -> ModuleType:
+def _load_module(program: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location("paddock_plugin", program)
     if spec is None or spec.loader is None:
         raise ImportError("it is no Python program")

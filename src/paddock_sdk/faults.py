@@ -43,11 +43,11 @@ class PluginFault(Exception):
     def to_error(self) -> dict[str, Any]:
         """The `error` member of a response."""
         error: dict[str, Any] = {"code": self.error_code, "message": self.message}
-        data = _with_the_word(self.data) if self.no_effect else self.data
+        data = _with_no_effect(self.data) if self.no_effect else self.data
         return error if data is None else {**error, "data": data}
 
 
-def _with_the_word(data: Any) -> dict[str, Any]:
+def _with_no_effect(data: Any) -> dict[str, Any]:
     said = {} if data is None else cast("dict[str, Any]", data) if isinstance(data, dict) else {"data": data}
     return {**said, "no_effect": True}
 

@@ -11,20 +11,20 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from paddock_sdk.faults import INVALID_REQUEST, PARSE_ERROR, HostGone, NoEffect, PluginFault
-from paddock_sdk.plain import plain
+from paddock_sdk.jsonable import to_jsonable
 
 if TYPE_CHECKING:
     import select
 
-LIMIT = 4 * 1024 * 1024
-CHUNK = 64 * 1024  # what a pipe holds
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+READ_CHUNK_BYTES = 64 * 1024  # what a pipe holds
 
 _decode = json.JSONDecoder().raw_decode
 # ASCII only: half a surrogate pair in a string could not be sent as UTF-8.
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=plain).encode
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=to_jsonable).encode
 
 
-class TooLong(ValueError):
+class MessageTooLong(ValueError):
     """A message has more bytes than one may have."""
 
 
@@ -42,7 +42,7 @@ class Lines:
         self.sink = sink
         self._begun: list[bytes] = []  # the pieces of a line that has not ended yet
         self._length = 0  # of that line; beyond the limit it is counted but not kept
-        self._longest = longest or LIMIT
+        self._longest = longest or MAX_MESSAGE_BYTES
         self._poll: select.poll | None = None
 
     def read(self) -> list[Any]:
@@ -53,14 +53,14 @@ class Lines:
         Raises:
             HostGone: there are no more lines.
         """
-        chunk = os.read(self.source, CHUNK)
+        chunk = os.read(self.source, READ_CHUNK_BYTES)
         if not chunk:
             if not self._length:
                 raise HostGone
             chunk = b"\n"  # the very last line may lack its end
         *ended, begun = chunk.split(b"\n")
         messages = [self._finish(ended.pop(0))] if ended and self._length else []
-        messages += [_message(line) for line in ended]
+        messages += [_decode_line(line) for line in ended]
         if begun:
             self._keep(begun)
         return messages
@@ -107,8 +107,8 @@ class Lines:
             self.write({"jsonrpc": "2.0", "id": request_id, "error": bare.to_error()})
 
     def _send(self, text: str) -> None:
-        if len(text) > LIMIT:
-            raise TooLong(f"the message has {len(text)} bytes; at most {LIMIT} (4 MiB) are allowed")
+        if len(text) > MAX_MESSAGE_BYTES:
+            raise MessageTooLong(f"the message has {len(text)} bytes; at most {MAX_MESSAGE_BYTES} (4 MiB) are allowed")
         line = (text + "\n").encode()
         try:
             sent = os.write(self.sink, line)
@@ -131,10 +131,10 @@ class Lines:
         self._length = 0
         if too_long:
             return PluginFault(f"a message may have at most {self._longest} bytes", code=INVALID_REQUEST)
-        return _message(line)
+        return _decode_line(line)
 
 
-def _message(line: bytes) -> Any:
+def _decode_line(line: bytes) -> Any:
     try:
         text = line.strip(b" \t\r").decode()
         message, end = _decode(text)
@@ -145,7 +145,7 @@ def _message(line: bytes) -> Any:
     return PluginFault("the line is not JSON", code=PARSE_ERROR)
 
 
-def line_of(message: dict[str, Any]) -> bytes:
+def encode_line(message: dict[str, Any]) -> bytes:
     """A message as it stands on a wire."""
     return (_encode(message) + "\n").encode()
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from paddock_sdk.call import Context, JsonObject
-from paddock_sdk.scopes import asks_for_scopes, told_scopes
+from paddock_sdk.scopes import checks_scopes, with_caller_scopes
 
 if TYPE_CHECKING:
-    from paddock_sdk.typed import Typed
+    from paddock_sdk.typed import TypedHandler
 
-Classic: TypeAlias = Callable[[JsonObject, Context], Any]
+PlainHandler: TypeAlias = Callable[[JsonObject, Context], Any]
 H = TypeVar("H", bound=Callable[..., Any])
 
 
@@ -24,12 +24,12 @@ class Handler:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self._asks_for_scopes = asks_for_scopes(function)
-        self._typed: Typed | None = None
-        self._classic = is_classic(function)
+        self._asks_for_scopes = checks_scopes(function)
+        self._typed: TypedHandler | None = None
+        self._classic = takes_params_and_context(function)
 
     @property
-    def typed(self) -> Typed | None:
+    def typed(self) -> TypedHandler | None:
         """Its types, where they are its schema.
 
         Raises:
@@ -37,11 +37,11 @@ class Handler:
         """
         return None if self._classic else self._types()
 
-    def _types(self) -> Typed:
+    def _types(self) -> TypedHandler:
         if self._typed is None:
-            from paddock_sdk.typed import Typed
+            from paddock_sdk.typed import TypedHandler
 
-            self._typed = Typed(self.function)
+            self._typed = TypedHandler(self.function)
         return self._typed
 
     def begin(self, params: JsonObject, context: Context, **services: Any) -> Any:
@@ -52,14 +52,14 @@ class Handler:
             ScopeMissing: the caller lacks a scope that it asks for.
         """
         if self._asks_for_scopes:
-            return told_scopes(context.scopes, lambda: self._call(params, context, services))
+            return with_caller_scopes(context.scopes, lambda: self._call(params, context, services))
         return self._call(params, context, services)
 
     def _call(self, params: JsonObject, context: Context, services: dict[str, Any]) -> Any:
         if self._classic:
             return self.function(params, context)
         typed = self._types()
-        return self.function(**typed.arguments(params), **typed.given(context=context, **services))
+        return self.function(**typed.arguments(params), **typed.injected_arguments(context=context, **services))
 
     def finish(self, result: Any) -> Any:
         """The result as JSON can hold it, checked against its type."""
@@ -88,13 +88,13 @@ class Handlers:
         return function
 
     def add_hook(self, name: str, function: H) -> H:
-        if asks_for_scopes(function):
+        if checks_scopes(function):
             raise TypeError(f"{function.__name__}: a hook tells of a moment, and nobody's scopes")
         self._by_name[self._hook_prefix + name] = Handler(function)
         return function
 
     def _handler(self, function: Callable[..., Any]) -> Handler:
-        if asks_for_scopes(function) and not self._told_scopes:
+        if checks_scopes(function) and not self._told_scopes:
             raise TypeError(
                 f"{function.__name__}: its caller's scopes are not told to a kaged plugin; the manifest's "
                 "required_scopes are checked by the host"
@@ -114,12 +114,12 @@ class Handlers:
         Raises:
             TypeError: a type cannot be told in JSON.
         """
-        tools = [_entry(name, self._by_name[self._tool_prefix + name]) for name in self.tools]
-        methods = [_entry(name, self._by_name[name]) for name in self.methods]
+        tools = [_manifest_entry(name, self._by_name[self._tool_prefix + name]) for name in self.tools]
+        methods = [_manifest_entry(name, self._by_name[name]) for name in self.methods]
         return {key: entries for key, entries in (("tools", tools), ("methods", methods)) if entries}
 
 
-def _entry(name: str, handler: Handler) -> JsonObject:
+def _manifest_entry(name: str, handler: Handler) -> JsonObject:
     typed = handler.typed
     described = (handler.function.__doc__ or "").strip().partition("\n\n")[0]
     entry: JsonObject = {"name": name, "description": " ".join(described.split())}
@@ -130,7 +130,7 @@ def _entry(name: str, handler: Handler) -> JsonObject:
     return {key: value for key, value in entry.items() if value != ""}
 
 
-def is_classic(function: Callable[..., Any]) -> bool:
+def takes_params_and_context(function: Callable[..., Any]) -> bool:
     """Whether a function takes `(params, context)` and no parameters of its own."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # wire; `storage` is what classes written for Shu know them by.
 WIRE_NAMES = {"logger": "log", "rate_limit": "rate", "sql": "storage", "storage": "keyvalue"}
 # Who may use it; all others are declared as `host:<name>`.
-ALWAYS = frozenset({"audit", "log", "logger"})
+ALWAYS_AVAILABLE = frozenset({"audit", "log", "logger"})
 SERVICES = (
     "artifacts", "audit", "auth", "cache", "cursor", "http", "identity", "kb", "keyvalue", "memory", "model", "ocr",
     "query", "rate", "rate_limit", "scheduler", "secrets", "sql", "storage", "vault",
@@ -42,13 +42,13 @@ class Cache(Service):
 
     def set(self, key: str, value: Any, ttl: float | None = None) -> Answer[None]:
         """Keep a value, for so many seconds if they are given."""
-        return self.ask("set", {"key": key, "value": value} | ({} if ttl is None else {"ttl": ttl}), _nothing)
+        return self.ask("set", {"key": key, "value": value} | ({} if ttl is None else {"ttl": ttl}), _ignore_result)
 
     def delete(self, key: str) -> Answer[None]:
-        return self.ask("delete", {"key": key}, _nothing)
+        return self.ask("delete", {"key": key}, _ignore_result)
 
 
-class Objects(Service):
+class KeyValueStore(Service):
     """The plugin's own values, by key, for good."""
 
     def get(self, reference: str) -> Answer[Any]:
@@ -56,10 +56,10 @@ class Objects(Service):
         return self.ask("get", {"key": reference}, _value)
 
     def put(self, reference: str, value: Any) -> Answer[None]:
-        return self.ask("put", {"key": reference, "value": value}, _nothing)
+        return self.ask("put", {"key": reference, "value": value}, _ignore_result)
 
     def delete(self, reference: str) -> Answer[None]:
-        return self.ask("delete", {"key": reference}, _nothing)
+        return self.ask("delete", {"key": reference}, _ignore_result)
 
     def list(self, prefix: str = "", *, after: str = "", limit: int = 100) -> Answer[list[str]]:
         """The references that begin so, in order, a page at a time: the next page is after the last of this one."""
@@ -91,12 +91,12 @@ class Http(Service):
             CapabilityDenied: the plugin may not go there, or the call does not say that it changes something outside.
             HostRefused: there was no answer.
         """
-        asked: JsonObject = {"request": _sendable({"url": request} if isinstance(request, str) else request)}
+        asked: JsonObject = {"request": _encode_request({"url": request} if isinstance(request, str) else request)}
         if retries is not None:
             asked["retries"] = retries
         if backoff is not None:
             asked["backoff"] = backoff
-        return self.ask("fetch", asked, _received)
+        return self.ask("fetch", asked, _decode_response)
 
 
 class Secrets(Service):
@@ -124,21 +124,21 @@ class Logger(Service):
         self._about = about
 
     def debug(self, message: str, *values: Any, **fields: Any) -> None:
-        self._log.debug(_filled(message, values), **self._about, **fields)
+        self._log.debug(_format_message(message, values), **self._about, **fields)
 
     def info(self, message: str, *values: Any, **fields: Any) -> None:
-        self._log.info(_filled(message, values), **self._about, **fields)
+        self._log.info(_format_message(message, values), **self._about, **fields)
 
     def warning(self, message: str, *values: Any, **fields: Any) -> None:
-        self._log.warning(_filled(message, values), **self._about, **fields)
+        self._log.warning(_format_message(message, values), **self._about, **fields)
 
     def error(self, message: str, *values: Any, **fields: Any) -> None:
-        self._log.error(_filled(message, values), **self._about, **fields)
+        self._log.error(_format_message(message, values), **self._about, **fields)
 
     exception = error
 
     def write(self, level: str, message: str, **fields: Any) -> Answer[None]:
-        return self.ask("write", {"level": level, "message": message, "fields": fields}, _nothing)
+        return self.ask("write", {"level": level, "message": message, "fields": fields}, _ignore_result)
 
 
 class Host:
@@ -161,7 +161,7 @@ class Host:
     http: Http
     identity: Service
     kb: Service
-    keyvalue: Objects
+    keyvalue: KeyValueStore
     log: Logger
     logger: Logger
     memory: Service
@@ -172,7 +172,7 @@ class Host:
     scheduler: Service
     secrets: Secrets
     sql: Sql
-    storage: Objects
+    storage: KeyValueStore
     vault: Service
 
     def __init__(
@@ -204,29 +204,29 @@ class Host:
 
             made = Artifacts(self._ask, wire_name, declared=name in self._declared)
         elif name in SERVICES:
-            made = KINDS.get(name, Service)(self._ask, wire_name, declared=name in self._declared)
+            made = SERVICE_CLASSES.get(name, Service)(self._ask, wire_name, declared=name in self._declared)
         else:
             raise AttributeError(_no_service(name))
         setattr(self, name, made)  # found at once the next time
         return made
 
 
-KINDS: dict[str, type[Service]] = {
+SERVICE_CLASSES: dict[str, type[Service]] = {
     "audit": Audit,
     "cache": Cache,
     "http": Http,
-    "keyvalue": Objects,
+    "keyvalue": KeyValueStore,
     "rate": Rate,
     "rate_limit": Rate,
     "secrets": Secrets,
     "sql": Sql,
-    "storage": Objects,
+    "storage": KeyValueStore,
 }
 
 
 def declared_services(capabilities: Iterable[str]) -> frozenset[str]:
     """The services that capabilities (`host:cache`, `storage:write`) give, by their names on the host object."""
-    found = set(ALWAYS)
+    found = set(ALWAYS_AVAILABLE)
     for text in capabilities:
         head, _, rest = text.partition(":")
         if head == "host":
@@ -252,7 +252,7 @@ def _no_service(name: str) -> str:
     return f"{told}{meant} it has {', '.join(sorted((*SERVICES, 'log')))}"
 
 
-def _sendable(request: JsonObject) -> JsonObject:
+def _encode_request(request: JsonObject) -> JsonObject:
     """The request as JSON has it: bytes are written as text."""
     body = request.get("body")
     if not isinstance(body, (bytes, bytearray)):
@@ -261,7 +261,7 @@ def _sendable(request: JsonObject) -> JsonObject:
     return {**{name: value for name, value in request.items() if name != "body"}, "base64": written}
 
 
-def _received(answer: JsonObject) -> JsonObject:
+def _decode_response(answer: JsonObject) -> JsonObject:
     if "base64" in answer:
         answer["body"] = binascii.a2b_base64(answer.pop("base64"))
     return answer
@@ -271,11 +271,11 @@ def _value(result: Any) -> Any:
     return result["value"]
 
 
-def _nothing(_result: Any) -> None:
+def _ignore_result(_result: Any) -> None:
     return None
 
 
-def _filled(message: str, values: tuple[Any, ...]) -> str:
+def _format_message(message: str, values: tuple[Any, ...]) -> str:
     """A message with its values in their places, as Python's own loggers take them."""
     try:
         return message % values if values else message

@@ -14,7 +14,7 @@ def is_id(value: Any) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
-def sound(message: JsonObject) -> bool:
+def is_valid_message(message: JsonObject) -> bool:
     """Whether an object is a request, a notification or an answer."""
     if message.get("jsonrpc") != "2.0" or ("id" in message and not is_id(message["id"])):
         return False
@@ -26,12 +26,12 @@ def sound(message: JsonObject) -> bool:
     return "id" in message and isinstance(error, dict) and isinstance(cast("JsonObject", error).get("code"), int)
 
 
-def meant_as_answer(message: JsonObject) -> bool:
+def looks_like_answer(message: JsonObject) -> bool:
     """Whether an unsound object was to be an answer. Answering one could go back and forth for ever."""
     return "result" in message or "error" in message
 
 
-def refusal(message: JsonObject) -> tuple[Id | None, PluginFault]:
+def invalid_message_fault(message: JsonObject) -> tuple[Id | None, PluginFault]:
     """What an unsound message is answered with, and under which id."""
     request_id = message.get("id")
     fault = PluginFault("not a JSON-RPC 2.0 request (batches are not accepted)", code=INVALID_REQUEST)

@@ -16,10 +16,10 @@ def read_payload(kind: type[T], payload: Any) -> T:
         InvalidParams: it does not fit; carries every mistake with its path. Left uncaught in a Kernel tool or operator,
             the call is answered with VALIDATION_ERROR.
     """
-    from paddock_sdk.shapes import shape_of  # late: only who uses it pays for it
+    from paddock_sdk.schema_from_types import build_schema  # late: only who uses it pays for it
 
     mistakes: list[dict[str, str]] = []
-    found = shape_of(kind).read(payload, "", mistakes)
+    found = build_schema(kind).read(payload, "", mistakes)
     if mistakes:
         told = "; ".join(f"{one['path'] or 'it'} {one['message']}" for one in mistakes[:5])
         raise InvalidParams(told, {"code": "VALIDATION_ERROR", "errors": mistakes})

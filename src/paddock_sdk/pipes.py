@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 VARIABLES = ("PADDOCK_ARTIFACTS_FDS", "KAGED_ARTIFACTS_FDS")
-PIECE = 256 * 1024
-_HEAD = 8
+CHUNK_BYTES = 256 * 1024
+_HEADER_BYTES = 8
 
 
 class Pipes:
@@ -43,13 +43,13 @@ class Pipes:
         """
         left = size
         while left > 0:
-            piece = source.read(min(PIECE, left))
+            piece = source.read(min(CHUNK_BYTES, left))
             if not piece:
                 break
             left -= len(piece)
-            if not self._write(_head(stream, len(piece)), piece):
+            if not self._write(_frame_header(stream, len(piece)), piece):
                 return
-        self._write(_head(stream, 0))
+        self._write(_frame_header(stream, 0))
         if left:
             raise PluginFault("the file became shorter while it was sent")
 
@@ -66,14 +66,14 @@ class Pipes:
             return b"".join(self._arrived.pop(stream, []))
 
     def _read_frame(self) -> None:
-        head = self._exactly(_HEAD)
+        head = self._read_exactly(_HEADER_BYTES)
         stream, length = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
         if not length:
             self._ended.add(stream)
             return
-        self._arrived.setdefault(stream, []).append(self._exactly(length))
+        self._arrived.setdefault(stream, []).append(self._read_exactly(length))
 
-    def _exactly(self, size: int) -> bytes:
+    def _read_exactly(self, size: int) -> bytes:
         content = bytearray()
         while len(content) < size:
             piece = os.read(self.source, size - len(content))
@@ -98,26 +98,26 @@ class Pipes:
         return True
 
 
-_opened: list[Pipes | None] = []
+_open_once: list[Pipes | None] = []
 
 
 def open_pipes() -> Pipes | None:
     """This process's pipes; None where it has none."""
-    if not _opened:
+    if not _open_once:
         told = next((os.environ[name] for name in VARIABLES if name in os.environ), None)
         numbers = [int(number) for number in told.split(",")] if told else []
-        _opened.append(Pipes(numbers[0], numbers[1]) if len(numbers) == 2 else None)
-    return _opened[0]
+        _open_once.append(Pipes(numbers[0], numbers[1]) if len(numbers) == 2 else None)
+    return _open_once[0]
 
 
 def close_pipes() -> None:
     """Have none from here on: in a fork, whose frames would mix with those of its parent."""
     pipes = open_pipes()
-    _opened[:] = [None]
+    _open_once[:] = [None]
     if pipes is not None:
         os.close(pipes.source)
         os.close(pipes.sink)
 
 
-def _head(stream: int, length: int) -> bytes:
+def _frame_header(stream: int, length: int) -> bytes:
     return stream.to_bytes(4, "big") + length.to_bytes(4, "big")

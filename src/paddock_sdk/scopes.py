@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
-from paddock_sdk.call import texts_in
+from paddock_sdk.call import string_items
 from paddock_sdk.faults import ScopeMissing
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 _MARK = "__paddock_scopes__"
 # The scopes of the caller of a plugin of ours, whose handlers need not take the context that says them.
-_TOLD: ContextVar[frozenset[str] | None] = ContextVar("paddock_scopes", default=None)
+_CALLER_SCOPES: ContextVar[frozenset[str] | None] = ContextVar("paddock_scopes", default=None)
 
 
 def requires_scopes(*scopes: str) -> Callable[[F], F]:
@@ -33,8 +33,8 @@ def requires_scopes(*scopes: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def guarded(*given: Any, **named: Any) -> Any:
-            told = _TOLD.get()
-            held = scopes_of([*given, *named.values()]) if told is None else told
+            told = _CALLER_SCOPES.get()
+            held = caller_scopes([*given, *named.values()]) if told is None else told
             missing = [scope for scope in scopes if scope not in held]
             if missing:
                 raise ScopeMissing(missing)
@@ -46,21 +46,21 @@ def requires_scopes(*scopes: str) -> Callable[[F], F]:
     return wrap
 
 
-def asks_for_scopes(function: Callable[..., Any]) -> bool:
+def checks_scopes(function: Callable[..., Any]) -> bool:
     """Whether a function looks at its caller's scopes, and so must be told them by the host."""
     return hasattr(function, _MARK)
 
 
-def told_scopes(scopes: Iterable[str], work: Callable[[], T]) -> T:
+def with_caller_scopes(scopes: Iterable[str], work: Callable[[], T]) -> T:
     """Do something for a caller who has these scopes, whatever else its arguments claim."""
-    before = _TOLD.set(frozenset(scopes))
+    before = _CALLER_SCOPES.set(frozenset(scopes))
     try:
         return work()
     finally:
-        _TOLD.reset(before)
+        _CALLER_SCOPES.reset(before)
 
 
-def scopes_of(arguments: Sequence[Any]) -> frozenset[str]:
+def caller_scopes(arguments: Sequence[Any]) -> frozenset[str]:
     """The scopes of the caller, from the arguments of a handler.
 
     What the host says about a call is the last object among them; an object before it is the caller's own, and could
@@ -71,5 +71,5 @@ def scopes_of(arguments: Sequence[Any]) -> frozenset[str]:
         return frozenset()
     auth = objects[-1].get("auth_context")
     if isinstance(auth, Mapping):
-        return frozenset(texts_in(cast("Mapping[str, Any]", auth).get("scopes")))
-    return frozenset(texts_in(objects[-1].get("permissions")))
+        return frozenset(string_items(cast("Mapping[str, Any]", auth).get("scopes")))
+    return frozenset(string_items(objects[-1].get("permissions")))

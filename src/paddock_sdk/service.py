@@ -9,7 +9,7 @@ from paddock_sdk.answer import Answer
 from paddock_sdk.call import JsonObject
 
 # What a call's positional arguments are called on the wire.
-ARGUMENTS: dict[str, tuple[str, ...]] = {
+POSITIONAL_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "audit.record": ("event",),
     "auth.provider_service_account_token": ("provider", "scopes", "subject"),
     "auth.provider_user_token": ("provider", "required_scopes"),
@@ -59,7 +59,7 @@ class Service:
     def __getattr__(self, operation: str) -> Callable[..., Answer[Any]]:
         if operation.startswith("_"):
             raise AttributeError(operation)
-        names = ARGUMENTS.get(f"{self._wire_name.rpartition('.')[2]}.{operation}", ())
+        names = POSITIONAL_ARGUMENTS.get(f"{self._wire_name.rpartition('.')[2]}.{operation}", ())
 
         def ask(*given: Any, **named: Any) -> Answer[Any]:
             if len(given) > len(names):

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 from paddock_sdk.answer import Answer
-from paddock_sdk.call import JsonObject, Underway
+from paddock_sdk.call import ActiveCall, JsonObject
+from paddock_sdk.coroutine_runner import Stream, is_pending, resolve_result, run
 from paddock_sdk.faults import METHOD_NOT_FOUND, Cancelled, HostGone, PluginFault
 from paddock_sdk.framing import take_stdio
 from paddock_sdk.handlers import Handlers
 from paddock_sdk.host import Host, declared_services
-from paddock_sdk.lifetime import Lifetime, Offer
+from paddock_sdk.lifecycle import HandshakeInfo, Lifecycle
 from paddock_sdk.log import Log
-from paddock_sdk.running import Stream, outcome, run, waits
 from paddock_sdk.storage import Storage
-from paddock_sdk.wire import Wire, own_params
+from paddock_sdk.wire import Wire, split_params
 
 H = TypeVar("H", bound=Callable[..., Any])
 C = TypeVar("C", bound=Callable[[JsonObject], object])
@@ -58,20 +58,20 @@ class Plugin:
         self.namespace = namespace
         self._notifications = list(notifications)
         self._capabilities_used = list(capabilities_used)
-        self._life = Lifetime(self._offer, self.log)
+        self._lifecycle = Lifecycle(self._handshake_info, self.log)
         self._on_shutdown: Callable[[], object] = lambda: None
         self._wire: Wire | None = None
-        self._underway: Underway | None = None  # the call that a handler is working on
+        self._underway: ActiveCall | None = None  # the call that a handler is working on
 
     @property
     def config(self) -> Mapping[str, Any]:
         """The newest configuration that was accepted."""
-        return self._life.config
+        return self._lifecycle.config
 
     @property
     def projects(self) -> dict[str, JsonObject]:
         """The projects that use this plugin, each with its config."""
-        return self._life.projects
+        return self._lifecycle.projects
 
     # --- what an author declares ---------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Plugin:
 
     def on_config(self, callback: C) -> C:
         """Be given every new configuration before it counts; raise ConfigInvalid to refuse it."""
-        self._life.on_config = callback
+        self._lifecycle.on_config = callback
         return callback
 
     def on_shutdown(self, callback: E) -> E:
@@ -111,9 +111,9 @@ class Plugin:
         """Announce something to the host, which does not answer."""
         if name not in self._notifications:
             raise ValueError(f"{name!r} is not among the notifications of this plugin")
-        if self._life.phase != "running":
+        if self._lifecycle.phase != "running":
             raise RuntimeError("nothing may be announced before the handshake is over")
-        self._running().tell(name, params or {})
+        self._running().notify(name, params or {})
 
     def request(self, method: str, params: JsonObject) -> Any:
         """Ask the host for something and wait for the answer.
@@ -180,9 +180,9 @@ class Plugin:
 
     def forget(self) -> None:
         """Be as before any handshake: for tests, which greet the same plugin many times."""
-        on_config = self._life.on_config
-        self._life = Lifetime(self._offer, self.log)
-        self._life.on_config = on_config
+        on_config = self._lifecycle.on_config
+        self._lifecycle = Lifecycle(self._handshake_info, self.log)
+        self._lifecycle.on_config = on_config
 
     def serve_one(self, wire: Wire, message: JsonObject) -> None:
         """Run one request or notification, and answer it if it is a request.
@@ -196,7 +196,7 @@ class Plugin:
         except Exception as error:
             wire.fail(message, error)
         finally:
-            self._finished(wire)
+            self._finish_call(wire)
 
     def _running(self) -> Wire:
         if self._wire is None:
@@ -205,33 +205,33 @@ class Plugin:
 
     def _handle(self, wire: Wire, message: JsonObject) -> Any:
         method: str = message["method"]
-        own, context, token = own_params(message)
-        if self._life.serves(method):
+        own, context, token = split_params(message)
+        if self._lifecycle.serves(method):
             # Nobody hears events about the host's own requests.
-            self._underway = Underway(None, token)
-            result = self._life.answer(method, own)
-            wire.inbox.open = self._life.phase == "running"
+            self._underway = ActiveCall(None, token)
+            result = self._lifecycle.answer(method, own)
+            wire.inbox.open = self._lifecycle.phase == "running"
             return result
         handler = self.handlers.get(method)
         if handler is None:
             raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
-        underway = self._underway = Underway(message.get("id"), token)
+        underway = self._underway = ActiveCall(message.get("id"), token)
         self.log.request_id = context.request_id
         if underway.id is not None:
             wire.inbox.calls[underway.id] = underway
         result = handler.begin(own, context, host=self.host)
-        if waits(result):
-            result = run(outcome(result, Stream(self.event, lambda: wire.unwanted(underway))))
+        if is_pending(result):
+            result = run(resolve_result(result, Stream(self.event, lambda: wire.poll_cancelled(underway))))
         return handler.finish(result)
 
-    def _finished(self, wire: Wire) -> None:
+    def _finish_call(self, wire: Wire) -> None:
         if self._underway is not None and self._underway.id is not None:
             wire.inbox.calls.pop(self._underway.id, None)
         self._underway = None
         self.log.request_id = ""
 
-    def _offer(self) -> Offer:
+    def _handshake_info(self) -> HandshakeInfo:
         serves = self.handlers
-        return Offer(
+        return HandshakeInfo(
             self.name, self.version, serves.methods, serves.tools, self._notifications, self._capabilities_used
         )

@@ -15,14 +15,14 @@ from typing import Any
 from paddock_sdk.call import Context, JsonObject
 from paddock_sdk.faults import INTERNAL_ERROR, InvalidParams, PluginFault
 from paddock_sdk.host import Host
-from paddock_sdk.shape import Mistakes, Shape, of_fields
-from paddock_sdk.shapes import hints_of, shape_of, to_json
+from paddock_sdk.schema import Problems, TypeSchema, object_schema
+from paddock_sdk.schema_from_types import build_schema, resolve_hints, to_json
 
-_TAKES_ANY = 0x04 | 0x08  # *args, **kwargs
+_VARIADIC_FLAGS = 0x04 | 0x08  # *args, **kwargs
 _SERVICES = {"context": Context, "host": Host}
 
 
-class Typed:
+class TypedHandler:
     """The types of one function.
 
     Raises:
@@ -35,13 +35,13 @@ class Typed:
         self._name = function.__name__
         names = _parameters(function)
         defaults = _defaults(function)
-        hints = hints_of(function)
+        hints = resolve_hints(function)
         answers = hints.pop("return", None)
         self._services = {name: _service(name, hints.get(name)) for name in names}
         own = [name for name in names if self._services[name] is None]
         shapes = {name: self._shape(name, hints.get(name, Any)) for name in own}
         required = [name for name in own if name not in defaults]
-        self._input = of_fields("", shapes, required, defaults, dict)
+        self._input = object_schema("", shapes, required, defaults, dict)
         self._output = self._result_shape(answers)
 
     @property
@@ -59,14 +59,14 @@ class Typed:
         Raises:
             InvalidParams: the parameters do not fit; carries every mistake with its path.
         """
-        mistakes: Mistakes = []
+        mistakes: Problems = []
         found = self._input.read(params, "", mistakes)
         if mistakes:
             told = "; ".join(f"{one['path']} {one['message']}" for one in mistakes[:5])
             raise InvalidParams(told, {"code": "VALIDATION_ERROR", "errors": mistakes})
         return found
 
-    def given(self, **services: Any) -> JsonObject:
+    def injected_arguments(self, **services: Any) -> JsonObject:
         """What the SDK gives the function besides."""
         return {name: services.get(kind) for name, kind in self._services.items() if kind is not None}
 
@@ -77,7 +77,7 @@ class Typed:
             PluginFault: it is not what the function promised.
         """
         told = to_json(value)
-        mistakes: Mistakes = []
+        mistakes: Problems = []
         if self._output is not None:
             self._output.read(told, "", mistakes)
         if mistakes:
@@ -86,13 +86,13 @@ class Typed:
             raise PluginFault(f"{self._name} answered otherwise than it promised: {words}", broken, code=INTERNAL_ERROR)
         return told
 
-    def _shape(self, name: str, hint: Any) -> Shape:
+    def _shape(self, name: str, hint: Any) -> TypeSchema:
         try:
-            return shape_of(hint)
+            return build_schema(hint)
         except TypeError as error:
             raise TypeError(f"{self._name}, parameter {name}: {error}") from None
 
-    def _result_shape(self, hint: Any) -> Shape | None:
+    def _result_shape(self, hint: Any) -> TypeSchema | None:
         origin = typing.get_origin(hint)
         if origin is Generator:
             hint = typing.get_args(hint)[2]
@@ -101,14 +101,14 @@ class Typed:
         if hint is None or hint is Any:
             return None
         try:
-            return shape_of(hint)
+            return build_schema(hint)
         except TypeError as error:
             raise TypeError(f"{self._name}, result: {error}") from None
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
     code = function.__code__
-    if code.co_flags & _TAKES_ANY:
+    if code.co_flags & _VARIADIC_FLAGS:
         raise TypeError(f"{function.__name__}: *args and **kwargs have no schema; name the parameters")
     if code.co_posonlyargcount:
         raise TypeError(f"{function.__name__}: parameters are given by name, so none may be positional only")

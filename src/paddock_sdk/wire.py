@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from paddock_sdk.answer import Answer
-from paddock_sdk.call import Context, JsonObject, Underway, take_context
+from paddock_sdk.call import ActiveCall, Context, JsonObject, take_context
 from paddock_sdk.faults import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -18,8 +18,8 @@ from paddock_sdk.faults import (
     InvalidParams,
     PluginFault,
 )
-from paddock_sdk.framing import Lines, TooLong
-from paddock_sdk.inbox import Asker, Inbox
+from paddock_sdk.framing import Lines, MessageTooLong
+from paddock_sdk.inbox import AnswerReceiver, Inbox
 from paddock_sdk.log import Log
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # What the host finds wrong with a question of ours is no fault of whoever called us.
-ABOUT_THE_QUESTION = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, InvalidParams.code)
+REQUEST_ERROR_CODES = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, InvalidParams.code)
 
 
 class Wire:
@@ -52,7 +52,7 @@ class Wire:
         self,
         method: str,
         params: Mapping[str, Any],
-        call: Underway | None,
+        call: ActiveCall | None,
         *,
         convert: Callable[[Any], Any] | None = None,
         undeclared: bool = False,
@@ -65,35 +65,35 @@ class Wire:
         """
         named = {**params, "_call": call.token} if call is not None and call.token is not None else params
         answer = Answer[Any](self.inbox.read, call, self.loop, convert=convert, undeclared=undeclared)
-        self.pass_on({"jsonrpc": "2.0", "method": method, "params": named}, answer)
+        self.forward_request({"jsonrpc": "2.0", "method": method, "params": named}, answer)
         return answer
 
-    def pass_on(self, question: JsonObject, asker: Asker) -> None:
+    def forward_request(self, question: JsonObject, asker: AnswerReceiver) -> None:
         """Send a question under an id of our own; its answer goes to the asker."""
         self._last_id += 1
         self.lines.write({**question, "id": self._last_id})
         self.inbox.expect(self._last_id, asker)
 
-    def tell(self, method: str, params: JsonObject) -> None:
+    def notify(self, method: str, params: JsonObject) -> None:
         """Send a notification."""
         self.lines.write({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def event(self, call: Underway, event: JsonObject) -> None:
+    def event(self, call: ActiveCall, event: JsonObject) -> None:
         """Tell whoever waits for this call something before its result; nobody may."""
         if call.id is not None:
-            self.tell(self._event_method, {"id": call.id, "event": event})
+            self.notify(self._event_method, {"id": call.id, "event": event})
 
-    def cancelled(self, call: Underway | None) -> bool:
+    def cancelled(self, call: ActiveCall | None) -> bool:
         """Whether a call is no longer wanted, after a look at what has arrived. Pings are answered on the way."""
-        self.inbox.look()
+        self.inbox.poll()
         return call is not None and call.cancelled
 
-    async def unwanted(self, call: Underway) -> bool:
+    async def poll_cancelled(self, call: ActiveCall) -> bool:
         """The same from a coroutine: an event loop gets its turn, and looks by itself."""
         if self.loop is None:
-            self.inbox.look()
+            self.inbox.poll()
         else:
-            await _turn()
+            await _yield_to_loop()
         return call.cancelled
 
     def answer(self, message: JsonObject, result: Any) -> None:
@@ -116,11 +116,11 @@ class Wire:
 
     def fault_of(self, method: str, error: Exception) -> PluginFault:
         """What the caller hears of an exception. The details of a handler's mistake are its author's alone."""
-        if isinstance(error, HostRefused) and error.error_code in ABOUT_THE_QUESTION:
+        if isinstance(error, HostRefused) and error.error_code in REQUEST_ERROR_CODES:
             return PluginFault(f"the host refused: {error.message}", error.data)
         if isinstance(error, PluginFault):
             return error
-        if isinstance(error, TooLong):
+        if isinstance(error, MessageTooLong):
             self.log.error("a result is too long", method=method)
             return PluginFault(str(error), code=INTERNAL_ERROR)
         import traceback  # late: only a failing plugin pays for it
@@ -130,12 +130,12 @@ class Wire:
 
 
 @types.coroutine
-def _turn() -> Generator[None, None, None]:
+def _yield_to_loop() -> Generator[None, None, None]:
     """Let the event loop see to the others for a moment."""
     yield
 
 
-def own_params(message: JsonObject) -> tuple[JsonObject, Context, str | None]:
+def split_params(message: JsonObject) -> tuple[JsonObject, Context, str | None]:
     """The parameters of a request, without what the host put among them: the context and the call's token.
 
     Raises:

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
+from paddock.approvals.model import Approval, ApprovalRequestKind, ApprovedAction
+from paddock.approvals.request import ApprovalRequest
+from paddock.approvals.service import Approvals
 from paddock.core.call import Principal
 from paddock.core.clock import SystemRandom
-from paddock.core.event import Event
+from paddock.core.events.event import Event
 from paddock.core.ids import PrincipalId
-from paddock.policy.approvals.approval import Approval, Kind
-from paddock.policy.approvals.asking import Asked
-from paddock.policy.approvals.binding import Subject
-from paddock.policy.approvals.desk import Approvals
 from paddock.store.database import Database, Transaction, open_database
 
-SEND = Subject(
+SEND = ApprovedAction(
     tenant="default",
     plugin="mail",
     callable="send",
@@ -69,12 +68,12 @@ class Office:
     clock: StoppedClock
     heard: Heard
 
-    async def asked(self, kind: Kind = Kind.ACTION, **other: Any) -> Approval:
+    async def asked(self, kind: ApprovalRequestKind = ApprovalRequestKind.ACTION, **other: Any) -> Approval:
         """A new request of Bob's, who acts for himself."""
         approval, _ = await self.desk.ask(asking(kind, **other))
         return approval
 
-    async def consumed(self, approval_id: str, subject: Subject = SEND, **other: Any) -> Approval:
+    async def consumed(self, approval_id: str, subject: ApprovedAction = SEND, **other: Any) -> Approval:
         """Use one for the call that it is about, or for another."""
         used = {"payload_hash": None, "requester": "user:bob", "tenant": subject.tenant} | other
         tenant = used.pop("tenant")
@@ -87,9 +86,9 @@ class Office:
         return await self.database.write(unit)
 
 
-def asking(kind: Kind = Kind.ACTION, **other: Any) -> Asked:
+def asking(kind: ApprovalRequestKind = ApprovalRequestKind.ACTION, **other: Any) -> ApprovalRequest:
     """A request of Bob's, who acts for himself."""
-    plain = Asked(
+    plain = ApprovalRequest(
         call="call_1",
         subject=SEND,
         kind=kind,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.approvals.conftest import ANN, BOB, CLEO, PAYLOAD, SEND, Office, person
 
+from paddock.approvals.answer import RememberChoice
+from paddock.approvals.model import ApprovalRequestKind, ApprovalState
 from paddock.core.call import Principal
 from paddock.core.errors import CallerError, Conflict, Denied, NotFound
-from paddock.policy.approvals.answering import Remember
-from paddock.policy.approvals.approval import Kind, State
 
 
 @pytest.mark.req("S-21")
@@ -17,7 +17,7 @@ async def test_a_yes_approves_and_both_are_told(office: Office) -> None:
 
     answered = await office.desk.approve("default", approval.id, ANN, comment="fine")
 
-    assert answered.state is State.APPROVED
+    assert answered.state is ApprovalState.APPROVED
     assert [(answer.by, answer.comment) for answer in answered.answers] == [("user:ann", "fine")]
     assert office.heard.types() == ["approval.requested", "approval.answered"]
 
@@ -28,7 +28,7 @@ async def test_one_no_ends_it(office: Office) -> None:
 
     denied = await office.desk.deny("default", approval.id, CLEO, comment="not to her")
 
-    assert denied.state is State.DENIED
+    assert denied.state is ApprovalState.DENIED
     with pytest.raises(Conflict, match="was denied: not to her"):
         await office.desk.approve("default", approval.id, person("dan", "approver"))
 
@@ -41,33 +41,35 @@ async def test_a_quorum_counts_people_and_not_answers(office: Office) -> None:
         await office.desk.approve("default", approval.id, ANN)
     second = await office.desk.approve("default", approval.id, CLEO)
 
-    assert (first.state, first.still_needed) == (State.PENDING, 1)
-    assert second.state is State.APPROVED
+    assert (first.state, first.still_needed) == (ApprovalState.PENDING, 1)
+    assert second.state is ApprovalState.APPROVED
 
 
 @pytest.mark.parametrize("kind", ["agent", "adapter", "plugin", "key"])
-@pytest.mark.parametrize("asked", list(Kind))
-async def test_nobody_but_a_person_answers_anything(office: Office, kind: str, asked: Kind) -> None:
+@pytest.mark.parametrize("asked", list(ApprovalRequestKind))
+async def test_nobody_but_a_person_answers_anything(office: Office, kind: str, asked: ApprovalRequestKind) -> None:
     approval = await office.asked(asked)
 
     with pytest.raises(Denied, match="not a person"):
         await office.desk.approve("default", approval.id, person("bob", "operator", "approver", kind=kind))
 
-    assert (await office.desk.find("default", approval.id)).state is State.PENDING
+    assert (await office.desk.find("default", approval.id)).state is ApprovalState.PENDING
 
 
-@pytest.mark.parametrize("kind", [Kind.CONFIRMATION, Kind.CONSENT])
-async def test_only_the_person_a_call_is_for_confirms_it_and_consents(office: Office, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT])
+async def test_only_the_person_a_call_is_for_confirms_it_and_consents(
+    office: Office, kind: ApprovalRequestKind
+) -> None:
     approval = await office.asked(kind)
 
     with pytest.raises(Denied, match="only user:bob"):
         await office.desk.approve("default", approval.id, ANN)
 
-    assert (await office.desk.approve("default", approval.id, person("bob"))).state is State.APPROVED
+    assert (await office.desk.approve("default", approval.id, person("bob"))).state is ApprovalState.APPROVED
 
 
-@pytest.mark.parametrize("kind", [Kind.ACTION, Kind.GATE])
-async def test_an_action_takes_a_role_and_a_human_at_a_console(office: Office, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [ApprovalRequestKind.ACTION, ApprovalRequestKind.GATE])
+async def test_an_action_takes_a_role_and_a_human_at_a_console(office: Office, kind: ApprovalRequestKind) -> None:
     approval = await office.asked(kind)
 
     with pytest.raises(Denied, match="may not approve"):
@@ -75,7 +77,7 @@ async def test_an_action_takes_a_role_and_a_human_at_a_console(office: Office, k
     with pytest.raises(Denied, match="a key cannot"):
         await office.desk.approve("default", approval.id, person("ann", "approver", interactive=False))
 
-    assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
+    assert (await office.desk.approve("default", approval.id, ANN)).state is ApprovalState.APPROVED
 
 
 async def test_with_four_eyes_whoever_asked_cannot_answer(office: Office) -> None:
@@ -84,7 +86,7 @@ async def test_with_four_eyes_whoever_asked_cannot_answer(office: Office) -> Non
     with pytest.raises(Denied, match="another person has to answer"):
         await office.desk.approve("default", approval.id, BOB)
 
-    assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
+    assert (await office.desk.approve("default", approval.id, ANN)).state is ApprovalState.APPROVED
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ async def test_whoever_asked_and_may_not_answer_takes_it_back_with_a_no(office: 
 
     ended = await office.desk.deny("default", approval.id, by, comment="a mistake")
 
-    assert (ended.state, ended.answers) == (State.WITHDRAWN, ())
+    assert (ended.state, ended.answers) == (ApprovalState.WITHDRAWN, ())
     assert ended.ended_why == f"{by.id} took it back: a mistake"
     assert office.heard.types() == ["approval.requested", "approval.ended"]
 
@@ -117,11 +119,11 @@ async def test_with_four_eyes_whoever_typed_the_call_in_somebodys_name_cannot_an
     with pytest.raises(Denied, match="local:root asked for it, and another person has to answer"):
         await office.desk.approve("default", approval.id, root)
 
-    assert (await office.desk.approve("default", approval.id, ANN)).state is State.APPROVED
+    assert (await office.desk.approve("default", approval.id, ANN)).state is ApprovalState.APPROVED
 
 
-@pytest.mark.parametrize("kind", [Kind.ACTION, Kind.GATE])
-async def test_nobody_answers_an_action_as_somebody_else(office: Office, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [ApprovalRequestKind.ACTION, ApprovalRequestKind.GATE])
+async def test_nobody_answers_an_action_as_somebody_else(office: Office, kind: ApprovalRequestKind) -> None:
     approval = await office.asked(kind)
 
     with pytest.raises(Denied, match="local:root cannot answer this as user:ann"):
@@ -132,14 +134,16 @@ async def test_nobody_answers_an_action_as_somebody_else(office: Office, kind: K
     assert (await office.desk.find("default", approval.id)).answers == ()
 
 
-@pytest.mark.parametrize("kind", [Kind.CONFIRMATION, Kind.CONSENT])
-async def test_an_answer_that_the_operator_passes_on_is_recorded_as_passed_on(office: Office, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT])
+async def test_an_answer_that_the_operator_passes_on_is_recorded_as_passed_on(
+    office: Office, kind: ApprovalRequestKind
+) -> None:
     approval = await office.asked(kind)
 
     answered = await office.desk.approve(
-        "default", approval.id, person("bob"), through="local:root", remember=Remember("always")
+        "default", approval.id, person("bob"), through="local:root", remember=RememberChoice("always")
     )
-    (standing,) = await office.desk.standing("default")
+    (standing,) = await office.desk.list_standing("default")
     await office.desk.revoke("default", standing.id, person("bob"), through="local:root")
 
     assert [(one.by, one.operator) for one in answered.answers] == [("user:bob", "local:root")]
@@ -151,7 +155,7 @@ async def test_an_answer_that_the_operator_passes_on_is_recorded_as_passed_on(of
 async def test_without_four_eyes_an_approver_may_answer_their_own(office: Office) -> None:
     approval = await office.asked()
 
-    assert (await office.desk.approve("default", approval.id, BOB)).state is State.APPROVED
+    assert (await office.desk.approve("default", approval.id, BOB)).state is ApprovalState.APPROVED
 
 
 async def test_another_tenant_sees_and_answers_nothing(office: Office) -> None:
@@ -174,9 +178,9 @@ async def test_an_edit_makes_a_new_request_that_the_editor_has_approved(office: 
     edited = await office.desk.approve("default", approval.id, ANN, payload={**PAYLOAD, "text": "Hello"})
 
     old = await office.desk.find("default", approval.id)
-    assert (edited.state, edited.payload["text"], edited.replaces) == (State.APPROVED, "Hello", approval.id)
+    assert (edited.state, edited.payload["text"], edited.replaces) == (ApprovalState.APPROVED, "Hello", approval.id)
     assert edited.binding_hash != approval.binding_hash
-    assert (old.state, old.ended_why) == (State.VOIDED, f"user:ann changed the parameters; see {edited.id}")
+    assert (old.state, old.ended_why) == (ApprovalState.VOIDED, f"user:ann changed the parameters; see {edited.id}")
 
 
 async def test_an_edit_does_not_carry_over_what_others_said_of_the_old_parameters(office: Office) -> None:
@@ -185,7 +189,7 @@ async def test_an_edit_does_not_carry_over_what_others_said_of_the_old_parameter
 
     edited = await office.desk.approve("default", approval.id, ANN, payload={"to": "all@example.org"})
 
-    assert (edited.state, edited.still_needed) == (State.PENDING, 1)
+    assert (edited.state, edited.still_needed) == (ApprovalState.PENDING, 1)
 
 
 async def test_with_four_eyes_who_edits_asks_and_another_has_to_say_yes_to_it(office: Office) -> None:
@@ -194,19 +198,22 @@ async def test_with_four_eyes_who_edits_asks_and_another_has_to_say_yes_to_it(of
     edited = await office.desk.approve("default", approval.id, ANN, comment="to me", payload={"to": "ann"})
 
     old = await office.desk.find("default", approval.id)
-    assert (edited.state, edited.answers, edited.binding.editors) == (State.PENDING, (), ("user:ann",))
-    assert (old.state, old.ended_why) == (State.VOIDED, f"user:ann changed the parameters: to me; see {edited.id}")
+    assert (edited.state, edited.answers, edited.binding.editors) == (ApprovalState.PENDING, (), ("user:ann",))
+    assert (old.state, old.ended_why) == (
+        ApprovalState.VOIDED,
+        f"user:ann changed the parameters: to me; see {edited.id}",
+    )
     assert office.heard.types() == ["approval.requested", "approval.requested", "approval.ended"]
     for asker in (ANN, BOB):
         with pytest.raises(Denied, match="another person has to answer"):
             await office.desk.approve("default", edited.id, asker)
-    assert (await office.desk.approve("default", edited.id, CLEO)).state is State.APPROVED
+    assert (await office.desk.approve("default", edited.id, CLEO)).state is ApprovalState.APPROVED
 
 
 async def test_with_four_eyes_all_who_edited_ask_and_none_of_them_makes_a_yes_last(office: Office) -> None:
     approval = await office.asked(four_eyes=True)
     with pytest.raises(Denied, match="another person has to say yes first"):
-        await office.desk.approve("default", approval.id, ANN, remember=Remember("always"), payload={"to": "ann"})
+        await office.desk.approve("default", approval.id, ANN, remember=RememberChoice("always"), payload={"to": "ann"})
     first = await office.desk.approve("default", approval.id, ANN, payload={"to": "ann"})
 
     second = await office.desk.approve("default", first.id, CLEO, payload={"to": "cleo"})
@@ -217,8 +224,11 @@ async def test_with_four_eyes_all_who_edited_ask_and_none_of_them_makes_a_yes_la
             await office.desk.approve("default", second.id, asker)
 
 
-@pytest.mark.parametrize(("kind", "minutes"), [(Kind.ACTION, 15), (Kind.CONFIRMATION, 15), (Kind.GATE, 7 * 24 * 60)])
-async def test_a_request_expires_by_its_kind(office: Office, kind: Kind, minutes: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "minutes"),
+    [(ApprovalRequestKind.ACTION, 15), (ApprovalRequestKind.CONFIRMATION, 15), (ApprovalRequestKind.GATE, 7 * 24 * 60)],
+)
+async def test_a_request_expires_by_its_kind(office: Office, kind: ApprovalRequestKind, minutes: int) -> None:
     approval = await office.asked(kind)
     office.clock.pass_time(minutes=minutes - 1)
     assert await office.desk.expire() == []
@@ -228,7 +238,7 @@ async def test_a_request_expires_by_its_kind(office: Office, kind: Kind, minutes
         await office.desk.approve("default", approval.id, BOB)
 
     assert [one.id for one in await office.desk.expire()] == [approval.id]
-    assert (await office.desk.find("default", approval.id)).state is State.EXPIRED
+    assert (await office.desk.find("default", approval.id)).state is ApprovalState.EXPIRED
 
 
 async def test_what_is_withdrawn_cannot_be_approved(office: Office) -> None:
@@ -244,10 +254,10 @@ async def test_a_yes_is_remembered_no_further_than_the_rule_says(office: Office)
     never, tool = await office.asked(remember="never"), await office.asked(remember="tool")
 
     with pytest.raises(Denied, match="cannot be remembered"):
-        await office.desk.approve("default", never.id, ANN, remember=Remember("always"))
+        await office.desk.approve("default", never.id, ANN, remember=RememberChoice("always"))
     with pytest.raises(Denied, match="for the tool only"):
-        await office.desk.approve("default", tool.id, ANN, remember=Remember("always", "plugin"))
+        await office.desk.approve("default", tool.id, ANN, remember=RememberChoice("always", "plugin"))
     with pytest.raises(CallerError, match="belongs to no session"):
-        await office.desk.approve("default", tool.id, ANN, remember=Remember("session"))
+        await office.desk.approve("default", tool.id, ANN, remember=RememberChoice("session"))
 
     assert await office.desk.standing_for(SEND, "user:bob", None) is None

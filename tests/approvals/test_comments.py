@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.approvals.conftest import ANN, CLEO, Office
 
-from paddock.core.events_approvals import ApprovalAnswered
-from paddock.policy.approvals.answering import LONGEST_COMMENT
+from paddock.approvals.answer import MAX_COMMENT_CHARS
+from paddock.core.events.approvals import ApprovalAnswered
 
 pytestmark = pytest.mark.req("S-21")
 
@@ -19,7 +19,7 @@ async def test_a_comment_is_kept_and_told_as_a_bounded_line_that_prints(office: 
 
     said, no = (answer.comment for answer in denied.answers)
     assert said == "fine\\x1b[2J\\nby me"
-    assert (len(no), no[-1]) == (LONGEST_COMMENT, "…")
+    assert (len(no), no[-1]) == (MAX_COMMENT_CHARS, "…")
     assert denied.ended_why == no
     assert [event.comment for event in office.heard.events if isinstance(event, ApprovalAnswered)] == [said, no]
 

@@ -9,20 +9,20 @@ import pytest
 from tests.approvals.conftest import ANN, BOB, CLEO, Office
 from tests.approvals.test_leaving import change
 
+from paddock.approvals.answer import RememberChoice
+from paddock.approvals.erasure import ErasureResult, erase_person
+from paddock.approvals.model import ApprovalState
+from paddock.approvals.removal import remove_person
+from paddock.approvals.store import ApprovalTransaction
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import NotFound
-from paddock.core.events_host import PluginMethodCalled
+from paddock.core.events.plugin_runtime import PluginMethodCalled
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
-from paddock.ledger.append import LedgerTable
-from paddock.policy.approvals.answering import Remember
-from paddock.policy.approvals.approval import State
-from paddock.policy.approvals.unit import Unit
-from paddock.policy.forgetting import Forgotten, forget
-from paddock.policy.leaving import remove_person
+from paddock.ledger.write.append import TransactionLedger
 from paddock.principals.api_keys import create_key
-from paddock.principals.change import Change
 from paddock.principals.consents import give_consent
 from paddock.principals.people import add_person
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Transaction
 
 pytestmark = pytest.mark.req("B-06")
@@ -31,18 +31,18 @@ ADA = PrincipalId("local:ada")
 TABLES = ("approvals", "approval_answers", "standing_approvals", "person_consents", "ledger")
 
 
-async def forgotten(office: Office, who: str) -> Forgotten:
-    def work(tx: Transaction) -> Forgotten:
+async def forgotten(office: Office, who: str) -> ErasureResult:
+    def work(tx: Transaction) -> ErasureResult:
         random = SystemRandom()
-        unit = Unit(
+        unit = ApprovalTransaction(
             tx,
             DEFAULT_TENANT,
             office.clock.now().isoformat(),
             office.clock,
             random,
-            lambda tx, tenant, call: LedgerTable(tx, office.clock, random, tenant, call, ADA),
+            lambda tx, tenant, call: TransactionLedger(tx, office.clock, random, tenant, call, ADA),
         )
-        return forget(unit, who, by=ADA, explanation="asked")
+        return erase_person(unit, who, by=ADA, explanation="asked")
 
     return await office.database.write(work)
 
@@ -62,7 +62,7 @@ async def test_of_a_removed_persons_requests_answers_and_consents_nothing_is_lef
     await change(office, lambda made, _: add_person(made, "bob"))
     await change(office, lambda made, _: give_consent(made, "user:bob", "mail", "send"))
     used = await office.asked(payload={"to": "a secret place"}, context={"request": "req_1", "session": "ses_bob"})
-    await office.desk.approve("default", used.id, ANN, comment="Bob asked me", remember=Remember("always"))
+    await office.desk.approve("default", used.id, ANN, comment="Bob asked me", remember=RememberChoice("always"))
     await office.consumed(used.id)
     other = await office.asked(requester="user:eve", for_person="user:eve")
     await office.desk.deny("default", other.id, BOB, comment="not on my watch")
@@ -74,7 +74,7 @@ async def test_of_a_removed_persons_requests_answers_and_consents_nothing_is_lef
     left = await everything(office)
     for word in ("user:bob", "a secret place", "ses_bob", "Bob asked me", "not on my watch"):
         assert word not in left
-    assert (await office.desk.find("default", used.id)).state is State.CONSUMED
+    assert (await office.desk.find("default", used.id)).state is ApprovalState.CONSUMED
     (answer,) = (await office.desk.find("default", other.id)).answers
     assert (answer.approved, answer.by[:7]) == (False, "erased:")
     with pytest.raises(NotFound):
@@ -90,18 +90,18 @@ async def test_what_is_open_is_voided_first_and_others_requests_stay(office: Off
     await forgotten(office, "user:cleo")
 
     found = [await office.desk.find("default", one.id) for one in (mine, theirs, half)]
-    assert [one.state for one in found] == [State.VOIDED, State.PENDING, State.VOIDED]
+    assert [one.state for one in found] == [ApprovalState.VOIDED, ApprovalState.PENDING, ApprovalState.VOIDED]
     assert (found[0].payload, found[0].binding.requester, found[1].payload["text"]) == ({}, "", "Dear Ann")
 
 
 async def test_what_was_done_with_a_key_goes_with_its_owner_also_when_the_key_is_gone(office: Office) -> None:
-    def work(tx: Transaction) -> LedgerTable:
-        return LedgerTable(tx, office.clock, SystemRandom(), "default")
+    def work(tx: Transaction) -> TransactionLedger:
+        return TransactionLedger(tx, office.clock, SystemRandom(), "default")
 
     await change(office, lambda made, _: add_person(made, "bob"))
     now = office.clock.now().isoformat()
     key = await office.database.write(
-        lambda tx: create_key(Change(tx, DEFAULT_TENANT, ADA, now, work(tx)), "bob", SystemRandom())[0].id
+        lambda tx: create_key(AuditedTransaction(tx, DEFAULT_TENANT, ADA, now, work(tx)), "bob", SystemRandom())[0].id
     )
     called = PluginMethodCalled("mail", "send", "req_1", None, None)
     await office.database.write(lambda tx: work(tx).record(called, principal=f"key:{key}"))

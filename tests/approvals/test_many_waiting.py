@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 from tests.approvals.conftest import ANN, SEND, Office, asking
 
+from paddock.approvals.model import OPEN_STATES, ApprovalState
+from paddock.approvals.request import PendingLimits
+from paddock.approvals.service import Approvals
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import Busy, NotFound
-from paddock.policy.approvals.approval import OPEN, State
-from paddock.policy.approvals.desk import Approvals
-from paddock.policy.approvals.room import Room
 
 pytestmark = pytest.mark.req("S-21")
 
 
 def with_room(office: Office, **room: int) -> Office:
     """The same office, where less may wait."""
-    desk = Approvals(office.database, office.clock, SystemRandom(), lambda *_: office.heard, room=Room(**room))
+    desk = Approvals(office.database, office.clock, SystemRandom(), lambda *_: office.heard, room=PendingLimits(**room))
     return Office(desk, office.database, office.clock, office.heard)
 
 
@@ -52,8 +52,8 @@ async def test_a_page_of_what_is_open_leaves_out_what_ended(office: Office) -> N
     await office.desk.deny("default", denied, ANN)
     await office.desk.approve("default", approved, ANN)
 
-    assert [one.id for one in await office.desk.page("default", tuple(OPEN))] == [pending, approved]
-    assert [one.id for one in await office.desk.page("default", (State.DENIED,))] == [denied]
+    assert [one.id for one in await office.desk.page("default", tuple(OPEN_STATES))] == [pending, approved]
+    assert [one.id for one in await office.desk.page("default", (ApprovalState.DENIED,))] == [denied]
 
 
 async def test_every_open_request_is_found_however_many_there_are(office: Office) -> None:
@@ -61,11 +61,11 @@ async def test_every_open_request_is_found_however_many_there_are(office: Office
     ids = await made(many, 120)
     await many.desk.deny("default", ids[7], ANN)
 
-    found = [one async for one in many.desk.all_open()]
+    found = [one async for one in many.desk.iter_open()]
 
     assert [one.id for one in found] == [*ids[:7], *ids[8:]]
     assert all(one.payload for one in found)
-    assert [one async for one in many.desk.all_open("another-plugin")] == []
+    assert [one async for one in many.desk.iter_open("another-plugin")] == []
 
 
 async def test_one_who_calls_may_have_so_many_waiting_and_more_once_some_were_answered(office: Office) -> None:

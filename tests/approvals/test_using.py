@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from tests.approvals.conftest import ANN, PAYLOAD, SEND, Office, asking
 
+from paddock.approvals.consume import ApprovalMismatch
+from paddock.approvals.model import ApprovalState, ApprovedAction, Binding
 from paddock.core.canonical import sha256_of
 from paddock.core.errors import Conflict, Denied, NotFound, PaddockError
-from paddock.policy.approvals.approval import State
-from paddock.policy.approvals.binding import Binding, Subject
-from paddock.policy.approvals.using import Changed
 from paddock.store.database import Transaction, open_direct
 
 OTHER: dict[str, Any] = {
@@ -52,15 +51,15 @@ async def test_what_nobody_approved_is_not_used(office: Office) -> None:
         await office.consumed(denied.id)
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Subject)])
+@pytest.mark.parametrize("field", [field.name for field in fields(ApprovedAction)])
 async def test_a_change_of_what_is_done_voids_it(office: Office, field: str) -> None:
     approval = await office.asked()
     await office.desk.approve("default", approval.id, ANN)
 
-    with pytest.raises((Changed, NotFound)):  # of another tenant there is no such approval
+    with pytest.raises((ApprovalMismatch, NotFound)):  # of another tenant there is no such approval
         await office.consumed(approval.id, replace(SEND, **{field: OTHER[field]}))
 
-    assert (await office.desk.find("default", approval.id)).state is State.APPROVED
+    assert (await office.desk.find("default", approval.id)).state is ApprovalState.APPROVED
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ async def test_a_change_of_the_parameters_or_of_who_asks_voids_it(office: Office
     approval = await office.asked()
     await office.desk.approve("default", approval.id, ANN)
 
-    with pytest.raises(Changed, match="changed since it was asked for"):
+    with pytest.raises(ApprovalMismatch, match="changed since it was asked for"):
         await office.consumed(approval.id, **other)
 
 
@@ -94,7 +93,7 @@ async def test_a_row_that_was_tampered_with_is_found(office: Office, field: str)
 
     await office.database.write(forge)
 
-    with pytest.raises(Changed, match="the kept request changed"):
+    with pytest.raises(ApprovalMismatch, match="the kept request changed"):
         await office.consumed(approval.id)
 
 
@@ -195,7 +194,7 @@ async def test_a_unit_that_fails_after_consuming_has_consumed_nothing(office: Of
     with pytest.raises(OSError, match="could not be written"):
         await office.database.write(unit)
 
-    assert (await office.desk.find("default", approval.id)).state is State.APPROVED
+    assert (await office.desk.find("default", approval.id)).state is ApprovalState.APPROVED
 
 
 @pytest.mark.req("S-33")
@@ -207,15 +206,17 @@ async def test_tokens_have_256_bits_and_are_kept_as_hashes(office: Office) -> No
     assert (len(secrets), {len(secret) for secret in secrets}) == (50, {43})  # 32 bytes in base64
     assert not any(secret in kept for secret in secrets)
     for approval, token in asked:
-        assert (await office.desk.claimable("default", token, "user:bob")).id == approval.id
+        assert (await office.desk.find_by_token("default", token, "user:bob")).id == approval.id
 
 
 @pytest.mark.req("S-33")
 async def test_of_many_who_use_a_token_at_once_one_succeeds(office: Office) -> None:
     _, token = await office.desk.ask(asking())
 
-    tried = await asyncio.gather(*(office.desk.claim("default", token) for _ in range(32)), return_exceptions=True)
+    tried = await asyncio.gather(
+        *(office.desk.redeem_token("default", token) for _ in range(32)), return_exceptions=True
+    )
 
     assert tried.count(None) == 1
     with pytest.raises(Denied, match="not any more"):
-        await office.desk.claimable("default", token, "user:bob")
+        await office.desk.find_by_token("default", token, "user:bob")

@@ -8,7 +8,7 @@ import pytest
 from tests.authoring.workbench import edit, findings, made
 from tests.fixtures.packages import write_file, write_json
 
-from paddock.authoring.checks.finding import Finding, Verdict
+from paddock.authoring.checks.plugin_under_test import CheckResult, CheckVerdict
 
 AGENT = "greeter/agent.py"
 OPERATOR = "greeter/operator.py"
@@ -16,7 +16,7 @@ TOOL = "greeter/tool.py"
 ADAPTER = "greeter/adapter.py"
 
 
-async def found(tmp_path: Path, kind: str, check: str, file: str = "", old: str = "", new: str = "") -> Finding:
+async def found(tmp_path: Path, kind: str, check: str, file: str = "", old: str = "", new: str = "") -> CheckResult:
     """What one check says of a new plugin in which one thing was changed."""
     folder = made(tmp_path / "plugin", kind)
     if file:
@@ -55,7 +55,7 @@ async def test_an_agent_that_breaks_its_contract_is_told_how(
 ) -> None:
     finding = await found(tmp_path, "agent", check, AGENT, old, new)
 
-    assert (finding.verdict, why in finding.why) == (Verdict.FAIL, True), finding
+    assert (finding.verdict, why in finding.why) == (CheckVerdict.FAIL, True), finding
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_an_operator_that_breaks_its_contract_is_told_how(
 ) -> None:
     finding = await found(tmp_path, "operator", check, OPERATOR, old, new)
 
-    assert (finding.verdict, why in finding.why) == (Verdict.FAIL, True), finding
+    assert (finding.verdict, why in finding.why) == (CheckVerdict.FAIL, True), finding
 
 
 @pytest.mark.req("K-19", "operator determinism disclosure")
@@ -92,7 +92,7 @@ async def test_an_operator_that_says_that_its_results_differ_may_have_them_diffe
 
     finding = (await findings(folder, tmp_path / "home"))["operator determinism disclosure"]
 
-    assert (finding.verdict, finding.why) == (Verdict.PASS, "disclosed")
+    assert (finding.verdict, finding.why) == (CheckVerdict.PASS, "disclosed")
 
 
 @pytest.mark.req("K-19", "operator side effect declaration")
@@ -112,7 +112,7 @@ async def test_an_operator_that_writes_what_it_does_not_declare_is_found_out(tmp
     finding = (await findings(folder, tmp_path / "home"))["operator side effect declaration"]
 
     assert (finding.verdict, finding.why) == (
-        Verdict.FAIL, "it declares that it changes nothing, and used keyvalue.put",
+        CheckVerdict.FAIL, "it declares that it changes nothing, and used keyvalue.put",
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ async def test_a_tool_that_remembers_what_it_was_asked_is_found_out(tmp_path: Pa
 
     finding = await found(tmp_path, "tool", "tool purity", TOOL, 'return {"words":', counting)
 
-    assert (finding.verdict, "differently the second time" in finding.why) == (Verdict.FAIL, True), finding
+    assert (finding.verdict, "differently the second time" in finding.why) == (CheckVerdict.FAIL, True), finding
 
 
 @pytest.mark.req("K-19", "adapter mapping")
@@ -134,7 +134,7 @@ async def test_an_adapter_whose_intents_have_no_type_is_found_out(tmp_path: Path
 
     finding = (await findings(folder, tmp_path / "home"))["adapter mapping"]
 
-    assert (finding.verdict, "no intent_type" in finding.why) == (Verdict.FAIL, True), finding
+    assert (finding.verdict, "no intent_type" in finding.why) == (CheckVerdict.FAIL, True), finding
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_a_plugin_that_breaks_the_protocol_is_told_how(
 
     finding = (await findings(folder, tmp_path / "home"))[check]
 
-    assert (finding.verdict, why in finding.why) == (Verdict.FAIL, True), finding
+    assert (finding.verdict, why in finding.why) == (CheckVerdict.FAIL, True), finding
 
 
 async def test_a_method_that_is_declared_and_not_served_or_served_and_not_declared_is_found_out(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ async def test_a_method_that_is_declared_and_not_served_or_served_and_not_declar
     finding = (await findings(folder, tmp_path / "home"))["declared callables"]
 
     told = "the manifest declares greeting.get, the program serves greeting.other"
-    assert (finding.verdict, finding.why) == (Verdict.FAIL, told)
+    assert (finding.verdict, finding.why) == (CheckVerdict.FAIL, told)
 
 
 async def test_a_tool_that_the_program_calls_otherwise_is_told_by_both_names_and_no_payload_is_blamed(
@@ -184,7 +184,7 @@ async def test_a_tool_that_the_program_calls_otherwise_is_told_by_both_names_and
     found = await findings(folder, tmp_path / "home")
 
     named, called = found["declared callables"], found["call greet"]
-    assert (named.verdict, named.why) == (Verdict.FAIL, "the manifest declares greet, the program serves greeet")
+    assert (named.verdict, named.why) == (CheckVerdict.FAIL, "the manifest declares greet, the program serves greeet")
     assert "method_not_found" in called.why and "payload" not in called.hint and "under the name" in called.hint
 
 
@@ -194,21 +194,21 @@ async def test_a_syntax_error_is_told_with_its_place_in_the_folder_of_its_author
 
     finding = (await findings(folder, tmp_path / "home"))["handshake"]
 
-    assert (finding.verdict, str(folder / "main.py") in finding.why) == (Verdict.FAIL, True), finding
+    assert (finding.verdict, str(folder / "main.py") in finding.why) == (CheckVerdict.FAIL, True), finding
     assert finding.hint == "mend it, and save"
 
 
 async def test_a_call_that_never_ends_is_not_blamed_on_its_payload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.host.workshop.trial.CALL_TIMEOUT", 1.0)
+    monkeypatch.setattr("paddock.host.dev.trial_run.CALL_TIMEOUT_S", 1.0)
     folder = made(tmp_path / "plugin")
     edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")
     edit(folder / "paddock.yaml", "config_schema:", "timing: { shutdown_sec: 1 }\nconfig_schema:")
 
     called = (await findings(folder, tmp_path / "home"))["call greet"]
 
-    assert (called.verdict, called.hint) == (Verdict.FAIL, "")
+    assert (called.verdict, called.hint) == (CheckVerdict.FAIL, "")
 
 
 async def test_what_changes_something_is_called_only_when_the_author_says_so(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_what_changes_something_is_called_only_when_the_author_says_so(tmp
     careful = await findings(folder, tmp_path / "home", effects=False)
     bold = await findings(folder, tmp_path / "home", effects=True)
 
-    assert (careful["call greeter"].verdict, bold["call greeter"].verdict) == (Verdict.SKIP, Verdict.PASS)
+    assert (careful["call greeter"].verdict, bold["call greeter"].verdict) == (CheckVerdict.SKIP, CheckVerdict.PASS)
     assert "--effects" in careful["call greeter"].hint
 
 
@@ -227,8 +227,8 @@ async def test_a_plugin_that_never_answers_has_its_other_checks_left_out(tmp_pat
 
     found = await findings(folder, tmp_path / "home")
 
-    assert found["handshake"].verdict is Verdict.FAIL
-    assert {found[name].verdict for name in ("ping", "configuration", "shutdown")} == {Verdict.SKIP}
+    assert found["handshake"].verdict is CheckVerdict.FAIL
+    assert {found[name].verdict for name in ("ping", "configuration", "shutdown")} == {CheckVerdict.SKIP}
 
 
 KEEPER = """
@@ -264,7 +264,7 @@ async def test_tools_that_say_they_change_nothing_are_taken_at_their_word_only_w
 
     found = await findings(tmp_path / "plugin", tmp_path / "home")
 
-    assert found["call keep"].verdict is Verdict.PASS, found
+    assert found["call keep"].verdict is CheckVerdict.PASS, found
     assert "used artifacts.delete" in found["call drop"].why
     # Also a table that is made where there is none: a host refuses that in a call which only reads.
     assert all("used storage.exec" in found[f"call {name}"].why for name in ("make", "copy"))

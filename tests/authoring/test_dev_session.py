@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.authoring.workbench import Desk, at_work, edit, made
 
-from paddock.authoring.session import RepeatedCall
-from paddock.cli.dev_words import in_words
+from paddock.authoring.dev_session import RepeatedCall
+from paddock.cli.commands.dev_text import describe_dev_event
 
 GREET = RepeatedCall("greet", {"name": "Ann"})
 COUNTING = """
@@ -59,7 +59,7 @@ async def test_a_version_that_hangs_is_replaced_by_the_next_that_is_saved_withou
     async with at_work(folder, tmp_path / "home", repeated=GREET) as desk:
         edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")
         await desk.told.until(lambda: sum(event["kind"] == "call" for event in desk.told.of("traffic")) == 2)
-        await desk.session.do('greet {"name": "Bob"}')
+        await desk.session.run_command('greet {"name": "Bob"}')
         edit(folder / "main.py", "import time; time.sleep(600)\n    ", "")
         await desk.told.event("answer", 2)
 
@@ -86,8 +86,8 @@ async def test_a_syntax_error_leaves_the_last_version_serving_and_is_told_with_i
     async with at_work(folder, tmp_path / "home") as desk:
         edit(folder / "main.py", "def greet(", "def greet((")
         broken = await desk.told.event("not_loaded")
-        await desk.session.do('greet {"name": "Ann"}')
-        await desk.session.answered()
+        await desk.session.run_command('greet {"name": "Ann"}')
+        await desk.session.wait_for_calls()
         edit(folder / "main.py", "def greet((", "def greet(")
         await desk.told.event("loaded", 2)
 
@@ -102,7 +102,7 @@ async def test_advice_is_for_the_author_who_reads_it(tmp_path: Path) -> None:
     async with at_work(folder, tmp_path / "home") as desk:
         edit(folder / "main.py", "plugin.log.info", "1 / 0\n    plugin.log.info")
         await desk.told.event("loaded", 2)
-        await desk.session.do('greet {"name": "Ann"}')
+        await desk.session.run_command('greet {"name": "Ann"}')
         failed = await desk.told.event("failed")
         edit(folder / "main.py", '"0.1.0"', '"0.1.0", capabilities_used=["storage:write"]')
         claimed = await desk.told.event("not_loaded")
@@ -117,14 +117,14 @@ async def test_a_call_that_hangs_is_told_of_and_ended_by_typing_cancel(tmp_path:
     folder = made(tmp_path / "plugin")
     edit(folder / "main.py", "plugin.log.info", "import time; time.sleep(600)\n    plugin.log.info")
     async with at_work(folder, tmp_path / "home", silent_for=0.1) as desk:
-        await desk.session.do('greet {"name": "Ann"}')
+        await desk.session.run_command('greet {"name": "Ann"}')
         still = await desk.told.event("still_running")
-        await desk.session.do("cancel")
-        await desk.session.answered()  # nothing is waited for any more
-        await desk.session.do("cancel")
+        await desk.session.run_command("cancel")
+        await desk.session.wait_for_calls()  # nothing is waited for any more
+        await desk.session.run_command("cancel")
 
-    assert in_words(still) == ["… greet still runs (0.1 s); type 'cancel' to end it"]
-    assert [line for event in desk.told.of("cancelled") for line in in_words(event)] == [
+    assert describe_dev_event(still) == ["… greet still runs (0.1 s); type 'cancel' to end it"]
+    assert [line for event in desk.told.of("cancelled") for line in describe_dev_event(event)] == [
         "cancelled: greet",
         "no call is under way",
     ]
@@ -137,8 +137,8 @@ async def test_a_mistake_in_the_manifest_leaves_the_last_version_serving_and_eve
     async with at_work(folder, tmp_path / "home") as desk:
         edit(folder / "paddock.yaml", "effects: [read_only]", "effects: [magic]")
         broken = await desk.told.event("not_loaded")
-        await desk.session.do('greet {"name": "Ann"}')
-        await desk.session.answered()
+        await desk.session.run_command('greet {"name": "Ann"}')
+        await desk.session.wait_for_calls()
 
     assert broken["error"]["code"] == "manifest.invalid"
     assert [problem["path"] for problem in broken["error"]["errors"]] == ["tools[0].effects[0]"]
@@ -150,7 +150,7 @@ async def test_a_version_that_asks_for_more_waits_until_its_author_allows_it(tmp
     async with at_work(folder, tmp_path / "home") as desk:
         edit(folder / "paddock.yaml", "- net:[]", "- storage:write")
         refused = await desk.told.event("not_loaded")
-        await desk.session.do("allow")
+        await desk.session.run_command("allow")
         await desk.told.event("loaded", 2)
 
     assert (refused["error"]["code"], refused["waiting"]) == ("consent_required", True)
@@ -163,14 +163,14 @@ async def test_a_plugin_that_falls_over_while_it_serves_is_told_of_and_served_ag
     folder = made(tmp_path / "plugin")
     edit(folder / "main.py", "plugin.log.info", "import os; os._exit(3)\n    plugin.log.info")
     async with at_work(folder, tmp_path / "home") as desk:
-        await desk.session.do('greet {"name": "Ann"}')
-        await desk.session.answered()
+        await desk.session.run_command('greet {"name": "Ann"}')
+        await desk.session.wait_for_calls()
         await desk.told.event("failed")
         await desk.told.event("ended")
         edit(folder / "main.py", "import os; os._exit(3)\n    ", "")
         await desk.told.event("loaded", 2)
-        await desk.session.do('greet {"name": "Ann"}')
-        await desk.session.answered()
+        await desk.session.run_command('greet {"name": "Ann"}')
+        await desk.session.wait_for_calls()
 
     assert answers(desk) == [{"text": "Hello, Ann!"}]
 
@@ -210,7 +210,7 @@ async def typed(desk: Desk, line: str) -> None:
     from paddock.core.errors import PaddockError
 
     try:
-        await desk.session.do(line)
+        await desk.session.run_command(line)
     except PaddockError as error:
         assert error.error_code == "json.malformed"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from paddock.authoring.example_values import examples_of
-from paddock.core.schema import compile_schema
+from paddock.authoring.example_values import generate_examples
+from paddock.core.schema.compile import compile_schema
 
 
 def field(**schema: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def field(**schema: Any) -> dict[str, Any]:
     ],
 )
 def test_the_value_that_is_made_fits_the_schema(schema: Any) -> None:
-    (value,) = examples_of(schema)
+    (value,) = generate_examples(schema)
 
     assert compile_schema(schema).is_valid(value)
 
@@ -46,16 +46,16 @@ def test_the_value_that_is_made_fits_the_schema(schema: Any) -> None:
 def test_examples_that_fit_come_before_anything_that_is_made_up() -> None:
     schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}, "examples": [{"n": 7}, {}]}
 
-    assert examples_of(schema) == [{"n": 7}]
+    assert generate_examples(schema) == [{"n": 7}]
 
 
 def test_where_no_value_can_be_found_there_is_none() -> None:
     schema = {"type": "object", "required": ["p"], "properties": {"p": {"type": "string", "pattern": "^x{3}-y{9}$"}}}
 
-    assert examples_of(schema) == []
+    assert generate_examples(schema) == []
 
 
 def test_a_schema_that_refers_to_itself_ends() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}
 
-    assert examples_of({"$defs": {"node": node}, "$ref": "#/$defs/node"}) == []
+    assert generate_examples({"$defs": {"node": node}, "$ref": "#/$defs/node"}) == []

@@ -12,9 +12,9 @@ from tests.authoring.workbench import findings, made
 
 import paddock
 from fixtures.commands import Paddock
-from paddock.authoring.checks.finding import Verdict
-from paddock.authoring.kinds import TEMPLATES, Template, template_for
-from paddock.authoring.scaffold import module_name, scaffold
+from paddock.authoring.checks.plugin_under_test import CheckVerdict
+from paddock.authoring.scaffold import create_plugin_folder, module_name
+from paddock.authoring.template_catalog import TEMPLATES, PluginTemplate, find_template
 from paddock.core.errors import CallerError, Conflict
 from paddock.manifest.read import read_package
 
@@ -22,14 +22,14 @@ SOURCE = str(Path(paddock.__file__).parents[1])
 templates = pytest.mark.parametrize("template", TEMPLATES, ids=lambda one: one.folder)
 
 
-def needs_programs(template: Template) -> None:
+def needs_programs(template: PluginTemplate) -> None:
     for program in {"typescript": ["node"], "shell": ["bash", "jq"]}.get(template.language, []):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
 
 
 @templates
-def test_what_is_made_is_sound_without_a_warning(tmp_path: Path, template: Template) -> None:
+def test_what_is_made_is_sound_without_a_warning(tmp_path: Path, template: PluginTemplate) -> None:
     reading = read_package(made(tmp_path / "new", template.kind, template.language, "my-first"))
 
     assert (reading.errors, reading.warnings) == ((), ())
@@ -38,10 +38,10 @@ def test_what_is_made_is_sound_without_a_warning(tmp_path: Path, template: Templ
 
 
 @templates
-def test_what_is_made_passes_its_own_tests(tmp_path: Path, template: Template) -> None:
+def test_what_is_made_passes_its_own_tests(tmp_path: Path, template: PluginTemplate) -> None:
     needs_programs(template)
     folder = made(tmp_path / "new", template.kind, template.language, "my-first")
-    program = [sys.executable if word == "python3" else word for word in template.own_tests]
+    program = [sys.executable if word == "python3" else word for word in template.test_command]
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": SOURCE, "PYTHONDONTWRITEBYTECODE": "1"}
 
     done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
@@ -63,14 +63,16 @@ def test_the_line_that_runs_its_tests_needs_no_environment(tmp_path: Path, kind:
 
 @templates
 @pytest.mark.req("K-19")
-async def test_what_is_made_keeps_the_contract_of_its_kind_in_a_real_cage(tmp_path: Path, template: Template) -> None:
+async def test_what_is_made_keeps_the_contract_of_its_kind_in_a_real_cage(
+    tmp_path: Path, template: PluginTemplate
+) -> None:
     needs_programs(template)
     folder = made(tmp_path / "new", template.kind, template.language, "my-first")
 
     found = await findings(folder, tmp_path / "home")
 
-    assert [one for one in found.values() if one.verdict is Verdict.FAIL] == []
-    assert any(check.startswith("call ") and one.verdict is Verdict.PASS for check, one in found.items())
+    assert [one for one in found.values() if one.verdict is CheckVerdict.FAIL] == []
+    assert any(check.startswith("call ") and one.verdict is CheckVerdict.PASS for check, one in found.items())
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -94,10 +96,10 @@ def test_a_name_that_no_plugin_can_have_is_refused_before_anything_is_made(tmp_p
 
 def test_a_combination_that_is_not_there_names_those_that_are() -> None:
     with pytest.raises(CallerError) as refused:
-        template_for("agent", "shell")
+        find_template("agent", "shell")
     assert refused.value.hint == "agent is there in: python; in shell there is: plugin"
     with pytest.raises(CallerError, match="no kind of plugin"):
-        template_for("persona", "python")
+        find_template("persona", "python")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_a_package_is_named_so_that_it_hides_no_other(name: str, module: str) ->
 
 
 def test_a_tool_called_like_a_module_of_python_runs_its_own_code(tmp_path: Path) -> None:
-    files = scaffold(template_for("tool", "python"), "json", tmp_path / "new")
+    files = create_plugin_folder(find_template("tool", "python"), "json", tmp_path / "new")
 
     assert "json_plugin/tool.py" in files
     assert "from json_plugin.tool import count" in (tmp_path / "new" / "test_tool.py").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from paddock.authoring.traffic import Exchange, Traffic
+from paddock.authoring.traffic import TrafficDecoder, TrafficMessage
 from paddock.core.clock import SystemClock
 
 
@@ -20,9 +20,9 @@ class Slow(SystemClock):
         return self.now_at
 
 
-def listened(*lines: tuple[str, Any]) -> list[Exchange]:
-    told: list[Exchange] = []
-    traffic = Traffic("greeter", frozenset({"token"}), told.append, Slow())
+def listened(*lines: tuple[str, Any]) -> list[TrafficMessage]:
+    told: list[TrafficMessage] = []
+    traffic = TrafficDecoder("greeter", frozenset({"token"}), told.append, Slow())
     for direction, message in lines:
         frame = message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()
         (traffic.sent if direction == "→" else traffic.received)(frame)
@@ -36,8 +36,8 @@ def test_a_call_and_its_answer_bear_the_name_of_the_tool_and_the_time_between_th
         ("←", {"id": 1, "result": {"text": "Hi"}}),
     )
 
-    assert call == Exchange(True, "call", "greet", {"name": "Ann"})
-    assert event == Exchange(False, "event", "greet", {"type": "progress"})
+    assert call == TrafficMessage(True, "call", "greet", {"name": "Ann"})
+    assert event == TrafficMessage(False, "event", "greet", {"type": "progress"})
     assert (result.kind, result.name, result.value, result.milliseconds) == ("result", "greet", {"text": "Hi"}, 10.0)
 
 
@@ -47,7 +47,7 @@ def test_workers_and_servers_calls_are_shown_alike() -> None:
         ("→", {"id": 2, "method": "tools/call", "params": {"name": "greet", "arguments": {"name": "Ann"}}}),
     )
 
-    assert worker == server == Exchange(True, "call", "greet", {"name": "Ann"})
+    assert worker == server == TrafficMessage(True, "call", "greet", {"name": "Ann"})
 
 
 def test_what_the_plugin_asks_and_what_it_is_answered_belong_together() -> None:

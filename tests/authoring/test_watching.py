@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from paddock.authoring.watching import changed_files, changes, look_at
+from paddock.authoring.file_watcher import changed_files, scan_folder, watch_changes
 
 
 async def next_change(folder: Path, act: Callable[[], object]) -> tuple[str, ...]:
     """What is noticed when something is done to the folder."""
-    watching = changes(folder, look_at(folder))
+    watching = watch_changes(folder, scan_folder(folder))
     waiting = asyncio.ensure_future(anext(watching))
     act()
     try:
@@ -50,14 +50,14 @@ async def test_a_file_that_became_executable_is_noticed(folder: Path) -> None:
 
 
 def test_what_no_package_would_carry_is_not_looked_at(folder: Path) -> None:
-    before = look_at(folder)
+    before = scan_folder(folder)
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "main.cpython-311.pyc").touch()
     (folder / ".git").mkdir()
     (folder / ".git" / "index").touch()
 
-    assert changed_files(before, look_at(folder), folder) == ()
-    assert len(look_at(folder, most=1)) <= 2
+    assert changed_files(before, scan_folder(folder), folder) == ()
+    assert len(scan_folder(folder, most=1)) <= 2
 
 
 async def test_a_file_that_never_rests_holds_nothing_up_and_is_no_change_itself(folder: Path) -> None:

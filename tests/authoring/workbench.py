@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddock.authoring.checks.finding import Finding
-from paddock.authoring.checks.running import run_checks
-from paddock.authoring.kinds import template_for
-from paddock.authoring.listening import Listening
-from paddock.authoring.scaffold import scaffold
-from paddock.authoring.session import SILENT_FOR, RepeatedCall, Session
-from paddock.authoring.watching import look_at
+from paddock.authoring.checks.plugin_under_test import CheckResult
+from paddock.authoring.checks.run import run_checks
+from paddock.authoring.dev_session import SLOW_CALL_S, DevSession, RepeatedCall
+from paddock.authoring.file_watcher import scan_folder
+from paddock.authoring.scaffold import create_plugin_folder
+from paddock.authoring.template_catalog import find_template
+from paddock.authoring.traffic import DevEventReporter
 from paddock.core.clock import SystemClock
-from paddock.host.workshop.opening import open_workshop
+from paddock.host.dev.open_dev_host import open_dev_host
 from paddock.manifest.read import read_package
 
 PATIENCE = 60.0  # only a broken test waits this long
@@ -25,7 +25,7 @@ PATIENCE = 60.0  # only a broken test waits this long
 
 def made(folder: Path, kind: str = "plugin", language: str = "python", name: str = "greeter") -> Path:
     """A new plugin, as `paddock plugin new` makes it."""
-    scaffold(template_for(kind, language), name, folder)
+    create_plugin_folder(find_template(kind, language), name, folder)
     return folder
 
 
@@ -69,9 +69,9 @@ class Desk:
     """A session that follows a folder."""
 
     folder: Path
-    session: Session
+    session: DevSession
     told: Told
-    listening: Listening
+    listening: DevEventReporter
 
 
 @asynccontextmanager
@@ -81,17 +81,17 @@ async def at_work(
     *,
     repeated: RepeatedCall | None = None,
     config: dict[str, Any] | None = None,
-    silent_for: float = SILENT_FOR,
+    silent_for: float = SLOW_CALL_S,
 ) -> AsyncGenerator[Desk, None]:
     """A session for as long as the block runs."""
     told, stop = Told(), asyncio.Event()
     manifest = read_package(folder).single()
-    listening = Listening(manifest, told, SystemClock())
-    async with open_workshop(home, folder, listening, environ={}, tap=listening.tap, config=config) as workshop:
-        session = Session(workshop, listening, manifest.capabilities, repeated, silent_for=silent_for)
-        known = look_at(folder)
-        await session.start(await workshop.look())
-        await session.answered()
+    listening = DevEventReporter(manifest, told, SystemClock())
+    async with open_dev_host(home, folder, listening, environ={}, tap=listening.new_decoder, config=config) as workshop:
+        session = DevSession(workshop, listening, manifest.capabilities, repeated, silent_for=silent_for)
+        known = scan_folder(folder)
+        await session.start(await workshop.take_snapshot())
+        await session.wait_for_calls()
         following = asyncio.ensure_future(session.follow(known, None, stop))
         try:
             yield Desk(folder, session, told, listening)
@@ -100,9 +100,9 @@ async def at_work(
             await following
 
 
-async def findings(folder: Path, home: Path, *, effects: bool = True) -> dict[str, Finding]:
+async def findings(folder: Path, home: Path, *, effects: bool = True) -> dict[str, CheckResult]:
     """What `paddock plugin test` finds, by the name of the check."""
-    listening = Listening(read_package(folder).single(), lambda _event: None, SystemClock())
-    async with open_workshop(home, folder, listening, environ={}, tap=listening.tap) as workshop:
-        found = await run_checks(workshop, await workshop.look(), lambda _finding: None, effects=effects)
+    listening = DevEventReporter(read_package(folder).single(), lambda _event: None, SystemClock())
+    async with open_dev_host(home, folder, listening, environ={}, tap=listening.new_decoder) as workshop:
+        found = await run_checks(workshop, await workshop.take_snapshot(), lambda _finding: None, effects=effects)
     return {one.check: one for one in found}

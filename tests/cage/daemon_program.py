@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from paddock.cage.launcher import CagedProcess, CageUnavailable
-from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
-from paddock.cage.plan.machine import DiskMachine
-from paddock.cage.spec import Bind, CageSpec, Limits
-from paddock.cage.warden.launching import Warden, open_warden
+from paddock.cage.plan.host_filesystem import DiskFilesystem
+from paddock.cage.spec import BindMount, CageSpec, ResourceLimits
+from paddock.cage.warden.client import WardenClient, open_warden
 from paddock.manifest.read import read_package
 
 
 class Daemon:
-    def __init__(self, folder: Path, warden: Warden) -> None:
+    def __init__(self, folder: Path, warden: WardenClient) -> None:
         self._folder = folder
         self._warden = warden
         self._processes: dict[int, CagedProcess] = {}
@@ -59,7 +59,7 @@ class Daemon:
         stall = self._folder / "stall"
         stall.write_text(f"#!{spec.command[0]}\nimport time\ntime.sleep(600)\n")
         stall.chmod(0o755)
-        binds = (*spec.binds, Bind(str(stall), "/stall"))
+        binds = (*spec.binds, BindMount(str(stall), "/stall"))
         return await self._launch(number, dataclasses.replace(spec, python=None, trampoline="/stall", binds=binds))
 
     async def launch_with_descriptors(self, script: str, free: int) -> dict[str, Any]:
@@ -160,9 +160,9 @@ class Daemon:
             root=str(root),
             capabilities=manifest.capabilities,
             environment=spawn_environment(manifest, str(root), "info"),
-            surroundings=Surroundings(python="/usr/bin/python3"),
-            machine=DiskMachine(),
-            limits=Limits(**limits),
+            surroundings=HostPaths(python="/usr/bin/python3"),
+            machine=DiskFilesystem(),
+            limits=ResourceLimits(**limits),
         )
 
 

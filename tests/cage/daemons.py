@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from paddock.cage.process_tree import children, family
+from paddock.cage.linux import child_pids, subtree_pids
 
 PATIENCE = 30.0  # seconds; for a machine that does much else
 ORDINARY = 12345  # a user that nobody is
@@ -79,12 +79,12 @@ class Daemon:
     @property
     def warden(self) -> int:
         """The warden's pid."""
-        (found,) = children(self.process.pid)
+        (found,) = child_pids(self.process.pid)
         return found
 
     def everything(self) -> list[int]:
         """Every process below the daemon."""
-        return [pid for pid in family(self.process.pid) if pid != self.process.pid]
+        return [pid for pid in subtree_pids(self.process.pid) if pid != self.process.pid]
 
     def in_cages(self) -> list[int]:
         """Every process that belongs to a cage: neither the warden nor the copy of it that looks at places."""

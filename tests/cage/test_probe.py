@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.probe import explain, find_bubblewrap
+from paddock.cage.probe import find_bubblewrap, setup_error
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden.launching import open_warden
+from paddock.cage.warden.client import open_warden
 
 SPEC = CageSpec(cage_id="c", plugin="p", command=("/usr/bin/true",), directory="/", environment={})
 
@@ -83,5 +83,5 @@ def test_a_bubblewrap_that_is_root_for_everybody_is_not_used(programs: Path) -> 
 
 
 def test_what_bubblewrap_says_of_one_cage_is_explained_too() -> None:
-    error = explain("bwrap: Can't find source path /gone: No such file or directory")
+    error = setup_error("bwrap: Can't find source path /gone: No such file or directory")
     assert error.error_code == "cage.path_missing"

@@ -12,38 +12,37 @@ from functools import cache as kept_once
 from pathlib import Path
 from typing import Any
 
-from paddock.cage.network.dialing import Outside
-from paddock.capabilities.artifacts.artifacts import Artifacts, open_artifacts
 from paddock.capabilities.artifacts.rows import ArtifactLimits
-from paddock.capabilities.asked import Asked
-from paddock.capabilities.asking import Asking
-from paddock.capabilities.audit import Audit
-from paddock.capabilities.cache import Cache, CacheLimits
-from paddock.capabilities.deciding import UseByTheRules
-from paddock.capabilities.denials import Denials
-from paddock.capabilities.door import Door
-from paddock.capabilities.http.fetch import Http
-from paddock.capabilities.keyvalue import KeyValue
-from paddock.capabilities.keyvalue_rows import KeyValueLimits
-from paddock.capabilities.log import Log
-from paddock.capabilities.rate import Rate
-from paddock.capabilities.secrets import Secrets
-from paddock.capabilities.storage.limits import StorageLimits
-from paddock.capabilities.storage.storage import Storage, open_storage
+from paddock.capabilities.artifacts.service import ArtifactService, open_artifacts
+from paddock.capabilities.authorization import PolicyCheck
+from paddock.capabilities.dispatcher import CapabilityDispatcher
+from paddock.capabilities.http.service import HttpService
+from paddock.capabilities.recording import DenialRecorder, UsageRecorder
+from paddock.capabilities.request import CapabilityRequest
+from paddock.capabilities.services.audit import AuditService
+from paddock.capabilities.services.cache import CacheLimits, CacheService
+from paddock.capabilities.services.keyvalue import KeyValueService
+from paddock.capabilities.services.keyvalue_rows import KeyValueLimits
+from paddock.capabilities.services.log import LogService
+from paddock.capabilities.services.rate import RateLimitService
+from paddock.capabilities.services.secrets import PluginSecretService
+from paddock.capabilities.sql.limits import StorageLimits
+from paddock.capabilities.sql.service import SqlService, open_sql_service
 from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.error_mapping import json_rpc_error
 from paddock.core.errors import PaddockError
-from paddock.core.event import Event
-from paddock.core.events_capabilities import PluginAsked
+from paddock.core.events.capabilities import PluginAsked
+from paddock.core.events.event import Event
 from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
-from paddock.core.outward import json_rpc_error
-from paddock.manifest.capability import parse
-from paddock.manifest.model import Dialect, Kind, Manifest
+from paddock.manifest.capability import parse_capability
+from paddock.manifest.model import Dialect, Manifest, PluginKind
+from paddock.net.dial import OutboundNetwork
 from paddock.policy.engine import Policy
-from paddock.policy.rules import RuleFile, checked_rules, shipped_file
-from paddock.policy.subject import plugin_subject
-from paddock.policy.vocabulary import vocabulary
-from paddock.secrets.keys import keys_from
+from paddock.policy.principal import plugin_principal
+from paddock.policy.rules import RuleFile, checked_rules, shipped_rule_file
+from paddock.policy.schema import build_vocabulary
 from paddock.secrets.vault import Vault
+from paddock.secrets.wrapping_keys import build_wrapping_keys
 from paddock.store.database import Database, open_database
 
 SQL = ("storage:write",)
@@ -82,21 +81,23 @@ def plugin(
     tenant: str = DEFAULT_TENANT,
     dialect: Dialect = Dialect.NATIVE,
     instance: str = "",
-    kind: Kind = Kind.PLUGIN,
+    kind: PluginKind = PluginKind.PLUGIN,
     tier: str = "personal",
     **more: Any,
-) -> Asking:
+) -> CapabilityRequest:
     """A plugin that asks, with what it was granted."""
     manifest = Manifest(PluginName(name), "1.0.0", dialect, kind=kind)
-    held = tuple(parse(text) for text in granted)
-    subject = plugin_subject(manifest, tenant, tier=tier, signature="unsigned")
-    return Asking(Tenant(tenant), PluginName(name), manifest, held, None, instance, subject=subject, **more)
+    held = tuple(parse_capability(text) for text in granted)
+    subject = plugin_principal(manifest, tenant, tier=tier, signature="unsigned")
+    return CapabilityRequest(
+        Tenant(tenant), PluginName(name), manifest, held, None, instance, principal=subject, **more
+    )
 
 
 class NoFences:
     """Every call may act: here none has a record that would say otherwise."""
 
-    async def require(self, asking: Asking) -> None: ...
+    async def require(self, asking: CapabilityRequest) -> None: ...
 
 
 @dataclass(slots=True)
@@ -109,17 +110,17 @@ class Book:
 @kept_once
 def rules_with(own: str) -> Policy:
     """The shipped rules, with these beside them."""
-    return Policy(checked_rules([shipped_file(), RuleFile("own.cedar", own)], vocabulary(())))
+    return Policy(checked_rules([shipped_rule_file(), RuleFile("own.cedar", own)], build_vocabulary(())))
 
 
 @dataclass(slots=True)
 class Stage:
     """The door, and everything around it that a test may look at."""
 
-    door: Door
-    storage: Storage
-    artifacts: Artifacts
-    cache: Cache
+    door: CapabilityDispatcher
+    storage: SqlService
+    artifacts: ArtifactService
+    cache: CacheService
     database: Database
     clock: SetClock
     events: dict[str, list[Event]]
@@ -127,12 +128,12 @@ class Stage:
     book: Book = field(default_factory=lambda: Book(rules_with("")))
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def ask(self, asking: Asking, method: str, **params: Any) -> Any:
+    async def ask(self, asking: CapabilityRequest, method: str, **params: Any) -> Any:
         """What the plugin gets for a method; the namespace is added."""
         namespace = "kaged" if asking.manifest.dialect is Dialect.KAGED else "paddock"
         return await self.door.answer(asking, f"{namespace}.{method}", params)
 
-    async def refused(self, asking: Asking, method: str, **params: Any) -> PaddockError:
+    async def refused(self, asking: CapabilityRequest, method: str, **params: Any) -> PaddockError:
         """The error that the plugin gets instead."""
         try:
             answer = await self.ask(asking, method, **params)
@@ -140,10 +141,10 @@ class Stage:
             return error
         raise AssertionError(f"{method} {params} was answered with {str(answer)[:200]}")
 
-    async def exec(self, asking: Asking, sql: str, *params: Any, **more: Any) -> Any:
+    async def exec(self, asking: CapabilityRequest, sql: str, *params: Any, **more: Any) -> Any:
         return await self.ask(asking, "storage.exec", sql=sql, params=list(params), **more)
 
-    async def rows(self, asking: Asking, sql: str, *params: Any, **more: Any) -> list[tuple[Any, ...]]:
+    async def rows(self, asking: CapabilityRequest, sql: str, *params: Any, **more: Any) -> list[tuple[Any, ...]]:
         """What a query finds, as tuples."""
         answer = await self.ask(asking, "storage.query", sql=sql, params=list(params), **more)
         return [tuple(row.values()) for row in answer["rows"]]
@@ -178,7 +179,7 @@ async def open_stage(
     artifacts: ArtifactLimits | None = None,
     store: str | None = None,
     rules: str = "",
-    outside: Outside | None = None,
+    outside: OutboundNetwork | None = None,
     tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
 ) -> AsyncGenerator[Stage, None]:
     """A stage whose files lie below a directory."""
@@ -188,7 +189,7 @@ async def open_stage(
     news = asyncio.Event()
     lines: list[tuple[str, str, str, Mapping[str, str]]] = []
 
-    def sink(asking: Asking, level: str, message: str, fields: Mapping[str, str]) -> None:
+    def sink(asking: CapabilityRequest, level: str, message: str, fields: Mapping[str, str]) -> None:
         lines.append((asking.plugin, level, message, fields))
 
     def publisher(tenant: Tenant) -> Kept:
@@ -197,30 +198,30 @@ async def open_stage(
     async with (
         open_database(store or directory / "store.db") as database,
         # The system's clock: statements really run, and their time is up when it is.
-        open_storage(directory / "storage", clock=SystemClock(), random=SystemRandom(), limits=limits) as storage,
+        open_sql_service(directory / "storage", clock=SystemClock(), random=SystemRandom(), limits=limits) as storage,
         open_artifacts(
             directory / "artifacts", database, publish_for=publisher, clock=clock, limits=artifacts
         ) as kept_artifacts,
     ):
-        kept_values = KeyValue(database, clock, values)
-        kept_cache = Cache(clock, cache)
-        vault = Vault(database, keys_from({}, directory / "state", SystemRandom(), preferred="file"))
+        kept_values = KeyValueService(database, clock, values)
+        kept_cache = CacheService(clock, cache)
+        vault = Vault(database, build_wrapping_keys({}, directory / "state", SystemRandom(), preferred="file"))
 
-        async def secret(asking: Asking, name: str) -> str | None:
+        async def secret(asking: CapabilityRequest, name: str) -> str | None:
             return (await door.answer(asking, "paddock.secrets.get", {"name": name}))["value"]
 
-        secrets = Secrets(vault, publisher, clock)
+        secrets = PluginSecretService(vault, publisher, clock)
         handlers = {
-            **Log(sink, clock).handlers(),
-            **Rate(clock).handlers(),
-            **Audit(publisher, clock).handlers(),
+            **LogService(sink, clock).handlers(),
+            **RateLimitService(clock).handlers(),
+            **AuditService(publisher, clock).handlers(),
             **storage.handlers(),
             **kept_values.handlers(),
             **kept_cache.handlers(),
             **kept_artifacts.handlers(),
             **secrets.handlers(),
             # The system's clock: what is sent really travels.
-            **Http(
+            **HttpService(
                 publisher,
                 SystemClock(),
                 SystemRandom(),
@@ -228,9 +229,11 @@ async def open_stage(
                 outside=outside,
                 tls=tls,
                 secret=secret,
-                bound=secrets.bound,
+                bound=secrets.bound_values,
             ).handlers(),
         }
-        with closing(Asked(publisher)) as asked:
-            door = Door(handlers, UseByTheRules(book), NoFences(), asked=asked, denials=Denials(publisher, clock))
+        with closing(UsageRecorder(publisher)) as asked:
+            door = CapabilityDispatcher(
+                handlers, PolicyCheck(book), NoFences(), asked=asked, denials=DenialRecorder(publisher, clock)
+            )
             yield Stage(door, storage, kept_artifacts, kept_cache, database, clock, events, lines, book, news)

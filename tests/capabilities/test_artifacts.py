@@ -15,15 +15,15 @@ import pytest
 from tests.capabilities.stage import Stage, open_stage, plugin
 
 from fixtures.daemons import eventually
-from paddock.capabilities.artifacts.address import address_of, digests_in
-from paddock.capabilities.artifacts.asked import MOST_INLINE
+from paddock.capabilities.artifacts.address import artifact_address, find_digests
+from paddock.capabilities.artifacts.request_params import MAX_INLINE_BYTES
 from paddock.capabilities.artifacts.rows import ArtifactLimits
-from paddock.capabilities.asking import Asking
-from paddock.capabilities.pipes import arrival
-from paddock.capabilities.pipes.channel import MOST_STREAMS, open_channel
-from paddock.capabilities.pipes.frames import HEAD
-from paddock.core.events_capabilities import PluginCapabilityDenied
-from paddock.core.events_contracts import PluginArtifactCreated
+from paddock.capabilities.pipes import incoming_transfer
+from paddock.capabilities.pipes.channel import MAX_STREAMS, open_channel
+from paddock.capabilities.pipes.frames import FRAME_HEADER
+from paddock.capabilities.request import CapabilityRequest
+from paddock.core.events.capabilities import PluginCapabilityDenied
+from paddock.core.events.contracts import PluginArtifactCreated
 
 NOTE = b"a long report" * 100
 
@@ -39,7 +39,7 @@ def written(content: bytes) -> str:
 
 
 def uri_of(content: bytes) -> str:
-    return address_of(hashlib.sha256(content).hexdigest())
+    return artifact_address(hashlib.sha256(content).hexdigest())
 
 
 async def put(stage: Stage, asking: Any, content: bytes, **more: Any) -> dict[str, Any]:
@@ -96,9 +96,9 @@ async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothi
     for stranger in (other, plugin("maker", tenant="elsewhere")):
         refused = await stage.refused(stranger, "artifacts.get", uri=uri, inline=True)
         assert refused.error_code == "artifacts.unknown"
-    handed = replace(other, handed=digests_in({"document": [{"at": f"please read {uri}."}]}))
+    handed = replace(other, handed=find_digests({"document": [{"at": f"please read {uri}."}]}))
     assert await got(stage, handed, uri) == NOTE
-    elsewhere = replace(plugin("reader", tenant="elsewhere"), handed=handed.handed)
+    elsewhere = replace(plugin("reader", tenant="elsewhere"), handed=handed.artifact_digests)
     assert (await stage.refused(elsewhere, "artifacts.get", uri=uri, inline=True)).error_code == "artifacts.unknown"
     # To be handed one is not to have it.
     assert await stage.ask(handed, "artifacts.delete", uri=uri) == {"deleted": False}
@@ -163,7 +163,7 @@ async def test_bytes_that_another_plugin_comes_to_keep_while_one_is_uninstalled_
 
 
 @pytest.fixture
-async def sending(stage: Stage) -> AsyncGenerator[tuple[Asking, int], None]:
+async def sending(stage: Stage) -> AsyncGenerator[tuple[CapabilityRequest, int], None]:
     """A plugin with pipes, and the end that it writes to."""
     (ours_in, theirs_out), (theirs_in, ours_out) = os.pipe(), os.pipe()
     violations: list[str] = []
@@ -176,11 +176,11 @@ async def sending(stage: Stage) -> AsyncGenerator[tuple[Asking, int], None]:
 
 @pytest.mark.req("O-09")
 async def test_transfers_that_stall_are_told_so_and_hold_up_no_others(
-    stage: Stage, sending: tuple[Asking, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, sending: tuple[CapabilityRequest, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asking, pipe = sending
-    monkeypatch.setattr(arrival, "IDLE_SECONDS", 0.05)
-    stalled = [(await stage.ask(asking, "artifacts.put", size=3 << 20))["stream"] for _ in range(MOST_STREAMS)]
+    monkeypatch.setattr(incoming_transfer, "IDLE_TIMEOUT_S", 0.05)
+    stalled = [(await stage.ask(asking, "artifacts.put", size=3 << 20))["stream"] for _ in range(MAX_STREAMS)]
     async with asyncio.timeout(20):
         waiting = await stage.refused(asking, "artifacts.commit", stream=stalled[0])
         await asyncio.to_thread(eventually, lambda: not files(tmp_path), "what stalled is kept")
@@ -188,11 +188,11 @@ async def test_transfers_that_stall_are_told_so_and_hold_up_no_others(
     assert {one.error_code for one in [waiting, *late]} == {"artifacts.stalled"}
 
     # Late bytes of one that stalled are no violation, and there is room for the next.
-    monkeypatch.setattr(arrival, "IDLE_SECONDS", 30.0)
+    monkeypatch.setattr(incoming_transfer, "IDLE_TIMEOUT_S", 30.0)
     stream = (await stage.ask(asking, "artifacts.put", size=len(NOTE)))["stream"]
     piece = bytes(1 << 20)
     frames = [(stalled[0], piece), (stalled[0], piece), (stalled[0], piece), (stream, NOTE), (stream, b"")]
-    sent = b"".join(HEAD.pack(number, len(content)) + content for number, content in frames)
+    sent = b"".join(FRAME_HEADER.pack(number, len(content)) + content for number, content in frames)
     with os.fdopen(os.dup(pipe), "wb") as out:
         await asyncio.to_thread(out.write, sent)
         await asyncio.to_thread(out.flush)
@@ -226,9 +226,9 @@ async def test_a_wrong_parameter_is_told_by_its_name(
 async def test_a_message_carries_up_to_a_mebibyte_and_announced_hashes_hold_there_too(
     stage: Stage, tmp_path: Path
 ) -> None:
-    content = bytes(MOST_INLINE)
+    content = bytes(MAX_INLINE_BYTES)
     assert await got(stage, plugin(), (await put(stage, plugin(), content))["uri"]) == content
-    more = await stage.refused(plugin(), "artifacts.put", base64=written(bytes(MOST_INLINE + 3)))
+    more = await stage.refused(plugin(), "artifacts.put", base64=written(bytes(MAX_INLINE_BYTES + 3)))
     assert more.error_code == "artifacts.too_large_inline"
     before = files(tmp_path)
     other = await stage.refused(plugin(), "artifacts.put", base64=written(NOTE), sha256="0" * 64)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from paddock.capabilities.audit import ENTRIES_A_SECOND
-from paddock.core.events_capabilities import PluginAudited
-from paddock.manifest.model import Kind
+from paddock.capabilities.services.audit import MAX_ENTRIES_PER_S
+from paddock.core.events.capabilities import PluginAudited
+from paddock.manifest.model import PluginKind
 
 from .stage import open_stage, plugin, wire_code
 
 pytestmark = pytest.mark.req("S-19")
 
 ANY = plugin("notes", ())  # nobody granted it anything
-AGENT = plugin("idea", (), kind=Kind.AGENT)
+AGENT = plugin("idea", (), kind=PluginKind.AGENT)
 
 
 async def test_every_plugin_may_leave_a_word(tmp_path: Path) -> None:
@@ -32,11 +32,11 @@ async def test_every_plugin_may_leave_a_word(tmp_path: Path) -> None:
 
 async def test_a_flood_is_cut_and_the_plugin_is_told(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
-        told = [(await stage.ask(ANY, "audit.write", action="x"))["written"] for _ in range(ENTRIES_A_SECOND + 5)]
+        told = [(await stage.ask(ANY, "audit.write", action="x"))["written"] for _ in range(MAX_ENTRIES_PER_S + 5)]
         stage.clock.seconds += 1
         assert await stage.ask(ANY, "audit.write", action="x") == {"written": True}
 
-    assert told == [True] * ENTRIES_A_SECOND + [False] * 5
+    assert told == [True] * MAX_ENTRIES_PER_S + [False] * 5
 
 
 @pytest.mark.parametrize(

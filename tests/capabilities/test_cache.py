@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.capabilities.cache import CacheLimits
+from paddock.capabilities.services.cache import CacheLimits
 
 from .stage import open_stage, plugin, wire_code
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from paddock.capabilities.door import Door
-from paddock.capabilities.methods import NEEDS
+from paddock.capabilities.dispatcher import CapabilityDispatcher
+from paddock.capabilities.methods import REQUIRED_CAPABILITIES
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, HostError, NotFound
-from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenialFlood
+from paddock.core.events.capabilities import PluginCapabilityDenied, PluginDenialFlood
 from paddock.core.ids import PrincipalId, RequestId
-from paddock.manifest.model import Dialect, Kind
+from paddock.manifest.model import Dialect, PluginKind
 
 from .stage import EVERYTHING, open_stage, plugin, wire_code
 
@@ -21,9 +21,9 @@ from .stage import EVERYTHING, open_stage, plugin, wire_code
 @pytest.mark.req("S-09", "frame")
 @pytest.mark.req("S-09", "storage")
 @pytest.mark.req("S-09", "cache")
-@pytest.mark.parametrize("method", sorted(method for method, needed in NEEDS.items() if needed))
+@pytest.mark.parametrize("method", sorted(method for method, needed in REQUIRED_CAPABILITIES.items() if needed))
 async def test_what_was_not_granted_is_denied_and_recorded(method: str, tmp_path: Path) -> None:
-    needed = str(NEEDS[method])
+    needed = str(REQUIRED_CAPABILITIES[method])
     others = tuple(text for text in EVERYTHING if text not in (needed, "storage:write"))
     async with open_stage(tmp_path) as stage:
         for granted in ((), tuple(text for text in others if text != needed)):
@@ -45,9 +45,9 @@ WRITING = {
 
 
 @pytest.mark.req("K-01")
-@pytest.mark.parametrize("kind", [Kind.AGENT, Kind.TOOL, Kind.ADAPTER])
+@pytest.mark.parametrize("kind", [PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER])
 async def test_what_keeps_something_is_denied_to_a_kind_that_does_not_act_whatever_was_granted(
-    kind: Kind, tmp_path: Path
+    kind: PluginKind, tmp_path: Path
 ) -> None:
     asking = plugin("Text.Score", kind=kind)
     async with open_stage(tmp_path) as stage:
@@ -58,7 +58,7 @@ async def test_what_keeps_something_is_denied_to_a_kind_that_does_not_act_whatev
         assert await stage.ask(asking, "storage.schema") == {"tables": []}
         assert (await stage.ask(asking, "keyvalue.get", key="k"))["found"] is False
         assert (await stage.ask(asking, "cache.get", key="k"))["found"] is False
-        assert await stage.ask(plugin("Text.Score", kind=Kind.OPERATOR), "cache.set", key="k", value=1)
+        assert await stage.ask(plugin("Text.Score", kind=PluginKind.OPERATOR), "cache.set", key="k", value=1)
 
 
 @pytest.mark.req("S-09", "frame")
@@ -96,9 +96,9 @@ async def test_each_dialect_knows_the_host_by_one_name_only(tmp_path: Path) -> N
 def test_a_method_without_a_handler_and_a_handler_without_a_method_are_found_at_start() -> None:
     async def nothing(asking: object, params: object) -> None: ...
 
-    for handlers in ({}, dict.fromkeys([*NEEDS, "storage.peek"], nothing)):
+    for handlers in ({}, dict.fromkeys([*REQUIRED_CAPABILITIES, "storage.peek"], nothing)):
         with pytest.raises(HostError):
-            Door(handlers, None, None, asked=None, denials=None)  # type: ignore[arg-type]
+            CapabilityDispatcher(handlers, None, None, asked=None, denials=None)  # type: ignore[arg-type]
 
 
 async def test_a_flood_of_denials_is_recorded_as_one(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from paddock.core.errors import Denied
-from paddock.core.events_capabilities import PluginAsked, PluginCapabilityDenied
-from paddock.manifest.model import Kind
+from paddock.core.events.capabilities import PluginAsked, PluginCapabilityDenied
+from paddock.manifest.model import PluginKind
 
 from .stage import Stage, open_stage, plugin, rules_with, wire_code
 
@@ -98,7 +98,7 @@ async def test_a_request_that_names_no_call_may_be_for_any_under_way_that_declar
 @pytest.mark.req("K-01")
 async def test_that_a_kind_keeps_nothing_is_a_rule_which_is_named_in_the_record(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
-        error = await stage.refused(plugin("Text.Score", kind=Kind.TOOL), "cache.set", key="k", value=1)
+        error = await stage.refused(plugin("Text.Score", kind=PluginKind.TOOL), "cache.set", key="k", value=1)
 
         assert "only operators" in error.hint
         assert stage.recorded(PluginCapabilityDenied)[0].policies == ("only-operators-keep-something",)

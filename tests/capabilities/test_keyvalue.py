@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.capabilities.keyvalue_rows import KeyValueLimits, forget_values
+from paddock.capabilities.services.keyvalue_rows import KeyValueLimits, delete_all_values
 
 from .stage import open_stage, plugin, wire_code
 
@@ -102,7 +102,7 @@ async def test_uninstalling_forgets_a_plugins_values_of_all_tenants(tmp_path: Pa
         for asking in (NOTES, theirs, OTHER):
             await stage.ask(asking, "keyvalue.put", key="k", value=1)
 
-        assert await stage.database.write(lambda tx: forget_values(tx, "notes")) == 2
+        assert await stage.database.write(lambda tx: delete_all_values(tx, "notes")) == 2
 
         assert await stage.ask(NOTES, "keyvalue.get", key="k") == NOTHING
         assert await stage.ask(theirs, "keyvalue.get", key="k") == NOTHING

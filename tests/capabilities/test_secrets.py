@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from paddock.capabilities.asking import Asking
+from paddock.capabilities.request import CapabilityRequest
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import CallerError
-from paddock.core.events_capabilities import PluginCapabilityDenied
-from paddock.core.events_secrets import SecretUsed
+from paddock.core.events.capabilities import PluginCapabilityDenied
+from paddock.core.events.secrets import SecretUsed
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId, Tenant
 from paddock.core.secret import Secret
 from paddock.manifest.model import OperationAuth
-from paddock.principals.change import Change
-from paddock.secrets.declared import Scope, where_to_look
-from paddock.secrets.keys import keys_from
-from paddock.secrets.vault import Vault, keep_secret
+from paddock.secrets.requirements import SecretScope, lookup_order
+from paddock.secrets.vault import Vault, store_secret
+from paddock.secrets.wrapping_keys import build_wrapping_keys
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Transaction, open_direct
 
 from .stage import Kept, Stage, open_stage, plugin
@@ -43,7 +43,7 @@ def asking(
     operation: str | None = None,
     granted: tuple[str, ...] = ("host:secrets",),
     request: str = "req_1",
-) -> Asking:
+) -> CapabilityRequest:
     """A plugin that declares these secrets and asks in a call of somebody."""
     asks = plugin("mailer", granted)
     call = None if by is None else CallContext(Principal(by, owner=owner), RequestId(request))
@@ -54,12 +54,12 @@ def asking(
 def keep(stage: Stage, directory: Path, name: str, value: str, owner: str = "") -> None:
     """Set a secret as a command beside the daemon does."""
 
-    def deed(tx: Transaction) -> Change:
-        return Change(tx, DEFAULT_TENANT, PrincipalId("local:ada"), "2026-03-01", Kept([], stage.news))
+    def deed(tx: Transaction) -> AuditedTransaction:
+        return AuditedTransaction(tx, DEFAULT_TENANT, PrincipalId("local:ada"), "2026-03-01", Kept([], stage.news))
 
-    keys = keys_from({}, directory / "state", SystemRandom(), preferred="file")
+    keys = build_wrapping_keys({}, directory / "state", SystemRandom(), preferred="file")
     with open_direct(directory / "store.db") as database:
-        keep_secret(database, keys, SystemRandom(), deed, name, owner, Secret(value))
+        store_secret(database, keys, SystemRandom(), deed, name, owner, Secret(value))
 
 
 async def test_a_persons_own_comes_first_and_everybodys_where_they_have_none(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ async def test_every_missing_secret_of_an_operation_is_named_before_it_runs(tmp_
     auth = (OperationAuth("send", secrets={"api_key": "system_or_user", "token": "user", "shared": "system"}),)
     manifest = asking("api_key", "token", "shared", auth=auth).manifest
     async with open_stage(tmp_path) as stage:
-        vault = Vault(stage.database, keys_from({}, tmp_path / "state", SystemRandom()))
+        vault = Vault(stage.database, build_wrapping_keys({}, tmp_path / "state", SystemRandom()))
         keep(stage, tmp_path, "token", "not hers")  # of everybody, and hers is asked for
         keep(stage, tmp_path, "shared", "hers", ANN)  # and the other way round
         with pytest.raises(CallerError) as refused:
@@ -205,5 +205,5 @@ def test_an_operation_that_does_not_name_a_secret_gets_no_more_of_it_than_those_
     auth = (OperationAuth("send", secrets={"token": "user"}), OperationAuth("status", secrets={}))
     manifest = asking("token", "free", auth=auth).manifest
     for operation in ("send", "status", None):
-        assert where_to_look(manifest, "token", operation) == (Scope.USER,)
-    assert where_to_look(manifest, "free", "status") == (Scope.USER, Scope.SYSTEM)
+        assert lookup_order(manifest, "token", operation) == (SecretScope.USER,)
+    assert lookup_order(manifest, "free", "status") == (SecretScope.USER, SecretScope.SYSTEM)

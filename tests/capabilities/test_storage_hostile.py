@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.capabilities.storage.limits import StorageLimits
+from paddock.capabilities.sql.limits import StorageLimits
 from paddock.core.errors import CallerError, Conflict, Denied, PaddockError
-from paddock.core.events_host import PluginStorageDenied
+from paddock.core.events.plugin_runtime import PluginStorageDenied
 
 from .hostile_sql import DENIED, GREEDY, HARMLESS
 from .stage import SQL, Stage, open_stage, plugin, wire_code

@@ -10,14 +10,14 @@ from typing import Any
 import apsw
 import pytest
 
-from paddock.capabilities.storage.limits import LARGEST_VALUE, StorageLimits
+from paddock.capabilities.sql.limits import MAX_VALUE_BYTES, StorageLimits
 
 from .stage import SQL, Stage, open_stage, plugin
 
 MIB = 1 << 20
 GREEDY, MODEST = plugin("greedy", SQL), plugin("modest", SQL)
-LONG = "a" * LARGEST_VALUE
-ESCAPED = "\x01" * LARGEST_VALUE  # six times as long in JSON
+LONG = "a" * MAX_VALUE_BYTES
+ESCAPED = "\x01" * MAX_VALUE_BYTES  # six times as long in JSON
 ROWS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000)"
 OFTEN = ", ".join(["?1"] * 120)
 

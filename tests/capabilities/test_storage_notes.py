@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from paddock.capabilities.asking import Asking
-from paddock.capabilities.storage import notes
-from paddock.capabilities.storage.notes import Done
+from paddock.capabilities.request import CapabilityRequest
+from paddock.capabilities.sql import effect_records
+from paddock.capabilities.sql.effect_records import RecordedEffect
 from paddock.core.call import CallContext, Principal
 from paddock.core.canonical import hash_of
 from paddock.core.errors import HostError
 from paddock.core.ids import CallId, PrincipalId, RequestId
 from paddock.manifest.effects import Effect
-from paddock.manifest.model import CallableSpec, Form
+from paddock.manifest.model import CallableForm, CallableSpec
 
 from .stage import SQL, Stage, open_stage, plugin
 
@@ -25,17 +25,17 @@ pytestmark = pytest.mark.req("K-08")
 
 LONG_AGO = "2000-01-01T00:00:00+00:00"
 PLUGIN = plugin("notes", SQL, instance="first")
-ATOMIC = CallableSpec("keep", Form.TOOL, effects=(Effect.DB_WRITE,), recovery="atomic")
+ATOMIC = CallableSpec("keep", CallableForm.TOOL, effects=(Effect.DB_WRITE,), recovery="atomic")
 
 
-def in_call(call: str, fence: int = 1, *, atomic: bool = True) -> Asking:
+def in_call(call: str, fence: int = 1, *, atomic: bool = True) -> CapabilityRequest:
     """The plugin, while it works on a call."""
     context = CallContext(Principal(PrincipalId("user:ann")), RequestId("req_1"), fence=fence, call=CallId(call))
     effects = frozenset({"db_write"})
     return replace(PLUGIN, call=context, call_id=CallId(call), atomic=atomic, effects=effects)
 
 
-async def ended(stage: Stage, call: str, *, fence: int = 1, started_at: str = LONG_AGO) -> Done | None:
+async def ended(stage: Stage, call: str, *, fence: int = 1, started_at: str = LONG_AGO) -> RecordedEffect | None:
     return await stage.storage.end_call(PLUGIN.tenant, PLUGIN.plugin, CallId(call), fence, started_at=started_at)
 
 
@@ -57,8 +57,8 @@ async def test_a_change_is_noted_with_what_the_call_will_answer_also_after_a_res
         await stage.ask(in_call("call_2"), "storage.commit", **begun)
 
     async with open_stage(tmp_path) as stage:
-        assert await ended(stage, "call_1") == Done({"n": 1}, hash_of({"n": 1}))
-        assert await ended(stage, "call_2") == Done(None, None)
+        assert await ended(stage, "call_1") == RecordedEffect({"n": 1}, hash_of({"n": 1}))
+        assert await ended(stage, "call_2") == RecordedEffect(None, None)
         assert await kept(stage) == [1, 2, 3]
 
 
@@ -143,7 +143,7 @@ async def test_no_statement_of_a_plugin_reads_or_changes_the_notes(tmp_path: Pat
         error = await stage.refused(in_call("call_2", atomic=False), "storage.exec", sql=sql)
 
         assert error.error_code == "storage_access_denied"
-        assert await ended(stage, "call_1") == Done(None, None)
+        assert await ended(stage, "call_1") == RecordedEffect(None, None)
         assert await stage.ask(PLUGIN, "storage.schema") == {"tables": ["t"]}
 
 
@@ -175,19 +175,19 @@ async def test_a_view_or_trigger_of_a_plugin_reaches_the_notes_no_more_than_it_d
             await stage.refused(asking, "storage.exec", sql="DELETE FROM t"),
         ]
         assert [error.error_code for error in refused] == ["storage_access_denied"] * 2
-        assert await ended(stage, "call_1") == Done(None, None)
+        assert await ended(stage, "call_1") == RecordedEffect(None, None)
 
 
 async def test_notes_that_nobody_will_ask_for_go_with_the_next_one(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await with_table(stage)
         await stage.exec(in_call("call_1"), "INSERT INTO t VALUES (1)")
-        stage.storage.let_go(PLUGIN.tenant, PLUGIN.plugin, CallId("call_1"))
-        assert await ended(stage, "call_1") == Done(None, None)
+        stage.storage.release_effect_record(PLUGIN.tenant, PLUGIN.plugin, CallId("call_1"))
+        assert await ended(stage, "call_1") == RecordedEffect(None, None)
 
         await stage.exec(in_call("call_2"), "INSERT INTO t VALUES (2)")
 
-        assert await ended(stage, "call_2") == Done(None, None)
+        assert await ended(stage, "call_2") == RecordedEffect(None, None)
         assert await ended(stage, "call_1") is None
 
 
@@ -197,12 +197,12 @@ async def test_of_a_time_whose_notes_are_gone_nobody_says_that_nothing_happened(
     async with open_stage(tmp_path) as stage:
         await with_table(stage)
         await stage.exec(in_call("call_1"), "INSERT INTO t VALUES (1)")
-    monkeypatch.setattr(notes, "KEPT", timedelta())
+    monkeypatch.setattr(effect_records, "RETENTION", timedelta())
     async with open_stage(tmp_path) as stage:
         await stage.exec(in_call("call_2"), "INSERT INTO t VALUES (2)")
 
         with pytest.raises(HostError) as forgotten:
             await ended(stage, "call_1")
         assert forgotten.value.error_code == "effect.note_forgotten"
-        assert await ended(stage, "call_2") == Done(None, None)
+        assert await ended(stage, "call_2") == RecordedEffect(None, None)
         assert await ended(stage, "call_3", started_at="2999-01-01T00:00:00+00:00") is None

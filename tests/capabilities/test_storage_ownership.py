@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock.capabilities.storage.names import file_of, full_name
-from paddock.capabilities.storage.storage import drop_files
+from paddock.capabilities.sql.paths import database_file, full_table_name
+from paddock.capabilities.sql.service import delete_plugin_files
 from paddock.core.errors import Denied, HostError
-from paddock.core.events_capabilities import PluginCapabilityDenied
-from paddock.core.events_host import PluginStorageDenied
+from paddock.core.events.capabilities import PluginCapabilityDenied
+from paddock.core.events.plugin_runtime import PluginStorageDenied
 from paddock.core.ids import DEFAULT_TENANT, PluginName, Tenant
 from paddock.manifest.model import Dialect
 
@@ -44,7 +44,7 @@ async def test_plugins_whose_prefixes_overlap_never_see_or_drop_each_others_tabl
         assert await stage.rows(A_B, "SELECT count(*) FROM t") == [(0,)]
         assert await stage.ask(A, "storage.schema") == {"tables": ["b_t"]}
         assert await stage.ask(A_B, "storage.schema") == {"tables": ["t"]}
-        assert full_name("a", "b_t") == full_name("a-b", "t"), "which is why a prefix is not a wall"
+        assert full_table_name("a", "b_t") == full_table_name("a-b", "t"), "which is why a prefix is not a wall"
         assert (await stage.refused(A, "storage.exec", sql="DROP TABLE t")).error_code == "storage.sql"
 
         assert await stage.storage.drop(DEFAULT_TENANT, A.plugin) == ("plugin_a_b_t",)
@@ -129,15 +129,15 @@ def test_a_command_drops_the_files_of_all_tenants_without_opening_them(tmp_path:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
 
-    assert drop_files(tmp_path, "a") == 2
+    assert delete_plugin_files(tmp_path, "a") == 2
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["a-b.sqlite"]
-    assert drop_files(tmp_path / "nowhere", "a") == 0
+    assert delete_plugin_files(tmp_path / "nowhere", "a") == 0
 
 
 async def test_files_are_nobody_elses_to_read_and_no_link_is_followed(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.exec(A, "CREATE TABLE t (x)")
-        file = file_of(tmp_path / "storage", "default", "a")
+        file = database_file(tmp_path / "storage", "default", "a")
         for one in file.parent.iterdir():
             assert stat.S_IMODE(one.stat().st_mode) == 0o600, one
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -153,5 +153,5 @@ async def test_files_are_nobody_elses_to_read_and_no_link_is_followed(tmp_path: 
 def test_a_name_that_could_lead_elsewhere_names_no_file(name: str, tmp_path: Path) -> None:
     for tenant, of in ((name, "a"), ("default", name)):
         with pytest.raises(HostError) as refused:
-            file_of(tmp_path, tenant, of)
+            database_file(tmp_path, tenant, of)
         assert refused.value.error_code == "storage.name"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.capabilities.storage.limits import StorageLimits
+from paddock.capabilities.sql.limits import StorageLimits
 from paddock.core.errors import Busy, Conflict, NotFound
 from paddock.core.ids import DEFAULT_TENANT
 
@@ -180,9 +180,9 @@ async def test_a_transaction_ends_with_its_process_and_is_nobody_elses(tmp_path:
         await stage.exec(NOTES, "INSERT INTO t VALUES (1)", **begun)
 
         assert isinstance(await stage.refused(other, "storage.commit", **begun), NotFound)
-        await stage.storage.ended(DEFAULT_TENANT, NOTES.plugin, "second")
+        await stage.storage.rollback_of_instance(DEFAULT_TENANT, NOTES.plugin, "second")
         assert await count(stage, **begun) == 1, "another process ended"
-        await stage.storage.ended(DEFAULT_TENANT, NOTES.plugin, "first")
+        await stage.storage.rollback_of_instance(DEFAULT_TENANT, NOTES.plugin, "first")
 
         assert await asyncio.wait_for(count(stage), PATIENCE) == 0
         assert "ended" in (await stage.refused(NOTES, "storage.commit", **begun)).message

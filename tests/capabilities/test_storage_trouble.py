@@ -13,9 +13,9 @@ import apsw
 import pytest
 
 from fixtures import small_disks
-from paddock.capabilities.storage.guarded_file import GuardedFile
-from paddock.capabilities.storage.limits import StorageLimits
-from paddock.capabilities.storage.names import file_of
+from paddock.capabilities.sql.connection import GuardedConnection
+from paddock.capabilities.sql.limits import StorageLimits
+from paddock.capabilities.sql.paths import database_file
 from paddock.core.errors import Busy, CallerError, HostError, PaddockError, StoreUnavailable
 
 from .stage import SQL, SetClock, Stage, open_stage, plugin
@@ -64,7 +64,7 @@ async def test_a_disk_that_is_full_is_told_as_such_and_loses_nothing(small_disk:
 
 
 async def test_a_damaged_file_is_told_as_such_and_one_that_was_restored_is_seen(tmp_path: Path) -> None:
-    file = file_of(tmp_path / "storage", "default", "notes")
+    file = database_file(tmp_path / "storage", "default", "notes")
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x)")
     backup = file.read_bytes()
@@ -80,7 +80,7 @@ async def test_a_damaged_file_is_told_as_such_and_one_that_was_restored_is_seen(
 
 
 async def test_a_file_damaged_inside_is_told_as_such(tmp_path: Path) -> None:
-    file = file_of(tmp_path / "storage", "default", "notes")
+    file = database_file(tmp_path / "storage", "default", "notes")
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x)")
         for _ in range(5):
@@ -108,7 +108,7 @@ async def test_a_full_text_index_that_does_not_fit_is_the_plugins_own_matter(tmp
 async def test_a_file_that_another_process_keeps_is_busy_and_then_is_not(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x)")
-        other = apsw.Connection(str(file_of(tmp_path / "storage", "default", "notes")))
+        other = apsw.Connection(str(database_file(tmp_path / "storage", "default", "notes")))
         other.execute("BEGIN IMMEDIATE")
 
         error = await stage.refused(NOTES, "storage.exec", sql="INSERT INTO t VALUES (1)")
@@ -128,7 +128,7 @@ async def test_a_file_that_another_process_keeps_is_not_told_with_the_reason_of_
         endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
         slow = await stage.refused(NOTES, "storage.query", sql=endless)
         assert slow.error_code == "storage.too_slow"
-        other = apsw.Connection(str(file_of(tmp_path / "storage", "default", "notes")))
+        other = apsw.Connection(str(database_file(tmp_path / "storage", "default", "notes")))
         other.execute("BEGIN IMMEDIATE")
 
         error = await stage.refused(NOTES, "storage.exec", sql="INSERT INTO t VALUES (1)")
@@ -157,7 +157,7 @@ async def test_a_transaction_that_writes_the_same_pages_over_and_over_takes_no_m
 
 async def test_a_plugin_that_often_comes_back_after_a_pause_is_never_interrupted(tmp_path: Path) -> None:
     clock = SetClock()
-    file = GuardedFile(tmp_path / "notes.sqlite", StorageLimits(), clock.monotonic)
+    file = GuardedConnection(tmp_path / "notes.sqlite", StorageLimits(), clock.monotonic)
     file.run("CREATE TABLE t (x)", (), may_write=True, seconds=5)
 
     for _ in range(400):  # SQLite asks whether to go on every thousand steps, its own small ones counted together
@@ -215,9 +215,9 @@ def test_what_is_written_while_others_come_and_go_is_where_they_look(tmp_path: P
         return subprocess.run([sys.executable, "-c", LOOK, path], check=True, capture_output=True, text=True).stdout
 
     clock, path = SetClock(), tmp_path / "notes.sqlite"
-    file = GuardedFile(path, StorageLimits(), clock.monotonic)
+    file = GuardedConnection(path, StorageLimits(), clock.monotonic)
     file.run("CREATE TABLE t (x)", (), may_write=True, seconds=5)
-    second = GuardedFile(path, StorageLimits(), clock.monotonic)
+    second = GuardedConnection(path, StorageLimits(), clock.monotonic)
     assert seen_by_another() == "0"
     file.run("INSERT INTO t VALUES (1)", (), may_write=True, seconds=5)
     assert seen_by_another() == "1"

@@ -13,9 +13,9 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import write_file, write_json
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.host.command import open_for_command
-from paddock.plugins.definitions.examining import examine
-from paddock.plugins.definitions.recording import meet
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.tool_pinning.normalize import normalize_definitions
+from paddock.plugins.tool_pinning.record import record_listing
 
 pytestmark = pytest.mark.req("B-03")
 
@@ -35,8 +35,8 @@ def files(paddock: Paddock, source: Path) -> Paddock:
 
 def met(paddock: Paddock, *listed: One) -> None:
     """What happens when the server runs and lists this."""
-    with open_for_command({"PADDOCK_HOME": str(paddock.home)}, paddock.home) as host:
-        meet(host.plugins, DEFAULT_TENANT, "files", examine(listed, fine))
+    with open_one_shot({"PADDOCK_HOME": str(paddock.home)}, paddock.home) as host:
+        record_listing(host.plugins, DEFAULT_TENANT, "files", normalize_definitions(listed, fine))
 
 
 def standings(paddock: Paddock) -> dict[str, Any]:

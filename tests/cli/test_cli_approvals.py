@@ -13,7 +13,7 @@ import pytest
 from fixtures.commands import INTERRUPT, PATIENCE, Paddock
 from fixtures.daemons import ask, daemon, eventually
 from fixtures.mail import mail
-from paddock.config.owners import user_name
+from paddock.config.directories import user_name
 
 pytestmark = pytest.mark.req("S-21")
 

@@ -19,9 +19,9 @@ from fixtures.commands import Paddock, Said
 from fixtures.packages import native
 from paddock.core.clock import SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.secrets.declared import Scope
-from paddock.secrets.keys import keys_from
-from paddock.secrets.vault import look_up
+from paddock.secrets.requirements import SecretScope
+from paddock.secrets.vault import read_secret
+from paddock.secrets.wrapping_keys import build_wrapping_keys
 from paddock.store.database import open_direct
 
 SECRET = 'hunter2 $${x} "quoted"'
@@ -66,10 +66,10 @@ def sealed(paddock: Paddock, key: str = "api_key") -> str | None:
     """What the file refers to for this field: one of the secrets, opened."""
     written = entry(paddock)[key]
     assert written.startswith("${secret:plugin/weather/")
-    keys = keys_from({}, paddock.home / "state", SystemRandom())
+    keys = build_wrapping_keys({}, paddock.home / "state", SystemRandom())
     with open_direct(paddock.home / "data" / "paddock.db") as database:
         name = written.removeprefix("${secret:").removesuffix("}")
-        found = look_up(database, keys, DEFAULT_TENANT, None, name, (Scope.SYSTEM,))
+        found = read_secret(database, keys, DEFAULT_TENANT, None, name, (SecretScope.SYSTEM,))
     return found.reveal() if found is not None else None
 
 

@@ -15,10 +15,10 @@ import pytest
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, again_and_again, daemon
 from fixtures.parrot import parrot
-from paddock.cli.daemon import DaemonClient, running_daemon
+from paddock.cli.client.daemon_client import DaemonClient, running_daemon
 from paddock.config.directories import find_directories
 from paddock.core.errors import Busy, CallerError, Denied
-from paddock.rpc.framing import MAX_STRUCTURE
+from paddock.rpc.framing import MAX_STRUCTURE_TOKENS
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_what_the_daemon_refuses_while_it_is_still_sent_is_told_in_its_words(sta
         '{"text": -9223372036854775809}',
         '{"text": "\\ud800"}',
         '{"text": ' + "[" * 100 + "]" * 100 + "}",
-        '{"text": [' + "1," * MAX_STRUCTURE + "1]}",
+        '{"text": [' + "1," * MAX_STRUCTURE_TOKENS + "1]}",
         '{"text": "' + "x" * 1_048_560 + '"}',
     ],
     ids=["nan", "infinity", "infinite", "big", "small", "surrogate", "deep", "wide", "large"],

@@ -19,7 +19,7 @@ import pytest
 from fixtures.commands import PATIENCE, SOURCE, Paddock
 from fixtures.daemons import eventually
 from fixtures.demos import demo
-from paddock.cli.demo_robin import WISHES, reaction, unanswered
+from paddock.demo.simulated_user import DEMO_REQUESTS, has_expired, reaction_text
 
 ORDINARY = 65534
 
@@ -149,11 +149,11 @@ sys.exit(main())
 
 @pytest.mark.parametrize(("status", "words"), [("succeeded", "Thank you!"), ("failed", "stays undone")])
 def test_robin_has_something_to_say_to_every_answer(status: str, words: str) -> None:
-    for wish in WISHES:
-        assert words in reaction(wish, {"status": status})
+    for wish in DEMO_REQUESTS:
+        assert words in reaction_text(wish, {"status": status})
 
 
 def test_what_expired_was_answered_by_nobody() -> None:
-    assert unanswered({"status": "failed", "error": {"code": "approval.expired"}})
-    assert not unanswered({"status": "failed", "error": {"code": "approval.denied"}})
-    assert not unanswered({"status": "succeeded"})
+    assert has_expired({"status": "failed", "error": {"code": "approval.expired"}})
+    assert not has_expired({"status": "failed", "error": {"code": "approval.denied"}})
+    assert not has_expired({"status": "succeeded"})

@@ -15,7 +15,7 @@ from fixtures.butler import butler
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import bundle, native, write_json, zipped
-from paddock.cli.main import COMMANDS, loaded
+from paddock.cli.main import COMMANDS, load_command
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WEATHER = {"type": "object", "properties": {"api_key": {"type": "string"}}, "required": ["api_key"]}
@@ -178,7 +178,7 @@ ELSEWHERE = {
 
 def shown_examples() -> set[str]:
     """Every example of every command."""
-    pending = [loaded(name) for name in COMMANDS]
+    pending = [load_command(name) for name in COMMANDS]
     found: set[str] = set()
     while pending:
         command = pending.pop()

@@ -10,8 +10,8 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
 from fixtures.parrot import parrot
-from paddock.host.command import open_for_command
-from paddock.plugins.enabling import disable
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.manage.enable import disable
 
 WHY = "failed too often: it ended with exit status 3; its last words: going down"
 WAY = (
@@ -41,7 +41,7 @@ def given_up(paddock: Paddock, folder: Path) -> None:
     """A parrot that a daemon gave up, as the daemon writes that down."""
     paddock("plugin", "install", parrot(folder / "parrot"), "--yes")
     paddock("plugin", "enable", "parrot")
-    with open_for_command({"PADDOCK_HOME": str(paddock.home)}, folder) as host:
+    with open_one_shot({"PADDOCK_HOME": str(paddock.home)}, folder) as host:
         disable(host.plugins, "parrot", given_up=WHY)
 
 

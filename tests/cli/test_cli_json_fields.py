@@ -9,7 +9,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon
 from fixtures.parrot import parrot
 from paddock.core.errors import Problem
-from paddock.plugins.listing import State
+from paddock.plugins.store.listing import InstalledState
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plugin-json.md"
 
@@ -52,5 +52,5 @@ def test_every_state_of_an_installation_and_every_field_of_a_warning_is_document
     states = re.findall(r"^\| `([a-z ]+)` \|", PAGE.read_text(encoding="utf-8").split("\n## ")[0], re.MULTILINE)
     warning = Problem("path", "message", "hint", "code", 1).to_dict()
 
-    assert [one for one in states if one != "state"] == [state.value for state in State]
+    assert [one for one in states if one != "state"] == [state.value for state in InstalledState]
     assert warning.keys() == documented("Warnings, obstacles and mistakes")

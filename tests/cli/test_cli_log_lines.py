@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from paddock.cli.log_lines import TextLines
+from paddock.daemon.log_format import TextLogFormatter
 
 
 def test_a_traceback_is_indented_and_printable() -> None:
-    error = ValueError("\x1b[2Jgone\n2026-01-31T12:00:00Z info paddock.http: forged")
+    error = ValueError("\x1b[2Jgone\n2026-01-31T12:00:00Z info paddock.web: forged")
     record = logging.LogRecord("paddock", logging.ERROR, "", 0, "failed", None, (ValueError, error, None))
 
-    first, *rest = TextLines().format(record).split("\n")
+    first, *rest = TextLogFormatter().format(record).split("\n")
 
     assert first.endswith("error paddock: failed")
     assert rest and all(line.startswith("  ") and line.isprintable() for line in rest)

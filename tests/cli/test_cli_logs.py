@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fixtures.commands import Paddock
 from fixtures.parrot import parrot
-from paddock.host.log_records import for_machines, in_words
+from paddock.host.plugins.logs.log_lines import expand_record, format_for_terminal
 
 RECORD = {"time": "2026-01-31T12:00:00.000Z", "level": "info", "plugin": "parrot", "message": "noted it"}
 
@@ -39,7 +39,7 @@ RECORD = {"time": "2026-01-31T12:00:00.000Z", "level": "info", "plugin": "parrot
     ],
 )
 def test_a_record_of_the_sdk_is_shown_in_words_and_anything_else_as_it_is(written: str, shown: list[str]) -> None:
-    assert in_words(written) == shown
+    assert format_for_terminal(written) == shown
 
 
 json_values = st.recursive(st.none() | st.floats() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3))
@@ -47,13 +47,13 @@ json_values = st.recursive(st.none() | st.floats() | st.text(max_size=20), lambd
 
 @given(st.text(max_size=200) | st.dictionaries(st.text(max_size=9), json_values).map(lambda x: json.dumps(RECORD | x)))
 def test_whatever_a_plugin_writes_nothing_of_it_can_move_the_cursor(written: str) -> None:
-    assert all(line.isprintable() for line in in_words(written))
+    assert all(line.isprintable() for line in format_for_terminal(written))
 
 
 @pytest.mark.parametrize("depth", [10, 960, 980, 990, 900_000])
 def test_a_value_may_nest_as_deep_as_it_likes(depth: int) -> None:
     nested = "[" * depth + "]" * depth
-    assert len(in_words(json.dumps(RECORD)[:-1] + f', "deep": {nested}}}')) == 1
+    assert len(format_for_terminal(json.dumps(RECORD)[:-1] + f', "deep": {nested}}}')) == 1
 
 
 @pytest.mark.parametrize("odd", ["a plain line", '{"message": "mine"}', "[" * 900, "deep", "NaN", "1e999"])
@@ -61,7 +61,7 @@ def test_a_line_that_is_no_record_or_could_not_be_written_again_is_told_as_it_is
     values = {"deep": "[" * 900 + "]" * 900, "NaN": "NaN", "1e999": "1e999"}
     line = json.dumps(RECORD)[:-1] + f', "odd": {values[odd]}}}' if odd in values else odd
 
-    assert for_machines({"at": "now", "line": line}) == {"at": "now", "line": line}
+    assert expand_record({"at": "now", "line": line}) == {"at": "now", "line": line}
 
 
 def test_people_read_words_and_machines_the_line_as_it_was_written(tmp_path: Path) -> None:

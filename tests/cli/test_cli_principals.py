@@ -11,13 +11,13 @@ from fixtures.commands import Paddock
 from paddock.core.call import Principal
 from paddock.core.clock import SystemClock
 from paddock.core.errors import Denied
-from paddock.principals.api_keys import authenticate
+from paddock.principals.api_keys import authenticate_key
 from paddock.store.database import open_direct
 
 
 def known(paddock: Paddock, token: str) -> Principal:
     with open_direct(paddock.store or paddock.home / "data" / "paddock.db") as database:
-        return database.read(lambda tx: authenticate(tx, token, SystemClock().now()))
+        return database.read(lambda tx: authenticate_key(tx, token, SystemClock().now()))
 
 
 def told(paddock: Paddock, kind: str, tenant: str = "default") -> list[str]:

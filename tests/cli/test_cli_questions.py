@@ -19,7 +19,7 @@ import pytest
 from fixtures.butler import butler
 from fixtures.commands import INTERRUPT, PATIENCE, Paddock
 from fixtures.daemons import daemon
-from paddock.cli.question_form import put
+from paddock.cli.output.question_form import ask_question
 
 # Without a daemon it is the same story again, except where a test says so.
 both_ways = pytest.mark.parametrize("way", [pytest.param("alone", marks=pytest.mark.slow), "served"])
@@ -192,7 +192,7 @@ def test_a_call_that_is_followed_takes_the_answers_of_the_command_line(homes: di
 
 def filled(schema: dict[str, Any], *lines: str) -> Any:
     """The answer of somebody who types these lines."""
-    form = put({"plugin": "x", "message": "?", "schema": schema})
+    form = ask_question({"plugin": "x", "message": "?", "schema": schema})
     next(form)
     try:
         for line in lines:

@@ -12,9 +12,9 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.packages import native, write_file
 from paddock.core.ids import DEFAULT_TENANT, CallId
-from paddock.gate.effects import records
-from paddock.gate.effects.records import EffectKey
-from paddock.queue.leases import Here
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import EffectKey
+from paddock.queue.leases import NodeRun
 from paddock.store.database import Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-08")
@@ -259,11 +259,11 @@ def searched(paddock: Paddock, call: str) -> dict[str, Any]:
 
 def lost(tx: Transaction, number: int) -> None:
     """An effect that may have happened; two and two of them began at the same time."""
-    of, here = EffectKey(DEFAULT_TENANT, "notes", "add", f"k{number}"), Here("node_a", 1)
+    of, here = EffectKey(DEFAULT_TENANT, "notes", "add", f"k{number}"), NodeRun("node_a", 1)
     now = f"2026-03-01T12:00:0{number // 2}+00:00"
     claimed = records.claim(
         tx, of, call=CallId(f"call_{number}"), payload_hash="h", holder=here, recovery="none", now=now, principal="ann"
     )
     assert claimed is not None
-    started = records.start(tx, claimed, holder=here, now=now, payload={}, context={})
-    records.lose(tx, started, error={"code": "host.lost", "message": "gone"})
+    started = records.mark_started(tx, claimed, holder=here, now=now, payload={}, context={})
+    records.mark_in_doubt(tx, started, error={"code": "host.lost", "message": "gone"})

@@ -17,12 +17,12 @@ import pytest
 
 from fixtures.commands import INTERRUPT, Paddock
 from fixtures.packages import TEXT, kernel, native, osqr, shu, write_file, write_json, zipped
-from paddock.cli.main import COMMANDS, loaded
+from paddock.cli.main import COMMANDS, load_command
 
 
 def leaves() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command that does something, with the words that reach it."""
-    pending: list[tuple[tuple[str, ...], Any]] = [((name,), loaded(name)) for name in COMMANDS]
+    pending: list[tuple[tuple[str, ...], Any]] = [((name,), load_command(name)) for name in COMMANDS]
     while pending:
         words, command = pending.pop()
         below = getattr(command, "commands", None)

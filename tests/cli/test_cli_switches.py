@@ -10,8 +10,8 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.packages import kernel, native, write_file
-from paddock.cli.plugin_views import KINDS
-from paddock.manifest.model import Kind
+from paddock.cli.commands.plugin.info import KINDS
+from paddock.manifest.model import PluginKind
 
 
 def codes(paddock: Paddock, name: str) -> dict[str, str]:
@@ -56,7 +56,7 @@ def test_the_list_is_narrowed_by_kind_and_says_when_it_is_empty(paddock: Paddock
 
 
 def test_every_kind_of_a_manifest_can_be_asked_for() -> None:
-    assert set(KINDS) == {kind.value for kind in Kind}
+    assert set(KINDS) == {kind.value for kind in PluginKind}
 
 
 def test_a_script_finds_the_same_facts_under_the_same_names_in_the_list_and_in_the_details(

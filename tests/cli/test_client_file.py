@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cli.client_file import replace_text
+from paddock.cli.commands.client_config import replace_text
 from paddock.core.errors import Conflict, OperatorError
 
 pytestmark = pytest.mark.req("B-02", "import")

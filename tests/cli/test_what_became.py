@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.what_became import is_over, what_became
+from paddock.cli.output.outcome_text import describe_approval, is_closed
 
 pytestmark = pytest.mark.req("S-21")
 
@@ -40,14 +40,14 @@ def answer(by: str, *, approved: bool, comment: str = "", operator: str | None =
 
 
 def test_until_when_is_told_only_while_it_is_open() -> None:
-    (waits,) = what_became(request("pending"))
-    (approved,) = what_became(request("approved"))
+    (waits,) = describe_approval(request("pending"))
+    (approved,) = describe_approval(request("approved"))
 
     assert waits == "pending until 2026-03-01T12:15:00; 1 of role:approver or role:operator, another than who asks"
     assert approved == "approved until 2026-03-01T12:15:00; the call was not made yet"
     for state in ("consumed", "denied", "expired", "voided", "withdrawn"):
-        assert is_over(request(state))
-        assert "until" not in " ".join(what_became(request(state)))
+        assert is_closed(request(state))
+        assert "until" not in " ".join(describe_approval(request(state)))
 
 
 def test_a_no_is_told_with_who_said_it_when_and_why() -> None:
@@ -55,7 +55,7 @@ def test_a_no_is_told_with_who_said_it_when_and_why() -> None:
         "denied", answers=[answer("user:ann", approved=False, comment="not to her")], ended_why="not to her"
     )
 
-    assert what_became(denied) == [
+    assert describe_approval(denied) == [
         "user:ann said no: not to her (2026-03-01T12:00:00)",
         "denied at 2026-03-01T12:00:00",
     ]
@@ -69,7 +69,7 @@ def test_a_used_yes_names_its_call_and_the_yes_that_lasts() -> None:
         answers=[answer("user:ann", approved=True, operator="local:root")],
     )
 
-    assert what_became(used) == [
+    assert describe_approval(used) == [
         "it replaced apr_a",
         "local:root, as user:ann, said yes (2026-03-01T12:00:00)",
         "approved and used at 2026-03-01T12:00:00",
@@ -81,7 +81,7 @@ def test_a_used_yes_names_its_call_and_the_yes_that_lasts() -> None:
 def test_what_is_void_says_why_and_what_replaced_it() -> None:
     why = "user:ann changed the parameters; see apr_b"
 
-    assert what_became(request("voided", ended_why=why, replaced_by="apr_b")) == [f"void since {AT[:19]}: {why}"]
+    assert describe_approval(request("voided", ended_why=why, replaced_by="apr_b")) == [f"void since {AT[:19]}: {why}"]
 
 
 def test_after_an_erasure_nothing_is_left_empty() -> None:
@@ -94,7 +94,7 @@ def test_after_an_erasure_nothing_is_left_empty() -> None:
         answers=[answer("erased:0a1b2c3d", approved=True)],
     )
 
-    assert what_became(erased) == [
+    assert describe_approval(erased) == [
         "(erased) said yes (2026-03-01T12:00:00)",
         "void since 2026-03-01T12:00:00: (erased)",
         "apr_b replaced it",

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.config.directories import create_directories, find_directories
-from paddock.config.owners import mend_owner
+from paddock.config.directories import create_directories, find_directories, wrong_owner_hint
 from paddock.core.errors import OperatorError
 
 HOME = Path("/home/ada")
@@ -77,9 +76,9 @@ def test_a_home_of_someone_else_is_refused(tmp_path: Path) -> None:
 
 def test_what_root_left_behind_is_taken_back_and_nothing_else_is_taken() -> None:
     place = Path("/home/ada/.config/paddock")
-    assert mend_owner(0, place, user=1000) == "sudo chown -R 1000 /home/ada/.config/paddock"
-    assert mend_owner(1001, place, user=1000).startswith("run it as user 1001: ")
-    assert mend_owner(1001, place, user=0).startswith("run it as user 1001: ")
+    assert wrong_owner_hint(0, place, user=1000) == "sudo chown -R 1000 /home/ada/.config/paddock"
+    assert wrong_owner_hint(1001, place, user=1000).startswith("run it as user 1001: ")
+    assert wrong_owner_hint(1001, place, user=0).startswith("run it as user 1001: ")
 
 
 def test_a_file_in_the_place_of_a_directory_is_an_error_and_not_a_traceback(tmp_path: Path) -> None:

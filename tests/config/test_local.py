@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.config.local import read_entries, record_installed, remove_entry, set_system_value
+from paddock.config.local_file import read_entries, record_installed, remove_entry, set_system_value
 from paddock.core.errors import Invalid, OperatorError
 from paddock.core.secret import Secret
 
@@ -83,7 +83,7 @@ def test_an_install_is_noted_and_every_comment_stays(local: Path) -> None:
     assert (entries["oh-my-pi"].installed, entries["oh-my-pi"].local) == ("1.4.2", True)
     assert '[plugins.oh-my-pi]\ninstalled = "1.4.2"\nlocal = true\n' in local.read_text()
     assert (entries["@kaged/memory-hindsight"].installed, entries["@kaged/memory-hindsight"].local) == ("0.9.0", False)
-    assert "api_token" in entries["@kaged/memory-hindsight"].written
+    assert "api_token" in entries["@kaged/memory-hindsight"].raw_values
 
 
 def test_the_first_entry_makes_a_private_file(local: Path) -> None:
@@ -139,7 +139,7 @@ def test_entries_are_edited_however_they_are_written(local: Path, text: str) -> 
 def test_a_secret_is_set_and_our_own_notes_cannot_be_overwritten_by_it(local: Path) -> None:
     record_installed(local, "p", "1.0.0")
     set_system_value(local, "p", "token", 'a "quoted"\nsecret\x1b')
-    assert read_entries(local)["p"].written["token"] == 'a "quoted"\nsecret\x1b'
+    assert read_entries(local)["p"].raw_values["token"] == 'a "quoted"\nsecret\x1b'
     with pytest.raises(OperatorError) as refused:
         set_system_value(local, "p", "installed", "9.9.9")
     assert refused.value.error_code == "config.reserved"
@@ -208,7 +208,7 @@ def test_a_link_of_someone_else_is_not_written_through(local: Path, tmp_path: Pa
 
 
 def editor(local: Path, script: str) -> subprocess.Popen[str]:
-    setup = f"from pathlib import Path\nfrom paddock.config.local import *\npath = Path({str(local)!r})\n"
+    setup = f"from pathlib import Path\nfrom paddock.config.local_file import *\npath = Path({str(local)!r})\n"
     return subprocess.Popen(
         [sys.executable, "-c", setup + script],
         env={"PYTHONPATH": str(SOURCES)},
@@ -244,7 +244,7 @@ def test_a_command_killed_in_the_middle_leaves_the_old_file_or_the_new_one(local
         process.wait(timeout=30)
         process.stdout.close()
         assert "# from the vault" in local.read_text()
-        assert read_entries(local)["@example/smart-compactor"].written == {"license_key": "raw-key"}
+        assert read_entries(local)["@example/smart-compactor"].raw_values == {"license_key": "raw-key"}
         assert mode_of(local) == 0o600
     # The lock died with its holder, and what it left behind is cleared away.
     record_installed(local, "q", "1.0.0")

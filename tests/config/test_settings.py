@@ -10,8 +10,8 @@ import pytest
 
 from paddock.config.directories import Directories, find_directories
 from paddock.config.load import load_settings
-from paddock.config.origins import value_of
 from paddock.config.reference import settings_reference
+from paddock.config.resolve import setting_value
 from paddock.config.settings import SETTINGS, LimitSettings, Settings
 from paddock.core.errors import Invalid
 
@@ -68,10 +68,10 @@ def refusal(directories: Directories, environ: dict[str, str]) -> Invalid:
 def test_a_documented_variable_has_its_default_and_is_honoured_under_its_own_name_and_ours(
     directories: Directories, variable: str, name: str, default: Any, text: str, value: Any
 ) -> None:
-    assert value_of(load_settings(directories, {}).settings, name) == default
+    assert setting_value(load_settings(directories, {}).settings, name) == default
     for spelling in (variable, SETTINGS[name].environment):
         loaded = load_settings(directories, {spelling: text})
-        assert value_of(loaded.settings, name) == value
+        assert setting_value(loaded.settings, name) == value
         assert str(loaded.origins[name]) == f"environment {spelling}"
 
 
@@ -82,11 +82,11 @@ def test_a_documented_variable_has_its_default_and_is_honoured_under_its_own_nam
 def test_a_documented_parameter_has_its_default_and_is_honoured_under_its_own_name_and_ours(
     directories: Directories, parameter: str, name: str, default: Any, value: Any
 ) -> None:
-    assert value_of(load_settings(directories, {}).settings, name) == default
+    assert setting_value(load_settings(directories, {}).settings, name) == default
     group, _, key = name.partition(".")
     for text in (f"{parameter} = {value}\n", f"[{group}]\n{key} = {value}\n"):
         directories.config_file.write_text(text)
-        assert value_of(load_settings(directories, {}).settings, name) == value
+        assert setting_value(load_settings(directories, {}).settings, name) == value
 
 
 @pytest.mark.req("O-17", "OSQR_PLUGINS_CONTAINER_CPU_LIMIT")

@@ -6,10 +6,10 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
+from paddock.console.forms.request_form import MAX_FORM_FILES_BYTES, read_form
 from paddock.core.errors import CallerError
-from paddock.http.body import BodyTooLarge
-from paddock.http.console.form_body import LARGEST_FILES, form_of
-from paddock.http.json_text import LARGEST
+from paddock.web.routing.body import BodyTooLarge
+from paddock.web.routing.json_parser import MAX_JSON_BYTES
 
 EDGE = "paddock-edge"
 
@@ -36,16 +36,16 @@ def with_file(size: int) -> Request:
 
 
 async def test_a_form_has_no_more_in_its_files_than_its_page_can_do_something_with() -> None:
-    size = 2 * LARGEST
+    size = 2 * MAX_JSON_BYTES
 
-    assert len((await form_of(with_file(size), LARGEST_FILES)).files["file"].content) == size
-    for sent, most in ((with_file(size), LARGEST), (with_file(LARGEST_FILES), LARGEST_FILES)):
+    assert len((await read_form(with_file(size), MAX_FORM_FILES_BYTES)).files["file"].content) == size
+    for sent, most in ((with_file(size), MAX_JSON_BYTES), (with_file(MAX_FORM_FILES_BYTES), MAX_FORM_FILES_BYTES)):
         with pytest.raises(BodyTooLarge):
-            await form_of(sent, most)
+            await read_form(sent, most)
 
 
 async def test_a_form_is_read_in_the_charset_that_it_names() -> None:
-    assert (await form_of(in_parts("name", "Zoë".encode("latin-1"), "latin-1"))).one("name") == "Zoë"
+    assert (await read_form(in_parts("name", "Zoë".encode("latin-1"), "latin-1"))).last_text("name") == "Zoë"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ async def test_a_form_is_read_in_the_charset_that_it_names() -> None:
 )
 async def test_what_is_no_text_is_no_form(sent: Request) -> None:
     with pytest.raises(CallerError) as refused:
-        await form_of(sent)
+        await read_form(sent)
 
     assert refused.value.error_code == "http.not_a_form"

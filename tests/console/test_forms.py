@@ -8,28 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.console.forms.controls import MAX_CONTROLS, MAX_DEPTH, FormControl, build_control
+from paddock.console.forms.fields import FormField, UnparsedText, build_form, walk_fields
+from paddock.console.forms.hints import parse_ui_hints
+from paddock.console.forms.parse import (
+    ADD_ROW_FIELD,
+    RAW_JSON_FIELD,
+    REMOVE_ROW_FIELD,
+    FormFile,
+    apply_row_edits,
+    parse_fields,
+    parse_form,
+)
 from paddock.core.errors import Problem
-from paddock.core.schema import compile_schema
-from paddock.http.console.forms.fields import Field, Miswritten, every_field, form_of
-from paddock.http.console.forms.filled import RAW, File, filled_in, value_in
-from paddock.http.console.forms.hints import hints_of
-from paddock.http.console.forms.rows import ADD, REMOVE, with_changed_rows
-from paddock.http.console.forms.shape import DEEPEST, MOST_SHAPES, Shape, shape_of
-from paddock.http.json_text import LARGEST_NUMBER, SMALLEST_NUMBER
+from paddock.core.schema.compile import compile_schema
+from paddock.web.routing.json_parser import MAX_INTEGER, MIN_INTEGER
 
 
-def of(**properties: Any) -> Shape:
-    return shape_of({"type": "object", "properties": properties})
+def of(**properties: Any) -> FormControl:
+    return build_control({"type": "object", "properties": properties})
 
 
-def field(shape: Shape, name: str, value: Any = None, problems: tuple[Problem, ...] = ()) -> Field:
-    return next(one for one in every_field(form_of(shape, value, problems).root) if one.name == name)
+def field(shape: FormControl, name: str, value: Any = None, problems: tuple[Problem, ...] = ()) -> FormField:
+    return next(one for one in walk_fields(build_form(shape, value, problems).root) if one.name == name)
 
 
-def sent(shape: Shape, **given: Any) -> Any:
+def sent(shape: FormControl, **given: Any) -> Any:
     """What comes of a form with these in it; names without the first slash."""
     pairs = {f"/{name}": [value] if isinstance(value, str) else value for name, value in given.items()}
-    read = filled_in(shape, pairs)
+    read = parse_fields(shape, pairs)
     assert read.problems == ()
     return read.value
 
@@ -118,14 +125,14 @@ def test_nothing_chosen_is_null_where_null_will_do_and_the_placeholder_names_it(
     ],
 )
 def test_hints_are_read_in_every_spelling(spelled: dict[str, Any]) -> None:
-    assert (hints_of(spelled).help, hints_of(spelled).hidden) == ("H", True)
+    assert (parse_ui_hints(spelled).help, parse_ui_hints(spelled).hidden) == ("H", True)
 
 
 @pytest.mark.parametrize(
     "nonsense", [None, 1, "x", [], {"show_when": 1, "enum_labels": [], "help": {}, "hidden": "no"}]
 )
 def test_hints_that_are_none_are_no_matter(nonsense: Any) -> None:
-    assert hints_of({"x-ui": nonsense}) == hints_of({})
+    assert parse_ui_hints({"x-ui": nonsense}) == parse_ui_hints({})
 
 
 @pytest.mark.parametrize(
@@ -171,7 +178,7 @@ def test_objects_in_lists_and_in_objects_come_back_as_they_were_filled_in() -> N
 def test_what_is_wrong_with_a_row_is_told_where_the_row_will_stand() -> None:
     shape = of(team={"type": "array", "items": {"type": "object", "properties": {"age": {"type": "integer"}}}})
 
-    read = filled_in(shape, {"/team#": ["0", "7"], "/team/0/age": ["41"], "/team/7/age": ["old"]})
+    read = parse_fields(shape, {"/team#": ["0", "7"], "/team/0/age": ["41"], "/team/7/age": ["old"]})
 
     assert [one.path for one in read.problems] == ["team[1].age"]
 
@@ -187,19 +194,19 @@ def test_which_of_several_shapes_is_meant_is_said_with_it() -> None:
 
 def test_a_file_becomes_text_and_none_is_left_out() -> None:
     shape = of(a={"type": "string", "contentEncoding": "base64"}, b={"type": "string", "format": "data-url"})
-    file = File("x.txt", "text/plain", b"hello")
+    file = FormFile("x.txt", "text/plain", b"hello")
 
-    assert filled_in(shape, {}, {"/a": file, "/b": file}).value == {
+    assert parse_fields(shape, {}, {"/a": file, "/b": file}).value == {
         "a": "aGVsbG8=",
         "b": "data:text/plain;base64,aGVsbG8=",
     }
-    assert filled_in(shape, {}).value == {}
+    assert parse_fields(shape, {}).value == {}
 
 
 def test_everything_that_cannot_be_read_is_told_at_once_with_its_path() -> None:
     shape = of(n={"type": "number"}, deep={"type": "object"}, list={"type": "array", "items": {"type": "integer"}})
 
-    read = filled_in(shape, {"/n": ["many"], "/deep": ["{"], "/list": ["1\ntwo\n3"]})
+    read = parse_fields(shape, {"/n": ["many"], "/deep": ["{"], "/list": ["1\ntwo\n3"]})
 
     assert [one.path for one in read.problems] == ["n", "deep", "list[1]"]
 
@@ -211,7 +218,7 @@ def test_problems_stand_at_their_fields_and_the_rest_above_the_form() -> None:
         Problem('["odd name/~"]', "missing"),
         Problem("stray", "unknown field"),
     )
-    form = form_of(shape, {}, problems)
+    form = build_form(shape, {}, problems)
 
     assert [one.message for one in field(shape, "/tags", {}, problems).problems] == ["too short"]
     assert [one.message for one in field(shape, "/odd name~1~0", {}, problems).problems] == ["missing"]
@@ -222,9 +229,9 @@ def test_problems_stand_at_their_fields_and_the_rest_above_the_form() -> None:
 def test_a_schema_that_never_ends_makes_a_form_that_does() -> None:
     node: dict[str, Any] = {"type": "object", "properties": {f"n{i}": {"$ref": "#/$defs/node"} for i in range(50)}}
 
-    form = form_of(shape_of({"$ref": "#/$defs/node", "$defs": {"node": node}}))
+    form = build_form(build_control({"$ref": "#/$defs/node", "$defs": {"node": node}}))
 
-    assert sum(1 for _ in every_field(form.root)) <= MOST_SHAPES + (DEEPEST + 1) * 50
+    assert sum(1 for _ in walk_fields(form.root)) <= MAX_CONTROLS + (MAX_DEPTH + 1) * 50
 
 
 VALUES = st.fixed_dictionaries(
@@ -238,7 +245,7 @@ VALUES = st.fixed_dictionaries(
         "lines": st.lists(st.text("abc ", min_size=1).filter(str.strip), min_size=1),
         "rows": st.lists(st.fixed_dictionaries({"n": st.integers(0, 9)}), min_size=1, max_size=3),
         "either": st.one_of(st.integers(0, 9), st.fixed_dictionaries({"t": st.text("abc", min_size=1)})),
-        "any": st.dictionaries(st.text("ab", min_size=1), st.integers(SMALLEST_NUMBER, LARGEST_NUMBER), min_size=1),
+        "any": st.dictionaries(st.text("ab", min_size=1), st.integers(MIN_INTEGER, MAX_INTEGER), min_size=1),
     },
 )
 SCHEMA = {
@@ -267,7 +274,7 @@ SCHEMA = {
 }
 
 
-def as_a_browser_sends(one: Field) -> dict[str, list[str]]:
+def as_a_browser_sends(one: FormField) -> dict[str, list[str]]:
     """What a page with this form in it sends when nobody touches anything."""
     pairs: dict[str, list[str]] = {}
     control = one.shape.control
@@ -292,9 +299,9 @@ def as_a_browser_sends(one: Field) -> dict[str, list[str]]:
 @given(VALUES)
 def test_a_form_that_nobody_touches_gives_back_what_was_in_it(value: dict[str, Any]) -> None:
     assert compile_schema(SCHEMA).is_valid(value)
-    shape = shape_of(SCHEMA)
+    shape = build_control(SCHEMA)
 
-    read = filled_in(shape, as_a_browser_sends(form_of(shape, value).root))
+    read = parse_fields(shape, as_a_browser_sends(build_form(shape, value).root))
 
     assert (read.value, read.problems) == (value, ())
 
@@ -302,7 +309,7 @@ def test_a_form_that_nobody_touches_gives_back_what_was_in_it(value: dict[str, A
 def test_a_mistake_of_all_together_is_told_above_the_form() -> None:
     wrong = Problem("", "does not fit", "", "anyOf")
 
-    form = form_of(of(a={"type": "string"}), {}, [wrong])
+    form = build_form(of(a={"type": "string"}), {}, [wrong])
 
     assert (form.elsewhere, form.wrong) == ((wrong,), 1)
 
@@ -320,13 +327,13 @@ def test_a_number_that_is_none_names_no_place(place: str, sent: dict[str, list[s
         either={"anyOf": [{"type": "string"}, {"type": "integer"}]},
     )
 
-    assert filled_in(shape, sent).value == ({} if place == "/rows#" else {"either": "x"})
+    assert parse_fields(shape, sent).value == ({} if place == "/rows#" else {"either": "x"})
 
 
 @pytest.mark.parametrize("row", ["²", "9" * 5_000, "-1", "01"])
 def test_a_row_that_is_not_there_is_neither_taken_out_nor_filled(row: str) -> None:
-    assert with_changed_rows({"rows": [{"n": 1}]}, {REMOVE: [f"/rows/{row}"]}) == {"rows": [{"n": 1}]}
-    assert with_changed_rows({"rows": [{"n": 1}]}, {ADD: [f"/rows/{row}/inner"]}) == {"rows": [{"n": 1}]}
+    assert apply_row_edits({"rows": [{"n": 1}]}, {REMOVE_ROW_FIELD: [f"/rows/{row}"]}) == {"rows": [{"n": 1}]}
+    assert apply_row_edits({"rows": [{"n": 1}]}, {ADD_ROW_FIELD: [f"/rows/{row}/inner"]}) == {"rows": [{"n": 1}]}
 
 
 NO_VALUES = {
@@ -340,23 +347,23 @@ NO_VALUES = {
 
 @pytest.mark.parametrize("text", NO_VALUES.values(), ids=list(NO_VALUES))
 def test_json_that_no_plugin_could_be_sent_is_refused_where_it_was_typed(text: str) -> None:
-    read = filled_in(of(any={}), {"/any": [text]})
-    _, whole = value_in(of(any={}), {RAW: [f'{{"any": {text}}}']})
+    read = parse_fields(of(any={}), {"/any": [text]})
+    _, whole = parse_form(of(any={}), {RAW_JSON_FIELD: [f'{{"any": {text}}}']})
 
-    assert (read.value, [one.path for one in read.problems]) == ({"any": Miswritten(text)}, ["any"])
-    assert form_of(of(any={}), read.value).fields[0].text == text, "to be mended there"
+    assert (read.value, [one.path for one in read.problems]) == ({"any": UnparsedText(text)}, ["any"])
+    assert build_form(of(any={}), read.value).fields[0].text == text, "to be mended there"
     assert [one.path for one in whole] == [""]
 
 
 @pytest.mark.parametrize("text", ["[1]", '"x"', "null"])
 def test_all_of_a_form_as_json_is_an_object(text: str) -> None:
-    value, problems = value_in(of(any={}), {RAW: [text]})
+    value, problems = parse_form(of(any={}), {RAW_JSON_FIELD: [text]})
 
     assert (value, [one.code for one in problems]) == ({}, ["wrong_type"])
 
 
 @pytest.mark.parametrize("text", ["1e999", "18446744073709551616", "-9223372036854775809"])
 def test_a_number_that_fits_nowhere_is_told_at_its_field(text: str) -> None:
-    read = filled_in(of(n={"type": "number"}), {"/n": [text]})
+    read = parse_fields(of(n={"type": "number"}), {"/n": [text]})
 
     assert [(one.path, one.code) for one in read.problems] == [("n", "number_too_big")]

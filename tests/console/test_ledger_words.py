@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from paddock.http.console.call_words import event_in_words, glance_at, progress_in, without_repeats
-from paddock.http.console.home_words import MOST_TILES, summary_of, tiles
-from paddock.http.console.ledger_filters import choices, filters_of, number_in
-from paddock.http.console.ledger_lines import CSV_HEAD, csv_lines, json_lines
-from paddock.http.console.plugin_words import Mood, Told
-from paddock.http.console.verify_words import told_of
-from paddock.http.console.waterfall import waterfall_of
-from paddock.ledger.entry import Entry
-from paddock.ledger.verify import Finding
+from paddock.console.pages.home.home import MAX_TILES, select_tiles, summarize_home
+from paddock.console.pages.ledger.export import CSV_HEADER, csv_lines, json_lines
+from paddock.console.pages.ledger.filters import entry_type_options, parse_filters, parse_seq
+from paddock.console.pages.ledger.verify import build_verdict_text
+from paddock.console.pages.ledger.waterfall import build_waterfall
+from paddock.console.text.call_text import drop_repeats, event_text, latest_progress, preview_result
+from paddock.console.text.plugin_text import PluginSeverity, PluginSummary
+from paddock.ledger.chain.verifier import ChainFinding
+from paddock.ledger.entry import LedgerEntry
 
 
-def entry(seq: int, kind: str, at: str, facts: dict[str, Any] | None = None, **personal: Any) -> Entry:
+def entry(seq: int, kind: str, at: str, facts: dict[str, Any] | None = None, **personal: Any) -> LedgerEntry:
     whole = {"name": "notes", "method": "add", **(facts or {})}
     name = f"evt_{seq}"
-    return Entry(
+    return LedgerEntry(
         "default", seq, name, f"2030-01-31T{at}+00:00", kind, "notes", "call_1", None, whole, personal, False, "h"
     )
 
@@ -32,33 +32,35 @@ def entry(seq: int, kind: str, at: str, facts: dict[str, Any] | None = None, **p
 
 
 def test_an_address_says_which_entries_and_is_made_again_with_them() -> None:
-    filters = filters_of({"wrong": "yes", "type": "calls", "plugin": " notes ", "since": "2030-01-31T08:00", "x": "y"})
+    filters = parse_filters(
+        {"wrong": "yes", "type": "calls", "plugin": " notes ", "since": "2030-01-31T08:00", "x": "y"}
+    )
 
-    assert filters.wanted.wrong
-    assert "call.ended" in filters.wanted.types
-    assert (filters.wanted.plugin, filters.wanted.since) == ("notes", "2030-01-31T08:00:00+00:00")
+    assert filters.entry_filter.wrong
+    assert "call.ended" in filters.entry_filter.types
+    assert (filters.entry_filter.plugin, filters.entry_filter.since) == ("notes", "2030-01-31T08:00:00+00:00")
     assert filters.address(before=7) == "/ledger?wrong=1&type=calls&plugin=notes&since=2030-01-31T08%3A00&before=7"
     assert filters.address(wrong=None, since=None) == "/ledger?type=calls&plugin=notes"
-    assert filters_of({}).address() == "/ledger"
-    assert not filters_of({}).narrowed
+    assert parse_filters({}).address() == "/ledger"
+    assert not parse_filters({}).narrowed
 
 
 def test_what_is_no_time_is_said_at_its_field_and_stays_there() -> None:
-    filters = filters_of({"since": "soon", "until": "2030-01-31"})
+    filters = parse_filters({"since": "soon", "until": "2030-01-31"})
 
     assert list(filters.mistakes) == ["since"]
-    assert (filters.given["since"], filters.wanted.since) == ("soon", None)
+    assert (filters.given["since"], filters.entry_filter.since) == ("soon", None)
 
 
 @pytest.mark.parametrize(
     ("text", "number"), [("12", 12), ("", None), ("-1", None), ("x", None), ("٣", None), ("9" * 25, None)]
 )
 def test_only_a_number_is_where_a_page_begins(text: str, number: int | None) -> None:
-    assert number_in({"before": text}, "before") == number
+    assert parse_seq({"before": text}, "before") == number
 
 
 def test_types_are_chosen_by_groups_that_have_entries_and_what_is_chosen_is_among_them() -> None:
-    found = choices(["call.ended", "plugin.crashed"], "plugin.hook.*")
+    found = entry_type_options(["call.ended", "plugin.crashed"], "plugin.hook.*")
 
     assert [name for name, _, _ in found] == ["calls", "running", ""]
     assert [choice.label for _, _, several in found for choice in several] == ["Call ended", "Crashed", "plugin.hook.*"]
@@ -74,7 +76,7 @@ def test_a_waterfall_shows_what_took_how_long_and_draws_a_long_wait_shorter() ->
         entry(3, "plugin.fetched", "09:00:00.060000", {"duration_ms": 20.0, "host": "h", "status": 200}),
         entry(4, "call.ended", "09:00:00.100000", {"duration_ms": 100.0, "status": "succeeded", "success": True}),
     ]
-    drawn = waterfall_of(entries, {"evt_3"}, "2030-01-31T10:00:00+00:00")
+    drawn = build_waterfall(entries, {"evt_3"}, "2030-01-31T10:00:00+00:00")
 
     assert [(bar.entry.seq, bar.kind) for bar in drawn.bars] == [(1, "waited"), (4, "ran"), (2, "moment"), (3, "ran")]
     wait, ran, _, fetched = drawn.bars
@@ -88,12 +90,12 @@ def test_a_waterfall_shows_what_took_how_long_and_draws_a_long_wait_shorter() ->
 
 
 def test_what_still_waits_goes_on_until_now_and_odd_times_break_nothing() -> None:
-    waits = waterfall_of([entry(1, "approval.requested", "08:00:00.000000")], (), "2030-01-31T08:00:05+00:00")
-    odd = waterfall_of([entry(1, "call.ended", "no time", {"duration_ms": "long"})], (), "never")
+    waits = build_waterfall([entry(1, "approval.requested", "08:00:00.000000")], (), "2030-01-31T08:00:05+00:00")
+    odd = build_waterfall([entry(1, "call.ended", "no time", {"duration_ms": "long"})], (), "never")
 
     assert waits.bars[0].took == "5.0 s"
     assert odd.bars[0].width > 0
-    assert waterfall_of([], (), "").bars == ()
+    assert build_waterfall([], (), "").bars == ()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -102,7 +104,7 @@ def test_what_still_waits_goes_on_until_now_and_odd_times_break_nothing() -> Non
 def test_lines_are_whole_entries_and_no_cell_is_a_formula() -> None:
     evil = entry(1, "plugin.audited", "08:00:00", {"name": "=HYPERLINK(1)"}, action='-2+3"\n', principal="@ann")
     lines = json_lines([evil, evil]).decode().splitlines()
-    rows = list(csv.reader(io.StringIO((CSV_HEAD + csv_lines([evil])).decode())))
+    rows = list(csv.reader(io.StringIO((CSV_HEADER + csv_lines([evil])).decode())))
 
     assert [json.loads(line)["facts"]["name"] for line in lines] == ["=HYPERLINK(1)"] * 2
     assert len(rows) == 2
@@ -113,8 +115,8 @@ def test_lines_are_whole_entries_and_no_cell_is_a_formula() -> None:
 
 
 def test_a_verdict_says_what_it_means_and_what_to_do() -> None:
-    sound = told_of(Finding("default", "sound", rows=1_200, checkpoints=2, signed_to=1_000, erased=1))
-    bad = told_of(Finding("default", "tampered", "the row is not what its hash says", 7, "evt_7"))
+    sound = build_verdict_text(ChainFinding("default", "sound", rows=1_200, checkpoints=2, signed_to=1_000, erased=1))
+    bad = build_verdict_text(ChainFinding("default", "tampered", "the row is not what its hash says", 7, "evt_7"))
 
     assert (sound.mood, sound.what) == ("good", "")
     assert sound.notes[0] == "1,200 entries and 2 checkpoints were checked."
@@ -122,8 +124,8 @@ def test_a_verdict_says_what_it_means_and_what_to_do() -> None:
     assert bad.mood == "bad"
     assert bad.what == "Entry 7: the row is not what its hash says"
     assert "Keep a copy" in bad.next
-    assert told_of(Finding("default", "sound")).title == "Nothing was recorded yet"
-    assert told_of(Finding("default", "unreadable", "no")).mood == "busy"
+    assert build_verdict_text(ChainFinding("default", "sound")).title == "Nothing was recorded yet"
+    assert build_verdict_text(ChainFinding("default", "unreadable", "no")).mood == "busy"
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ def test_a_verdict_says_what_it_means_and_what_to_do() -> None:
     ],
 )
 def test_progress_is_a_share_of_something(event: dict[str, Any], share: str) -> None:
-    found = progress_in([{"type": "progress", **event}, {"type": "partial", "data": 1}])
+    found = latest_progress([{"type": "progress", **event}, {"type": "partial", "data": 1}])
 
     assert found is not None
     assert found.share == share
@@ -148,19 +150,19 @@ def test_progress_is_a_share_of_something(event: dict[str, Any], share: str) -> 
 
 @pytest.mark.parametrize("done", [None, "3", True, float("nan"), float("inf"), [], 1e300])
 def test_what_is_no_number_is_no_progress(done: Any) -> None:
-    assert progress_in([{"type": "progress", "progress": done}]) is None
+    assert latest_progress([{"type": "progress", "progress": done}]) is None
 
 
 def test_what_a_plugin_tells_is_one_bounded_line_each_and_repeats_are_told_once() -> None:
-    assert event_in_words({"type": "progress", "progress": 1, "total": 3, "message": "reading"}) == "1/3 reading"
-    assert event_in_words({"type": "log", "message": "x" * 9_000})[-1] == "…"
-    assert event_in_words({"type": "odd", "data": {"a": 1}}) == '{"a": 1}'
-    assert without_repeats([(1, "a"), (2, "a"), (3, ""), (4, "b")]) == [(1, "a"), (4, "b")]
+    assert event_text({"type": "progress", "progress": 1, "total": 3, "message": "reading"}) == "1/3 reading"
+    assert event_text({"type": "log", "message": "x" * 9_000})[-1] == "…"
+    assert event_text({"type": "odd", "data": {"a": 1}}) == '{"a": 1}'
+    assert drop_repeats([(1, "a"), (2, "a"), (3, ""), (4, "b")]) == [(1, "a"), (4, "b")]
 
 
 def test_a_short_result_is_read_at_a_glance() -> None:
     def rows(result: Any) -> Any:
-        found = glance_at(result)
+        found = preview_result(result)
         return None if found is None else (found.rows or found.text, found.whole)
 
     assert rows(42) == ("42", True)
@@ -178,13 +180,13 @@ def test_a_short_result_is_read_at_a_glance() -> None:
 # --- home -------------------------------------------------------------------------------------------------------------
 
 
-def plugin(name: str, mood: Mood = "good") -> Told:
-    return Told(name, "1.0.0", "", "Running", mood, "", "")
+def plugin(name: str, mood: PluginSeverity = "good") -> PluginSummary:
+    return PluginSummary(name, "1.0.0", "", "Running", mood, "", "")
 
 
 def test_the_first_line_says_what_needs_somebody_before_anything_else() -> None:
-    def heading(plugins: list[Told], problems: int = 0, waiting: int = 0) -> str:
-        found = summary_of(plugins, problems=problems, waiting=waiting, more_waiting=False, calls=1, operates=True)
+    def heading(plugins: list[PluginSummary], problems: int = 0, waiting: int = 0) -> str:
+        found = summarize_home(plugins, problems=problems, waiting=waiting, more_waiting=False, calls=1, operates=True)
         return found.heading
 
     some = [plugin("a"), plugin("b", "calm")]
@@ -193,12 +195,12 @@ def test_the_first_line_says_what_needs_somebody_before_anything_else() -> None:
     assert heading(some, problems=1) == "Something needs your attention"
     assert heading(some, problems=3, waiting=2) == "3 things need your attention, and 2 requests are waiting for you"
     assert heading([]) == "Welcome to Paddock"
-    line = summary_of(some, problems=0, waiting=0, more_waiting=False, calls=1, operates=True).line
+    line = summarize_home(some, problems=0, waiting=0, more_waiting=False, calls=1, operates=True).line
     assert line == "2 plugins, 1 running · 1 call under way"
 
 
 def test_of_very_many_plugins_those_in_trouble_are_shown_first_and_the_rest_is_counted() -> None:
-    shown, left_out = tiles([plugin(f"p{number:03}") for number in range(200)] + [plugin("zebra", "bad")])
+    shown, left_out = select_tiles([plugin(f"p{number:03}") for number in range(200)] + [plugin("zebra", "bad")])
 
     assert shown[0].name == "zebra"
-    assert (len(shown), left_out) == (MOST_TILES, 201 - MOST_TILES)
+    assert (len(shown), left_out) == (MAX_TILES, 201 - MAX_TILES)

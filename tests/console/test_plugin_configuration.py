@@ -12,9 +12,14 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.tuner import tuner
 from fixtures.visitors import needs_a_browser, visiting
-from paddock.config.plugin_fields import fields_of, fit_for_file
-from paddock.host.plugin_values import Configuration, FieldState
-from paddock.http.console.configuration_form import SHOWN, change_in, shape_of_fields, values_of
+from paddock.config.plugin_fields import declared_fields, prepare_for_file
+from paddock.console.pages.plugins.configuration_form import (
+    INITIAL_VALUES_FIELD,
+    build_configuration_control,
+    parse_configuration_form,
+    visible_values,
+)
+from paddock.host.plugins.config import FieldState, PluginConfiguration
 
 PAGE = "/plugins/weather/configuration"
 CANARY = "canary-7f3a9b2c"
@@ -133,13 +138,13 @@ def test_who_changed_it_is_recorded_and_a_member_is_refused(browser: Browser, se
 # --- without a daemon -------------------------------------------------------------------------------------------------
 
 
-def known(**written: FieldState) -> Configuration:
-    states = [written.get(field.name) or FieldState(field, set=False) for field in fields_of(SCHEMA)]
-    return Configuration("weather", "1.0.0", SCHEMA, tuple(states))
+def known(**written: FieldState) -> PluginConfiguration:
+    states = [written.get(field.name) or FieldState(field, set=False) for field in declared_fields(SCHEMA)]
+    return PluginConfiguration("weather", "1.0.0", SCHEMA, tuple(states))
 
 
 def state(name: str, value: Any) -> FieldState:
-    field = next(one for one in fields_of(SCHEMA) if one.name == name)
+    field = next(one for one in declared_fields(SCHEMA) if one.name == name)
     return FieldState(field, set=True, hidden=field.secret, value=None if field.secret else value)
 
 
@@ -147,29 +152,33 @@ def test_only_what_was_changed_is_written_and_what_was_emptied_is_forgotten() ->
     have = known(api_key=state("api_key", "s"), city=state("city", "Ulm"), retries=state("retries", 4))
     sent = {"/api_key": [""], "/city": [""], "/retries": ["4"], "/endpoint": ["https://api.example.com"]}
 
-    filled = change_in(have, shape_of_fields(have), sent)
+    filled = parse_configuration_form(have, build_configuration_control(have), sent)
 
-    assert values_of(have) == {"city": "Ulm", "retries": 4}
-    assert (dict(filled.values), filled.forgotten) == ({}, ("city",))
+    assert visible_values(have) == {"city": "Ulm", "retries": 4}
+    assert (dict(filled.values), filled.cleared) == ({}, ("city",))
 
 
 def test_what_somebody_else_set_meanwhile_is_not_set_back() -> None:
     have = known(city=state("city", "Bonn"))
 
-    filled = change_in(have, shape_of_fields(have), {"/city": ["Ulm"], SHOWN: ['{"city": "Ulm"}']})
+    filled = parse_configuration_form(
+        have, build_configuration_control(have), {"/city": ["Ulm"], INITIAL_VALUES_FIELD: ['{"city": "Ulm"}']}
+    )
 
-    assert (dict(filled.values), filled.forgotten) == ({}, ())
+    assert (dict(filled.values), filled.cleared) == ({}, ())
 
 
 def test_a_text_never_means_a_variable_of_the_machine_and_may_name_a_secret() -> None:
-    kept, problems = fit_for_file(SCHEMA, {"city": "${HOME}", "endpoint": "${secret:MINE}", "retries": 90, "odd": 1})
+    kept, problems = prepare_for_file(
+        SCHEMA, {"city": "${HOME}", "endpoint": "${secret:MINE}", "retries": 90, "odd": 1}
+    )
 
     assert kept == {"city": "$${HOME}", "endpoint": "${secret:MINE}"}
     assert [one.path for one in problems] == ["retries", "odd"]
 
 
 def test_a_mistake_in_a_secret_does_not_repeat_it() -> None:
-    _, problems = fit_for_file(SCHEMA, {"api_key": "abc", "pins": [CANARY]})
+    _, problems = prepare_for_file(SCHEMA, {"api_key": "abc", "pins": [CANARY]})
 
     assert len(problems) == 2
     assert not any("abc" in str(one) or CANARY in str(one) for one in problems)

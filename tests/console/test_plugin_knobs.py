@@ -12,7 +12,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.tuner import KNOBS, tuner
 from fixtures.visitors import needs_a_browser, visiting
-from paddock.http.console.knob_form import SHOWN, shape_of_knobs, turn_in
+from paddock.console.pages.plugins.knob_form import INITIAL_VALUES_FIELD, build_knob_control, parse_knob_form
 
 PAGE = "/plugins/tuner/knobs"
 
@@ -134,7 +134,7 @@ def test_a_slider_is_none_where_it_would_move_the_value() -> None:
     options = {"min": 0, "max": 1, "step": 0.1, "default": 0.5}
     accepts = {"type": "number", "minimum": 0, "maximum": 1}
     controls = {
-        value: shape_of_knobs([knob("range", value, **options) | {"accepts": accepts}]).fields[0][1].control
+        value: build_knob_control([knob("range", value, **options) | {"accepts": accepts}]).fields[0][1].control
         for value in (0.3, 0.55, 7, None)
     }
 
@@ -146,6 +146,8 @@ def test_what_is_empty_is_the_default_and_an_empty_text_a_value() -> None:
     text = knob("text", "a") | {"name": "t", "accepts": {"type": "string"}}
     knobs = [number, text]
 
-    turn = turn_in(knobs, shape_of_knobs(knobs), {"/k": [""], "/t": [""], SHOWN: ["no JSON"]}).turn
+    turn = parse_knob_form(
+        knobs, build_knob_control(knobs), {"/k": [""], "/t": [""], INITIAL_VALUES_FIELD: ["no JSON"]}
+    ).turn
 
-    assert (turn.values, turn.back) == ({"t": ""}, ("k",))
+    assert (turn.values, turn.reset) == ({"t": ""}, ("k",))

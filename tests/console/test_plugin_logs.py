@@ -13,7 +13,7 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
 from fixtures.visitors import needs_a_browser, visiting
-from paddock.host.log_records import LinesWanted, LogLine, line_of
+from paddock.host.plugins.logs.log_lines import LogFilter, LogLine, parse_log_line
 
 pytestmark = needs_a_browser
 
@@ -143,8 +143,8 @@ def test_a_log_is_for_operators_alone(browser: Browser, served: Daemon) -> None:
 
 def test_a_line_that_is_no_record_has_no_level() -> None:
     odd = ['{"level": "error"}', '{"message": 1, "level": "info"}', "[1", '{"level": "loud", "message": "x"}']
-    lines = [line_of({"at": "2030-01-01T00:00:00", "line": one}) for one in odd]
+    lines = [parse_log_line({"at": "2030-01-01T00:00:00", "line": one}) for one in odd]
 
     assert [one.level for one in lines] == ["", "", "", ""]
-    assert not any(LinesWanted(level="debug").wants(one) for one in lines)
-    assert LinesWanted(text="STEP").wants(LogLine("", "error", "x", ("a step",)))
+    assert not any(LogFilter(level="debug").matches(one) for one in lines)
+    assert LogFilter(text="STEP").matches(LogLine("", "error", "x", ("a step",)))

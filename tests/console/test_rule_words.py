@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.http.console.rule_words import difference, matching, parts_of, told_of_all
-from paddock.policy.rules import RuleFile, Rules, checked_rules, shipped_file
-from paddock.policy.vocabulary import vocabulary
+from paddock.console.text.rule_text import diff_rules, filter_rules, summarize_rules, tokenize_rule
+from paddock.policy.rules import RuleFile, RuleSet, checked_rules, shipped_rule_file
+from paddock.policy.schema import build_vocabulary
 
 OURS = """
 @id("two-for-mail")
@@ -17,13 +17,13 @@ forbid (principal, action == Action::"callUnattended", resource == Callable::"ma
 """
 
 
-def rules(*texts: str) -> Rules:
+def rules(*texts: str) -> RuleSet:
     files = [RuleFile(f"/etc/rules/{number}.cedar", text) for number, text in enumerate(texts)]
-    return checked_rules([shipped_file(), *files], vocabulary(()))
+    return checked_rules([shipped_rule_file(), *files], build_vocabulary(()))
 
 
 def test_every_rule_says_what_it_does_and_ones_own_come_first() -> None:
-    told = told_of_all(rules(OURS))
+    told = summarize_rules(rules(OURS))
 
     first = told[0]
     assert (first.id, first.verb, first.file, first.own) == ("two-for-mail", "Asks a person", "0.cedar", True)
@@ -37,29 +37,29 @@ def test_every_rule_says_what_it_does_and_ones_own_come_first() -> None:
 
 
 def test_rules_are_found_by_their_words_and_by_what_they_do() -> None:
-    told = told_of_all(rules(OURS))
+    told = summarize_rules(rules(OURS))
 
-    assert [one.id for one in matching(told, "MAIL two", "")] == ["two-for-mail"]
-    assert {one.effect for one in matching(told, "", "forbids")} == {"forbids"}
-    assert matching(told, "no such words", "") == []
+    assert [one.id for one in filter_rules(told, "MAIL two", "")] == ["two-for-mail"]
+    assert {one.effect for one in filter_rules(told, "", "forbids")} == {"forbids"}
+    assert filter_rules(told, "no such words", "") == []
 
 
 def test_what_changed_between_two_versions_is_named() -> None:
     before, now = rules(OURS), rules(OURS.replace("Two people", "Both"), OURS.replace("two-for-mail", "another"))
 
-    differs = difference(before, now)
+    differs = diff_rules(before, now)
 
     assert (differs.changed, differs.added, differs.gone) == (("two-for-mail",), ("another",), ())
-    assert not difference(now, now)
+    assert not diff_rules(now, now)
 
 
 def test_a_rule_in_pieces_is_the_rule() -> None:
     for rule in rules(OURS).rules:
-        kinds = {kind for kind, _ in parts_of(rule.source)}
-        assert "".join(text for _, text in parts_of(rule.source)) == rule.source
+        kinds = {kind for kind, _ in tokenize_rule(rule.source)}
+        assert "".join(text for _, text in tokenize_rule(rule.source)) == rule.source
         assert {"note", "word", "text"} <= kinds
 
 
 @given(st.text(alphabet='@"\\/:aR \npermitwhen'))
 def test_whatever_is_taken_apart_is_whole_when_put_together(source: str) -> None:
-    assert "".join(text for _, text in parts_of(source)) == source
+    assert "".join(text for _, text in tokenize_rule(source)) == source

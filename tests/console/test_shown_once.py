@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.http.console.shown_once import WAITS, ShownOnce
+from paddock.console.one_time_view import TTL_S, OneTimeView
 
 
 class Hands:
@@ -16,8 +16,8 @@ class Hands:
 
 
 def test_it_is_given_once_and_to_whoever_made_it() -> None:
-    kept: ShownOnce[str] = ShownOnce()
-    name = kept.keep("user:ann", "the key")
+    kept: OneTimeView[str] = OneTimeView()
+    name = kept.put("user:ann", "the key")
 
     assert kept.take("user:bob", name) is None
     assert kept.take("user:ann", name) == "the key"
@@ -26,16 +26,16 @@ def test_it_is_given_once_and_to_whoever_made_it() -> None:
 
 def test_it_is_forgotten_after_a_minute() -> None:
     hands = Hands()
-    kept: ShownOnce[str] = ShownOnce(hands)
-    name = kept.keep("user:ann", "the key")
-    hands.at = WAITS
+    kept: OneTimeView[str] = OneTimeView(hands)
+    name = kept.put("user:ann", "the key")
+    hands.at = TTL_S
 
     assert kept.take("user:ann", name) is None
 
 
 def test_however_many_are_made_and_never_looked_at_few_are_kept() -> None:
-    kept: ShownOnce[int] = ShownOnce()
-    names = [kept.keep("user:ann", number) for number in range(1_001)]
+    kept: OneTimeView[int] = OneTimeView()
+    names = [kept.put("user:ann", number) for number in range(1_001)]
 
     assert kept.take("user:ann", names[0]) is None
     assert kept.take("user:ann", names[-1]) == 1_000

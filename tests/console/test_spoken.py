@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.http.console.spoken import texts, who
+from paddock.console.text.principal_text import multiline_params, principal_name
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from paddock.http.console.spoken import texts, who
     ],
 )
 def test_somebody_is_called_by_name(principal: str, said: str) -> None:
-    assert who(principal) == said
+    assert principal_name(principal) == said
 
 
 def test_a_letter_is_shown_as_a_letter_and_a_word_stays_in_its_place() -> None:
-    assert texts({"to": "bob\n", "body": "Dear Bob,\n\noats.", "lines": ["a\nb"], "n": 1}) == [
+    assert multiline_params({"to": "bob\n", "body": "Dear Bob,\n\noats.", "lines": ["a\nb"], "n": 1}) == [
         ("body", "Dear Bob,\n\noats.")
     ]
-    assert texts(["a\nb"]) == []
+    assert multiline_params(["a\nb"]) == []

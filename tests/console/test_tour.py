@@ -13,18 +13,26 @@ from fixtures.commands import Paddock
 from fixtures.demos import Demo, demo
 from fixtures.visitors import needs_a_browser, opened, sign_in
 from paddock.config.settings import Settings
-from paddock.http.console.tour import Around, Facts, Tour, having_done, having_followed, having_read_a_plugin, steps
-from paddock.ledger.entry import Entry
+from paddock.console.pages.home.tour_steps import (
+    Tour,
+    TourFacts,
+    TourTargets,
+    apply_entries,
+    apply_viewed_call,
+    build_steps,
+    mark_plugin_read,
+)
+from paddock.ledger.entry import LedgerEntry
 
 # --- which steps are done ---------------------------------------------------------------------------------------------
 
 
-def entry(kind: str, plugin: str = "greeter", call: str | None = "call_1", **facts: object) -> Entry:
-    return Entry("default", 1, "id", "2030-01-31", kind, plugin, call, None, dict(facts), {}, False, "")
+def entry(kind: str, plugin: str = "greeter", call: str | None = "call_1", **facts: object) -> LedgerEntry:
+    return LedgerEntry("default", 1, "id", "2030-01-31", kind, plugin, call, None, dict(facts), {}, False, "")
 
 
-def done_with(facts: Facts) -> list[int]:
-    return [step.number for step in steps(facts, Around()) if step.done]
+def done_with(facts: TourFacts) -> list[int]:
+    return [step.number for step in build_steps(facts, TourTargets()) if step.done]
 
 
 DENIED = entry("call.ended", success=False, decision="deny")
@@ -47,48 +55,52 @@ def test_nobody_is_shown_around_unless_the_host_says_so() -> None:
         ([entry("session.opened"), entry("plugin.enabled"), entry("approval.requested")], []),
     ],
 )
-def test_what_somebody_did_ticks_its_step_off(entries: list[Entry], done: list[int]) -> None:
-    assert done_with(having_done(Facts(), entries)) == done
+def test_what_somebody_did_ticks_its_step_off(entries: list[LedgerEntry], done: list[int]) -> None:
+    assert done_with(apply_entries(TourFacts(), entries)) == done
 
 
 def test_what_somebody_looked_at_ticks_its_step_off() -> None:
-    assert done_with(having_read_a_plugin(Facts())) == [2]
-    assert done_with(having_followed(Facts(), "call_1", [DENIED])) == [4]
-    answered = having_done(Facts(), [ANSWERED])
-    assert done_with(having_followed(answered, "call_1", [])) == [5], "the story of another call is not theirs"
-    assert done_with(having_followed(answered, "call_7", [])) == [5, 6]
+    assert done_with(mark_plugin_read(TourFacts())) == [2]
+    assert done_with(apply_viewed_call(TourFacts(), "call_1", [DENIED])) == [4]
+    answered = apply_entries(TourFacts(), [ANSWERED])
+    assert done_with(apply_viewed_call(answered, "call_1", [])) == [5], "the story of another call is not theirs"
+    assert done_with(apply_viewed_call(answered, "call_7", [])) == [5, 6]
 
 
 def test_steps_lead_to_what_there_is_and_to_where_it_would_be() -> None:
-    nothing = [step.where for step in steps(Facts(), Around())]
+    nothing = [step.where for step in build_steps(TourFacts(), TourTargets())]
     assert nothing == ["/install", "/plugins", "/plugins", "/ledger?wrong=1", "/approvals", "/ledger"]
 
-    known = steps(Facts(installed="a/b", answered="call_7"), Around("call_1", "apr_1", "user:robin"))
+    known = build_steps(TourFacts(installed="a/b", answered="call_7"), TourTargets("call_1", "apr_1", "user:robin"))
     assert [step.where for step in known[1:]] == [
         "/plugins/a%2Fb", "/plugins/a%2Fb", "/ledger/call_1", "/approvals/apr_1", "/ledger/call_7",
     ]  # fmt: skip
     assert known[4].title == "Answer Robin’s request"
-    assert steps(having_followed(Facts(), "call_2", [DENIED]), Around())[3].where == "/ledger/call_2"
+    assert build_steps(apply_viewed_call(TourFacts(), "call_2", [DENIED]), TourTargets())[3].where == "/ledger/call_2"
 
 
 def test_a_page_further_along_belongs_to_its_step() -> None:
-    install, _, run, denied, *_ = steps(Facts(installed="greeter"), Around())
-    assert install.is_at("/install") and install.is_at("/install/ins_1") and not install.is_at("/installed")
-    assert run.is_at("/plugins/greeter/run/greet") and not run.is_at("/plugins/outbox")
-    assert denied.is_at("/ledger")
+    install, _, run, denied, *_ = build_steps(TourFacts(installed="greeter"), TourTargets())
+    assert (
+        install.covers_path("/install")
+        and install.covers_path("/install/ins_1")
+        and not install.covers_path("/installed")
+    )
+    assert run.covers_path("/plugins/greeter/run/greet") and not run.covers_path("/plugins/outbox")
+    assert denied.covers_path("/ledger")
 
 
 def test_a_step_that_is_done_on_this_page_leads_nowhere_else() -> None:
-    todo = steps(Facts(), Around())
+    todo = build_steps(TourFacts(), TourTargets())
     assert Tour(todo, path="/install/ins_1").leads_on is None
     assert Tour(todo, path="/plugins").leads_on == todo[0]
 
 
 def test_the_next_step_is_the_first_that_is_left() -> None:
-    all_done = Facts("greeter", read=True, ran=True, saw_denied=True, answered="call_7", followed=True)
-    assert Tour(steps(all_done, Around())).next is None
-    assert Tour(steps(all_done, Around())).done == 6
-    left = Tour(steps(replace(all_done, ran=False), Around())).next
+    all_done = TourFacts("greeter", read=True, ran=True, saw_denied=True, answered="call_7", followed=True)
+    assert Tour(build_steps(all_done, TourTargets())).next is None
+    assert Tour(build_steps(all_done, TourTargets())).done == 6
+    left = Tour(build_steps(replace(all_done, ran=False), TourTargets())).next
     assert left is not None
     assert left.number == 3
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.core.call import CallContext, Outcome, Principal, Status
+from paddock.core.call import CallContext, CallOutcome, OutcomeStatus, Principal
 from paddock.core.errors import HostError
 from paddock.core.ids import OperatorId, PrincipalId, RequestId
 
@@ -54,9 +54,9 @@ def test_a_plugin_sees_the_five_fields_of_its_context_and_nothing_of_the_credent
 def test_nobody_is_an_operator_or_a_human_who_answers_unless_a_credential_says_so() -> None:
     somebody = Principal(PrincipalId("user:ann"))
     assert (somebody.kind, somebody.interactive, somebody.roles, somebody.groups) == ("person", False, set(), set())
-    assert somebody.lacks(["email:send"]) == ["email:send"]
-    assert somebody.holds(["email:send"]) == []
-    assert WHO.holds(["email:send", "email:read"]) == ["email:send"]
+    assert somebody.missing_scopes(["email:send"]) == ["email:send"]
+    assert somebody.granted_scopes(["email:send"]) == []
+    assert WHO.granted_scopes(["email:send", "email:read"]) == ["email:send"]
 
 
 def test_a_key_acts_for_the_person_it_belongs_to_and_everybody_else_for_themselves() -> None:
@@ -65,7 +65,7 @@ def test_a_key_acts_for_the_person_it_belongs_to_and_everybody_else_for_themselv
 
 
 def test_outcomes_cannot_be_changed_afterwards() -> None:
-    outcome = Outcome(Status.SUCCEEDED)
+    outcome = CallOutcome(OutcomeStatus.SUCCEEDED)
     with pytest.raises(FrozenInstanceError):
-        outcome.status = Status.FAILED  # type: ignore[misc]
-    assert [status.value for status in Status] == ["succeeded", "failed", "in_progress"]
+        outcome.status = OutcomeStatus.FAILED  # type: ignore[misc]
+    assert [status.value for status in OutcomeStatus] == ["succeeded", "failed", "in_progress"]

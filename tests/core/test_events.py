@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from paddock.core import events
 from paddock.core.call import Nondeterminism, Stability
 from paddock.core.errors import HostError
-from paddock.core.event import event
-from paddock.core.events import EVENT_TYPES, Event, to_record
+from paddock.core.events import index
+from paddock.core.events.event import event
+from paddock.core.events.index import EVENT_TYPES, Event, to_record
 
 # The plugin host's table; `method_called` with the names that its amendment gave to user_id and project.
 TABLE = """
@@ -98,10 +98,10 @@ def test_every_event_is_slotted_and_written_as_plain_json(name: str) -> None:
 
 
 def test_nested_values_become_plain_data() -> None:
-    diff = events.CapabilityDiff(added=("net:example.com",))
-    upgraded = events.PluginUpgraded("memory", "1.0.0", "2.0.0", diff, "sha256:0", ("net:example.com",))
+    diff = index.CapabilityDiff(added=("net:example.com",))
+    upgraded = index.PluginUpgraded("memory", "1.0.0", "2.0.0", diff, "sha256:0", ("net:example.com",))
     assert to_record(upgraded)["capability_diff"] == {"added": ["net:example.com"], "removed": []}
-    ran = events.ExecutionRecorded(
+    ran = index.ExecutionRecorded(
         "Text.Score", "1.0.0", "sha256:0", None, {"latency_ms": 4}, None, Nondeterminism(True, ("llm",), Stability.LOW)
     )
     expected = {"is_nondeterministic": True, "reasons": ["llm"], "stability": "low"}
@@ -109,9 +109,9 @@ def test_nested_values_become_plain_data() -> None:
 
 
 def test_what_a_plugin_printed_is_cut_to_the_documented_length() -> None:
-    assert len(events.PluginStdoutNoise("p", "x" * 5000).line) == 200
+    assert len(index.PluginStdoutNoise("p", "x" * 5000).line) == 200
     lines = tuple(str(n) for n in range(80))
-    assert events.PluginCrashed("p", 1, None, lines).last_stderr == lines[-50:]
+    assert index.PluginCrashed("p", 1, None, lines).last_stderr == lines[-50:]
 
 
 def test_two_events_cannot_share_a_type() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from paddock.core import schema_walk
 from paddock.core.errors import Invalid, Problem
-from paddock.core.schema import MAX_PROBLEMS, check_schema, compile_schema, compile_trusted, join_path
+from paddock.core.schema import traversal
+from paddock.core.schema.compile import MAX_PROBLEMS, check_schema, compile_schema, compile_trusted, join_path
 
 
 def the_only(problems: list[Problem]) -> Problem:
@@ -193,8 +193,8 @@ def test_references_that_double_at_every_step_are_refused() -> None:
 def test_anchors_cost_no_more_than_pointers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each resource is walked once for its anchors; once for every reference would take minutes."""
     walks: list[object] = []
-    gather = schema_walk._anchors  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(schema_walk, "_anchors", lambda root: walks.append(root) or gather(root))
+    gather = traversal._collect_anchors  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(traversal, "_collect_anchors", lambda root: walks.append(root) or gather(root))
     tower: dict[str, Any] = {"$ref": "#t0", "$defs": {f"e{i}": {} for i in range(430)}}
     for i in range(15):
         step = {"$ref": f"#t{i + 1}"}

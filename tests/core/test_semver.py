@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.core.errors import OperatorError
-from paddock.core.semver import Constraint, Version, highest
+from paddock.core.semver import Constraint, Version, highest_allowed
 
 numbers = st.integers(0, 3) | st.integers(0, 2**53 - 1)
 words = st.from_regex(r"[0-9]*[a-zA-Z-][0-9a-zA-Z-]{0,4}", fullmatch=True)
@@ -184,10 +184,10 @@ def test_a_constraint_in_no_known_form_is_refused_and_the_forms_are_listed(text:
 
 def test_the_highest_allowed_version_wins() -> None:
     known = [v(text) for text in ("1.0.0", "1.10.0", "1.9.0", "2.0.0-rc.1", "0.9.0")]
-    assert highest(known, Constraint.parse("1.x")) == v("1.10.0")
-    assert highest(known, Constraint.parse("*")) == v("1.10.0")
-    assert highest(known, Constraint.parse(">=2.0.0-0")) == v("2.0.0-rc.1")
-    assert highest(known, Constraint.parse("3.x")) is None
+    assert highest_allowed(known, Constraint.parse("1.x")) == v("1.10.0")
+    assert highest_allowed(known, Constraint.parse("*")) == v("1.10.0")
+    assert highest_allowed(known, Constraint.parse(">=2.0.0-0")) == v("2.0.0-rc.1")
+    assert highest_allowed(known, Constraint.parse("3.x")) is None
 
 
 @given(versions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.plugins.definitions.examining import Bad
+from paddock.plugins.tool_pinning.normalize import InvalidDefinition
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
@@ -27,6 +27,10 @@ def instructions(text: str) -> One:
     return One("instructions", "", text)
 
 
-def fine(raw: Any) -> Bad | None:
+def fine(raw: Any) -> InvalidDefinition | None:
     """Stands where an MCP tool is judged: only a schema that is no object is bad."""
-    return None if isinstance(raw.get("inputSchema"), dict) else Bad("its inputSchema is no object", "mend the schema")
+    return (
+        None
+        if isinstance(raw.get("inputSchema"), dict)
+        else InvalidDefinition("its inputSchema is no object", "mend the schema")
+    )

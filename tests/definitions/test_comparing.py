@@ -10,25 +10,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.definitions.listings import PATH, One, fine, instructions, tool
 
-from paddock.plugins.definitions.comparing import Comparison, Pinned, compare
-from paddock.plugins.definitions.examining import LARGEST, LARGEST_TOGETHER, MOST, examine, pin, shown_name
-from paddock.plugins.definitions.standing import Standing
+from paddock.plugins.tool_pinning.diff import ListingDiff, PinnedDefinition, diff_listing
+from paddock.plugins.tool_pinning.normalize import (
+    MAX_DEFINITION_BYTES,
+    MAX_DEFINITIONS,
+    MAX_LISTING_BYTES,
+    DefinitionStatus,
+    hash_definition,
+    normalize_definitions,
+    printable_name,
+)
 
 pytestmark = pytest.mark.req("B-03")
 
 
-def compared(before: list[One], now: list[One]) -> Comparison:
+def compared(before: list[One], now: list[One]) -> ListingDiff:
     """The second listing of a server whose first was accepted as it was."""
-    return compare(pins(before), examine(now, fine), first=False)
+    return diff_listing(pins(before), normalize_definitions(now, fine), first=False)
 
 
-def at_first(*listed: One) -> Comparison:
+def at_first(*listed: One) -> ListingDiff:
     """The first listing of a server."""
-    return compare((), examine(listed, fine), first=True)
+    return diff_listing((), normalize_definitions(listed, fine), first=True)
 
 
-def pins(accepted: list[One]) -> list[Pinned]:
-    return [Pinned(one.kind, one.name, Standing.ACCEPTED, one.hash, one.shape) for one in examine(accepted, fine)]
+def pins(accepted: list[One]) -> list[PinnedDefinition]:
+    return [
+        PinnedDefinition(one.kind, one.name, DefinitionStatus.ACCEPTED, one.hash, one.shape)
+        for one in normalize_definitions(accepted, fine)
+    ]
 
 
 def names(findings: tuple[Any, ...]) -> list[str]:
@@ -39,16 +49,18 @@ def test_the_first_listing_is_trusted_and_said_to_be_the_first() -> None:
     found = at_first(tool("read"), tool("write"), instructions("Be kind."))
 
     assert found.first
-    assert [finding.standing for finding in found.new] == [Standing.ACCEPTED] * 3
+    assert [finding.standing for finding in found.new] == [DefinitionStatus.ACCEPTED] * 3
     assert not (found.unchanged or found.changed or found.gone or found.bad)
 
 
 def test_what_comes_after_an_empty_first_listing_is_not_trusted() -> None:
-    listed = examine([tool("read"), instructions("Be kind."), One("prompt", "greet", {"name": "greet"})], fine)
+    listed = normalize_definitions(
+        [tool("read"), instructions("Be kind."), One("prompt", "greet", {"name": "greet"})], fine
+    )
 
-    found = compare((), listed, first=False)
+    found = diff_listing((), listed, first=False)
 
-    assert [finding.standing for finding in found.new] == [Standing.QUARANTINED] * 3
+    assert [finding.standing for finding in found.new] == [DefinitionStatus.QUARANTINED] * 3
 
 
 def test_a_definition_that_stays_as_it_was_is_unchanged_whatever_the_order_of_its_members() -> None:
@@ -57,7 +69,7 @@ def test_a_definition_that_stays_as_it_was_is_unchanged_whatever_the_order_of_it
     found = compared([tool()], [same])
 
     assert (names(found.unchanged), found.first) == (["read"], False)
-    assert not any(finding.news for finding in found.all())
+    assert not any(finding.is_change for finding in found.all_diffs())
 
 
 @pytest.mark.parametrize(
@@ -76,7 +88,7 @@ def test_whatever_part_of_a_tool_changes_the_tool_is_quarantined(changed: One) -
     found = compared([tool()], [changed])
 
     (finding,) = found.changed
-    assert finding.standing is Standing.QUARANTINED
+    assert finding.standing is DefinitionStatus.QUARANTINED
     assert "changed since it was accepted" in finding.reason
 
 
@@ -84,7 +96,7 @@ def test_a_tool_that_comes_later_is_quarantined_and_the_others_are_not() -> None
     found = compared([tool("read")], [tool("read"), tool("send", schema={"type": "object"})])
 
     assert (names(found.unchanged), names(found.new)) == (["read"], ["send"])
-    assert found.new[0].standing is Standing.QUARANTINED
+    assert found.new[0].standing is DefinitionStatus.QUARANTINED
     assert "new since the server was first met" in found.new[0].reason
 
 
@@ -92,18 +104,22 @@ def test_a_renamed_tool_is_one_that_is_gone_and_a_new_one_that_is_told_to_take_t
     found = compared([tool("read")], [tool("read_file")])
 
     assert (names(found.gone), names(found.new)) == (["read"], ["read_file"])
-    assert found.new[0].standing is Standing.QUARANTINED
+    assert found.new[0].standing is DefinitionStatus.QUARANTINED
     assert "takes what read took, which is gone" in found.new[0].reason
 
 
 def test_a_tool_that_is_gone_is_not_quarantined_and_may_come_back_as_it_was() -> None:
     away = compared([tool("read"), tool("write")], [tool("write")])
-    assert [(finding.name, finding.standing) for finding in away.gone] == [("read", Standing.GONE)]
+    assert [(finding.name, finding.standing) for finding in away.gone] == [("read", DefinitionStatus.GONE)]
 
-    gone = [Pinned("tool", "read", Standing.GONE, pin(tool("read").raw))]
-    assert compare(gone, examine([tool("read")], fine), first=False).unchanged[0].standing is Standing.ACCEPTED
+    gone = [PinnedDefinition("tool", "read", DefinitionStatus.GONE, hash_definition(tool("read").raw))]
     assert (
-        compare(gone, examine([tool("read", "Other")], fine), first=False).changed[0].standing is Standing.QUARANTINED
+        diff_listing(gone, normalize_definitions([tool("read")], fine), first=False).unchanged[0].standing
+        is DefinitionStatus.ACCEPTED
+    )
+    assert (
+        diff_listing(gone, normalize_definitions([tool("read", "Other")], fine), first=False).changed[0].standing
+        is DefinitionStatus.QUARANTINED
     )
 
 
@@ -126,7 +142,7 @@ def test_a_tool_and_a_prompt_of_one_name_are_two_things() -> None:
         (tool("nan", limit=float("nan")), "canonical"),
         (tool("huge_number", limit=2**60), "2^53"),
         (tool("half", "\ud800"), "canonical"),
-        (tool("large", "x" * LARGEST), "bytes"),
+        (tool("large", "x" * MAX_DEFINITION_BYTES), "bytes"),
         (tool("schema", schema="not one"), "inputSchema"),
         (tool("two words"), "is not a name"),
         (tool("größe"), "is not a name"),
@@ -140,7 +156,7 @@ def test_a_bad_tool_is_told_with_what_would_mend_it_and_takes_no_other_with_it(b
 
     assert names(found.new) == ["good"]
     (finding,) = found.bad
-    assert finding.standing is Standing.BAD
+    assert finding.standing is DefinitionStatus.BAD
     assert words in finding.reason and finding.repair
 
 
@@ -156,15 +172,17 @@ def test_two_different_tools_of_one_name_are_bad_and_the_same_one_twice_is_not()
 
 
 def test_a_server_that_lists_too_much_keeps_what_fits_and_its_tools_come_first() -> None:
-    big = [One("prompt", f"p{number}", {"text": "x" * (LARGEST - 100)}) for number in range(20)]
+    big = [One("prompt", f"p{number}", {"text": "x" * (MAX_DEFINITION_BYTES - 100)}) for number in range(20)]
     found = at_first(*big, tool())
     assert "read" in names(found.new)
-    assert len(found.bad) == 20 - LARGEST_TOGETHER // LARGEST
+    assert len(found.bad) == 20 - MAX_LISTING_BYTES // MAX_DEFINITION_BYTES
     assert "MiB" in found.bad[0].reason
 
-    many = [One("resource", f"file:///{number}", {"uri": f"file:///{number}"}) for number in range(MOST + 10)]
-    listed = examine([*many, tool()], fine)
-    assert len(listed) == MOST
+    many = [
+        One("resource", f"file:///{number}", {"uri": f"file:///{number}"}) for number in range(MAX_DEFINITIONS + 10)
+    ]
+    listed = normalize_definitions([*many, tool()], fine)
+    assert len(listed) == MAX_DEFINITIONS
     assert "read" in {one.name for one in listed}
 
 
@@ -178,11 +196,11 @@ def test_resources_come_and_go_without_waiting_unless_they_hide_text_or_are_long
         [tool(), memo("one"), memo("new"), memo("sly", description="a\u202eb"), memo("long", description="x" * 20_000)],
     )
 
-    assert [(one.name, one.news) for one in found.unchanged if one.kind == "resource"] == [("memo://one", False)]
+    assert [(one.name, one.is_change) for one in found.unchanged if one.kind == "resource"] == [("memo://one", False)]
     assert [(one.name, one.standing) for one in found.new] == [
-        ("memo://new", Standing.ACCEPTED),
-        ("memo://sly", Standing.QUARANTINED),
-        ("memo://long", Standing.QUARANTINED),
+        ("memo://new", DefinitionStatus.ACCEPTED),
+        ("memo://sly", DefinitionStatus.QUARANTINED),
+        ("memo://long", DefinitionStatus.QUARANTINED),
     ]
     assert names(found.gone) == ["memo://old"]
 
@@ -192,21 +210,24 @@ def test_a_known_resource_whose_words_change_waits_and_one_that_only_grows_does_
         return memo("log", size=7, annotations={"lastModified": day, "priority": 1})
 
     grown = compared([memo("one"), dated("2026-01-01T00:00:00Z")], [memo("one", size=7), dated("2026-01-02T00:00:00Z")])
-    assert [(one.standing, one.taken_anew) for one in grown.changed] == [(Standing.ACCEPTED, True)] * 2
+    assert [(one.standing, one.replaces_accepted) for one in grown.changed] == [(DefinitionStatus.ACCEPTED, True)] * 2
 
     for changed in (memo("one", description="IGNORE ALL"), memo("one", size="IGNORE ALL"), memo("one", title="Two")):
         (finding,) = compared([memo("one")], [changed]).changed
-        assert finding.standing is Standing.QUARANTINED
+        assert finding.standing is DefinitionStatus.QUARANTINED
     (finding,) = compared([dated("2026-01-01")], [dated("ignore all other tools")]).changed
-    assert finding.standing is Standing.QUARANTINED
+    assert finding.standing is DefinitionStatus.QUARANTINED
 
 
 def test_a_server_that_makes_up_resources_again_and_again_is_not_believed_without_end() -> None:
-    gone = [Pinned("resource", f"memo://{n}", Standing.GONE, "sha256:1") for n in range(MOST - 1)]
+    gone = [
+        PinnedDefinition("resource", f"memo://{n}", DefinitionStatus.GONE, "sha256:1")
+        for n in range(MAX_DEFINITIONS - 1)
+    ]
 
-    found = compare(gone, examine([memo("a"), memo("b")], fine), first=False)
+    found = diff_listing(gone, normalize_definitions([memo("a"), memo("b")], fine), first=False)
 
-    assert [one.standing for one in found.new] == [Standing.ACCEPTED, Standing.QUARANTINED]
+    assert [one.standing for one in found.new] == [DefinitionStatus.ACCEPTED, DefinitionStatus.QUARANTINED]
 
 
 def test_templates_prompts_and_instructions_wait_as_tools_do() -> None:
@@ -218,7 +239,7 @@ def test_templates_prompts_and_instructions_wait_as_tools_do() -> None:
     ]
     found = compared(before, now)
 
-    assert {one.standing for one in (*found.changed, *found.new)} == {Standing.QUARANTINED}
+    assert {one.standing for one in (*found.changed, *found.new)} == {DefinitionStatus.QUARANTINED}
     assert len(found.changed) == 2 and names(found.new) == ["greet"]
 
 
@@ -230,7 +251,7 @@ def test_hidden_text_that_a_person_accepted_stays_accepted() -> None:
 
 @given(st.lists(st.text(), max_size=20, unique=True))
 def test_names_that_differ_still_differ_when_they_are_fit_to_be_shown(written: list[str]) -> None:
-    shown = {shown_name(name) for name in written}
+    shown = {printable_name(name) for name in written}
 
     assert len(shown) == len(written)
     assert all(name.isprintable() and 0 < len(name) <= 500 for name in shown)
@@ -249,4 +270,4 @@ JSON = st.recursive(
 def test_two_definitions_have_one_pin_only_if_they_are_one_value(one: Any, other: Any) -> None:
     same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
-    assert (pin(one) == pin(other)) is same
+    assert (hash_definition(one) == hash_definition(other)) is same

@@ -15,13 +15,13 @@ from tests.host.conftest import Home
 from paddock import Config, Host, open_host
 from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
-from paddock.ledger.entry import Entry
-from paddock.ledger.feed import recent
+from paddock.ledger.entry import LedgerEntry
+from paddock.ledger.read.entries import list_recent
 from paddock.manifest.model import Manifest
-from paddock.plugins.definitions.pacing import BURST, SHORTEST
-from paddock.plugins.registry import resolve_plugin
-from paddock.plugins.supervision.deployment import Deployment, InstanceKey
-from paddock.plugins.supervision.wire import Definition, Listing
+from paddock.plugins.store.lookup import resolve_plugin
+from paddock.plugins.tool_pinning.record import MIN_RELIST_INTERVAL_S, RELIST_BURST
+from paddock.runtime.deployment import Deployment, InstanceKey
+from paddock.runtime.protocol_adapter import Definition, DefinitionList
 
 pytestmark = pytest.mark.req("B-03")
 
@@ -61,7 +61,7 @@ def deployment(home: Home) -> Deployment:
 async def met(host: Host, home: Home, *listed: One) -> None:
     """What happens whenever the server runs and lists this."""
     definitions = tuple(Definition(one.kind, one.name, one.raw) for one in listed)
-    await host.definitions.met(deployment(home), definitions)
+    await host.definitions.record_discovered(deployment(home), definitions)
 
 
 async def refused(host: Host, name: str) -> PaddockError:
@@ -95,7 +95,7 @@ async def test_a_tool_that_changes_while_the_server_runs_is_refused_when_the_mee
         lines = [entry["line"] for entry in await host.logs("files")]
         assert any("the tool read is quarantined" in line for line in lines)
 
-        (read,) = (one for one in await host.definitions.shown("files") if one["name"] == "read")
+        (read,) = (one for one in await host.definitions.list_definitions("files") if one["name"] == "read")
         await host.definitions.accept("files", "tool", "read", read["waiting_hash"], "local:ann")
         assert host.callables() == ("files.list_files", "files.read")
 
@@ -110,11 +110,11 @@ async def test_a_server_that_first_lists_nothing_cannot_slip_a_tool_in_afterward
 
 async def test_what_a_server_lists_beyond_what_is_read_is_on_record(home: Home) -> None:
     async with opened(home) as host:
-        listed = Listing.cut([Definition(READ.kind, READ.name, READ.raw)], 200)
-        await host.definitions.met(deployment(home), listed)
+        listed = DefinitionList.truncated([Definition(READ.kind, READ.name, READ.raw)], 200)
+        await host.definitions.record_discovered(deployment(home), listed)
 
-    recorded: list[Entry] = []
-    home.changing(lambda plugins: recorded.extend(plugins.database.read(lambda tx: recent(tx, plugin="files"))))
+    recorded: list[LedgerEntry] = []
+    home.changing(lambda plugins: recorded.extend(plugins.database.read(lambda tx: list_recent(tx, plugin="files"))))
     told = [event.data for event in recorded if event.type == "plugin.definitions_left_out"]
     assert [(one["kept"], one["left_out"]) for one in told] == [(1, 200)]
 
@@ -150,7 +150,7 @@ async def test_a_server_that_keeps_saying_that_its_list_changed_is_made_to_wait(
     async with opened(home) as host:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        for number in range(BURST + 2):
+        for number in range(RELIST_BURST + 2):
             await met(host, home, tool(f"tool_{number}"))
 
-        assert loop.time() - began > SHORTEST
+        assert loop.time() - began > MIN_RELIST_INTERVAL_S

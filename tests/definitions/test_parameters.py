@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from paddock.plugins.definitions.parameters import parameters_of, visible
+from paddock.plugins.tool_pinning.render import list_parameters, visible_text
 
 
 def words(schema: Any) -> str:
     """The type of the only parameter."""
-    (one,) = parameters_of({"type": "object", "properties": {"x": schema}, "$defs": {"day": {"enum": ["mon", "tue"]}}})
+    (one,) = list_parameters(
+        {"type": "object", "properties": {"x": schema}, "$defs": {"day": {"enum": ["mon", "tue"]}}}
+    )
     return one.type
 
 
@@ -47,7 +49,7 @@ def test_a_parameter_has_its_name_default_choices_and_description() -> None:
         "required": ["day", "elsewhere", 3],
         "$defs": {"day": {"type": "string", "enum": ["mon", "tue"], "description": "A day"}},
     }
-    day, always, maybe = (one.to_value() for one in parameters_of(schema))
+    day, always, maybe = (one.to_value() for one in list_parameters(schema))
 
     assert day == {
         "name": "day",
@@ -65,7 +67,7 @@ def test_parameters_of_the_schemas_it_is_composed_of_are_among_them() -> None:
     place = {"properties": {"place": {"type": "string"}}, "required": ["place"]}
     schema = {"allOf": [{"$ref": "#/$defs/place"}], "properties": {"when": {}}, "$defs": {"place": place}}
 
-    assert {one.name: one.required for one in parameters_of(schema)} == {"place": True, "when": False}
+    assert {one.name: one.required for one in list_parameters(schema)} == {"place": True, "when": False}
 
 
 @pytest.mark.parametrize(
@@ -83,9 +85,9 @@ def test_parameters_of_the_schemas_it_is_composed_of_are_among_them() -> None:
     ],
 )
 def test_a_schema_that_makes_no_sense_or_no_end_is_still_read(schema: Any) -> None:
-    assert len(parameters_of(schema)) <= 1
+    assert len(list_parameters(schema)) <= 1
 
 
 def test_a_text_keeps_its_lines_and_hides_nothing() -> None:
-    assert visible("one\n\ttwo \x1b[31m\u202eeert\n") == "one\n two \\u001b[31m\\u202eeert"
-    assert visible(None) == ""
+    assert visible_text("one\n\ttwo \x1b[31m\u202eeert\n") == "one\n two \\u001b[31m\\u202eeert"
+    assert visible_text(None) == ""

@@ -11,9 +11,9 @@ import pytest
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.parrot import parrot
-from paddock.cli import doctor as command
-from paddock.doctor.check import Status, text_lines
-from paddock.doctor.daemon import judge_plugins
+from paddock.cli.commands import doctor as command
+from paddock.host.doctor.check import CheckStatus, text_lines
+from paddock.host.doctor.daemon_check import evaluate_plugins
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_daemon_is_found_with_what_runs_and_what_to_type_where_one_does_not(pa
 def test_a_daemon_that_says_nothing_is_a_failure_and_not_no_daemon(
     paddock: Paddock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "PATIENCE", 0.5)
+    monkeypatch.setattr(command, "DAEMON_TIMEOUT_S", 0.5)
     with daemon(paddock) as started:
         started.process.send_signal(signal.SIGSTOP)
         eventually(lambda: "T (stopped)" in Path(f"/proc/{started.process.pid}/status").read_text(), "it runs on")
@@ -69,13 +69,13 @@ def test_a_daemon_that_says_nothing_is_a_failure_and_not_no_daemon(
         assert started.stop() == 0
 
     assert (found["status"], found["code"]) == ("fail", "daemon.timeout")
-    assert PATIENCE > command.PATIENCE
+    assert PATIENCE > command.DAEMON_TIMEOUT_S
 
 
 def test_many_plugins_that_do_not_run_are_all_named_and_the_line_to_type_stays_short() -> None:
     failed = {"state": "failed", "on_demand": False, "reason": "it \x1b[2Jdied", "unused_config": ""}
-    found = judge_plugins([{"name": f"plugin-{index}", "runtime": failed} for index in range(40)])
+    found = evaluate_plugins([{"name": f"plugin-{index}", "runtime": failed} for index in range(40)])
 
-    assert (found.status, len(found.details)) == (Status.WARN, 40)
+    assert (found.status, len(found.details)) == (CheckStatus.WARN, 40)
     assert found.fix.count("paddock plugin info") == 10
     assert all(line.isprintable() for line in text_lines([found]))

@@ -18,17 +18,20 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.packages import native
-from paddock.cage.bounded import run_bounded
-from paddock.cage.limits.places import CgroupView, places
-from paddock.cage.probe import diagnose, diagnose_namespace
+from paddock.cage.bounded_process import run_bounded
+from paddock.cage.cgroups.discovery import CgroupView, find_locations
+from paddock.cage.probe import diagnose_bwrap, diagnose_namespace
 from paddock.cli.main import COMMANDS
-from paddock.doctor.cage import check_bubblewrap, check_landlock, check_seccomp
-from paddock.doctor.cgroups import check_cgroups
-from paddock.doctor.check import Check, Status, exit_status, text_lines, to_json
-from paddock.doctor.files import judge_disk
-from paddock.doctor.first_cage import check_first_cage
-from paddock.doctor.machine import check_machine, run_probes
-from paddock.doctor.programs import check_git, check_python
+from paddock.host.doctor.cage_checks import (
+    check_bubblewrap,
+    check_cage_launch,
+    check_cgroups,
+    check_landlock,
+    check_seccomp,
+)
+from paddock.host.doctor.check import Check, CheckStatus, exit_status, text_lines, to_json
+from paddock.host.doctor.run import check_machine, run_probes
+from paddock.host.doctor.system_checks import check_git, check_python, evaluate_disk
 from paddock.store.lock import StoreLock
 
 SOURCES = Path(__file__).parents[2] / "src"
@@ -60,23 +63,23 @@ def test_everything_is_looked_at_and_a_fresh_home_is_fine_and_stays_untouched(tm
         "seccomp", "Landlock", "cgroups", "cage", "plugins", "configuration", "secrets", "effects", "rules",
         "git", "node",
     ]  # fmt: skip
-    assert {found[name].status for name in ("settings", "Python", "SQLite", "permissions", "git")} == {Status.OK}
+    assert {found[name].status for name in ("settings", "Python", "SQLite", "permissions", "git")} == {CheckStatus.OK}
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_first_cage_is_really_built() -> None:
-    assert check_bubblewrap({"PATH": os.environ["PATH"]}).status is Status.OK
+    assert check_bubblewrap({"PATH": os.environ["PATH"]}).status is CheckStatus.OK
 
 
 def test_a_plugin_is_really_started_in_a_cage_as_the_daemon_would() -> None:
-    found = check_first_cage({"PATH": os.environ["PATH"]})
-    assert (found.status, found.found) == (Status.OK, "a plugin was started in one, and ended"), found
+    found = check_cage_launch({"PATH": os.environ["PATH"]})
+    assert (found.status, found.found) == (CheckStatus.OK, "a plugin was started in one, and ended"), found
 
 
 def test_a_root_daemon_that_may_not_mount_is_found_out_though_each_wall_is_fine() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can be a root that may not mount")
-    script = "import os; from paddock.doctor.first_cage import check_first_cage as check; print(check(os.environ).code)"
+    script = "import os; from paddock.host.doctor.cage_checks import check_first_cage as c; print(c(os.environ).code)"
     ran = subprocess.run(
         ["setpriv", "--bounding-set=-sys_admin", "--", sys.executable, "-c", script],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES)},
@@ -89,25 +92,25 @@ def test_a_root_daemon_that_may_not_mount_is_found_out_though_each_wall_is_fine(
 
 def test_a_machine_without_bubblewrap_is_told_what_to_type(tmp_path: Path) -> None:
     found = look(tmp_path, PATH=str(tmp_path))
-    assert found["bubblewrap"].status is Status.FAIL
+    assert found["bubblewrap"].status is CheckStatus.FAIL
     assert found["bubblewrap"].code == "cage.bwrap_missing"
-    assert found["cage"].status is Status.WARN, "and is told so once"
+    assert found["cage"].status is CheckStatus.WARN, "and is told so once"
     assert "apt install bubblewrap" in found["bubblewrap"].fix
-    assert (found["git"].status, found["node"].status) == (Status.WARN, Status.WARN)
+    assert (found["git"].status, found["node"].status) == (CheckStatus.WARN, CheckStatus.WARN)
     assert exit_status(list(found.values())) == 1
 
 
 def test_a_bubblewrap_that_is_too_old_is_refused_with_its_version(programs: Path) -> None:
     put_program(programs, "bwrap", "echo bubblewrap 0.6.2")
     found = check_bubblewrap({"PATH": str(programs)})
-    assert (found.status, found.code) == (Status.FAIL, "cage.bwrap_old")
+    assert (found.status, found.code) == (CheckStatus.FAIL, "cage.bwrap_old")
     assert "0.6.2" in found.found
 
 
 def test_a_bubblewrap_that_says_nonsense_cannot_hurt_the_terminal(programs: Path) -> None:
     put_program(programs, "bwrap", r"printf '\033[2J\007gone\n'; exit 3")
     found = check_bubblewrap({"PATH": str(programs)})
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert all(line.isprintable() for line in text_lines([found]))
 
 
@@ -125,7 +128,7 @@ def test_a_cage_that_cannot_be_built_is_explained(programs: Path, complaint: str
         programs, "bwrap", f'[ "$1" = --version ] && exec echo bubblewrap 0.9.0\necho "{complaint}" >&2; exit 1'
     )
     found = check_bubblewrap({"PATH": str(programs)})
-    assert (found.status, found.code, diagnose(complaint)) == (Status.FAIL, code, code)
+    assert (found.status, found.code, diagnose_bwrap(complaint)) == (CheckStatus.FAIL, code, code)
     assert complaint in found.found
     assert found.fix
 
@@ -134,7 +137,8 @@ def test_a_cage_that_cannot_be_built_is_explained(programs: Path, complaint: str
 def test_a_machine_with_user_namespaces_turned_off_is_recognised() -> None:
     # Inside a namespace of our own the switch really is off, and the machine outside does not notice.
     script = (
-        "from paddock.doctor import cage; c = cage.check_user_namespaces(); print(c.status, c.code, c.fix, sep='|')"
+        "from paddock.host.doctor.cage_checks import check_user_namespaces;"
+        " c = check_user_namespaces(); print(c.status, c.code, c.fix, sep='|')"
     )
     inside = f'echo 0 > /proc/sys/user/max_user_namespaces && exec "{sys.executable}" -c "{script}"'
     ran = subprocess.run(
@@ -167,8 +171,8 @@ def test_each_way_a_namespace_fails_has_its_code(step: str, error: int, sysctls:
 
 
 def test_the_kernel_is_asked_about_its_other_walls() -> None:
-    assert check_seccomp().status is Status.OK
-    assert check_landlock().status in (Status.OK, Status.WARN)
+    assert check_seccomp().status is CheckStatus.OK
+    assert check_landlock().status in (CheckStatus.OK, CheckStatus.WARN)
 
 
 def cgroup_view(mounts: str, membership: str, controllers: set[str], *, writable: bool) -> CgroupView:
@@ -176,7 +180,7 @@ def cgroup_view(mounts: str, membership: str, controllers: set[str], *, writable
 
 
 def held(view: CgroupView) -> dict[str, str]:
-    return {resource: place.mechanism for resource, place in places(view).items()}
+    return {resource: place.mechanism for resource, place in find_locations(view).items()}
 
 
 def test_cgroups_are_named_resource_by_resource() -> None:
@@ -188,7 +192,7 @@ def test_cgroups_are_named_resource_by_resource() -> None:
     assert held(delegated) == {"memory": "cgroup v2", "pids": "cgroup v2", "cpu": "cgroup v2"}
     assert held(cgroup_view(hybrid, "0::/", {"pids"}, writable=True)) == {"memory": "cgroup v1", "pids": "cgroup v2"}
     foreign = check_cgroups(cgroup_view(unified, "0::/", {"memory", "pids", "cpu"}, writable=False))
-    assert foreign.status is Status.WARN
+    assert foreign.status is CheckStatus.WARN
     assert "memory by rlimits and a watchdog" in foreign.found
     assert "cpu by niceness" in foreign.found
     assert "limits.cpu_quota) is not kept" in foreign.why
@@ -197,7 +201,7 @@ def test_cgroups_are_named_resource_by_resource() -> None:
 
 def test_a_quota_is_said_to_be_lost_only_where_nothing_keeps_it() -> None:
     only_cpu = check_cgroups(cgroup_view("cgroup /c/cpu cgroup rw,cpu 0 0", "1:cpu:/", set(), writable=True))
-    assert (only_cpu.status, "cpu_quota" in only_cpu.why) == (Status.WARN, False)
+    assert (only_cpu.status, "cpu_quota" in only_cpu.why) == (CheckStatus.WARN, False)
 
 
 def test_a_group_that_is_shared_with_others_is_not_said_to_hold_anything() -> None:
@@ -205,7 +209,7 @@ def test_a_group_that_is_shared_with_others_is_not_said_to_hold_anything() -> No
         "cgroup2 /c cgroup2 rw 0 0", "0::/me", lambda _: {"memory", "pids", "cpu"}, lambda _: True, lambda _: True
     )
     found = check_cgroups(shared)
-    assert found.status is Status.WARN
+    assert found.status is CheckStatus.WARN
     assert "memory by rlimits and a watchdog" in found.found
     assert "others share the group /c/me" in found.found
 
@@ -219,24 +223,24 @@ def test_a_local_file_that_others_can_read_fails_and_the_printed_line_mends_it(t
         path.chmod(0o644)
     (home / "data").chmod(0o777)
     found = look(home)["permissions"]
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert found.found.count("has mode") == 3
     subprocess.run(["sh", "-c", found.fix], check=True)
-    assert look(home)["permissions"].status is Status.OK
+    assert look(home)["permissions"].status is CheckStatus.OK
     assert (home / "local.toml").stat().st_mode & 0o777 == 0o600
 
 
 def test_wrong_settings_are_a_finding_with_every_mistake(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[limits]\npids = 0\nmemory = 3\n")
     found = look(tmp_path)["settings"]
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     first, second = found.details
     assert "limits.pids (line 2)" in first
     assert "did you mean limits.memory_mb?" in second
     assert found.found == "the settings have 2 mistakes"
     assert found.fix == f"$EDITOR {tmp_path / 'config.toml'}"
     assert sum(line.lstrip().startswith("- ") for line in text_lines([found])) == 2
-    assert look(tmp_path, PADDOCK_HOME="relative")["settings"].status is Status.FAIL
+    assert look(tmp_path, PADDOCK_HOME="relative")["settings"].status is CheckStatus.FAIL
 
 
 def test_the_line_to_type_names_the_file_or_the_variable_with_the_mistake(tmp_path: Path) -> None:
@@ -265,10 +269,10 @@ def test_modified_plugins_are_a_finding_with_the_line_that_restores_them(tmp_pat
     assert look(paddock.home)["plugins"].found == "none are installed"
     assert not paddock.home.exists()
     paddock.quickly("plugin", "install", native(tmp_path / "notes"), "--yes")
-    assert look(paddock.home)["plugins"].status is Status.OK
+    assert look(paddock.home)["plugins"].status is CheckStatus.OK
     (paddock.trees / "notes" / "1.0.0" / "run.sh").write_text("#!/bin/sh\n")
     found = look(paddock.home)["plugins"]
-    assert (found.status, found.code) == (Status.WARN, "plugin.modified")
+    assert (found.status, found.code) == (CheckStatus.WARN, "plugin.modified")
     assert found.fix == "paddock plugin repair notes"
     assert "notes" in found.found
 
@@ -281,7 +285,7 @@ def test_a_store_that_a_daemon_holds_is_looked_at_beside_it(tmp_path: Path) -> N
         found = look(paddock.home)["plugins"]
     finally:
         lock.release()
-    assert found.status is Status.OK
+    assert found.status is CheckStatus.OK
 
 
 def test_looks_side_by_side_do_not_lock_each_other_out_of_a_store_that_has_to_be_brought_up_to_date(
@@ -296,26 +300,31 @@ def test_looks_side_by_side_do_not_lock_each_other_out_of_a_store_that_has_to_be
 
 def test_the_report_fits_a_narrow_terminal_and_keeps_lines_to_type_whole() -> None:
     long = "word " * 30
-    lines = text_lines([Check("name", Status.WARN, long, long, "type " * 30, details=(long, long))], 60)
+    lines = text_lines([Check("name", CheckStatus.WARN, long, long, "type " * 30, details=(long, long))], 60)
     assert all(len(line) <= 60 for line in lines if "→" not in line)
     assert sum("→" in line for line in lines) == 1
 
 
 def test_a_data_directory_that_cannot_hold_a_database_fails() -> None:
     found = {check.name: check for check in check_machine({"PADDOCK_HOME": "/proc/self", "PATH": ""}, Path("/"))}
-    assert found["SQLite"].status is Status.FAIL
+    assert found["SQLite"].status is CheckStatus.FAIL
 
 
 @pytest.mark.parametrize(
     ("free", "status"),
-    [(1 << 30, Status.OK), ((1 << 30) - 1, Status.WARN), (100 << 20, Status.WARN), ((100 << 20) - 1, Status.FAIL)],
+    [
+        (1 << 30, CheckStatus.OK),
+        ((1 << 30) - 1, CheckStatus.WARN),
+        (100 << 20, CheckStatus.WARN),
+        ((100 << 20) - 1, CheckStatus.FAIL),
+    ],
 )
-def test_little_room_is_a_warning_and_hardly_any_a_failure(free: int, status: Status) -> None:
-    assert judge_disk(free, Path("/")).status is status
+def test_little_room_is_a_warning_and_hardly_any_a_failure(free: int, status: CheckStatus) -> None:
+    assert evaluate_disk(free, Path("/")).status is status
 
 
 def test_an_old_python_is_told_what_to_type() -> None:
-    assert check_python((3, 10, 9)).status is Status.FAIL
+    assert check_python((3, 10, 9)).status is CheckStatus.FAIL
     assert "apt install python3.11" in check_python((3, 10, 9)).fix
 
 
@@ -323,15 +332,15 @@ def test_postgresql_is_looked_at_only_when_it_is_the_store_and_its_password_stay
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     found = look(tmp_path, PADDOCK_STORE_URL=f"postgresql://ada:hunter2@127.0.0.1:{port}/paddock")
-    assert found["PostgreSQL"].status is Status.FAIL
+    assert found["PostgreSQL"].status is CheckStatus.FAIL
     broken = look(tmp_path, PADDOCK_STORE_URL="postgresql://ada:hunter2@[oops/paddock?nonsense=hunter2")
-    assert broken["PostgreSQL"].status is Status.FAIL
+    assert broken["PostgreSQL"].status is CheckStatus.FAIL
     assert "hunter2" not in json.dumps(to_json([*found.values(), *broken.values()]))
 
 
 def test_a_postgresql_server_that_answers_is_fine(tmp_path: Path, postgres_address: str) -> None:
     found = look(tmp_path, PADDOCK_STORE_URL=postgres_address)["PostgreSQL"]
-    assert found.status is Status.OK, found.found
+    assert found.status is CheckStatus.OK, found.found
 
 
 def test_a_probe_that_breaks_or_hangs_is_one_failed_check_and_the_others_still_answer() -> None:
@@ -342,15 +351,15 @@ def test_a_probe_that_breaks_or_hangs_is_one_failed_check_and_the_others_still_a
 
     def hangs() -> Check:
         release.wait(30)
-        return Check("hangs", Status.OK, "late")
+        return Check("hangs", CheckStatus.OK, "late")
 
     try:
         found = run_probes(
-            [("hangs", hangs), ("breaks", breaks), ("fine", lambda: Check("fine", Status.OK, "yes"))], 0.5
+            [("hangs", hangs), ("breaks", breaks), ("fine", lambda: Check("fine", CheckStatus.OK, "yes"))], 0.5
         )
     finally:
         release.set()
-    assert [check.status for check in found] == [Status.FAIL, Status.FAIL, Status.OK]
+    assert [check.status for check in found] == [CheckStatus.FAIL, CheckStatus.FAIL, CheckStatus.OK]
     assert "did not answer" in found[0].found
     assert found[1].code == "doctor.probe"
     assert all(line.isprintable() for line in text_lines(found))
@@ -376,14 +385,14 @@ def test_a_program_that_hangs_is_killed_with_everything_it_started(programs: Pat
 def test_a_program_that_never_stops_talking_is_cut_short(programs: Path) -> None:
     put_program(programs, "git", "exec yes")
     found = check_git({"PATH": f"{programs}:{os.environ['PATH']}"})
-    assert found.status is Status.WARN
+    assert found.status is CheckStatus.WARN
     assert len(found.found) < 200
 
 
 def test_the_report_says_why_and_what_to_type_only_where_something_is_wrong() -> None:
     checks = [
-        Check("a", Status.OK, "fine", "why not", "nothing"),
-        Check("bcd", Status.WARN, "hm", "because", "type this"),
+        Check("a", CheckStatus.OK, "fine", "why not", "nothing"),
+        Check("bcd", CheckStatus.WARN, "hm", "because", "type this"),
     ]
     assert text_lines(checks) == [
         "ok    a    fine",

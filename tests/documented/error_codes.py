@@ -23,14 +23,14 @@ ALWAYS_CODES = ("cage.", "daemon.", "initialize.")
 OF_A_PLAN = {"_object", "_refused"}
 # What no rule above finds: put together at run time, or noted with a plugin's state.
 BESIDES = {
-    "approval.consumed": "policy/approvals/who_may_answer.py",
-    "approval.voided": "policy/approvals/who_may_answer.py",
-    "approval.withdrawn": "policy/approvals/who_may_answer.py",
-    "cage.no_config": "cage/plan/grants.py",
-    "cage.no_project": "cage/plan/grants.py",
+    "approval.consumed": "approvals/access.py",
+    "approval.voided": "approvals/access.py",
+    "approval.withdrawn": "approvals/access.py",
+    "cage.no_config": "cage/plan/granted_paths.py",
+    "cage.no_project": "cage/plan/granted_paths.py",
     "config.secret_unset": "config/variables.py",
-    "effect.not_happened": "gate/effects/resolving.py",
-    "plugin.crashed": "plugins/supervision/keeper.py",
+    "effect.not_happened": "gate/idempotency/resolve.py",
+    "plugin.crashed": "runtime/instance.py",
     "queue.interrupted": "queue/worker.py",
     "queue.timeout": "queue/worker.py",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from paddock.core.events import EVENT_TYPES
+from paddock.core.events.index import EVENT_TYPES
 
 
 def event_rows(prefix: str = "") -> str:

@@ -12,11 +12,11 @@ from typing import Any
 import paddock
 from documented.events import event_rows
 from paddock.manifest.model import Timing
-from paddock.manifest.read import SCHEMAS
+from paddock.manifest.read import SCHEMA_DIRECTORY
 
 SOURCE = Path(paddock.__file__).parent
 TABLE = Path(__file__).with_name("hooks.toml")
-SUPERVISION = SOURCE / "plugins" / "supervision"
+SUPERVISION = SOURCE / "runtime"
 DIALECTS = {"paddock": ("paddock.yaml", "timing.hook_sec"), "kaged": ("kaged-plugin.yaml", "hook_timeout_sec")}
 
 NOT_FIRED = """\
@@ -142,4 +142,4 @@ def _rules() -> Iterator[str]:
 
 def _fields_of(dialect: str) -> dict[str, Any]:
     """The fields of a manifest, as its published schema has them."""
-    return json.loads((SCHEMAS / f"{dialect}.schema.json").read_text(encoding="utf-8"))["properties"]
+    return json.loads((SCHEMA_DIRECTORY / f"{dialect}.schema.json").read_text(encoding="utf-8"))["properties"]

@@ -9,30 +9,30 @@ from typing import Any, cast
 from documented.error_codes import meanings
 from documented.events import event_reference
 from documented.hooks import hook_reference
-from paddock.cli.main import COMMANDS, loaded
+from paddock.api.resources import api_routes
+from paddock.cli.main import COMMANDS, load_command
 from paddock.config.oidc_settings import OidcSettings
 from paddock.config.reference import settings_reference
 from paddock.config.settings import Settings
-from paddock.core import outward
-from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core import error_mapping
 from paddock.core.errors import Category
-from paddock.host.metrics import MEASURES
-from paddock.http.app import Api
-from paddock.http.body import LARGEST
-from paddock.http.checking import as_parameter
-from paddock.http.endpoint import MEMBER
-from paddock.http.oidc.protected_resource import ProtectedResource
-from paddock.http.oidc.routes import SignInRoutes
-from paddock.http.openapi import failing_statuses, headers_of
+from paddock.host.observability.metrics import METRIC_FAMILIES
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
-from paddock.manifest.effects import ALIASES, IN_WORDS, Effect
-from paddock.plugins.supervision.lifecycle import TRANSITIONS, State
+from paddock.manifest.effects import EFFECT_ALIASES, EFFECT_TEXT, Effect
+from paddock.runtime.lifecycle import TRANSITIONS, PluginState
+from paddock.web.app import Shutdown
+from paddock.web.oidc.protected_resource import ProtectedResource
+from paddock.web.oidc.routes import OidcRoutes
+from paddock.web.routing.body import MAX_JSON_BYTES
+from paddock.web.routing.openapi import error_statuses_of, header_params
+from paddock.web.routing.route import MEMBER
+from paddock.web.routing.validation import to_parameter_spec
 
 
 def leaves() -> Iterator[tuple[str, Any]]:
     """Every command that does something, by its full name."""
     for name in COMMANDS:
-        yield from _below(f"paddock {name}", loaded(name))
+        yield from _below(f"paddock {name}", load_command(name))
 
 
 def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -88,8 +88,8 @@ def _spelled(parameter: Any) -> str:
 def error_reference() -> str:
     """Every kind of trouble, and what it looks like on each side."""
     rows = [
-        f"| `{category.value}` | {outward.TITLES[category]} | {outward.EXIT_CODES[category]} "
-        f"| {outward.HTTP_STATUS[category]} | {outward.JSON_RPC[category]} |"
+        f"| `{category.value}` | {error_mapping.TITLES[category]} | {error_mapping.EXIT_CODES[category]} "
+        f"| {error_mapping.HTTP_STATUS[category]} | {error_mapping.JSON_RPC_CODES[category]} |"
         for category in Category
     ]
     return (
@@ -124,9 +124,9 @@ def capability_reference() -> str:
         services.append(f"| {', '.join(spelled)}{also} | {words} |")
     effects = []
     for effect in Effect:
-        others = [name for name, target in ALIASES.items() if target is effect]
+        others = [name for name, target in EFFECT_ALIASES.items() if target is effect]
         also = f" (also `{'`, `'.join(others)}`)" if others else ""
-        effects.append(f"| `{effect.value}`{also} | {IN_WORDS[effect]} |")
+        effects.append(f"| `{effect.value}`{also} | {EFFECT_TEXT[effect]} |")
     return (
         "# Capabilities and effects\n\n"
         "A capability is what the cage lets a plugin reach. Nothing else is there.\n\n"
@@ -151,16 +151,18 @@ def capability_reference() -> str:
 
 
 STATES_IN_WORDS = {
-    State.DISABLED: "There is no process: nobody wants it to run, or it is enabled and starts when it is first called. "
-    "Then `on_demand` stands beside it, and `paddock plugin list` and `info` say `on demand`.",
-    State.SPAWNING: "The process starts; handshake and configuration are under way. Calls wait.",
-    State.RUNNING: "It answers calls, and is asked for its health from time to time.",
-    State.CRASHED: "It ended by itself or had to be ended. It is started again after 1, 2, 4 … at most 60 seconds.",
-    State.FAILED: "Not started again. After five failures within ten minutes it is given up: the daemon disables it, "
-    "so that the next one does not begin all over. After a start that would end the same way every time, as with a "
-    "refused handshake, it stays enabled, and the next daemon tries it once more. `paddock plugin info` says why; "
-    "`paddock plugin enable` tries again with a clean slate.",
-    State.STOPPED: "Ended because it was asked to: idle, or on the way to disabled. An idle one is `on_demand` too.",
+    PluginState.DISABLED: "There is no process: nobody wants it to run, or it is enabled and starts when it is first"
+    " called. Then `on_demand` stands beside it, and `paddock plugin list` and `info` say `on demand`.",
+    PluginState.SPAWNING: "The process starts; handshake and configuration are under way. Calls wait.",
+    PluginState.RUNNING: "It answers calls, and is asked for its health from time to time.",
+    PluginState.CRASHED: "It ended by itself or had to be ended. It is started again after 1, 2, 4 … at most 60"
+    " seconds.",
+    PluginState.FAILED: "Not started again. After five failures within ten minutes it is given up: the daemon disables"
+    " it, so that the next one does not begin all over. After a start that would end the same way every time,"
+    " as with a refused handshake, it stays enabled, and the next daemon tries it once more. `paddock plugin info`"
+    " says why; `paddock plugin enable` tries again with a clean slate.",
+    PluginState.STOPPED: "Ended because it was asked to: idle, or on the way to disabled. An idle one is `on_demand`"
+    " too.",
 }
 
 
@@ -171,7 +173,7 @@ def state_reference() -> str:
         for state, moves in TRANSITIONS.items()
         for move, after in moves.items()
     ]
-    rows = [f"| `{state.value}` | {STATES_IN_WORDS[state]} |" for state in State]
+    rows = [f"| `{state.value}` | {STATES_IN_WORDS[state]} |" for state in PluginState]
     return (
         "# States of a plugin\n\n"
         "Drawn from the table that the supervisor itself follows.\n\n"
@@ -185,15 +187,11 @@ def http_reference() -> str:
     # Only the rows are looked at; nobody calls a handler.
     nobody = cast("Any", SimpleNamespace(settings=Settings()))
     provider = OidcSettings(issuer="https://login.example.org")
-    endpoints = Api(
-        nobody,
-        SystemClock(),
-        SystemRandom(),
-        more=[
-            *ProtectedResource("https://paddock.example.org", provider).endpoints(),
-            *SignInRoutes(nobody, nobody, provider, "", "", nobody, nobody).endpoints(),
-        ],
-    ).endpoints
+    of_provider = (
+        *ProtectedResource("https://paddock.example.org", provider).endpoints(),
+        *OidcRoutes(nobody, nobody, provider, "", "", nobody, nobody, nobody).endpoints(),
+    )
+    endpoints = api_routes(nobody, Shutdown(), nobody, of_provider)
     parts = [
         "# HTTP\n",
         "The daemon's API, on the two places that `paddock serve` names: `127.0.0.1:7433`, and `run/paddock.sock`,"
@@ -201,9 +199,9 @@ def http_reference() -> str:
         " [Integrate over HTTP](../guides/http-api.md) tells how to begin.\n",
         "An error is a problem body: `type`, `title`, `status`, `code`, `detail`, `error_id`, and `errors` with every"
         " mistake. The `code` is the one that the command line has; statuses are in [errors](errors.md).\n",
-        f"The body of a request is JSON in UTF-8, and has at most {LARGEST:,} bytes. A parameter that a route does not"
-        " know, or that is given twice, is refused. Where `GET` works `HEAD` does; answers are JSON whatever `Accept`"
-        " says, but for those that are told as server-sent events.\n",
+        f"The body of a request is JSON in UTF-8, and has at most {MAX_JSON_BYTES:,} bytes. A parameter that"
+        " a route does not know, or that is given twice, is refused. Where `GET` works `HEAD` does; answers are JSON"
+        " whatever `Accept` says, but for those that are told as server-sent events.\n",
         "On the local socket the caller is the operator. Everybody else sends `Authorization: Bearer KEY`, and acts in"
         " the tenant of that key, with what it may do; only the operator may name a `tenant`, or somebody in"
         " `Paddock-As`. A route without a word on whom it is for is for everybody with a credential.\n",
@@ -211,22 +209,22 @@ def http_reference() -> str:
     for one in endpoints:
         parts.append(f"## {one.method} {one.prefix}{one.path.replace(':path', '')}\n")
         parts.append(f"{one.summary}.\n" if not one.summary.endswith("?") else f"{one.summary}\n")
-        parts += [f"For {one.who.value}.\n"] if one.who is not MEMBER else []
-        parts += [f"Body: {one.body}\n"] if one.body else []
-        for place, named in (("query", one.query), ("header", headers_of(one))):
-            rows = [f"| `{name}` | {as_parameter(given).words} |" for name, given in named.items()]
+        parts += [f"For {one.access.value}.\n"] if one.access is not MEMBER else []
+        parts += [f"Body: {one.body_description}\n"] if one.body_description else []
+        for place, named in (("query", one.query), ("header", header_params(one))):
+            rows = [f"| `{name}` | {to_parameter_spec(given).description} |" for name, given in named.items()]
             parts += [f"| {place} | |\n|---|---|\n" + "\n".join(rows) + "\n"] if rows else []
-        parts.append(f"Answers {one.status}: {one.answer}\n")
-        parts += [f"Also {other.status}: {other.words}\n" for other in one.also if other.status < 400]
-        parts.append(f"Fails with {', '.join(map(str, failing_statuses(one)))}.\n")
+        parts.append(f"Answers {one.status}: {one.response_description}\n")
+        parts += [f"Also {other.status}: {other.description}\n" for other in one.extra_responses if other.status < 400]
+        parts.append(f"Fails with {', '.join(map(str, error_statuses_of(one)))}.\n")
     return "\n".join(parts)
 
 
 def metrics_reference() -> str:
     """Every number that is told to whoever watches over a host."""
     rows = [
-        f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels)} | {one.words} |"
-        for one in MEASURES
+        f"| `{one.name}` | {one.kind} | {', '.join(f'`{label}`' for label in one.labels)} | {one.help_text} |"
+        for one in METRIC_FAMILIES
     ]
     said = (
         "`GET /metrics` tells these in the text form of Prometheus; of a histogram there are `_bucket`, `_sum` and"

@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 from fixtures.commands import Paddock
-from paddock.host.command import open_for_command
-from paddock.plugins.environments.command import command_for
-from paddock.plugins.local_environment import environment_of
-from paddock.plugins.registry import manifest_of
-from paddock.plugins.rows import current_versions
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.environments.requirements import resolve_command
+from paddock.plugins.store.lookup import manifest_of
+from paddock.plugins.store.node_files import find_environment
+from paddock.plugins.store.rows import current_versions
 
 
 def environments(paddock: Paddock) -> list[Path]:
@@ -21,11 +21,11 @@ def environments(paddock: Paddock) -> list[Path]:
 
 def command_of(paddock: Paddock, name: str) -> tuple[str, ...]:
     """The command line that a start of this plugin would use."""
-    with open_for_command(paddock.environment, paddock.home) as host:
+    with open_one_shot(paddock.environment, paddock.home) as host:
         row = host.plugins.database.read(current_versions)[name]
-        environment = environment_of(host.plugins, row)
+        environment = find_environment(host.plugins, row)
         assert environment is not None
-        return command_for(manifest_of(row), environment)
+        return resolve_command(manifest_of(row), environment)
 
 
 def printed(paddock: Paddock, name: str) -> str:

@@ -12,7 +12,7 @@ from tests.environments.shops import PythonIndex
 from fixtures.commands import Paddock
 from fixtures.packages import shu, write_file
 from paddock.core.errors import PluginError
-from paddock.plugins.environments.strange_files import refuse_strange_files
+from paddock.plugins.environments.build import check_package_files
 
 pytestmark = pytest.mark.req("B-02", "registry packages pinned by hash")
 
@@ -90,7 +90,7 @@ def test_scripts_of_a_package_are_left_out_and_its_programs_start_on_our_interpr
 def test_whatever_a_client_unpacks_must_be_a_directory_or_a_file_of_its_own(tmp_path: Path, kind: str) -> None:
     write_file(tmp_path / "elsewhere", "private")
     write_file(tmp_path / "root" / "lib" / "honest.py", "")
-    refuse_strange_files(tmp_path / "root", taken=("bin/python",))
+    check_package_files(tmp_path / "root", taken=("bin/python",))
     strange = tmp_path / "root" / "lib" / "strange"
     if kind == "link":
         strange.symlink_to(tmp_path)
@@ -99,7 +99,7 @@ def test_whatever_a_client_unpacks_must_be_a_directory_or_a_file_of_its_own(tmp_
     else:
         os.mkfifo(strange)
     with pytest.raises(PluginError, match="lib/strange"):
-        refuse_strange_files(tmp_path / "root")
+        check_package_files(tmp_path / "root")
 
 
 @pytest.mark.parametrize("path", ["../../../../../outside.py", f"{NAME}/data/../outside"])

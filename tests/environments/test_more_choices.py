@@ -9,10 +9,10 @@ import pytest
 from tests.environments.shops import PythonIndex
 
 from fixtures.commands import Paddock
-from paddock.host.command import open_for_command
+from paddock.host.wiring.one_shot import open_one_shot
 from paddock.manifest.model import CommandRuntime
-from paddock.plugins.registry import manifest_of
-from paddock.plugins.rows import current_versions
+from paddock.plugins.store.lookup import manifest_of
+from paddock.plugins.store.rows import current_versions
 
 SERVER = "pypi:tiny-server"
 ONE, TWO, THREE = "read:fs:/srv/one", "read:fs:/srv/two", "read:fs:/srv/three"
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.req("B-02")
 
 def chosen(paddock: Paddock) -> dict[str, Any]:
     """What the installed server has that a person chose."""
-    with open_for_command(paddock.environment, paddock.home) as host:
+    with open_one_shot(paddock.environment, paddock.home) as host:
         manifest = manifest_of(host.plugins.database.read(current_versions)["tiny-server"])
     assert isinstance(manifest.runtime, CommandRuntime)
     schema = manifest.system_config_schema or {}

@@ -11,9 +11,9 @@ from tests.environments.shops import PythonIndex
 
 from fixtures.commands import Paddock
 from fixtures.packages import shu, write_file, write_json
-from paddock.host.command import open_for_command
-from paddock.plugins.local_environment import environment_of
-from paddock.plugins.rows import current_versions
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.store.node_files import find_environment
+from paddock.plugins.store.rows import current_versions
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def test_where_they_are_allowed_they_are_pinned_shown_and_installed_for_this_plu
     paddock.quickly("plugin", "install", plugin, "--yes")
     tree = paddock.trees / "shu_notes" / "1.0.0"
     assert not list(tree.rglob("*.lock")), "the package stays what its author made"
-    with open_for_command(paddock.environment, paddock.home) as host:
+    with open_one_shot(paddock.environment, paddock.home) as host:
         row = host.plugins.database.read(current_versions)["shu_notes"]
-        environment = environment_of(host.plugins, row)
+        environment = find_environment(host.plugins, row)
     assert environment is not None
     asks = [str(environment.python), "-c", "import tiny_lib; print(tiny_lib.ANSWER)"]
     assert subprocess.run(asks, capture_output=True, text=True, timeout=30).stdout.strip() == "42"

@@ -12,10 +12,10 @@ from tests.environments.shops import NpmRegistry, PythonIndex
 
 from fixtures.commands import Paddock
 from fixtures.packages import write_json
-from paddock.host.command import open_for_command
+from paddock.host.wiring.one_shot import open_one_shot
 from paddock.manifest.model import CommandRuntime
-from paddock.plugins.registry import manifest_of
-from paddock.plugins.rows import current_versions
+from paddock.plugins.store.lookup import manifest_of
+from paddock.plugins.store.rows import current_versions
 
 # The least that speaks MCP: one tool, which tells what the server was started with.
 SPEAKING = """
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.req("B-02", "import")
 
 def runtime(paddock: Paddock, name: str) -> CommandRuntime:
     """What was consented to."""
-    with open_for_command(paddock.environment, paddock.home) as host:
+    with open_one_shot(paddock.environment, paddock.home) as host:
         found = manifest_of(host.plugins.database.read(current_versions)[name]).runtime
     assert isinstance(found, CommandRuntime)
     return found

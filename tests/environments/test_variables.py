@@ -6,10 +6,10 @@ import pytest
 from tests.environments.shops import PythonIndex
 
 from fixtures.commands import Paddock
-from paddock.host.command import open_for_command
+from paddock.host.wiring.one_shot import open_one_shot
 from paddock.manifest.model import CommandRuntime
-from paddock.plugins.registry import manifest_of
-from paddock.plugins.rows import current_versions
+from paddock.plugins.store.lookup import manifest_of
+from paddock.plugins.store.rows import current_versions
 
 SERVER = "pypi:tiny-server"
 FILE = "DATA_FILE=config:/data.json"
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.req("B-02")
 
 def variables(paddock: Paddock) -> dict[str, str]:
     """The variables in the manifest that was consented to."""
-    with open_for_command(paddock.environment, paddock.home) as host:
+    with open_one_shot(paddock.environment, paddock.home) as host:
         runtime = manifest_of(host.plugins.database.read(current_versions)["tiny-server"]).runtime
     assert isinstance(runtime, CommandRuntime)
     return dict(runtime.env)

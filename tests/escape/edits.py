@@ -55,91 +55,99 @@ def without(removal: Removal, folder: Path) -> Path:
     return folder
 
 
-NO_FILTER = Edit("walls/seccomp.py", "return [*program, _verdict(_ALLOW)]", "return [_verdict(_ALLOW)]")
+NO_FILTER = Edit("confine/seccomp.py", "return [*program, _verdict(_ALLOW)]", "return [_verdict(_ALLOW)]")
 UNFILTERED = (
-    Edit("plan/bubblewrap.py", '        *("--seccomp", str(file(fittings.seccomp))),\n', ""),
-    Edit("warm/process.py", '    walls.filter_system_calls(bytes.fromhex(asked["seccomp"]))\n', ""),
+    Edit("plan/bwrap_arguments.py", '        *("--seccomp", str(file(fittings.seccomp))),\n', ""),
+    Edit("zygote/program.py", '    walls.filter_system_calls(bytes.fromhex(asked["seccomp"]))\n', ""),
 )
-NO_LANDLOCK = Edit("walls/trampoline.py", "    _restrict(rules)\n    return", "    return")
+NO_LANDLOCK = Edit("confine/sandbox_init.py", "    _restrict(rules)\n    return", "    return")
 NO_NETWORK_NAMESPACE = (
-    Edit("plan/bubblewrap.py", '"--unshare-net", ', ""),
+    Edit("plan/bwrap_arguments.py", '"--unshare-net", ', ""),
     Edit(
-        "warm/walls.py",
+        "zygote/namespaces.py",
         '_check(_libc.unshare(_NEW_MOUNTS | _NEW_NET | _NEW_IPC | _NEW_NAMES | _NEW_CGROUP), "unshare")',
         'return _check(_libc.unshare(_NEW_MOUNTS | _NEW_IPC | _NEW_NAMES | _NEW_CGROUP), "unshare")',
     ),
 )
 NO_PID_NAMESPACE = (
-    Edit("plan/bubblewrap.py", '"--unshare-pid", ', ""),
-    Edit("plan/bubblewrap.py", '"--proc", "/proc"', '"--ro-bind", "/proc", "/proc"'),
+    Edit("plan/bwrap_arguments.py", '"--unshare-pid", ', ""),
+    Edit("plan/bwrap_arguments.py", '"--proc", "/proc"', '"--ro-bind", "/proc", "/proc"'),
 )
 NO_IPC_NAMESPACE = (
-    Edit("plan/bubblewrap.py", '"--unshare-ipc", ', ""),
-    Edit("warm/walls.py", "_NEW_NET | _NEW_IPC | ", "_NEW_NET | "),
+    Edit("plan/bwrap_arguments.py", '"--unshare-ipc", ', ""),
+    Edit("zygote/namespaces.py", "_NEW_NET | _NEW_IPC | ", "_NEW_NET | "),
 )
 NO_NAME_OF_ITS_OWN = (
-    Edit("plan/bubblewrap.py", '"--unshare-uts", ', ""),
-    Edit("plan/bubblewrap.py", ', "--hostname", HOST_NAME', ""),
-    Edit("warm/walls.py", "_NEW_IPC | _NEW_NAMES | ", "_NEW_IPC | "),
+    Edit("plan/bwrap_arguments.py", '"--unshare-uts", ', ""),
+    Edit("plan/bwrap_arguments.py", ', "--hostname", HOST_NAME', ""),
+    Edit("zygote/namespaces.py", "_NEW_IPC | _NEW_NAMES | ", "_NEW_IPC | "),
 )
 NO_SEAL_ON_USER_NAMESPACES = (
-    Edit("plan/bubblewrap.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=NOBODY'),
-    Edit("warm/walls.py", '    _write(proc, "sys/user/max_user_namespaces", "0")\n', ""),
+    Edit("plan/bwrap_arguments.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=NOBODY'),
+    Edit("zygote/namespaces.py", '    _write(proc, "sys/user/max_user_namespaces", "0")\n', ""),
 )
 KEPT_CAPABILITIES = (
-    Edit("plan/bubblewrap.py", '"--cap-drop", "ALL"', '"--cap-add", "ALL"'),
-    Edit("warm/walls.py", '    _check(_libc.capset(header, bytes(24)), "capset")\n', ""),
+    Edit("plan/bwrap_arguments.py", '"--cap-drop", "ALL"', '"--cap-add", "ALL"'),
+    Edit("zygote/namespaces.py", '    _check(_libc.capset(header, bytes(24)), "capset")\n', ""),
 )
 WRITABLE_PLACES = (
-    Edit("plan/bubblewrap.py", 'for path in (*spec.covers, "/proc", "/dev", "/") for word', "for path in () for word"),
-    Edit("plan/bubblewrap.py", 'for path in (*spec.covers, "/dev", "/") for word', "for path in () for word"),
+    Edit(
+        "plan/bwrap_arguments.py",
+        'for path in (*spec.covers, "/proc", "/dev", "/") for word',
+        "for path in () for word",
+    ),
+    Edit("plan/bwrap_arguments.py", 'for path in (*spec.covers, "/dev", "/") for word', "for path in () for word"),
 )
-WRITABLE_BINDS = (Edit("plan/bubblewrap.py", '"--bind" if bind.writable else "--ro-bind"', '"--bind"'),)
+WRITABLE_BINDS = (Edit("plan/bwrap_arguments.py", '"--bind" if bind.writable else "--ro-bind"', '"--bind"'),)
 WHOLE_VIEW = (
     # Everything is shown, as if it had been granted.
     Edit("plan/compile.py", "    job.show_granted(", '    job.layout.show("/")\n    job.show_granted('),
     Edit(
-        "plan/layout.py", 'NEVER = ("/proc", "/sys", "/dev", "/run", "/.cage")', 'NEVER = ("/proc", "/dev", "/.cage")'
+        "plan/mount_layout.py",
+        'NEVER = ("/proc", "/sys", "/dev", "/run", "/.cage")',
+        'NEVER = ("/proc", "/dev", "/.cage")',
     ),
-    Edit("plan/layout.py", '"/etc/nsswitch.conf", "/etc/passwd", ', '"/etc/nsswitch.conf", '),
+    Edit("plan/mount_layout.py", '"/etc/nsswitch.conf", "/etc/passwd", ', '"/etc/nsswitch.conf", '),
 )
 SHOWN_BY_MISTAKE = Edit(
     # A bind that the rules of Landlock know nothing of.
-    "plan/bubblewrap.py",
+    "plan/bwrap_arguments.py",
     "    placed.sort(",
     '    placed.append(("/var/tmp", 0, ["--ro-bind", "/var/tmp", "/var/tmp"]))\n    placed.sort(',
 )
-NO_LIMITS = Edit("walls/trampoline.py", "    _lower(limits)\n", "")
+NO_LIMITS = Edit("confine/sandbox_init.py", "    _lower(limits)\n", "")
 NO_GROUP = Edit(
-    "limits/groups.py", "            group.limit(limits)\n        except", "            pass\n        except"
+    "cgroups/cgroup.py", "            group.limit(limits)\n        except", "            pass\n        except"
 )
 NO_SIZE = (
-    Edit("plan/bubblewrap.py", '"--size", str(limits.tmp_bytes), ', ""),
-    Edit("warm/walls.py", 'f"size={tmp_bytes},mode=1777"', '"mode=1777"'),
+    Edit("plan/bwrap_arguments.py", '"--size", str(limits.tmp_bytes), ', ""),
+    Edit("zygote/namespaces.py", 'f"size={tmp_bytes},mode=1777"', '"mode=1777"'),
 )
 LEFT_OPEN = (
-    Edit("walls/trampoline.py", "        os.closerange(kept + 1, ceiling if ceiling > 0 else 1 << 20)\n", ""),
-    Edit("warm/process.py", "    os.closerange(kept + 1, _descriptors())\n    return", "    return"),
+    Edit("confine/sandbox_init.py", "        os.closerange(kept + 1, ceiling if ceiling > 0 else 1 << 20)\n", ""),
+    Edit("zygote/program.py", "    os.closerange(kept + 1, _descriptors())\n    return", "    return"),
 )
 KEPT_ENVIRONMENT = (
-    Edit("warden/link.py", "env={},", "env=None,"),
-    Edit("cold/way.py", "os.execve(words[0], words, {})", "os.execve(words[0], words, dict(os.environ))"),
-    Edit("plan/bubblewrap.py", ', "--clearenv"', ""),
+    Edit("warden/connection.py", "env={},", "env=None,"),
+    Edit("bwrap/launcher.py", "os.execve(words[0], words, {})", "os.execve(words[0], words, dict(os.environ))"),
+    Edit("plan/bwrap_arguments.py", ', "--clearenv"', ""),
 )
 ROOT_BY_NUMBER = (
-    Edit("plan/bubblewrap.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=0'),
-    Edit("warm/walls.py", "CAGE_ID = 65534", "CAGE_ID = 0"),
+    Edit("plan/bwrap_arguments.py", '"--unshare-user", "--disable-userns", uid=NOBODY', '"--unshare-user", uid=0'),
+    Edit("zygote/namespaces.py", "CAGE_ID = 65534", "CAGE_ID = 0"),
 )
 NO_CGROUP_NAMESPACE = (
-    Edit("plan/bubblewrap.py", ', "--unshare-cgroup-try"', ""),
-    Edit("warm/walls.py", " | _NEW_CGROUP)", ")"),
+    Edit("plan/bwrap_arguments.py", ', "--unshare-cgroup-try"', ""),
+    Edit("zygote/namespaces.py", " | _NEW_CGROUP)", ")"),
 )
-STILL_ROOT = Edit("cold/way.py", "        if as_nobody:\n", "        if False:\n")
+STILL_ROOT = Edit("bwrap/launcher.py", "        if as_nobody:\n", "        if False:\n")
 UNCOVERED_TREES = (
-    Edit("warm/walls.py", "    _small_tmpfs(trees)\n", ""),
+    Edit("zygote/namespaces.py", "    _small_tmpfs(trees)\n", ""),
     # The trees of these tests lie below /tmp.
-    Edit("warm/walls.py", 'for place in ("/tmp", "/dev/shm"):', 'for place in ("/dev/shm",):'),
+    Edit("zygote/namespaces.py", 'for place in ("/tmp", "/dev/shm"):', 'for place in ("/dev/shm",):'),
 )
 ZYGOTES_PROC = Edit(
-    "warm/walls.py", '    _mount("proc", "/proc", "proc", _READ_ONLY | _NO_SET_ID | _NO_DEVICES | _NO_EXECUTE)\n', ""
+    "zygote/namespaces.py",
+    '    _mount("proc", "/proc", "proc", _READ_ONLY | _NO_SET_ID | _NO_DEVICES | _NO_EXECUTE)\n',
+    "",
 )

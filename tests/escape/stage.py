@@ -26,22 +26,22 @@ from typing import Any
 from tests.cage.daemons import ORDINARY, PATIENCE, Daemon, open_daemon
 from tests.escape.probe import doors, identity, processes, programs, resources, sockets, trees, trying, view
 
-from paddock.cage.spec import Limits
-from paddock.cage.walls.syscalls import ABSENT, FORBIDDEN, NEWEST, NUMBERS
+from paddock.cage.confine.syscall_numbers import ENOSYS_CALLS, EPERM_CALLS, NEWEST_KNOWN_NUMBER, SYSCALL_NUMBERS
+from paddock.cage.spec import ResourceLimits
 
 NOBODY = 65534
 OTHER = 4242  # one more user that nobody is
 SECRET = "only-the-daemon-knows"
 ROOMS = (view, programs, processes, sockets, identity, resources, doors, trees)
 COLUMN = {"x86_64": 0, "aarch64": 1}[os.uname().machine]
-LIMITS = Limits(tmp_bytes=8 << 20, write_bytes=16 << 20, open_files=200, pids=60)
+LIMITS = ResourceLimits(tmp_bytes=8 << 20, write_bytes=16 << 20, open_files=200, pids=60)
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 MQ_OPEN = (240, 180)[COLUMN]
 _FAREWELL = b"nobody is there any more"
 WAITING = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
-REFUSALS = {**dict.fromkeys(ABSENT, "ENOSYS"), **dict.fromkeys(FORBIDDEN, "EPERM")}
-DOORS = [f"call {name}" for name in sorted(REFUSALS) if NUMBERS[name][COLUMN] is not None]
+REFUSALS = {**dict.fromkeys(ENOSYS_CALLS, "ENOSYS"), **dict.fromkeys(EPERM_CALLS, "EPERM")}
+DOORS = [f"call {name}" for name in sorted(REFUSALS) if SYSCALL_NUMBERS[name][COLUMN] is not None]
 
 # What gets out, and what the documentation says about it.
 UNHELD = {
@@ -73,9 +73,9 @@ class Scene:
             "read": str(self.read),
             "write": str(self.write),
             "namespaces": {kind: str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in NAMESPACES},
-            "numbers": {**{name: row[COLUMN] for name, row in NUMBERS.items()}, "mq_open": MQ_OPEN},
+            "numbers": {**{name: row[COLUMN] for name, row in SYSCALL_NUMBERS.items()}, "mq_open": MQ_OPEN},
             "refusals": REFUSALS,
-            "newest": NEWEST,
+            "newest": NEWEST_KNOWN_NUMBER,
             **{name: getattr(LIMITS, name) for name in ("tmp_bytes", "write_bytes", "open_files", "pids")},
         }
 

@@ -14,9 +14,9 @@ from tests.cage.daemons import Daemon, gone
 from tests.escape.edits import NO_PID_NAMESPACE, Removal, without
 from tests.escape.stage import SECRET, UNHELD, Scene, attempts_for, caging, scene, try_in_cage
 
-from paddock.cage.plan.grants import Places, RefusedPath, granted_path
-from paddock.cage.plan.machine import DiskMachine
-from paddock.manifest.capability import FileAccess, parse
+from paddock.cage.plan.granted_paths import GrantRoots, PathRejected, resolve_granted_path
+from paddock.cage.plan.host_filesystem import DiskFilesystem
+from paddock.manifest.capability import FileAccess, parse_capability
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "reference" / "cage.md"
@@ -147,10 +147,10 @@ def test_a_link_that_a_plugin_leaves_in_its_tree_is_not_followed_by_the_next_gra
     )
     assert cold.tell("line", number=number) == "set"
     cold.tell("end", number=number)
-    grant = parse(f"read:fs:{trap}")
+    grant = parse_capability(f"read:fs:{trap}")
     assert isinstance(grant, FileAccess)
-    with pytest.raises(RefusedPath) as refused:
-        granted_path(grant, Places(), (), DiskMachine())
+    with pytest.raises(PathRejected) as refused:
+        resolve_granted_path(grant, GrantRoots(), (), DiskFilesystem())
     assert refused.value.problem.code == "cage.link_escapes"
 
 

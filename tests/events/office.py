@@ -12,23 +12,23 @@ from tests.queue.conftest import StoppedClock
 from tests.secrets.safe import keys_at
 
 from paddock.core.clock import SystemRandom
-from paddock.core.events_principals import GroupChanged
+from paddock.core.events.principals import GroupChanged
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
-from paddock.events import webhook
-from paddock.events.dead_letters import DeadLetter, dead_letters
-from paddock.events.delivering import Delivery
-from paddock.events.keeping import Keeping
-from paddock.events.noticing import Noticing
-from paddock.events.sending import Receivers, Sender
-from paddock.events.verdict import Terms
-from paddock.events.webhook import DELIVER, Webhook
-from paddock.ledger.append import LedgerTable
-from paddock.principals.change import Change
+from paddock.ledger.write.append import TransactionLedger
 from paddock.queue.node import Node
-from paddock.queue.worker import Kind, Worker
-from paddock.secrets.keys import Keys
+from paddock.queue.worker import JobType, Worker
 from paddock.secrets.vault import Vault
+from paddock.secrets.wrapping_keys import WrappingKeys
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Database, DirectDatabase, Transaction, open_database, open_direct
+from paddock.webhooks import webhook
+from paddock.webhooks.admin import WebhookAdmin
+from paddock.webhooks.dead_letters import DeadLetter, list_dead_letters
+from paddock.webhooks.delivery import WebhookDelivery
+from paddock.webhooks.outbox import WebhookOutbox
+from paddock.webhooks.retry import DeliveryRetryPolicy
+from paddock.webhooks.sender import ReceiverDestinations, WebhookSender
+from paddock.webhooks.webhook import DELIVERY_JOB, Webhook
 
 RANDOM = SystemRandom()
 SOURCE = "urn:paddock"
@@ -43,8 +43,8 @@ class Host:
     """One host of the database: it notices, and it delivers."""
 
     node: Node
-    delivery: Delivery
-    noticing: Noticing
+    delivery: WebhookDelivery
+    noticing: WebhookOutbox
     worker: Worker
 
 
@@ -54,17 +54,17 @@ class Office:
 
     database: Database
     direct: DirectDatabase
-    keys: Keys
+    keys: WrappingKeys
     clock: StoppedClock = field(default_factory=StoppedClock)
     nodes: list[Node] = field(default_factory=list)
 
-    def keeping(self) -> Keeping:
-        def deed(tx: Transaction) -> Change:
-            told = LedgerTable(tx, self.clock, RANDOM, DEFAULT_TENANT)
-            return Change(tx, DEFAULT_TENANT, PrincipalId("local:ada"), self.clock.now().isoformat(), told)
+    def keeping(self) -> WebhookAdmin:
+        def deed(tx: Transaction) -> AuditedTransaction:
+            told = TransactionLedger(tx, self.clock, RANDOM, DEFAULT_TENANT)
+            return AuditedTransaction(tx, DEFAULT_TENANT, PrincipalId("local:ada"), self.clock.now().isoformat(), told)
 
-        receivers = Receivers(["127.0.0.1"])
-        return Keeping(self.direct, self.keys, receivers, self.clock, RANDOM, DEFAULT_TENANT, deed)
+        receivers = ReceiverDestinations(["127.0.0.1"])
+        return WebhookAdmin(self.direct, self.keys, receivers, self.clock, RANDOM, DEFAULT_TENANT, deed)
 
     def hook(self, receiver: Receiver, *types: str, path: str = "/hook") -> str:
         made, secret = self.keeping().add(receiver.url(path), types or ("group.*",), "", personal=False)
@@ -75,28 +75,30 @@ class Office:
         return self.direct.read(lambda tx: webhook.require(tx, DEFAULT_TENANT, hook))
 
     def dead(self, hook: str) -> list[DeadLetter]:
-        return self.direct.read(lambda tx: dead_letters(tx, DEFAULT_TENANT, hook))
+        return self.direct.read(lambda tx: list_dead_letters(tx, DEFAULT_TENANT, hook))
 
     async def happen(self, *names: str) -> None:
         def unit(tx: Transaction) -> None:
             for name in names:
                 event = GroupChanged(group=name, change="added", person=None, by="local:ada")
-                LedgerTable(tx, self.clock, RANDOM, DEFAULT_TENANT).publish(event)
+                TransactionLedger(tx, self.clock, RANDOM, DEFAULT_TENANT).publish(event)
 
         await self.database.write(unit)
 
-    def host(self, name: str, terms: Terms | None = None) -> Host:
+    def host(self, name: str, terms: DeliveryRetryPolicy | None = None) -> Host:
         node = Node(name, self.database, self.clock, lasting=True)
         self.nodes.append(node)
 
-        def told(tx: Transaction, tenant: str, call: str | None) -> LedgerTable:
-            return LedgerTable(tx, self.clock, RANDOM, tenant, call)
+        def told(tx: Transaction, tenant: str, call: str | None) -> TransactionLedger:
+            return TransactionLedger(tx, self.clock, RANDOM, tenant, call)
 
-        sender = Sender(Receivers(["127.0.0.1"]), self.clock)
+        sender = WebhookSender(ReceiverDestinations(["127.0.0.1"]), self.clock)
         vault = Vault(self.database, self.keys)
-        delivery = Delivery(self.database, vault, sender, self.clock, RANDOM, terms or Terms(), SOURCE, told)
-        worker = Worker(self.database, node, self.clock, RANDOM, {DELIVER: Kind(delivery.run)}, told)
-        return Host(node, delivery, Noticing(self.database, self.clock, SOURCE, never, worker.wake), worker)
+        delivery = WebhookDelivery(
+            self.database, vault, sender, self.clock, RANDOM, terms or DeliveryRetryPolicy(), SOURCE, told
+        )
+        worker = Worker(self.database, node, self.clock, RANDOM, {DELIVERY_JOB: JobType(delivery.run)}, told)
+        return Host(node, delivery, WebhookOutbox(self.database, self.clock, SOURCE, never, worker.wake), worker)
 
 
 @asynccontextmanager

@@ -13,13 +13,13 @@ from tests.events.receiver import Got, Receiver, receiving
 from tests.secrets.safe import keys_at
 
 from paddock.core.errors import HostError
-from paddock.events.verdict import Terms
-from paddock.events.webhook import DELIVER
 from paddock.queue import queue
-from paddock.queue.leases import LEASE
-from paddock.queue.queue import Work
-from paddock.queue.schedule import Again
+from paddock.queue.leases import LEASE_S
+from paddock.queue.queue import Job
+from paddock.queue.schedule import RescheduleAt
 from paddock.queue.worker import open_worker
+from paddock.webhooks.retry import DeliveryRetryPolicy
+from paddock.webhooks.webhook import DELIVERY_JOB
 
 pytestmark = pytest.mark.req("O-16")
 
@@ -40,11 +40,13 @@ def groups(got: list[Got]) -> list[str]:
     return [one.event["data"]["group"] for one in got]
 
 
-async def taken_by(host: Host) -> Work:
+async def taken_by(host: Host) -> Job:
     """The work, in the hands of this host."""
-    await host.noticing.look()
-    here, now = await host.node.here(), host.delivery.clock.now()
-    (work,) = await host.delivery.database.write(lambda tx: queue.take(tx, here, [DELIVER], now=now, places=4))
+    await host.noticing.scan()
+    here, now = await host.node.current_run(), host.delivery.clock.now()
+    (work,) = await host.delivery.database.write(
+        lambda tx: queue.claim_due(tx, here, [DELIVERY_JOB], now=now, places=4)
+    )
     return work
 
 
@@ -65,10 +67,10 @@ async def test_of_several_hosts_each_event_is_delivered_by_one_and_in_order(offi
     ):
         for begin in range(0, len(names), 5):
             await office.happen(*names[begin : begin + 5])
-            await asyncio.gather(*(host.noticing.look() for host in hosts))
+            await asyncio.gather(*(host.noticing.scan() for host in hosts))
             count = (begin + 5) * len(paths)
             while len(receiver.got) < count:  # what came while one was at work is noticed at the next look
-                await asyncio.gather(*(host.noticing.look() for host in hosts))
+                await asyncio.gather(*(host.noticing.scan() for host in hosts))
                 await asyncio.to_thread(receiver.wait_for_more, count)
 
     assert len(receiver.got) == len(names) * len(paths), "none twice"
@@ -87,11 +89,11 @@ async def test_a_host_that_fell_silent_is_taken_over_from_and_cannot_move_the_pl
     stuck = asyncio.create_task(slow.delivery.run(work))
     assert await asyncio.to_thread(receiver.asked.wait, 60)
 
-    await other.node.beat()
-    await other.noticing.look()
+    await other.node.renew()
+    await other.noticing.scan()
     for _ in range(5):
-        office.clock.pass_time(LEASE / 4)
-        await other.node.beat()
+        office.clock.pass_time(LEASE_S / 4)
+        await other.node.renew()
     receiver.hold.set()
     second = await taken_by(other)
     assert await other.delivery.run(second) is None
@@ -110,12 +112,12 @@ async def test_what_fails_waits_longer_each_time_and_is_given_up_after_so_many_a
 ) -> None:
     hook = office.hook(receiver)
     await office.happen("first", "second")
-    host = office.host("one", Terms(attempts=4, first_pause=5))
+    host = office.host("one", DeliveryRetryPolicy(max_attempts=4, first_backoff_s=5))
     receiver.answers.extend([500] * 4)
     work = await taken_by(host)
 
     pauses: list[float] = []
-    while isinstance(again := await host.delivery.run(work), Again):
+    while isinstance(again := await host.delivery.run(work), RescheduleAt):
         pauses.append((again.due - office.clock.now()).total_seconds())
 
     assert [round(one / 5 / 2**place, 1) for place, one in enumerate(pauses)] == pytest.approx([1.1] * 3, abs=0.11)
@@ -131,9 +133,9 @@ async def test_looking_writes_nothing_while_nothing_fits_and_begins_where_it_end
     host = office.host("one")
     await office.happen(*(f"g{number}" for number in range(30)))
     before = office.shown(hook)
-    found = await host.noticing.look()
+    found = await host.noticing.scan()
 
-    assert (found.webhooks, found.in_line, office.shown(hook)) == (1, [], before)
+    assert (found.webhooks, found.due, office.shown(hook)) == (1, [], before)
     assert list(found.seen.values()) == [before.position + 30]
 
 
@@ -144,6 +146,6 @@ async def test_a_secret_that_cannot_be_opened_is_no_attempt(office: Office, rece
     host = office.host("one")
     work = await taken_by(host)
 
-    assert isinstance(await host.delivery.run(work), Again)
+    assert isinstance(await host.delivery.run(work), RescheduleAt)
     shown = office.shown(hook)
     assert (shown.reason, shown.attempts, receiver.got) == ("secret.key_missing", 0, [])

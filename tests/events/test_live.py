@@ -20,11 +20,11 @@ from tests.events.office import Office, office_at
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.events.live import ROOM, LiveEvents, View
 from paddock.store.database import Database
+from paddock.webhooks.live_events import MAX_QUEUED_EVENTS, EventView, LiveEvents
 
 pytestmark = pytest.mark.req("O-16")
-EVERYTHING = View(("*",))
+EVERYTHING = EventView(("*",))
 
 
 @pytest.fixture
@@ -73,13 +73,13 @@ async def test_one_reading_serves_all_who_follow_and_who_comes_back_goes_on_wher
     counting = Counting(office.database)
     live = live_on(office, counting)
     await office.happen("before")
-    now = await live.last(DEFAULT_TENANT)
+    now = await live.last_seq(DEFAULT_TENANT)
     many = [live.follow(DEFAULT_TENANT, EVERYTHING, now) for _ in range(20)]
     first = [asyncio.ensure_future(anext(one)) for one in many]
     await joined(live, len(many))
     await office.happen("a", "b")
     counting.reads = 0
-    await live.look()
+    await live.poll()
 
     got = [told((await one).text) for one in first]
     assert counting.reads == 1 and all(each == got[0] for each in got)
@@ -95,7 +95,7 @@ async def test_one_reading_serves_all_who_follow_and_who_comes_back_goes_on_wher
         following = asyncio.ensure_future(anext(again))
         await joined(live, 1)
         await office.happen("d")
-        await live.look()
+        await live.poll()
         assert [name for _, name in told((await following).text)] == ["d"], "neither lost nor told twice"
 
 
@@ -105,14 +105,14 @@ async def test_one_who_does_not_keep_up_is_let_go_and_gets_the_rest_by_number(of
     begun = [asyncio.ensure_future(anext(one)) for one in (slow, quick)]
     await joined(live, 2)
     await office.happen("first")
-    await live.look()
+    await live.poll()
     last, _ = told((await begun[0]).text)[-1]
     await begun[1]
-    names = [f"g{number}" for number in range(ROOM + 10)]
+    names = [f"g{number}" for number in range(MAX_QUEUED_EVENTS + 10)]
     seen: list[str] = []
     for begin in range(0, len(names), 50):
         await office.happen(*names[begin : begin + 50])
-        await live.look()
+        await live.poll()
         seen += [name for _, name in told((await anext(quick)).text)]
 
     assert seen == names
@@ -127,7 +127,7 @@ async def test_one_who_does_not_keep_up_is_let_go_and_gets_the_rest_by_number(of
 async def test_what_does_not_fit_moves_the_number_on_without_an_event(office: Office) -> None:
     live = live_on(office)
     await office.happen("a", "b", "c")
-    async with aclosing(live.follow(DEFAULT_TENANT, View(("person.*",)), 0)) as following:
+    async with aclosing(live.follow(DEFAULT_TENANT, EventView(("person.*",)), 0)) as following:
         assert (await anext(following)).text == b"id: 3\n\n"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.cage.network.dialing import REFUSED, TIMED_OUT, UNREACHABLE, UNRESOLVED
-from paddock.events.not_taken import why_not
+from paddock.net.dial import REFUSED, TIMED_OUT, UNREACHABLE, UNRESOLVED
+from paddock.webhooks.retry import failure_hint
 
 
 @pytest.mark.req("O-16")
@@ -26,9 +26,9 @@ from paddock.events.not_taken import why_not
     ],
 )
 def test_a_reason_is_told_in_words_with_what_to_do(reason: str, words: str) -> None:
-    assert words in why_not(reason)
+    assert words in failure_hint(reason)
 
 
 @pytest.mark.req("O-16")
 def test_of_a_reason_that_is_not_known_nothing_is_made_up() -> None:
-    assert why_not("something.new") == ""
+    assert failure_hint("something.new") == ""

@@ -35,6 +35,6 @@ def run_inside(example: str, program: str, *, value: Any = None) -> Any:
 
 def schema_errors(schema: Any, value: Any) -> list[str]:
     """What a schema says against a value."""
-    from paddock.core.schema import compile_schema
+    from paddock.core.schema.compile import compile_schema
 
     return [str(problem) for problem in compile_schema(schema).errors(value)]

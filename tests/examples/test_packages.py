@@ -11,8 +11,8 @@ from tests.examples.places import EXAMPLES
 
 from paddock.manifest.model import Dialect
 from paddock.manifest.read import read_package
-from paddock.plugins.sources import parse_source
-from paddock.plugins.staging import stage
+from paddock.plugins.package.source import parse_source
+from paddock.plugins.package.stage import stage_package
 
 NOT_PLUGINS = {"n8n"}  # workflows to import there
 NAMES = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name not in NOT_PLUGINS)
@@ -60,7 +60,7 @@ def test_a_zipped_example_is_accepted_and_reads_the_same(name: str, tmp_path: Pa
         for path in sorted(tidy.rglob("*")):
             package.write(path, path.relative_to(tidy))
 
-    with stage(parse_source(str(archive)), tmp_path / "staging") as staged:
+    with stage_package(parse_source(str(archive)), tmp_path / "staging") as staged:
         assert {file.path for file in staged.tree.files} == {
             str(path.relative_to(tidy)) for path in tidy.rglob("*") if path.is_file()
         }

@@ -15,8 +15,8 @@ from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Conflict, Denied, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import PrincipalId
-from paddock.host.gating import approvals_on
 from paddock.host.host import Host
+from paddock.host.wiring.gate import build_approvals
 from paddock.store.database import open_database
 
 pytestmark = pytest.mark.req("S-33")
@@ -45,7 +45,7 @@ async def test_a_token_brings_back_the_call_that_it_was_given_out_for_and_works_
         waits = await held(host)
         with pytest.raises(NeedsApproval):
             await claim(host, waits["token"])  # too early, and still good
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
 
         assert await claim(host, waits["token"]) == {"done": "bob"}
         again = await refused(host, waits["token"])
@@ -58,7 +58,7 @@ async def test_a_token_brings_back_the_call_that_it_was_given_out_for_and_works_
 async def test_what_came_of_a_call_is_not_for_who_may_not_make_it_any_more(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
         without = await refused(host, waits["token"], replace(ANN, roles=frozenset()))
 
         assert without.error_code == "policy_denied"
@@ -68,7 +68,7 @@ async def test_what_came_of_a_call_is_not_for_who_may_not_make_it_any_more(offic
 async def test_of_many_who_come_with_one_token_at_once_one_is_served(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
         came = await asyncio.gather(*(claim(host, waits["token"]) for _ in range(16)), return_exceptions=True)
 
     served = [one for one in came if one == {"done": "bob"}]
@@ -79,7 +79,7 @@ async def test_of_many_who_come_with_one_token_at_once_one_is_served(office: Off
 async def test_a_token_is_good_for_nothing_to_anybody_else_and_for_nothing_else(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
         name, _, secret = waits["token"].partition(".")
         guesses = (f"{name}.{'x' * 43}", name, f"{name}.", secret, "", f"apr_other.{secret}", f"{name}.{secret}x")
 
@@ -107,8 +107,8 @@ async def test_tokens_are_all_different_and_nowhere_on_disk(office: Office) -> N
 async def test_a_token_tells_of_a_no_and_of_a_yes_that_came_to_nothing(office: Office) -> None:
     async with office.open() as host:
         waits, edited = await held(host), await held(host)
-        await host.approving.deny(waits["approval"], ANN, comment="not to him")
-        await host.approving.approve(edited["approval"], ANN, payload={"to": "cleo"})
+        await host.approvals.deny(waits["approval"], ANN, comment="not to him")
+        await host.approvals.approve(edited["approval"], ANN, payload={"to": "cleo"})
 
         denied, replaced = await refused(host, waits["token"]), await refused(host, edited["token"])
 
@@ -121,7 +121,7 @@ async def test_a_token_makes_the_call_that_was_approved_while_nobody_went_on_wit
     async with office.open() as host:
         waits = await held(host)
         async with open_database(office.home / "data" / "paddock.db", role="command") as database:
-            desk = approvals_on(database, SystemClock(), SystemRandom())
+            desk = build_approvals(database, SystemClock(), SystemRandom())
             await desk.approve("default", waits["approval"], ANN)
         assert office.done == []
 
@@ -134,8 +134,8 @@ async def test_the_token_of_a_call_whose_plugin_was_gone_says_that_it_came_to_no
         waits = await held(host)
     async with open_host(Config(home=office.home, environ={})) as host:  # which does not bring the plugin along
         with pytest.raises(NotFound):
-            await host.approving.approve(waits["approval"], ANN)
-        voided = await host.approving.find("default", waits["approval"])
+            await host.approvals.approve(waits["approval"], ANN)
+        voided = await host.approvals.find("default", waits["approval"])
     async with office.open() as host:
         assert (voided["state"], office.done) == ("voided", [])
         assert (await refused(host, waits["token"])).error_code == "approval.voided"

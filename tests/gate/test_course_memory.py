@@ -13,8 +13,8 @@ from tests.gate.test_governed_calls import ANN, Office, made_by
 
 from paddock.core.errors import CallerError
 from paddock.core.ids import DEFAULT_TENANT, CallId, RequestId
-from paddock.gate.course import Course
-from paddock.ledger.entry import Draft, prepared
+from paddock.gate.invocation import Invocation
+from paddock.ledger.entry import EntryDraft, prepare_entry
 from paddock.policy.decision import Allow
 
 
@@ -27,19 +27,22 @@ async def test_an_entry_that_waits_for_the_disk_holds_neither_parameters_nor_whe
     async with Office(tmp_path).open() as host:
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.look")  # pyright: ignore[reportPrivateUsage]
         payload = Large(text="x" * 1000)
-        course = Course(CallId("call_1"), target, payload, made_by(ANN), 0.0)
+        course = Invocation(CallId("call_1"), target, payload, made_by(ANN), 0.0)
 
         def refused(given: Large) -> None:
             raise CallerError(f"{len(given)} are too many", code="invalid_params", details={"envelope": given})
 
         with pytest.raises(CallerError) as caught:
             refused(payload)
-        course.end(1.0, None, caught.value)
+        course.finish(1.0, None, caught.value)
         gone = weakref.ref(payload)
         del payload, caught
 
         assert gone() is None
-        assert (course.ended().error_code, course.ended().error_message) == ("invalid_params", "1 are too many")
+        assert (course.ended_event().error_code, course.ended_event().error_message) == (
+            "invalid_params",
+            "1 are too many",
+        )
 
 
 @pytest.mark.req("K-17")
@@ -55,13 +58,13 @@ async def test_what_a_call_tells_the_ledger_is_what_its_event_says(
 ) -> None:
     async with Office(tmp_path).open() as host:
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.look")  # pyright: ignore[reportPrivateUsage]
-        course = Course(CallId("call_1"), target, {"text": "x"}, made_by(ANN), 0.0)
+        course = Invocation(CallId("call_1"), target, {"text": "x"}, made_by(ANN), 0.0)
         course.approval, course.proposed, course.replay_of = "apr_1", "mail.send", CallId("call_0")
-        course.end(0.0123, result, error)
+        course.finish(0.0123, result, error)
         at = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
 
-        quickly = prepared("evt_1", Draft(course.apart, "default", at, "call_1"), NoChance())
-        as_event = prepared("evt_1", Draft(course.ended(), "default", at, "call_1"), NoChance())
+        quickly = prepare_entry("evt_1", EntryDraft(course.split_event, "default", at, "call_1"), NoChance())
+        as_event = prepare_entry("evt_1", EntryDraft(course.ended_event(), "default", at, "call_1"), NoChance())
 
         assert quickly == as_event
         assert quickly.at == at.isoformat()
@@ -77,13 +80,17 @@ async def test_what_is_told_of_calls_that_are_alike_is_what_their_events_say(
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.look")  # pyright: ignore[reportPrivateUsage]
         context = replace(made_by(ANN), request=RequestId(request_id))
         for number, decision in enumerate((Allow(("a", "ü"), "fine", "pol_1"), Allow(("b",), "fine", "pol_2"))):
-            course = Course(CallId(f"call_{number}"), target, {"text": "x"}, context, 0.0)
+            course = Invocation(CallId(f"call_{number}"), target, {"text": "x"}, context, 0.0)
             course.decision, course.ran = decision, True
-            course.end(took, {"found": number}, None)
+            course.finish(took, {"found": number}, None)
             at = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
 
-            quickly = prepared("evt_1", Draft(course.apart, "default", at, "call_1", request_id), NoChance())
-            as_event = prepared("evt_1", Draft(course.ended(), "default", at, "call_1", request_id), NoChance())
+            quickly = prepare_entry(
+                "evt_1", EntryDraft(course.split_event, "default", at, "call_1", request_id), NoChance()
+            )
+            as_event = prepare_entry(
+                "evt_1", EntryDraft(course.ended_event(), "default", at, "call_1", request_id), NoChance()
+            )
 
             assert quickly == as_event
 

@@ -10,17 +10,17 @@ from tests.gate.effects.test_recovering import count, known, with_plugin
 from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outcome
 
 from fixtures.commands import Paddock
+from paddock.approvals.answer import RememberChoice
 from paddock.core.call import Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Denied, NotFound, PaddockError
-from paddock.core.events_capabilities import PluginCapabilityDenied
-from paddock.core.events_host import PluginKilled
+from paddock.core.events.capabilities import PluginCapabilityDenied
+from paddock.core.events.plugin_runtime import PluginKilled
 from paddock.core.ids import PrincipalId
-from paddock.host.explained import Explained, ExplainedUse
+from paddock.host.explain.call_explanation import CallExplanation, DenialExplanation
 from paddock.host.host import Host
-from paddock.ledger.append import LedgerTable
 from paddock.ledger.erase import erase
-from paddock.policy.approvals.answering import Remember
+from paddock.ledger.write.append import TransactionLedger
 from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("B-10")
@@ -44,9 +44,9 @@ def commands(office: Office) -> Paddock:
     return Paddock(office.home)
 
 
-async def explained(host: Host, name: str, by: Principal = ANN) -> Explained:
-    (one,) = await host.explaining.explain(name, by)
-    assert isinstance(one, Explained)
+async def explained(host: Host, name: str, by: Principal = ANN) -> CallExplanation:
+    (one,) = await host.explain_service.explain(name, by)
+    assert isinstance(one, CallExplanation)
     return one
 
 
@@ -102,7 +102,7 @@ async def test_an_old_decision_is_explained_by_the_rules_of_its_day(office: Offi
         commands(office).quickly("user", "add", "eve")
         call = await denied(host, "mail.look", EVE)
         office.rule(EVE_MAY)
-        await host.rules.look()
+        await host.active_policy.reload_if_changed()
 
         told = await explained(host, call)
 
@@ -118,7 +118,7 @@ async def test_rules_that_are_gone_are_told_as_they_were(office: Office) -> None
     async with office.open() as host:
         call = await denied(host, "mail.note", ANN)
         (office.home / "policies" / "0.cedar").unlink()
-        await host.rules.look()
+        await host.active_policy.reload_if_changed()
 
         told = await explained(host, call)
 
@@ -142,7 +142,7 @@ async def test_the_course_of_what_people_were_asked_is_told_for_each_of_its_ids(
     async with office.open() as host:
         waits = await held(host)
         before = await explained(host, waits["call_id"])
-        await host.approving.approve(waits["approval"], ANN, comment="go on")
+        await host.approvals.approve(waits["approval"], ANN, comment="go on")
         await outcome(host, waits["call_id"])
 
         told = await explained(host, waits["call_id"])
@@ -164,8 +164,8 @@ async def test_the_course_of_what_people_were_asked_is_told_for_each_of_its_ids(
 async def test_what_a_request_came_to_is_what_became_of_its_call(office: Office) -> None:
     async with office.open() as host:
         denied_one, edited = await held(host), await held(host)
-        await host.approving.deny(denied_one["approval"], ANN, comment="not to him")
-        await host.approving.approve(edited["approval"], ANN, payload={"to": "cleo"})
+        await host.approvals.deny(denied_one["approval"], ANN, comment="not to him")
+        await host.approvals.approve(edited["approval"], ANN, payload={"to": "cleo"})
         await outcome(host, edited["call_id"])
         told = await explained(host, denied_one["call_id"])
         after = await explained(host, edited["call_id"])
@@ -197,10 +197,10 @@ async def test_what_the_rules_were_not_asked_about_says_why_it_ended(office: Off
         await host.call("mail.look", {}, context=made_by(ANN))
         with pytest.raises(Exception, match="1 call"):
             await host.call("mail.look", {}, context=made_by(ANN))
-        one, other = await host.explaining.explain("req_1", ANN)
+        one, other = await host.explain_service.explain("req_1", ANN)
 
-    assert isinstance(one, Explained)
-    assert isinstance(other, Explained)
+    assert isinstance(one, CallExplanation)
+    assert isinstance(other, CallExplanation)
     assert (one.story.status, one.because) == ("succeeded", "The rules allowed it.")
     assert other.because == "The rules were not asked: it ended before that."
     assert other.lines()[-2].endswith("(rate_limited)")
@@ -244,15 +244,15 @@ async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Offic
     async with office.open() as host:
         with open_direct(office.home / "data" / "paddock.db") as database:
             for event in (asked, PluginKilled("mail")):
-                database.write(lambda tx, event=event: LedgerTable(tx, clock, random, "default").publish(event))
+                database.write(lambda tx, event=event: TransactionLedger(tx, clock, random, "default").publish(event))
         by_type = {entry.type: entry.id for entry in office.ledger()}
-        (told,) = await host.explaining.explain(by_type[asked.type], ANN)
+        (told,) = await host.explain_service.explain(by_type[asked.type], ANN)
         with pytest.raises(NotFound, match="nothing that was decided") as unknown:
-            await host.explaining.explain(by_type["plugin.killed"], ANN)
+            await host.explain_service.explain(by_type["plugin.killed"], ANN)
         with pytest.raises(NotFound) as nothing:
-            await host.explaining.explain("call_1", ANN)
+            await host.explain_service.explain("call_1", ANN)
 
-    assert isinstance(told, ExplainedUse)
+    assert isinstance(told, DenialExplanation)
     assert told.lines()[0].startswith("mail asked the host for cache.get on ")
     assert told.because == "Nobody granted it host:cache."
     assert unknown.value.hint == f"look at it: paddock ledger show {by_type['plugin.killed']}"
@@ -262,13 +262,13 @@ async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Offic
 async def test_a_yes_that_stands_is_named_where_it_let_a_call_start(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host, "mail.odd")
-        await host.approving.approve(waits["approval"], ANN, remember=Remember("always"))
+        await host.approvals.approve(waits["approval"], ANN, remember=RememberChoice("always"))
         await outcome(host, waits["call_id"])
         first = await explained(host, waits["call_id"])
         await host.call("mail.odd", {}, context=made_by(ANN))
         last: Any = office.calls()[-1]
-        (standing,) = await host.approving.standing("default")
-        both = await host.explaining.explain("req_1", ANN)
+        (standing,) = await host.approvals.list_standing("default")
+        both = await host.explain_service.explain("req_1", ANN)
 
     assert any("made it a yes for this tool until it is revoked" in step.words for step in first.story.steps)
     assert last["approval"] == standing["id"]

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from paddock import Config, open_host
+from paddock.approvals.answer import RememberChoice
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsApproval, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId, Tenant
 from paddock.host.host import Host
-from paddock.ledger.append import LedgerTable
-from paddock.ledger.entry import Entry
-from paddock.ledger.feed import page
-from paddock.policy.approvals.answering import Remember
-from paddock.principals.change import Change
+from paddock.ledger.entry import LedgerEntry
+from paddock.ledger.read.entries import list_entries
+from paddock.ledger.write.append import TransactionLedger
 from paddock.principals.consents import give_consent, revoke_consent
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Transaction, open_direct
 
 ANN = Principal(PrincipalId("local:ann"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
@@ -73,10 +73,10 @@ class Office:
             await host.embed(manifest, self.functions)
             yield host
 
-    def ledger(self) -> list[Entry]:
+    def ledger(self) -> list[LedgerEntry]:
         """What was recorded, oldest first."""
         with open_direct(self.home / "data" / "paddock.db") as database:
-            return database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+            return database.read(lambda tx: list_entries(tx, newest_first=False, limit=1000))
 
     def calls(self) -> list[dict[str, Any]]:
         """What was recorded of calls."""
@@ -97,7 +97,7 @@ async def held(host: Host, name: str = "mail.send") -> dict[str, Any]:
 async def outcome(host: Host, call: str) -> Any:
     live = host.calls.find(call, DEFAULT_TENANT)
     async with asyncio.timeout(30):
-        await live.over()
+        await live.wait_ended()
     return live.to_json()
 
 
@@ -142,13 +142,13 @@ async def test_rules_that_are_changed_hold_without_a_restart_and_broken_ones_do_
         office.rule(
             '@id("no-notes") @text("No notes.")\nforbid (principal, action, resource == Callable::"mail.note");'
         )
-        await host.rules.look()
+        await host.active_policy.reload_if_changed()
         with pytest.raises(Denied, match="No notes"):
             await host.call("mail.note", {})
         office.rule("permit (principal, action, resource);")  # without an id and a text
-        await host.rules.look()
+        await host.active_policy.reload_if_changed()
 
-        assert isinstance(host.rules.unusable, Invalid)
+        assert isinstance(host.active_policy.load_error, Invalid)
         with pytest.raises(Denied, match="No notes"):
             await host.call("mail.note", {})
 
@@ -219,7 +219,7 @@ async def test_a_call_that_needs_a_yes_comes_back_at_once_and_goes_on_when_it_ha
         assert waits["preview"]["params"] == {"to": "bob"}
         assert waits["preview"]["does"] == ["sends messages to the outside"]
 
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
 
         assert (await outcome(host, waits["call_id"]))["result"] == {"done": "bob"}
     assert office.done == ["bob"]
@@ -239,7 +239,7 @@ async def test_a_call_that_needs_a_yes_comes_back_at_once_and_goes_on_when_it_ha
 async def test_a_no_is_told_to_whoever_waits(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approving.deny(waits["approval"], ANN, comment="not to him")
+        await host.approvals.deny(waits["approval"], ANN, comment="not to him")
 
         ended = await outcome(host, waits["call_id"])
 
@@ -252,9 +252,9 @@ async def test_a_no_counts_also_where_the_plugin_is_gone(office: Office) -> None
     async with office.open() as host:
         waits = await held(host)
     async with open_host(Config(home=office.home, environ={})) as host:  # which does not bring the plugin along
-        denied = await host.approving.deny(waits["approval"], ANN)
+        denied = await host.approvals.deny(waits["approval"], ANN)
         assert denied["state"] == "denied"
-        other = await host.approving.listed("default")
+        other = await host.approvals.list_requests("default")
     assert other == []
 
 
@@ -264,7 +264,7 @@ async def test_it_goes_on_across_a_restart(office: Office) -> None:
         waits = await held(host)
     async with office.open() as host:
         assert host.calls.find(waits["call_id"], DEFAULT_TENANT).status == "pending_approval"
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
         assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
     assert office.done == ["bob"]
 
@@ -272,7 +272,7 @@ async def test_it_goes_on_across_a_restart(office: Office) -> None:
 async def test_what_was_edited_is_what_is_done(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approving.approve(waits["approval"], ANN, payload={"to": "cleo"})
+        await host.approvals.approve(waits["approval"], ANN, payload={"to": "cleo"})
         assert (await outcome(host, waits["call_id"]))["result"] == {"done": "cleo"}
     assert office.done == ["cleo"]
 
@@ -281,9 +281,9 @@ async def test_what_was_edited_wrongly_is_not_done(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
         with pytest.raises(Invalid) as refused:
-            await host.approving.approve(waits["approval"], ANN, payload={"to": 7})
+            await host.approvals.approve(waits["approval"], ANN, payload={"to": 7})
         assert [problem.path for problem in refused.value.problems] == ["to"]
-        assert (await host.approving.find("default", waits["approval"]))["state"] == "pending"
+        assert (await host.approvals.find("default", waits["approval"]))["state"] == "pending"
     assert office.done == []
 
 
@@ -291,12 +291,12 @@ async def test_a_change_of_the_plugin_voids_the_yes(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
     async with office.open(version="2.0.0") as host:
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
         ended = await outcome(host, waits["call_id"])
 
         assert ended["error"]["code"] == "approval.changed"
         assert "the plugin's files" in ended["error"]["message"]
-        assert (await host.approving.find("default", waits["approval"]))["state"] == "voided"
+        assert (await host.approvals.find("default", waits["approval"]))["state"] == "voided"
     assert office.done == []
 
 
@@ -306,8 +306,8 @@ async def test_a_change_of_the_rule_that_asked_voids_the_yes(office: Office) -> 
         office.rule('@id("sending-needs-a-yes") @text("Sending takes two.") @approval("action") @quorum("2")\n'
                     'forbid (principal, action == Action::"callUnattended", resource)\n'
                     'when { resource.effects.contains(Effect::"external_send") };')  # fmt: skip
-        await host.rules.look()
-        await host.approving.approve(waits["approval"], ANN)
+        await host.active_policy.reload_if_changed()
+        await host.approvals.approve(waits["approval"], ANN)
 
         assert "the rules that asked" in (await outcome(host, waits["call_id"]))["error"]["message"]
     assert office.done == []
@@ -318,8 +318,8 @@ async def test_the_requesters_right_is_checked_again(office: Office) -> None:
         waits = await held(host)
         office.rule('@id("not-ann") @text("Ann may not send any more.")\n'
                     'forbid (principal == User::"local:ann", action, resource == Callable::"mail.send");')  # fmt: skip
-        await host.rules.look()
-        await host.approving.approve(waits["approval"], ANN)
+        await host.active_policy.reload_if_changed()
+        await host.approvals.approve(waits["approval"], ANN)
 
         assert (await outcome(host, waits["call_id"]))["error"]["code"] == "policy_denied"
     assert office.done == []
@@ -328,12 +328,12 @@ async def test_the_requesters_right_is_checked_again(office: Office) -> None:
 async def test_a_standing_yes_is_asked_for_once_until_it_is_revoked(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host, "mail.odd")
-        await host.approving.approve(waits["approval"], ANN, remember=Remember("always"))
+        await host.approvals.approve(waits["approval"], ANN, remember=RememberChoice("always"))
         assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
 
         assert await host.call("mail.odd", {}, context=made_by(ANN)) == {"done": "odd"}
-        (standing,) = await host.approving.standing("default")
-        await host.approving.revoke(standing["id"], ANN)
+        (standing,) = await host.approvals.list_standing("default")
+        await host.approvals.revoke_standing(standing["id"], ANN)
         await held(host, "mail.odd")
     assert office.done == ["odd", "odd"]
 
@@ -342,11 +342,11 @@ async def test_a_cancelled_call_waits_no_longer(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
         live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
-        await host.approving.cancel(live)
+        await host.approvals.cancel(live)
 
         assert live.status == "cancelled"
         with pytest.raises(Conflict, match="withdrawn"):
-            await host.approving.approve(waits["approval"], ANN)
+            await host.approvals.approve(waits["approval"], ANN)
     assert office.done == []
 
 
@@ -379,7 +379,7 @@ async def test_what_somebody_may_not_do_uses_their_own_share_and_nobody_else_s(o
 async def test_a_call_that_waited_was_counted_when_it_was_made(office: Office) -> None:
     async with office.open(PADDOCK_LIMITS_CALLS_PER_TENANT="1") as host:
         waits = await held(host)
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
         assert (await outcome(host, waits["call_id"]))["result"] == {"done": "bob"}
 
 
@@ -402,12 +402,14 @@ async def test_an_effect_starts_by_what_its_person_consents_to_as_it_starts(offi
         'resource == Callable::"mail.note") unless { principal.consents.contains(resource) };'
     )
 
-    def changed(change: Callable[[Change, str, str, str], object]) -> None:
+    def changed(change: Callable[[AuditedTransaction, str, str, str], object]) -> None:
         clock, random = SystemClock(), SystemRandom()
 
         def unit(tx: Transaction) -> None:
-            publish = LedgerTable(tx, clock, random, DEFAULT_TENANT)
-            change(Change(tx, DEFAULT_TENANT, ANN.id, clock.now().isoformat(), publish), ANN.id, "mail", "note")
+            publish = TransactionLedger(tx, clock, random, DEFAULT_TENANT)
+            change(
+                AuditedTransaction(tx, DEFAULT_TENANT, ANN.id, clock.now().isoformat(), publish), ANN.id, "mail", "note"
+            )
 
         with open_direct(office.home / "data" / "paddock.db") as beside:
             beside.write(unit)

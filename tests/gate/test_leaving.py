@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from tests.gate.test_governed_calls import EVE, Office, made_by, outcome
 
+from paddock.approvals.removal import remove_person
+from paddock.approvals.store import ApprovalTransaction
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
-from paddock.ledger.append import LedgerTable
-from paddock.policy.approvals.unit import Unit
-from paddock.policy.leaving import remove_person
-from paddock.principals.change import Change
+from paddock.ledger.write.append import TransactionLedger
 from paddock.principals.people import add_person
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Transaction, open_direct
 
 CLOCK, RANDOM = SystemClock(), SystemRandom()
@@ -27,15 +27,15 @@ def beside(office: Office, *, remove: bool) -> None:
 
     def unit(tx: Transaction) -> None:
         now = CLOCK.now().isoformat()
-        change = Change(tx, DEFAULT_TENANT, ADA, now, LedgerTable(tx, CLOCK, RANDOM, "default"))
+        change = AuditedTransaction(tx, DEFAULT_TENANT, ADA, now, TransactionLedger(tx, CLOCK, RANDOM, "default"))
         if remove:
-            desk = Unit(
+            desk = ApprovalTransaction(
                 tx,
                 DEFAULT_TENANT,
                 now,
                 CLOCK,
                 RANDOM,
-                lambda tx, tenant, call: LedgerTable(tx, CLOCK, RANDOM, tenant, call, ADA),
+                lambda tx, tenant, call: TransactionLedger(tx, CLOCK, RANDOM, tenant, call, ADA),
             )
             remove_person(change, desk, "eve")
         else:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tests.gate.test_governed_calls import ANN, Office, made_by
 
-from paddock.ledger.entry import Entry
+from paddock.ledger.entry import LedgerEntry
 
 NAME = "Erika Mustermann"
 
 
-async def entry_of(tmp_path: Path, answer: dict[str, Any]) -> Entry:
+async def entry_of(tmp_path: Path, answer: dict[str, Any]) -> LedgerEntry:
     """What the ledger says of a call with this answer."""
     office = Office(tmp_path)
     office.functions["look"] = lambda: answer

@@ -17,10 +17,10 @@ from tests.host.conftest import Home
 
 from fixtures.packages import write_file, write_json
 from paddock.core.errors import PluginError
-from paddock.gate.effects.keys import checked_key
-from paddock.gate.proposed_keys import with_keys
+from paddock.gate.idempotency.hints import fill_idempotency_hints
+from paddock.gate.idempotency.states import validate_idempotency_key
 from paddock.manifest.read import read_bytes
-from paddock.plugins.enabling import enable
+from paddock.plugins.manage.enable import enable
 
 pytestmark = pytest.mark.req("K-25")
 
@@ -65,7 +65,7 @@ async def test_a_hint_comes_back_as_the_key_that_its_payload_makes_of_it(
         answer = await host.call("planner.plan", {})
 
     assert answer == {"required_actions": [action(key, payload)]}
-    assert checked_key(key) == key
+    assert validate_idempotency_key(key) == key
 
 
 async def test_hints_are_filled_in_wherever_a_proposal_may_stand_and_the_agents_own_answer_stays_as_it_was(
@@ -138,7 +138,7 @@ def test_an_answer_deeper_than_python_calls_can_be_is_filled_in_all_the_same() -
     answer: Any = action("mail:{to}", {"to": "bob"})
     for _ in range(5_000):
         answer = [answer]
-    filled, problems = with_keys(PLANNER, answer)
+    filled, problems = fill_idempotency_hints(PLANNER, answer)
     while isinstance(filled, list):
         (filled,) = filled
 
@@ -155,13 +155,15 @@ WORDS = st.text(st.characters(), min_size=1, max_size=20)  # also what is no cha
 def test_what_is_filled_in_is_always_a_key_or_a_mistake_and_other_values_make_another_key(values: list[Any]) -> None:
     fields = {f"f{number}": value for number, value in enumerate(values)}
     hint = "k:" + "|".join(f"{{{name}}}" for name in fields)
-    filled, problems = with_keys(PLANNER, action(hint, fields))
-    other, _ = with_keys(PLANNER, action(hint, {**fields, "f0": "another"}))
+    filled, problems = fill_idempotency_hints(PLANNER, action(hint, fields))
+    other, _ = fill_idempotency_hints(PLANNER, action(hint, {**fields, "f0": "another"}))
 
     if problems:
         assert "printable characters" in problems[0].message  # it is too long
     else:
-        assert checked_key(filled["idempotency_hint"]) != other["idempotency_hint"] or values[0] == "another"
+        assert (
+            validate_idempotency_key(filled["idempotency_hint"]) != other["idempotency_hint"] or values[0] == "another"
+        )
 
 
 SERVER = """

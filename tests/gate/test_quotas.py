@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from paddock.core.errors import Busy
-from paddock.gate.quotas import Quotas, open_quotas
-from paddock.gate.rates import Rates, Whose
+from paddock.gate.admission.quotas import CallLimits, DailyQuotas, LimitKey, open_quotas
 from paddock.store.database import open_database
 
 EVENING = datetime(2026, 11, 16, 23, 0, tzinfo=UTC)
@@ -27,11 +26,11 @@ class At:
         return 0.0
 
 
-def whose(tenant: str, principal: str, plugin: str) -> tuple[Whose, ...]:
-    return Whose(tenant, "tenant", ""), Whose(tenant, "principal", principal), Whose(tenant, "plugin", plugin)
+def whose(tenant: str, principal: str, plugin: str) -> tuple[LimitKey, ...]:
+    return LimitKey(tenant, "tenant", ""), LimitKey(tenant, "principal", principal), LimitKey(tenant, "plugin", plugin)
 
 
-def refused(quotas: Quotas, tenant: str, principal: str, plugin: str) -> Busy:
+def refused(quotas: DailyQuotas, tenant: str, principal: str, plugin: str) -> Busy:
     with pytest.raises(Busy) as busy:
         quotas.take(*whose(tenant, principal, plugin))
     return busy.value
@@ -39,7 +38,7 @@ def refused(quotas: Quotas, tenant: str, principal: str, plugin: str) -> Busy:
 
 def test_whoever_used_their_day_is_told_when_the_next_begins() -> None:
     clock = At(EVENING)
-    quotas = Quotas(Rates(per_principal=2), clock)
+    quotas = DailyQuotas(CallLimits(per_principal=2), clock)
     for _ in range(2):
         quotas.take(*whose("a", "ann", "mail"))
 
@@ -54,7 +53,7 @@ def test_whoever_used_their_day_is_told_when_the_next_begins() -> None:
 
 
 def test_a_call_that_is_refused_for_one_limit_uses_none_of_the_others() -> None:
-    quotas = Quotas(Rates(per_tenant=2, per_plugin=1), At(EVENING))
+    quotas = DailyQuotas(CallLimits(per_tenant=2, per_plugin=1), At(EVENING))
     quotas.take(*whose("a", "ann", "mail"))
     for _ in range(3):
         refused(quotas, "a", "ann", "mail")
@@ -63,7 +62,7 @@ def test_a_call_that_is_refused_for_one_limit_uses_none_of_the_others() -> None:
 
 async def test_what_was_used_is_remembered_by_the_next_host(database_address: str) -> None:
     async with open_database(database_address) as database:
-        clock, a_day = At(EVENING), Rates(per_plugin=3)
+        clock, a_day = At(EVENING), CallLimits(per_plugin=3)
         async with open_quotas(a_day, database, clock) as quotas:
             quotas.take(*whose("a", "ann", "mail"))
             quotas.take(*whose("a", "ann", "mail"))
@@ -74,29 +73,29 @@ async def test_what_was_used_is_remembered_by_the_next_host(database_address: st
 
 async def test_two_hosts_of_one_store_count_together(database_address: str) -> None:
     async with open_database(database_address) as database:
-        clock, a_day = At(EVENING), Rates(per_tenant=4)
-        one, other = Quotas(a_day, clock), Quotas(a_day, clock)
+        clock, a_day = At(EVENING), CallLimits(per_tenant=4)
+        one, other = DailyQuotas(a_day, clock), DailyQuotas(a_day, clock)
         for quotas in (one, one, other, other):
             quotas.take(*whose("a", "ann", "mail"))
-        await one.keep(database)
-        await other.keep(database)
+        await one.flush(database)
+        await other.flush(database)
 
         refused(other, "a", "ann", "mail")
         one.take(*whose("a", "ann", "mail"))  # it has not heard of the other's yet
-        await one.keep(database)
+        await one.flush(database)
         refused(one, "a", "ann", "mail")
 
 
 async def test_days_that_are_long_over_are_forgotten(database_address: str) -> None:
     async with open_database(database_address) as database:
         clock = At(EVENING)
-        quotas = Quotas(Rates(per_tenant=9), clock)
+        quotas = DailyQuotas(CallLimits(per_tenant=9), clock)
         for _ in range(2):
             quotas.take(*whose("a", "ann", "mail"))
-            await quotas.keep(database)
+            await quotas.flush(database)
             clock.at += timedelta(days=40)
         quotas.take(*whose("a", "ann", "mail"))
-        await quotas.keep(database)
+        await quotas.flush(database)
 
         days = await database.read(lambda tx: tx.all("SELECT day FROM quota_use ORDER BY day"))
         assert [row["day"] for row in days] == ["2027-02-04"]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from paddock.gate.uri_template import uri_template
+from paddock.gate.catalogue.uri_template import parse_uri_template
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from paddock.gate.uri_template import uri_template
 def test_an_address_fits_the_template_that_it_was_made_from(
     template: str, fits: list[str], does_not: list[str]
 ) -> None:
-    ready = uri_template(template)
+    ready = parse_uri_template(template)
 
     assert ready is not None
     assert [uri for uri in fits if not ready.matches(uri)] == []
@@ -33,13 +33,13 @@ def test_an_address_fits_the_template_that_it_was_made_from(
 
 
 def test_a_template_that_stands_for_everything_stands_for_nothing() -> None:
-    assert uri_template("{+uri}") is None
-    assert uri_template("") is None
-    assert uri_template("x" * 10_000) is None
+    assert parse_uri_template("{+uri}") is None
+    assert parse_uri_template("") is None
+    assert parse_uri_template("x" * 10_000) is None
 
 
 def test_no_template_makes_a_match_slow() -> None:
-    ready = uri_template("x" + "{+a}" * 900 + "!")
+    ready = parse_uri_template("x" + "{+a}" * 900 + "!")
     began = time.perf_counter()
 
     assert ready is not None and not ready.matches("x" * 2_000)

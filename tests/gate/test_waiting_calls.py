@@ -9,14 +9,14 @@ import pytest
 from tests.gate.test_governed_calls import ANN, held, made_by, outcome
 from tests.gate.test_governed_calls import Office as OpenOffice
 
+from paddock.approvals.store import PAGE_ROWS
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.error_mapping import http_status
 from paddock.core.errors import Busy, Conflict, NeedsApproval, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
-from paddock.core.outward import http_status
-from paddock.host.gating import approvals_on
 from paddock.host.host import Host
-from paddock.policy.approvals.rows import AT_ONCE
+from paddock.host.wiring.gate import build_approvals
 from paddock.store.database import open_database
 
 pytestmark = pytest.mark.req("S-21")
@@ -58,14 +58,14 @@ async def test_a_yes_that_is_not_needed_any_more_is_used_all_the_same_and_the_ca
     async with office.open() as host:
         waits = await held(host, "mail.note")
         next((office.home / "policies").iterdir()).unlink()
-        await host.rules.look()
-        await host.approving.approve(waits["approval"], ANN)
+        await host.active_policy.reload_if_changed()
+        await host.approvals.approve(waits["approval"], ANN)
 
         assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
-        assert (await host.approving.find("default", waits["approval"]))["state"] == "consumed"
+        assert (await host.approvals.find("default", waits["approval"]))["state"] == "consumed"
     for _ in range(2):
         async with office.open() as host:
-            assert host.calls.waiting == host.calls.running == 0
+            assert host.calls.held_count == host.calls.running_count == 0
 
     assert office.done == ["note"]
     (started,) = [call for call in office.calls() if call["type"] == "call.started"]
@@ -78,12 +78,12 @@ async def test_a_yes_that_is_not_needed_any_more_is_still_to_one_exact_thing(off
         waits = await held(host, "mail.note")
     next((office.home / "policies").iterdir()).unlink()
     async with office.open(version="2.0.0") as host:
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
 
         ended = await outcome(host, waits["call_id"])
         assert ended["error"]["code"] == "approval.changed"
         assert ended["error"]["details"]["changed"] == ["the plugin's files"]
-        assert (await host.approving.find("default", waits["approval"]))["state"] == "voided"
+        assert (await host.approvals.find("default", waits["approval"]))["state"] == "voided"
     assert office.done == []
 
 
@@ -94,18 +94,18 @@ async def test_whoever_cancels_an_edited_call_cancels_what_took_its_place(office
     office.rule(TWO_SAY_YES)
     async with office.open() as host:
         waits = await held(host)
-        edited = await host.approving.approve(waits["approval"], CLEO, payload={"to": "eve"})
+        edited = await host.approvals.approve(waits["approval"], CLEO, payload={"to": "eve"})
         live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
         shown = live.to_json()["approval"]
-        await host.approving.cancel(live)
+        await host.approvals.cancel(live)
 
         assert edited["id"] != waits["approval"]
         assert (shown["approval"], shown["preview"]["params"]) == (edited["id"], {"to": "eve"})
-        assert (await host.approving.find("default", edited["id"]))["state"] == "withdrawn"
+        assert (await host.approvals.find("default", edited["id"]))["state"] == "withdrawn"
         with pytest.raises(Conflict, match="was withdrawn: it was cancelled"):
-            await host.approving.approve(edited["id"], DAN)
+            await host.approvals.approve(edited["id"], DAN)
     async with office.open() as host:
-        assert host.calls.waiting == host.calls.running == 0
+        assert host.calls.held_count == host.calls.running_count == 0
     assert office.done == []
 
 
@@ -115,15 +115,15 @@ async def test_a_yes_that_comes_with_a_cancellation_is_good_for_nothing(office: 
         live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
         # Both are under way at once; either may be first.
         await asyncio.gather(
-            host.approving.cancel(live), host.approving.approve(waits["approval"], ANN), return_exceptions=True
+            host.approvals.cancel(live), host.approvals.approve(waits["approval"], ANN), return_exceptions=True
         )
         await outcome(host, waits["call_id"])
-        left = (await host.approving.find("default", waits["approval"]))["state"]
+        left = (await host.approvals.find("default", waits["approval"]))["state"]
         done = list(office.done)
 
     assert (left, done) in (("withdrawn", []), ("consumed", []), ("consumed", ["bob"]))
     async with office.open() as host:
-        assert host.calls.waiting == host.calls.running == 0
+        assert host.calls.held_count == host.calls.running_count == 0
     assert office.done == done
 
 
@@ -136,11 +136,11 @@ async def test_a_call_that_is_cancelled_while_it_runs_is_recorded_as_that(office
 
     office.functions["look"] = look
     async with office.open() as host:
-        live = host.calls.begin("mail", "look", {}, made_by(ANN))
+        live = host.calls.start("mail", "look", {}, made_by(ANN))
         async with asyncio.timeout(30):
             await began.wait()
-            await host.approving.cancel(live)
-            await live.over()
+            await host.approvals.cancel(live)
+            await live.wait_ended()
 
     (entry,) = office.calls()
     assert (entry["status"], entry["error_code"]) == ("cancelled", "call.cancelled")
@@ -154,14 +154,14 @@ async def test_a_call_is_given_up_with_its_request_also_where_its_plugin_is_gone
     async with office.open() as host:
         denied, approved = await held(host, "mail.note"), await held(host, "mail.note")
         await office.remove(host)
-        await host.approving.deny(denied["approval"], ANN, comment="no notes")
+        await host.approvals.deny(denied["approval"], ANN, comment="no notes")
         with pytest.raises(NotFound):
-            await host.approving.approve(approved["approval"], ANN)
+            await host.approvals.approve(approved["approval"], ANN)
 
         assert (await outcome(host, denied["call_id"]))["error"]["code"] == "approval.denied"
         assert (await outcome(host, approved["call_id"]))["error"]["code"] == "plugin.not_enabled"
-        assert (await host.approving.find("default", approved["approval"]))["state"] == "voided"
-        assert host.calls.waiting == 0
+        assert (await host.approvals.find("default", approved["approval"]))["state"] == "voided"
+        assert host.calls.held_count == 0
 
 
 # --- many of them ---------------------------------------------------------------------------------------------------
@@ -169,14 +169,14 @@ async def test_a_call_is_given_up_with_its_request_also_where_its_plugin_is_gone
 
 async def test_however_many_wait_all_of_them_survive_a_restart(office: Office) -> None:
     async with office.open() as host:
-        many = [await held(host) for _ in range(AT_ONCE + 2)]
+        many = [await held(host) for _ in range(PAGE_ROWS + 2)]
     async with open_database(office.home / "data" / "paddock.db") as database:  # a host that dies right after the yes
-        desk = approvals_on(database, SystemClock(), SystemRandom())
+        desk = build_approvals(database, SystemClock(), SystemRandom())
         await desk.approve("default", many[-1]["approval"], ANN)
     async with office.open() as host:
         assert (await outcome(host, many[-1]["call_id"]))["status"] == "succeeded"
-        assert host.calls.waiting == AT_ONCE + 1
-        listed = await host.approving.listed("default", limit=3)
+        assert host.calls.held_count == PAGE_ROWS + 1
+        listed = await host.approvals.list_requests("default", limit=3)
 
     assert office.done == ["bob"]
     assert [one["id"] for one in listed] == [one["approval"] for one in many[-2:-5:-1]]
@@ -193,7 +193,7 @@ async def test_whoever_floods_the_people_who_answer_is_refused_and_others_are_no
             await host.call("mail.send", {"to": "bob"}, context=made_by(CLEO))
         with pytest.raises(Busy, match="your tenant has 3 calls waiting"):
             await host.call("mail.send", {"to": "bob"}, context=made_by(DAN))
-        await host.approving.cancel(host.calls.find(first["call_id"], DEFAULT_TENANT))
+        await host.approvals.cancel(host.calls.find(first["call_id"], DEFAULT_TENANT))
         await held(host)
 
     refused = [call for call in office.calls() if call["error_code"] == "approval.too_many"]

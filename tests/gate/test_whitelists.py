@@ -15,7 +15,7 @@ from paddock.core.call import Principal
 from paddock.core.errors import Denied, NeedsApproval
 from paddock.core.ids import PrincipalId
 from paddock.host.host import Host
-from paddock.plugins.enabling import enable
+from paddock.plugins.manage.enable import enable
 
 pytestmark = pytest.mark.req("K-05")
 PLANNER = Principal(PrincipalId("agent:planner"), kind="agent")
@@ -36,7 +36,7 @@ async def with_planner(host: Host, answer: Any = None, allowed: tuple[str, ...] 
 
 
 async def explained(host: Host, call: str) -> str:
-    (story,) = await host.explaining.explain(call, ANN)
+    (story,) = await host.explain_service.explain(call, ANN)
     return "\n".join(story.lines())
 
 
@@ -110,7 +110,7 @@ async def test_a_denied_proposal_is_explained_as_one_with_what_would_have_allowe
         with pytest.raises(Denied) as denied:
             await host.call("planner.plan", {}, context=made_by(ANN))
         call = denied.value.details["call_id"]
-        told, (story,) = await explained(host, call), await host.explaining.explain(call, ANN)
+        told, (story,) = await explained(host, call), await host.explain_service.explain(call, ANN)
 
     assert "Its answer proposed mail.note." in told
     assert "it would have been allowed if it stood on the whitelist of agent:planner" in told

@@ -8,14 +8,14 @@ import pytest
 
 from paddock.core.errors import Conflict, Denied, NotFound, PluginError
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
-from paddock.gate.catalogue import Catalogue, Entry, Schemas
+from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
 from paddock.manifest.effects import Effect
-from paddock.manifest.model import CallableSpec, CommandRuntime, Dialect, Form, Manifest, RemoteRuntime
-from paddock.plugins.definitions.offering import Withheld, offer
-from paddock.plugins.definitions.rows import DefinitionRow
-from paddock.plugins.definitions.standing import Standing
-from paddock.plugins.runtimes.envelopes import speaks_mcp
-from paddock.plugins.supervision.deployment import InstanceKey
+from paddock.manifest.model import CallableForm, CallableSpec, CommandRuntime, Dialect, Manifest, RemoteRuntime
+from paddock.plugins.dialects.envelope import is_mcp_server
+from paddock.plugins.tool_pinning.normalize import DefinitionStatus
+from paddock.plugins.tool_pinning.offer import WithheldDefinition, offer_tools
+from paddock.plugins.tool_pinning.rows import DefinitionRow
+from paddock.runtime.deployment import InstanceKey
 
 pytestmark = pytest.mark.req("B-03")
 
@@ -26,14 +26,14 @@ def server(name: str = "files", *declared: CallableSpec) -> Manifest:
     )
 
 
-def entry(manifest: Manifest, **fields: Any) -> Entry:
+def entry(manifest: Manifest, **fields: Any) -> CatalogueEntry:
     key = InstanceKey(DEFAULT_TENANT, manifest.name, Digest("sha256:1"))
-    return Entry(
-        key, manifest, {spec.name: Schemas({}, {}) for spec in manifest.callables}, lists_itself=True, **fields
+    return CatalogueEntry(
+        key, manifest, {spec.name: CallableSchemas({}, {}) for spec in manifest.callables}, dynamic=True, **fields
     )
 
 
-def row(name: str, standing: Standing, reason: str = "", repair: str = "") -> DefinitionRow:
+def row(name: str, standing: DefinitionStatus, reason: str = "", repair: str = "") -> DefinitionRow:
     return DefinitionRow(
         PluginName("files"), "tool", name, standing, reason, repair, "sha256:1", None, "now", "now", "first use", "now"
     )
@@ -41,18 +41,18 @@ def row(name: str, standing: Standing, reason: str = "", repair: str = "") -> De
 
 def read(raw: Any) -> CallableSpec:
     """Stands where a server's tool is made a callable."""
-    return CallableSpec(raw["name"], Form.TOOL, raw["description"], input_schema=raw["inputSchema"])
+    return CallableSpec(raw["name"], CallableForm.TOOL, raw["description"], input_schema=raw["inputSchema"])
 
 
-QUARANTINED = Withheld(Standing.QUARANTINED, "it changed since it was accepted")
+QUARANTINED = WithheldDefinition(DefinitionStatus.QUARANTINED, "it changed since it was accepted")
 
 
 def test_a_quarantined_tool_is_found_by_every_name_it_has_and_says_what_to_type() -> None:
     catalogue = Catalogue([entry(server(), withheld={"read": QUARANTINED}, aliases=("f",))])
 
-    for found in (catalogue.find("files.read"), catalogue.find("f.read"), catalogue.find_in("files", "read")):
+    for found in (catalogue.find("files.read"), catalogue.find("f.read"), catalogue.find_callable("files", "read")):
         assert found.withheld is not None
-        refusal = found.withheld.refusal("files", "read")
+        refusal = found.withheld.unavailable_error("files", "read")
         assert isinstance(refusal, Denied)
         assert (refusal.error_code, refusal.details["tool"]) == ("tool.quarantined", "read")
         assert "it changed since it was accepted" in refusal.message
@@ -61,8 +61,10 @@ def test_a_quarantined_tool_is_found_by_every_name_it_has_and_says_what_to_type(
 
 
 def test_a_bad_tool_says_what_would_mend_it_and_a_gone_one_that_it_is_gone() -> None:
-    bad = Withheld(Standing.BAD, "its inputSchema is no object", "mend the schema").refusal("files", "read")
-    gone = Withheld(Standing.GONE, "the server lists it no more").refusal("files", "read")
+    bad = WithheldDefinition(DefinitionStatus.BAD, "its inputSchema is no object", "mend the schema").unavailable_error(
+        "files", "read"
+    )
+    gone = WithheldDefinition(DefinitionStatus.GONE, "the server lists it no more").unavailable_error("files", "read")
 
     assert isinstance(bad, PluginError) and (bad.error_code, bad.hint) == ("tool.bad", "mend the schema")
     assert isinstance(gone, NotFound) and gone.error_code == "tool.gone"
@@ -71,24 +73,24 @@ def test_a_bad_tool_says_what_would_mend_it_and_a_gone_one_that_it_is_gone() -> 
 def test_any_tool_of_a_server_that_nobody_has_met_can_be_asked_for_and_is_looked_up_again() -> None:
     unmet = Catalogue([entry(server(), met=False, aliases=("f",))])
     asked = unmet.find("files.read.all")
-    assert (asked.spec.name, asked.met, asked.lists_itself) == ("read.all", False, True)
-    assert unmet.find("f.read").key.plugin == unmet.find_in("files", "read").key.plugin == "files"
+    assert (asked.spec.name, asked.discovered, asked.dynamic) == ("read.all", False, True)
+    assert unmet.find("f.read").key.plugin == unmet.find_callable("files", "read").key.plugin == "files"
 
-    met = Catalogue([entry(server("files", CallableSpec("read.all", Form.TOOL)))])
-    assert met.again(asked).met
+    met = Catalogue([entry(server("files", CallableSpec("read.all", CallableForm.TOOL)))])
+    assert met.refresh(asked).discovered
     with pytest.raises(NotFound):
-        met.again(unmet.find("files.write"))
+        met.refresh(unmet.find("files.write"))
     with pytest.raises(NotFound) as gone:
-        Catalogue().again(asked)
+        Catalogue().refresh(asked)
     assert gone.value.error_code == "plugin.not_enabled"
 
 
 def test_what_a_server_does_not_list_is_not_called_even_if_its_manifest_declares_it() -> None:
-    declared = server("files", CallableSpec("read", Form.TOOL))
+    declared = server("files", CallableSpec("read", CallableForm.TOOL))
     listed_nothing = Catalogue([entry(declared, met=False)])  # it was met, and there is nothing on record
 
     with pytest.raises(NotFound):
-        listed_nothing.again(listed_nothing.find("files.read"))
+        listed_nothing.refresh(listed_nothing.find("files.read"))
 
 
 def test_two_servers_that_nobody_has_met_and_that_both_may_own_a_name_get_no_call() -> None:
@@ -102,7 +104,7 @@ def test_two_servers_that_nobody_has_met_and_that_both_may_own_a_name_get_no_cal
 def test_the_servers_words_are_overlaid_with_what_the_manifest_decides() -> None:
     declared = CallableSpec(
         "read",
-        Form.TOOL,
+        CallableForm.TOOL,
         "as the manifest has it",
         effects=(Effect.READ_ONLY,),
         required_scopes=("files",),
@@ -111,19 +113,19 @@ def test_the_servers_words_are_overlaid_with_what_the_manifest_decides() -> None
         timeout_sec=7,
     )
     text = '{"name": "read", "description": "as the server has it", "inputSchema": {"type": "object"}}'
-    rows = [row("read", Standing.ACCEPTED), row("write", Standing.QUARANTINED, "it is new")]
+    rows = [row("read", DefinitionStatus.ACCEPTED), row("write", DefinitionStatus.QUARANTINED, "it is new")]
 
-    offered = offer(server("files", declared), rows, {"read": text}, read)
+    offered = offer_tools(server("files", declared), rows, {"read": text}, read)
 
     (spec,) = offered.callables
     assert (spec.description, spec.input_schema) == ("as the server has it", {"type": "object"})
     assert (spec.effects, spec.timeout_sec, spec.requires_approval) == ((Effect.READ_ONLY,), 7, True)
     assert (spec.required_scopes, spec.policy_tags) == (("files",), ("quiet",))
-    assert offered.withheld == {"write": Withheld(Standing.QUARANTINED, "it is new")}
+    assert offered.withheld == {"write": WithheldDefinition(DefinitionStatus.QUARANTINED, "it is new")}
 
 
 def test_only_mcp_servers_here_or_elsewhere_list_their_tools_themselves() -> None:
     native = Manifest(PluginName("x"), "1.0.0", Dialect.NATIVE, runtime=CommandRuntime(("x",)))
     remote = Manifest(PluginName("x"), "1.0.0", Dialect.MCP, runtime=RemoteRuntime("https://example.org/mcp"))
 
-    assert [speaks_mcp(one) for one in (server(), remote, native)] == [True, True, False]
+    assert [is_mcp_server(one) for one in (server(), remote, native)] == [True, True, False]

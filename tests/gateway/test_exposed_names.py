@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.gateway.exposed_names import exposed, is_exposable
+from paddock.mcp_server.tool_names import assign_names, is_valid_tool_name
 
 pytestmark = pytest.mark.req("B-01")
 
@@ -15,34 +15,34 @@ OWNED = st.sets(st.tuples(NAMES, NAMES), max_size=12)
 
 
 def test_a_tool_is_called_after_its_plugin_and_itself() -> None:
-    assert exposed([("web", "search"), ("Email.Draft", "")], {}) == {
+    assert assign_names([("web", "search"), ("Email.Draft", "")], {}) == {
         ("web", "search"): "web__search",
         ("Email.Draft", ""): "Email_Draft",
     }
 
 
 def test_a_name_that_was_chosen_is_taken_and_another_that_would_have_it_gives_way() -> None:
-    names = exposed([("web", "search"), ("other", "find")], {"web.search": "other__find"})
+    names = assign_names([("web", "search"), ("other", "find")], {"web.search": "other__find"})
     assert names["web", "search"] == "other__find"
     assert names["other", "find"].startswith("other__find-")
 
 
 def test_whoever_is_called_after_anothers_hash_takes_nothing_from_it() -> None:
     victims = {("web", "a.b"), ("web", "a_b"), ("web", "long" * 20)}
-    before = exposed(victims, {})
+    before = assign_names(victims, {})
     thieves = {(name, "") for name in before.values()}
-    after = exposed(victims | thieves, {})
+    after = assign_names(victims | thieves, {})
     assert {one: after[one] for one in victims} == before
     assert len(set(after.values())) == len(victims | thieves)
 
 
 @given(OWNED)
 def test_every_name_is_one_that_providers_take_and_no_two_are_the_same(owned: set[tuple[str, str]]) -> None:
-    names = exposed(owned, {})
-    assert all(is_exposable(name) for name in names.values())
+    names = assign_names(owned, {})
+    assert all(is_valid_tool_name(name) for name in names.values())
     assert len(set(names.values())) == len(owned)
 
 
 @given(OWNED)
 def test_names_depend_on_what_there_is_and_not_on_its_order(owned: set[tuple[str, str]]) -> None:
-    assert exposed(sorted(owned), {}) == exposed(sorted(owned, reverse=True), {})
+    assert assign_names(sorted(owned), {}) == assign_names(sorted(owned, reverse=True), {})

@@ -19,10 +19,10 @@ from paddock import Config, open_host
 from paddock.core.call import CallContext
 from paddock.core.clock import SystemClock
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gateway.gateway import Gateway
-from paddock.gateway.lines import Lines, open_lines
 from paddock.host.host import Host
-from paddock.plugins.enabling import enable
+from paddock.mcp_server.server import McpServer
+from paddock.mcp_server.stdio_transport import StdioTransport, open_stdio_transport
+from paddock.plugins.manage.enable import enable
 
 pytestmark = pytest.mark.req("B-01")
 
@@ -30,13 +30,13 @@ pytestmark = pytest.mark.req("B-01")
 class Typed:
     """A client at the other end: what it types, and what it reads."""
 
-    def __init__(self, lines: Lines, read: asyncio.Queue[bytes], home: Home) -> None:
+    def __init__(self, lines: StdioTransport, read: asyncio.Queue[bytes], home: Home) -> None:
         self._lines = lines
         self._read = read
         self.home = home
 
     def type(self, message: Any) -> None:
-        self._lines.feed(message if isinstance(message, bytes) else json.dumps(message).encode())
+        self._lines.receive_line(message if isinstance(message, bytes) else json.dumps(message).encode())
 
     async def read(self) -> Any:
         return json.loads(await patiently(self._read.get()))
@@ -65,9 +65,9 @@ async def typed(tmp_path: Path) -> AsyncGenerator[Typed, None]:
         home.changing(lambda plugins, name=make.__name__: enable(plugins, name))
     read: asyncio.Queue[bytes] = asyncio.Queue()
     async with open_host(Config(home=home.path)) as host:
-        await patiently(host.settled())
-        gateway = Gateway(host, _Nobody(), SystemClock())
-        async with open_lines(gateway, DEFAULT_TENANT, lambda: _ann(host), read.put_nowait) as lines:
+        await patiently(host.wait_settled())
+        gateway = McpServer(host, _Nobody(), SystemClock())
+        async with open_stdio_transport(gateway, DEFAULT_TENANT, lambda: _ann(host), read.put_nowait) as lines:
             yield Typed(lines, read, home)
         gateway.close()
 
@@ -77,10 +77,10 @@ async def _ann(host: Host) -> CallContext:
 
 
 class _Nobody:
-    async def context_of(self, scope: Any) -> Any:
+    async def context_for(self, scope: Any) -> Any:
         raise AssertionError(f"nobody comes over HTTP here: {scope}")
 
-    proven_again = context_of
+    reauthenticate = context_for
 
 
 async def test_a_client_shakes_hands_calls_hears_of_progress_and_cancels(typed: Typed) -> None:

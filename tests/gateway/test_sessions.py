@@ -8,7 +8,12 @@ import pytest
 
 from paddock.core.call import CallContext, Principal
 from paddock.core.ids import PrincipalId, RequestId, Tenant
-from paddock.gateway.sessions import IDLE, MOST, MOST_OF_ONE, Sessions
+from paddock.mcp_server.http_transport.sessions import (
+    MAX_SESSIONS,
+    MAX_SESSIONS_PER_OWNER,
+    SESSION_IDLE_TIMEOUT_S,
+    McpHttpSessions,
+)
 
 pytestmark = pytest.mark.req("B-01")
 
@@ -33,23 +38,23 @@ async def never() -> CallContext:
 
 def test_a_session_that_nobody_uses_for_half_an_hour_is_over() -> None:
     time, opened = Time(), list[Tenant]()
-    sessions = Sessions(cast("Any", None), cast("Any", time), opened.append)
+    sessions = McpHttpSessions(cast("Any", None), cast("Any", time), opened.append)
     used, left = sessions.open(of("ann"), never), sessions.open(of("ann"), never)
-    time.seconds = IDLE - 1
+    time.seconds = SESSION_IDLE_TIMEOUT_S - 1
     assert sessions.find(used.id, of("ann"), never) is used
-    time.seconds = IDLE + 1
+    time.seconds = SESSION_IDLE_TIMEOUT_S + 1
     assert sessions.find(left.id, of("ann"), never) is None
     assert sessions.find(used.id, of("ann"), never) is used
     assert sessions.all() == (used,)
 
-    time.seconds = 3 * IDLE
+    time.seconds = 3 * SESSION_IDLE_TIMEOUT_S
     sessions.open(of("bob"), never)
     assert used not in sessions.all(), "a new one sweeps out the old ones"
-    assert left.standing.ended and used.standing.ended
+    assert left.notification_stream.ended and used.notification_stream.ended
 
 
 def test_a_session_is_its_owners_and_its_id_is_chance() -> None:
-    sessions = Sessions(cast("Any", None), cast("Any", Time()), lambda _: None)
+    sessions = McpHttpSessions(cast("Any", None), cast("Any", Time()), lambda _: None)
     mine = sessions.open(of("ann"), never)
     assert sessions.find(mine.id, of("bob"), never) is None
     assert sessions.find(mine.id[:-1], of("ann"), never) is None
@@ -58,13 +63,13 @@ def test_a_session_is_its_owners_and_its_id_is_chance() -> None:
 
 def test_a_tenant_that_has_taken_all_the_room_makes_some_and_keeps_nobody_out() -> None:
     time = Time()
-    sessions = Sessions(cast("Any", None), cast("Any", time), lambda _: None)
+    sessions = McpHttpSessions(cast("Any", None), cast("Any", time), lambda _: None)
     theirs = sessions.open(of("zoe", "acme"), never)
-    for number in range(MOST - 1):
-        time.seconds = 1 + number / MOST
-        sessions.open(of(f"many{number // MOST_OF_ONE}"), never)
-    assert len(sessions.all()) == MOST
+    for number in range(MAX_SESSIONS - 1):
+        time.seconds = 1 + number / MAX_SESSIONS
+        sessions.open(of(f"many{number // MAX_SESSIONS_PER_OWNER}"), never)
+    assert len(sessions.all()) == MAX_SESSIONS
 
     time.seconds = 3
     assert sessions.open(of("yan", "acme"), never) in sessions.all()
-    assert theirs in sessions.all() and len(sessions.all()) == MOST
+    assert theirs in sessions.all() and len(sessions.all()) == MAX_SESSIONS

@@ -135,9 +135,9 @@ def test_it_starts_without_what_only_a_host_needs(served: Daemon) -> None:
     )
     assert b'"id":1' in done.stdout
     imported = set(re.findall(rb"\| +([\w.]+)$", done.stderr, re.MULTILINE))
-    assert b"paddock.cli.mcp_bridge" in imported
+    assert b"paddock.cli.client.mcp_bridge" in imported
     heavy = {*(b"mcp", b"pydantic", b"apsw", b"cedarpy", b"cryptography", b"psycopg", b"rich")}
-    heavy |= {*(b"starlette", b"tomlkit", b"uvicorn", b"yaml", b"paddock.host.host", b"paddock.gateway.gateway")}
+    heavy |= {*(b"starlette", b"tomlkit", b"uvicorn", b"yaml", b"paddock.host.host", b"paddock.mcp_server.server")}
     assert imported & heavy == set()
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 from tests.supervision.stage import patiently
 
-from paddock.cli.standard_lines import GIVEN_UP, StandardLines
+from paddock.cli.client.stdio import MAX_UNREAD_BYTES, StdioLines
 
 pytestmark = pytest.mark.req("B-01")
 
 
 async def test_a_client_that_reads_nothing_of_64_mib_is_taken_for_gone_and_no_more_is_kept_for_it() -> None:
-    streams = StandardLines()  # no thread writes, as where its reader is stuck
-    line = b"x" * (GIVEN_UP // 64)
+    streams = StdioLines()  # no thread writes, as where its reader is stuck
+    line = b"x" * (MAX_UNREAD_BYTES // 64)
     for _ in range(64):
         streams.write(line)
-    assert not streams.unheard
+    assert not streams.reader_gone
     for _ in range(1_000):
         streams.write(line)
-    assert streams.unheard
+    assert streams.reader_gone
 
     async def heard() -> list[bytes]:
         return [one async for one in streams.lines()]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from fixtures.packages import write_file, write_json
-from paddock.host.command import open_for_command
-from paddock.plugins.enabling import enable
-from paddock.plugins.install import commit
-from paddock.plugins.preparing import prepare
-from paddock.plugins.sources import parse_source
-from paddock.plugins.versions import pin
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.resolve import resolve_package
+from paddock.plugins.manage.enable import enable
+from paddock.plugins.package.source import parse_source
+from paddock.plugins.store.versions import pin_version
 
 PROGRAM = """
 from paddock_sdk import Plugin
@@ -68,17 +68,17 @@ class Home:
         self.changing(lambda plugins: _take(plugins, package))
 
     def pin(self, name: str, version: str) -> None:
-        self.changing(lambda plugins: pin(plugins, name, version))
+        self.changing(lambda plugins: pin_version(plugins, name, version))
 
     def changing(self, change: Callable[[Any], object]) -> None:
         """Do what a command would do with the plugin store."""
-        with open_for_command(self.environment, self.path) as host:
+        with open_one_shot(self.environment, self.path) as host:
             change(host.plugins)
 
 
 def _take(plugins: Any, package: Path) -> None:
-    with prepare(plugins, parse_source(str(package))) as prepared:
-        commit(plugins, prepared, prepared.to_acknowledge, allow_downgrade=True)
+    with resolve_package(plugins, parse_source(str(package))) as prepared:
+        commit_install(plugins, prepared, prepared.missing_consents, allow_downgrade=True)
 
 
 @pytest.fixture

@@ -20,13 +20,13 @@ from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import NotFound, Unavailable
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
+from paddock.daemon.application import build_application
 from paddock.host.host import Host
-from paddock.http.app import Api
-from paddock.http.listening import listening
-from paddock.http.local_address import socket_path
-from paddock.ledger.feed import page
-from paddock.plugins.enabling import enable
+from paddock.ledger.read.entries import list_entries
+from paddock.plugins.manage.enable import enable
 from paddock.store.database import open_direct
+from paddock.web.daemon_address import socket_path
+from paddock.web.server.unix_socket import serve_unix_socket
 
 ANN = Principal(PrincipalId("local:ann"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
 SCOPES = frozenset({"notes:write", "plugin:shu_notes"})
@@ -84,19 +84,19 @@ async def host(home: Home, tmp_path: Path) -> AsyncGenerator[Host, None]:
 
 
 def of(host: Host, principal: Principal) -> CallContext:
-    return host.context_of(principal)
+    return host.call_context(principal)
 
 
 def recorded(home: Home, kind: str) -> list[dict[str, Any]]:
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+        entries = database.read(lambda tx: list_entries(tx, newest_first=False, limit=1000))
     return [entry.data for entry in entries if entry.type == kind]
 
 
 async def over(host: Host, call: str) -> dict[str, Any]:
     live = host.calls.find(call, DEFAULT_TENANT)
     async with asyncio.timeout(30):
-        await live.over()
+        await live.wait_ended()
     return live.to_json()
 
 
@@ -106,7 +106,7 @@ async def over(host: Host, call: str) -> dict[str, Any]:
 @pytest.mark.req("S-21")
 @pytest.mark.req("S-34")
 async def test_actions_are_listed_with_all_that_the_plugin_says_of_them(host: Host) -> None:
-    (action,) = await host.actions.listed("shu_notes", of(host, BOB))
+    (action,) = await host.actions.list_permitted("shu_notes", of(host, BOB))
 
     assert (action["name"], action["description"]) == ("add_note", "Add a note")
     assert action["params_schema"]["required"] == ["text"]
@@ -115,15 +115,15 @@ async def test_actions_are_listed_with_all_that_the_plugin_says_of_them(host: Ho
 
 @pytest.mark.req("S-21")
 async def test_actions_that_somebody_may_not_perform_are_not_listed_for_them(host: Host) -> None:
-    assert await host.actions.listed("shu_notes", of(host, NO_SCOPE)) == []
-    assert await host.actions.listed("shu_notes", of(host, NOBODY)) == [], "no rule allows them anything"
+    assert await host.actions.list_permitted("shu_notes", of(host, NO_SCOPE)) == []
+    assert await host.actions.list_permitted("shu_notes", of(host, NOBODY)) == [], "no rule allows them anything"
     with pytest.raises(NotFound):
-        await host.actions.listed("nobody", of(host, BOB))
+        await host.actions.list_permitted("nobody", of(host, BOB))
 
 
 @pytest.mark.req("S-34")
 async def test_whether_a_person_is_asked_is_the_stricter_of_what_the_plugin_and_the_rules_say(host: Host) -> None:
-    listed = {one["name"]: one for one in await host.actions.listed("voice", of(host, BOB))}
+    listed = {one["name"]: one for one in await host.actions.list_permitted("voice", of(host, BOB))}
 
     asked = {name: (one["requires_approval"], one["effects"]) for name, one in listed.items()}
     assert asked == {
@@ -143,12 +143,12 @@ async def test_an_action_waits_with_a_preview_and_is_done_once_somebody_said_yes
     assert (waits["status"], waits["preview"]["params"]) == ("pending_approval", {"text": "Water the fig"})
     assert (await host.call("shu_notes", {}))["data"] == {"notes": []}, "nothing happened yet"
 
-    await host.approving.approve(waits["approval"], ANN)
+    await host.approvals.approve(waits["approval"], ANN)
     done = await over(host, waits["action_id"])
 
     assert done["result"]["status"] == "ok", done
     assert [note["text"] for note in (await host.call("shu_notes", {}))["data"]["notes"]] == ["Water the fig"]
-    await host.explaining.explain(waits["action_id"], ANN)  # everything is on disk then
+    await host.explain_service.explain(waits["action_id"], ANN)  # everything is on disk then
     (consumed,) = recorded(home, "approval.consumed")
     assert (consumed["method"], consumed["approved_by"]) == ("add_note", ["local:ann"])
     (ended,) = [entry for entry in recorded(home, "call.ended") if entry["status"] == "succeeded" and entry["approval"]]
@@ -158,7 +158,7 @@ async def test_an_action_waits_with_a_preview_and_is_done_once_somebody_said_yes
 @pytest.mark.req("S-21")
 async def test_what_becomes_of_an_action_is_told_in_its_own_words(host: Host) -> None:
     hoarse = await host.actions.perform("voice", "shout", {}, of(host, ANN))
-    await host.approving.approve(hoarse["approval"], ANN)
+    await host.approvals.approve(hoarse["approval"], ANN)
     failed = await over(host, hoarse["action_id"])
     assert failed["error"]["message"] == "no voice today"
 
@@ -183,7 +183,7 @@ async def test_an_action_is_kept_to_callers_with_its_scopes(host: Host) -> None:
 @pytest.mark.req("K-09")
 async def test_only_an_action_that_may_change_something_does_and_execute_never_does(host: Host, home: Home) -> None:
     waits = await host.actions.perform("voice", "keep", {"text": "hello"}, of(host, ANN))
-    await host.approving.approve(waits["approval"], ANN)
+    await host.approvals.approve(waits["approval"], ANN)
     kept = await over(host, waits["action_id"])
     assert kept["result"]["result"]["text"] == "hello"
 
@@ -191,7 +191,7 @@ async def test_only_an_action_that_may_change_something_does_and_execute_never_d
     assert "does not declare this effect" in thought["error"]["message"]
     with pytest.raises(Exception, match="does not declare this effect"):
         await host.call("voice", {})
-    await host.explaining.explain(thought["action_id"], ANN)
+    await host.explain_service.explain(thought["action_id"], ANN)
     assert [entry["method"] for entry in recorded(home, "plugin.capability_denied")] == ["keyvalue.put"] * 2
 
 
@@ -217,7 +217,7 @@ async def test_over_http_whoever_acts_too_often_is_told_when_to_try_again(tmp_pa
     office = Office(tmp_path)
     async with (
         office.open(PADDOCK_LIMITS_CALLS_PER_PRINCIPAL="1") as host,
-        listening(Api(host, SystemClock(), SystemRandom()), socket_path(host.directories)),
+        serve_unix_socket(build_application(host, SystemClock(), SystemRandom()).web, socket_path(host.directories)),
     ):
         where = socket_path(host.directories)
         first, second = [await asyncio.to_thread(ask, where, "POST", "/plugins/mail/actions/note", {}) for _ in "12"]

@@ -15,10 +15,10 @@ from tests.host.conftest import Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
-from paddock.capabilities.pipes import arrival, channel
-from paddock.ledger.feed import recent
-from paddock.plugins.leavings import drop_all
-from paddock.plugins.removal import uninstall
+from paddock.capabilities.pipes import channel, incoming_transfer
+from paddock.ledger.read.entries import list_recent
+from paddock.plugins.manage.remove import uninstall
+from paddock.plugins.store.purge import purge_all
 from paddock.store.database import open_direct
 
 MB = 1_000_000
@@ -95,7 +95,7 @@ async def host(home: Home) -> AsyncGenerator[Host, None]:
         home.install(name, program=PROGRAM, tools=TOOLS, capabilities=GRANTED)
     home.install("bystander")
     async with open_host(Config(home=home.path, environ={})) as opened:
-        await opened.settled()
+        await opened.wait_settled()
         yield opened
 
 
@@ -109,7 +109,7 @@ def codes(told: list[Any]) -> list[str]:
 
 def recorded(home: Home, kind: str) -> list[Any]:
     with open_direct(home.path / "data" / "paddock.db") as database:
-        return [event for event in database.read(recent) if event.type == kind]
+        return [event for event in database.read(list_recent) if event.type == kind]
 
 
 async def violation(host: Host, home: Home) -> Any:
@@ -132,7 +132,7 @@ async def quick(host: Host) -> float:
 
 
 async def pid_of(host: Host, plugin: str) -> int:
-    return next(status.pid for status in await host.settled() if status.key.plugin == plugin and status.pid)
+    return next(status.pid for status in await host.wait_settled() if status.key.plugin == plugin and status.pid)
 
 
 @pytest.mark.req("G-32")
@@ -233,7 +233,7 @@ async def test_a_plugin_that_sends_what_nobody_waits_for_loses_its_pipes_and_not
 async def test_a_plugin_that_stops_half_way_is_given_up_and_leaves_no_file(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrival, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(incoming_transfer, "IDLE_TIMEOUT_S", 0.3)
     home.install("maker", program=PROGRAM, tools=TOOLS, capabilities=GRANTED)
     async with open_host(Config(home=home.path, environ={})) as host:
         half = [("put", {"size": 2 * MB}), ("frame", [1, "a", MB])]
@@ -248,10 +248,10 @@ async def test_a_plugin_that_stops_half_way_is_given_up_and_leaves_no_file(
 async def test_a_plugin_that_does_not_read_what_it_asked_for_loses_its_pipes_and_nothing_else(
     host: Host, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel, "STALL_SECONDS", 1.0)
+    monkeypatch.setattr(channel, "STALL_TIMEOUT_S", 1.0)
     uri = (await patiently(host.call("maker.make", {"size": 5 * MB})))["uri"]
-    told = await steps(host, *[("get", {"uri": uri})] * (channel.MOST_STREAMS + 1))
-    assert codes(told) == ["fine"] * channel.MOST_STREAMS + ["artifacts.busy"]
+    told = await steps(host, *[("get", {"uri": uri})] * (channel.MAX_STREAMS + 1))
+    assert codes(told) == ["fine"] * channel.MAX_STREAMS + ["artifacts.busy"]
     assert await quick(host) < 5
     async with asyncio.timeout(30):
         while codes(await steps(host, ("get", {"uri": uri}))) != ["artifacts.channel_closed"]:
@@ -278,7 +278,7 @@ async def test_uninstalling_takes_the_artifacts_along(home: Home) -> None:
     kept = home.path / "data" / "artifacts" / "of-default" / made["sha256"][:2] / made["sha256"]
     assert kept.stat().st_size == MB
     home.changing(lambda plugins: uninstall(plugins, "maker"))
-    home.changing(lambda plugins: drop_all(plugins, lambda _: None, lambda _tx, _name: None))
+    home.changing(lambda plugins: purge_all(plugins, lambda _: None, lambda _tx, _name: None))
     assert not kept.exists()
 
 

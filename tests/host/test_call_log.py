@@ -14,11 +14,11 @@ from tests.host.conftest import Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
-from paddock.cli.log_lines import JsonLines, TextLines
 from paddock.core.call import CallContext
 from paddock.core.errors import Denied
 from paddock.core.ids import RequestId
-from paddock.plugins.runtimes.embedded.function import EmbeddedCall
+from paddock.daemon.log_format import JsonLogFormatter, TextLogFormatter
+from paddock.runtime.protocols.embedded.plugin import EmbeddedCall
 
 pytestmark = pytest.mark.req("K-18")
 
@@ -77,12 +77,12 @@ async def test_the_id_goes_through_the_plugin_and_comes_back_in_what_it_logs(hom
 
 
 def logged(record: logging.LogRecord) -> dict[str, Any]:
-    line = JsonLines().format(record)
+    line = JsonLogFormatter().format(record)
     assert "\n" not in line
     return json.loads(line)
 
 
-@pytest.mark.parametrize("lines", [JsonLines(), TextLines()])
+@pytest.mark.parametrize("lines", [JsonLogFormatter(), TextLogFormatter()])
 def test_what_a_plugin_is_called_cannot_write_a_second_line_or_steer_a_terminal(lines: logging.Formatter) -> None:
     record = logging.LogRecord("paddock.calls", logging.INFO, "", 0, "a call %s", ("failed",), None)
     record.facts = {"callable": "x\n2026-01-01 info: all is well\x1b[2J"}

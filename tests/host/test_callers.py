@@ -13,10 +13,10 @@ from paddock import Config, open_host
 from paddock.core.call import Principal
 from paddock.core.errors import Denied, NotFound
 from paddock.core.ids import PrincipalId, RequestId, Tenant
-from paddock.host.callers import at_this_machine, context_for
-from paddock.plugins.enabling import enable
-from paddock.principals.change import Change
+from paddock.host.identity.caller import build_call_context, local_principal
+from paddock.plugins.manage.enable import enable
 from paddock.principals.people import add_person
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Transaction
 
 CODE = """
@@ -44,7 +44,7 @@ class Quiet:
 
 
 def add(tx: Transaction, name: str, *scopes: str) -> None:
-    change = Change(tx, Tenant("default"), PrincipalId("local:ada"), "2026-03-01T12:00:00+00:00", Quiet())
+    change = AuditedTransaction(tx, Tenant("default"), PrincipalId("local:ada"), "2026-03-01T12:00:00+00:00", Quiet())
     add_person(change, name, scopes=scopes)
 
 
@@ -70,12 +70,12 @@ async def test_a_program_calls_as_somebody_with_exactly_what_they_may_do(home: H
 
 def test_a_call_is_made_in_the_tenant_of_whoever_makes_it() -> None:
     zoe = Principal(PrincipalId("user:zoe"), tenant=Tenant("acme"))
-    assert context_for(zoe, RequestId("req_1"), "ada").tenant == "acme"
-    assert context_for(at_this_machine("ada", Tenant("acme")), RequestId("req_1"), "ada").tenant == "acme"
+    assert build_call_context(zoe, RequestId("req_1"), "ada").tenant == "acme"
+    assert build_call_context(local_principal("ada", Tenant("acme")), RequestId("req_1"), "ada").tenant == "acme"
 
 
 def test_a_login_is_a_human_who_can_answer_and_a_program_or_a_name_is_not() -> None:
-    assert (at_this_machine("ada").interactive, at_this_machine("ada").id) == (True, "local:ada")
-    assert (at_this_machine(None).interactive, at_this_machine(None).roles) == (False, {"operator"})
-    named = context_for(Principal(PrincipalId("user:ann")), RequestId("req_1"), "ada")
+    assert (local_principal("ada").interactive, local_principal("ada").id) == (True, "local:ada")
+    assert (local_principal(None).interactive, local_principal(None).roles) == (False, {"operator"})
+    named = build_call_context(Principal(PrincipalId("user:ann")), RequestId("req_1"), "ada")
     assert (named.principal.interactive, named.operator) == (False, "ada")

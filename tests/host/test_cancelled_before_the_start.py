@@ -12,7 +12,7 @@ from tests.host.conftest import Home
 from paddock import Config, open_host
 from paddock.core.errors import NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.live_call import LiveCall
+from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
 
 pytestmark = pytest.mark.req("S-21")
@@ -27,30 +27,30 @@ def slow(home: Home) -> Config:
     return Config(home=home.path, environ={}, start="nothing")
 
 
-async def approved(host: Host) -> tuple[LiveCall, str]:
+async def approved(host: Host) -> tuple[CallHandle, str]:
     """A call that has its yes, and waits for its plugin to start."""
     with pytest.raises(NeedsApproval) as waits:
         await host.call("mail.send", {"to": "bob"}, context=made_by(ANN))
-    await host.approving.approve(waits.value.details["approval"], ANN)
+    await host.approvals.approve(waits.value.details["approval"], ANN)
     live = host.calls.find(waits.value.details["call_id"], DEFAULT_TENANT)
     assert live.status == "running"
     return live, waits.value.details["approval"]
 
 
 async def state_of(host: Host, approval: str) -> Any:
-    return (await host.approving.find("default", approval))["state"]
+    return (await host.approvals.find("default", approval))["state"]
 
 
 async def test_a_call_that_is_cancelled_between_its_yes_and_its_start_is_never_made(slow: Config) -> None:
     async with open_host(slow) as host:
         live, approval = await approved(host)
-        await host.approving.cancel(live)
+        await host.approvals.cancel(live)
         assert await state_of(host, approval) == "withdrawn"
         async with asyncio.timeout(30):
-            await live.over()
+            await live.wait_ended()
         assert live.status == "cancelled"
     async with open_host(slow) as host:
-        assert host.calls.waiting == host.calls.running == 0
+        assert host.calls.held_count == host.calls.running_count == 0
 
 
 async def test_whoever_hangs_up_before_the_start_does_not_want_the_call_after_a_restart_either(slow: Config) -> None:
@@ -58,7 +58,7 @@ async def test_whoever_hangs_up_before_the_start_does_not_want_the_call_after_a_
         live, approval = await approved(host)
         live.cancel()  # as a server does for a client that is gone
         async with asyncio.timeout(30):
-            await live.over()
+            await live.wait_ended()
         assert await state_of(host, approval) == "withdrawn"
 
 
@@ -67,7 +67,7 @@ async def test_a_host_that_goes_down_before_the_start_leaves_the_yes_to_the_next
         live, approval = await approved(host)
         await host.calls.drain(0.01)
         async with asyncio.timeout(30):
-            await live.over()
+            await live.wait_ended()
         assert (live.status, await state_of(host, approval)) == ("cancelled", "approved")
     async with open_host(slow) as host:
         assert host.calls.find(live.id, DEFAULT_TENANT).status == "running"

@@ -14,11 +14,11 @@ from tests.host.conftest import Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
+from paddock.approvals.answer import RememberChoice
 from paddock.core.errors import Denied, NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.plugins.enabling import enable
-from paddock.plugins.supervision.lifecycle import State
-from paddock.policy.approvals.answering import Remember
+from paddock.plugins.manage.enable import enable
+from paddock.runtime.lifecycle import PluginState
 
 SLOW = """
 import os, time
@@ -59,9 +59,9 @@ class Slow:
         with pytest.raises(NeedsApproval) as asked:
             await host.call("parrot.say", {"text": "x"}, context=made_by(ANN))
         held = asked.value.details
-        await host.approving.approve(held["approval"], ANN, remember=Remember("always"))
-        await patiently(host.calls.find(held["call_id"], DEFAULT_TENANT).over())
-        (standing,) = await host.approving.standing(DEFAULT_TENANT)
+        await host.approvals.approve(held["approval"], ANN, remember=RememberChoice("always"))
+        await patiently(host.calls.find(held["call_id"], DEFAULT_TENANT).wait_ended())
+        (standing,) = await host.approvals.list_standing(DEFAULT_TENANT)
         return standing["id"]
 
     @asynccontextmanager
@@ -74,7 +74,7 @@ class Slow:
         async with asyncio.timeout(30), aclosing(host.follow_states()) as states:
             call = asyncio.ensure_future(host.call("parrot.say", {"text": "x"}, context=made_by(ANN)))
             async for status in states:
-                if status.state is State.SPAWNING:
+                if status.state is PluginState.SPAWNING:
                     break
         yield call
         self._wait.unlink()

@@ -11,9 +11,9 @@ from tests.host.conftest import Home
 from fixtures.daemons import eventually
 from paddock import Config, open_host
 from paddock.core.errors import Busy
-from paddock.host import departures
-from paddock.plugins import leavings
-from paddock.plugins.removal import uninstall
+from paddock.host.plugins import uninstall as departures
+from paddock.plugins.manage.remove import uninstall
+from paddock.plugins.store import purge
 
 pytestmark = pytest.mark.req("G-51", "tables dropped")
 
@@ -29,7 +29,7 @@ def kept(home: Home) -> Path:
 
 
 async def test_a_host_that_nobody_tells_drops_what_is_leaving(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(departures, "LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(departures, "RECONCILE_INTERVAL_S", 0.05)
     home.install()
     folder = kept(home)
     async with open_host(Config(home=home.path, environ={})) as host:
@@ -51,7 +51,7 @@ async def test_what_cannot_be_dropped_stays_marked_and_keeps_its_name_until_it_c
     async with open_host(Config(home=home.path, environ={})) as host:
         home.changing(lambda plugins: uninstall(plugins, "parrot"))
         with monkeypatch.context() as trouble:
-            trouble.setattr(leavings, "drop_files", stuck)
+            trouble.setattr(purge, "delete_plugin_files", stuck)
             await host.reconcile()
             with pytest.raises(Busy, match="still leaving"):
                 home.install()

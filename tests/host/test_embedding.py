@@ -13,9 +13,9 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import CallerError, Conflict, Invalid, PaddockError, PluginError, TimedOut
-from paddock.ledger.feed import recent
-from paddock.plugins.runtimes.embedded.function import EmbeddedCall
-from paddock.plugins.runtimes.envelopes import OutputInvalid
+from paddock.ledger.read.entries import list_recent
+from paddock.plugins.dialects.envelope import OutputInvalid
+from paddock.runtime.protocols.embedded.plugin import EmbeddedCall
 from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("B-11")
@@ -48,7 +48,7 @@ async def test_it_is_recorded_as_embedded_and_its_calls_like_every_other(home: H
         await host.embed(manifest(tool("one")), {"one": lambda: 1})
         assert await host.call("ours.one", {}) == 1
     with open_direct(home.path / "data" / "paddock.db") as database:
-        events = {event.type: event.data for event in database.read(recent)}
+        events = {event.type: event.data for event in database.read(list_recent)}
     assert events["plugin.embedded"]["name"] == "ours"
     assert (events["call.ended"]["name"], events["call.ended"]["method"]) == ("ours", "one")
     assert "plugin.spawned" not in events
@@ -157,7 +157,7 @@ async def test_a_thread_that_outlives_the_time_of_its_call_leaves_the_effect_in_
     assert told == ["plugin.timeout", "effect.in_doubt", "effect.in_doubt"]
     assert begun == ["k1"]
     with open_direct(home.path / "data" / "paddock.db") as database:
-        ended = [event.data for event in database.read(recent) if event.type == "call.ended"]
+        ended = [event.data for event in database.read(list_recent) if event.type == "call.ended"]
     assert [one["status"] for one in ended if one["method"] == "act" and one["status"] != "refused"] == ["in_doubt"]
 
 

@@ -17,11 +17,11 @@ from tests.supervision.stage import PRELUDE, patiently
 from tests.supervision.witness import WELL, on_call
 
 from paddock import Config, Host, open_host
+from paddock.core.error_mapping import http_status, json_rpc_error
 from paddock.core.errors import PaddockError, TimedOut, Unavailable
-from paddock.core.outward import http_status, json_rpc_error
-from paddock.ledger.feed import Wanted, page
-from paddock.plugins.supervision.deployment import Status
-from paddock.plugins.supervision.lifecycle import State
+from paddock.ledger.read.entries import EntryFilter, list_entries
+from paddock.runtime.deployment import PluginStatus
+from paddock.runtime.lifecycle import PluginState
 from paddock.store.database import open_direct
 
 DO_IT = {"name": "do.it", "effects": ["read_only"]}
@@ -40,10 +40,10 @@ class Scene:
         self.host = host
         self._states = host.follow_states()
 
-    def status(self, name: str = "actor") -> Status:
+    def status(self, name: str = "actor") -> PluginStatus:
         return next(one for one in self.host.statuses() if one.key.plugin == name)
 
-    async def until(self, state: State, name: str = "actor") -> Status:
+    async def until(self, state: PluginState, name: str = "actor") -> PluginStatus:
         while self.status(name).state is not state:
             await patiently(anext(self._states))
         return self.status(name)
@@ -56,8 +56,8 @@ class Scene:
     async def runs_again(self, name: str = "actor") -> None:
         """It is started again without anybody's doing, and answers."""
         with hurrying():
-            await self.until(State.SPAWNING, name)
-        await self.until(State.RUNNING, name)
+            await self.until(PluginState.SPAWNING, name)
+        await self.until(PluginState.RUNNING, name)
         assert await self.host.call(f"{name}.do.it", {"say": "well"}) == {"well": True}
 
     async def listed(self, name: str = "actor") -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Scene:
 def told(home: Home, kind: str) -> list[dict[str, Any]]:
     """What the ledger has of such events, oldest first, once the host is closed."""
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: page(tx, wanted=Wanted(type=kind), newest_first=False))
+        entries = database.read(lambda tx: list_entries(tx, wanted=EntryFilter(type=kind), newest_first=False))
     return [entry.data for entry in entries]
 
 
@@ -82,7 +82,7 @@ async def playing(home: Home, **scripts: str) -> AsyncGenerator[Scene, None]:
         home.install(name, program=as_program(name, script), **fields)
     async with open_host(Config(home=home.path, environ={})) as host:
         scene = Scene(host)
-        await host.settled()
+        await host.wait_settled()
         yield scene
 
 
@@ -92,7 +92,7 @@ async def test_a_plugin_that_crashes_is_unavailable_until_it_was_restarted(home:
     async with playing(home, actor=script, other=WELL) as scene:
         with hurrying(HARDLY):
             failed = await scene.failure()
-            await scene.until(State.CRASHED)
+            await scene.until(PluginState.CRASHED)
             meanwhile = await scene.failure(say="well")
             shown = await scene.listed()
 
@@ -113,7 +113,7 @@ async def test_a_plugin_that_hangs_fails_its_call_after_thirty_seconds_and_is_ki
         with hurrying():
             late = await scene.failure()
         with hurrying(HARDLY):
-            await scene.until(State.CRASHED)
+            await scene.until(PluginState.CRASHED)
             meanwhile = await scene.failure(say="well")
             shown = await scene.listed()
 
@@ -132,7 +132,7 @@ async def test_a_plugin_that_is_not_well_three_times_in_a_row_is_ended_and_resta
     script = 'hello()\nserve(ping=lambda r: {"status": "poorly"}, do_it=lambda r: {"well": True})'
     async with playing(home, actor=script) as scene:
         with hurrying():
-            await scene.until(State.CRASHED)
+            await scene.until(PluginState.CRASHED)
         with hurrying(HARDLY):
             meanwhile = await scene.failure(say="well")
             shown = await scene.listed()
@@ -149,7 +149,7 @@ async def test_a_plugin_that_is_not_well_three_times_in_a_row_is_ended_and_resta
 async def test_a_plugin_that_claims_more_than_it_may_is_ended_for_good_and_its_author_told_what(home: Home) -> None:
     script = 'hello(capabilities_used=["net:evil.example:443"])\nserve(do_it=lambda r: {"well": True})'
     async with playing(home, actor=script) as scene:
-        await scene.until(State.FAILED)
+        await scene.until(PluginState.FAILED)
         refused = await scene.failure()
         shown = await scene.listed()
 
@@ -201,14 +201,14 @@ async def test_when_all_plugins_crash_at_once_each_comes_back_by_itself_and_the_
             for pid in pids.values():
                 os.kill(pid, signal.SIGKILL)
             for name in names:
-                await scene.until(State.CRASHED, name)
+                await scene.until(PluginState.CRASHED, name)
             refused = [await scene.failure(name) for name in names]
             shown = [(await scene.listed(name))["reason"] for name in names]
 
         assert [http_status(error) for error in refused] == [502] * 4
         assert shown == ["it was ended by SIGKILL"] * 4
         for name in names:
-            await scene.until(State.RUNNING, name)
+            await scene.until(PluginState.RUNNING, name)
             assert await scene.host.call(f"{name}.do.it", {}) == {"well": True}
             assert scene.status(name).pid != pids[name]
     crashed = told(home, "plugin.crashed")

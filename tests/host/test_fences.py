@@ -17,9 +17,9 @@ from tests.host.test_web_services import UNASKED
 from fixtures.packages import write_file
 from paddock import Config, open_host
 from paddock.core.errors import PaddockError
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import Effect
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.idempotency.states import EffectState
 from paddock.queue import leases
 from paddock.store.database import Transaction, open_direct
 
@@ -106,16 +106,16 @@ def acts(home: Home, *ports: int) -> None:
 
 def taken_for_dead(tx: Transaction) -> None:
     """What another daemon does with a host that has been silent for a whole lease."""
-    for here in leases.beats(tx):
-        leases.end(tx, here)
-        records.lose_held(tx, here, error={"code": "host.lost", "message": "lost"})
+    for here in leases.read_heartbeats(tx):
+        leases.end_lease(tx, here)
+        records.mark_in_doubt_for(tx, here, error={"code": "host.lost", "message": "lost"})
 
 
 def resolved(tx: Transaction) -> None:
     """And what a person does then, who sees that nothing has happened."""
     taken_for_dead(tx)
-    for effect in records.in_state(tx, State.IN_DOUBT):
-        records.fail(tx, effect, now="2026-03-01T00:00:00+00:00", error={})
+    for effect in records.list_in_state(tx, EffectState.IN_DOUBT):
+        records.mark_failed(tx, effect, now="2026-03-01T00:00:00+00:00", error={})
 
 
 @pytest.mark.parametrize(
@@ -238,19 +238,19 @@ async def test_what_is_asked_for_in_the_name_of_a_call_that_is_over_is_refused(h
 @pytest.mark.parametrize(
     ("state", "fence", "served"),
     [
-        (State.STARTED, 3, True),
-        (State.STARTED, 2, False),
-        (State.STARTED, 4, False),
-        (State.IN_DOUBT, 3, False),
-        (State.IN_DOUBT, 4, True),
-        (State.CLAIMED, 3, False),
-        (State.SUCCEEDED, 3, False),
-        (State.FAILED_NO_EFFECT, 3, False),
+        (EffectState.STARTED, 3, True),
+        (EffectState.STARTED, 2, False),
+        (EffectState.STARTED, 4, False),
+        (EffectState.IN_DOUBT, 3, False),
+        (EffectState.IN_DOUBT, 4, True),
+        (EffectState.CLAIMED, 3, False),
+        (EffectState.SUCCEEDED, 3, False),
+        (EffectState.FAILED_NO_EFFECT, 3, False),
     ],
 )
-def test_one_fence_at_a_time_may_act(state: State, fence: int, served: bool) -> None:
-    from paddock.gate.effects.fences import stands
+def test_one_fence_at_a_time_may_act(state: EffectState, fence: int, served: bool) -> None:
+    from paddock.gate.idempotency.fencing import is_current
 
-    fields: dict[str, Any] = dict.fromkeys(Effect.__slots__)
-    assert stands(Effect(**fields | {"state": state, "fence": 3}), fence) is served
-    assert not stands(None, fence)
+    fields: dict[str, Any] = dict.fromkeys(IdempotencyRecord.__slots__)
+    assert is_current(IdempotencyRecord(**fields | {"state": state, "fence": 3}), fence) is served
+    assert not is_current(None, fence)

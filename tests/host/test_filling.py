@@ -6,7 +6,7 @@ import pytest
 
 from paddock.core.errors import Invalid
 from paddock.core.ids import PluginName
-from paddock.host.filling import filled
+from paddock.host.plugins.launch.substitution import substitute_references
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime, Runtime
 
 pytestmark = pytest.mark.req("B-02")
@@ -22,7 +22,9 @@ def test_fields_and_the_plugins_folder_stand_in_its_command_and_variables() -> N
         "mcp",
         {"TOKEN": "Bearer ${user_config.token}", "PLAIN": "$HOME"},
     )
-    found = filled(server(runtime), {"port": 80, "safe": True, "token": "hush"}, "/plugins/server", "/own")
+    found = substitute_references(
+        server(runtime), {"port": 80, "safe": True, "token": "hush"}, "/plugins/server", "/own"
+    )
     assert found.runtime == CommandRuntime(
         ("node", "/plugins/server/main.js", "--port=80", "--safe=true"),
         "mcp",
@@ -32,13 +34,13 @@ def test_fields_and_the_plugins_folder_stand_in_its_command_and_variables() -> N
 
 def test_a_field_with_several_values_becomes_as_many_words_of_the_command() -> None:
     runtime = CommandRuntime(("serve", "${user_config.folders}"), "mcp")
-    found = filled(server(runtime), {"folders": ["/a b", "/c"]}, "/", "/own")
+    found = substitute_references(server(runtime), {"folders": ["/a b", "/c"]}, "/", "/own")
     assert found.runtime == CommandRuntime(("serve", "/a b", "/c"), "mcp")
 
 
 def test_a_value_that_looks_like_a_reference_means_itself() -> None:
     runtime = RemoteRuntime("https://x.example/mcp", headers={"Authorization": "${user_config.token}"})
-    found = filled(server(runtime), {"token": "${user_config.other} ${__dirname}"}, "/", "/own")
+    found = substitute_references(server(runtime), {"token": "${user_config.other} ${__dirname}"}, "/", "/own")
     assert isinstance(found.runtime, RemoteRuntime)
     assert found.runtime.headers == {"Authorization": "${user_config.other} ${__dirname}"}
 
@@ -46,7 +48,7 @@ def test_a_value_that_looks_like_a_reference_means_itself() -> None:
 def test_a_variable_or_an_argument_that_begins_with_the_plugins_own_folder_names_a_file_in_it() -> None:
     command = ("serve", "config:/notes.db", "--db=config:/notes.db", "config:notes.db", "${user_config.typed}")
     runtime = CommandRuntime(command, "mcp", {"FILE": "config:/${user_config.file}", "FOLDER": "config:/"})
-    found = filled(server(runtime), {"file": "a.txt", "typed": "config:/typed"}, "/", "/own")
+    found = substitute_references(server(runtime), {"file": "a.txt", "typed": "config:/typed"}, "/", "/own")
     assert found.runtime == CommandRuntime(
         ("serve", "/own/notes.db", "--db=config:/notes.db", "config:notes.db", "config:/typed"),
         "mcp",
@@ -57,6 +59,6 @@ def test_a_variable_or_an_argument_that_begins_with_the_plugins_own_folder_names
 def test_every_field_without_a_value_is_named_with_the_line_to_type() -> None:
     runtime = CommandRuntime(("serve", "${user_config.one}"), "mcp", {"TWO": "${user_config.two}"})
     with pytest.raises(Invalid) as refused:
-        filled(server(runtime), {}, "/", "/own")
+        substitute_references(server(runtime), {}, "/", "/own")
     assert [problem.path for problem in refused.value.problems] == ["one", "two"]
     assert "paddock plugin configure server" in refused.value.problems[0].hint

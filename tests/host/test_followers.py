@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.supervision.stage import patiently
 
-from paddock.host.followers import Followers, Following
+from paddock.host.plugins.pubsub import PubSub, Subscription
 
 
-async def heard(following: Following[int], count: int) -> list[int]:
+async def heard(following: Subscription[int], count: int) -> list[int]:
     return [await patiently(anext(following)) for _ in range(count)]
 
 
@@ -23,21 +23,21 @@ async def heard(following: Following[int], count: int) -> list[int]:
     ],
 )
 async def test_whoever_read_what_was_kept_is_told_only_what_came_after_it(known: set[int], new: list[int]) -> None:
-    followers: Followers[int] = Followers(100)
-    following = followers.follow("parrot")
+    followers: PubSub[int] = PubSub(100)
+    following = followers.subscribe("parrot")
     for number in range(1, 7):
-        followers.tell("parrot", number)
-    following.skip_past(known.__contains__)
-    followers.tell("parrot", 7)
+        followers.publish("parrot", number)
+    following.skip_known(known.__contains__)
+    followers.publish("parrot", 7)
     assert await heard(following, len(new) + 1) == [*new, 7]
 
 
 async def test_what_comes_later_is_passed_on_without_a_look_at_what_was_known() -> None:
-    followers: Followers[int] = Followers(100)
-    following = followers.follow("parrot")
+    followers: PubSub[int] = PubSub(100)
+    following = followers.subscribe("parrot")
     asked: list[int] = []
-    following.skip_past(lambda number: bool(asked.append(number)))
+    following.skip_known(lambda number: bool(asked.append(number)))
     for number in range(10):
-        followers.tell("parrot", number)
+        followers.publish("parrot", number)
     assert await heard(following, 10) == list(range(10))
     assert asked == []

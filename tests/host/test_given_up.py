@@ -10,8 +10,8 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import NotFound
-from paddock.plugins.removal import uninstall
-from paddock.plugins.supervision.lifecycle import State
+from paddock.plugins.manage.remove import uninstall
+from paddock.runtime.lifecycle import PluginState
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ async def test_it_is_disabled_after_five_failures_and_starts_with_a_clean_slate_
     home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
     async with open_host(Config(home=home.path, environ={})) as host:
         async for status in host.follow_states():
-            if status.state is State.FAILED:
+            if status.state is PluginState.FAILED:
                 break
         assert status.failures == 5
         assert "cannot start flapping" in status.reason
         shown = await patiently(host.plugin("flapping"))
         assert shown["runtime"]["state"] == "failed"
         again = await patiently(host.enable("flapping"))
-        assert again["state"] == State.CRASHED
+        assert again["state"] == PluginState.CRASHED
         assert again["failures"] == 1
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         assert [row["state"] for row in await host.plugins()] == ["enabled"]
@@ -48,7 +48,7 @@ async def test_many_that_are_given_up_together_take_nothing_else_with_them(home:
     async with open_host(Config(home=home.path, environ={})) as host:
         failed: set[str] = set()
         async for status in host.follow_states():
-            failed |= {status.key.plugin} if status.state is State.FAILED else set()
+            failed |= {status.key.plugin} if status.state is PluginState.FAILED else set()
             if len(failed) == len(names):
                 break
         assert failed == set(names)
@@ -63,9 +63,9 @@ async def test_one_that_was_uninstalled_when_it_is_given_up_holds_up_nobody(home
     home.install("parrot")
     async with open_host(Config(home=home.path, environ={})) as host:
         async for status in host.follow_states():
-            if status.state is State.CRASHED and status.failures == 4:
+            if status.state is PluginState.CRASHED and status.failures == 4:
                 await to_thread.run_sync(home.changing, lambda plugins: uninstall(plugins, "flapping"))
-            if status.state is State.FAILED:
+            if status.state is PluginState.FAILED:
                 break
         await patiently(host.reconcile())
         assert [row["name"] for row in await host.plugins()] == ["parrot"]
@@ -75,7 +75,7 @@ async def test_why_it_was_given_up_outlives_the_daemon_and_every_call_says_it(ho
     home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
     async with open_host(Config(home=home.path, environ={})) as host:
         async for status in host.follow_states():
-            if status.state is State.FAILED:
+            if status.state is PluginState.FAILED:
                 break
         await patiently(host.reconcile())
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
@@ -87,6 +87,6 @@ async def test_why_it_was_given_up_outlives_the_daemon_and_every_call_says_it(ho
         assert (refused.value.error_code, refused.value.retryable) == ("plugin.not_enabled", False)
         assert refused.value.message == f"flapping is not enabled: it {row['given_up']}"
         with pytest.raises(NotFound, match="failed too often"):
-            host.calls.begin("flapping", "say", {}, host.operator_context(None))
+            host.calls.start("flapping", "say", {}, host.operator_context(None))
         await patiently(host.enable("flapping"))
         assert (await host.plugin("flapping"))["given_up"] == ""

@@ -13,10 +13,10 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.core.errors import Conflict, Invalid, NotFound, PluginError, StoreUnavailable, Unavailable
-from paddock.ledger.feed import recent
-from paddock.plugins.enabling import disable
-from paddock.plugins.removal import uninstall
-from paddock.plugins.runtimes.envelopes import OutputInvalid
+from paddock.ledger.read.entries import list_recent
+from paddock.plugins.dialects.envelope import OutputInvalid
+from paddock.plugins.manage.enable import disable
+from paddock.plugins.manage.remove import uninstall
 from paddock.store.database import open_direct
 
 TEXT = {"text": "hello"}
@@ -27,7 +27,7 @@ def opened(home: Home, **fields: Any) -> AbstractAsyncContextManager[Host]:
 
 
 async def state(host: Host, name: str = "parrot") -> str:
-    return next(status.state.value for status in await host.settled() if status.key.plugin == name)
+    return next(status.state.value for status in await host.wait_settled() if status.key.plugin == name)
 
 
 @pytest.mark.req("G-19")
@@ -41,7 +41,7 @@ async def test_enabled_plugins_run_when_the_host_opens_and_are_gone_when_it_clos
         with pytest.raises(NotFound):
             await host.call("second.say", TEXT)
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(recent)
+        entries = database.read(list_recent)
     kinds = {entry.type for entry in entries}
     assert {"plugin.spawned", "plugin.initialized", "call.ended"} <= kinds
     (ended,) = (entry.data for entry in entries if entry.type == "call.ended")
@@ -95,7 +95,7 @@ async def test_a_setting_that_a_command_changes_reaches_the_running_plugin(home:
 async def test_a_plugin_that_a_command_upgrades_is_replaced_and_one_it_removes_is_ended(home: Home) -> None:
     home.install()
     async with opened(home) as host:
-        first = (await host.settled())[0]
+        first = (await host.wait_settled())[0]
         home.install(version="1.1.0")
         await host.reconcile()
         assert (await host.call("parrot.say", TEXT))["version"] == "1.1.0"
@@ -183,7 +183,7 @@ async def test_settings_that_do_not_fit_keep_a_plugin_from_starting_and_are_reco
     async with opened(home) as host:
         assert await state(host) == "failed"
     with open_direct(home.path / "data" / "paddock.db") as database:
-        found = database.read(lambda tx: recent(tx, event_type="plugin.config_validation_failed"))
+        found = database.read(lambda tx: list_recent(tx, event_type="plugin.config_validation_failed"))
     assert (found[0].data["name"], found[0].data["side"]) == ("parrot", "system")
     assert found[0].data["errors"]
     assert "hush" not in str(found[0].data)
@@ -193,7 +193,7 @@ async def test_settings_that_a_running_plugin_cannot_use_are_told_once_and_not_a
     home.install(system_config_schema={"type": "object", "properties": {"token": {"type": "string", "minLength": 9}}})
     local = home.path / "local.toml"
     async with opened(home) as host:
-        await host.settled()
+        await host.wait_settled()
         local.write_text(local.read_text() + 'token = "hush"\n')
         for _ in range(3):
             await patiently(host.reconcile())
@@ -201,13 +201,13 @@ async def test_settings_that_a_running_plugin_cannot_use_are_told_once_and_not_a
         assert len([line for line in lines if "the new configuration is not used" in line]) == 1
         assert await host.call("parrot.say", TEXT)
     with open_direct(home.path / "data" / "paddock.db") as database:
-        assert not database.read(lambda tx: recent(tx, event_type="plugin.config_validation_failed"))
+        assert not database.read(lambda tx: list_recent(tx, event_type="plugin.config_validation_failed"))
 
 
 async def test_enabling_and_disabling_at_the_same_time_ends_in_one_or_the_other_and_hangs_neither(home: Home) -> None:
     home.install()
     async with opened(home) as host:
-        await host.settled()
+        await host.wait_settled()
         for _ in range(5):
             ended = await patiently(
                 asyncio.gather(host.disable("parrot"), host.enable("parrot"), return_exceptions=True)
@@ -231,7 +231,7 @@ async def test_the_second_of_two_plugins_with_a_callable_of_one_name_is_not_enab
             "mail.send": "enabled",
         }
     with open_direct(home.path / "data" / "paddock.db") as database:
-        (found,) = database.read(lambda tx: recent(tx, event_type="plugin.tool_name_collision"))
+        (found,) = database.read(lambda tx: list_recent(tx, event_type="plugin.tool_name_collision"))
     told = {name: found.data[name] for name in ("first", "second", "tool")}
     assert told == {"first": "mail.send", "second": "mail", "tool": "mail.send.say"}
 

@@ -18,100 +18,99 @@ from paddock.core.call import Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsConsent, NotFound
 from paddock.core.ids import PrincipalId
-from paddock.host.installation import Consent, GaveUp, Installation, Stage
-from paddock.host.installing import Bounds, Installing
-from paddock.manifest.capability import parse
-from paddock.plugins.arriving import arriving_file
-from paddock.plugins.opening import open_plugin_store
-from paddock.plugins.plugin_store import staging_in
-from paddock.plugins.proposal import Change
-from paddock.plugins.sources import Source, SourceKind, parse_source
-from paddock.plugins.wanted import Wanted
+from paddock.host.plugins.install import InstallLimits, InstallService
+from paddock.host.plugins.install_job import InstallConsent, InstallJob, InstallStage, InstallStopReason
+from paddock.manifest.capability import parse_capability
+from paddock.plugins.install.plan import PlanAction
+from paddock.plugins.install.request import InstallRequest
+from paddock.plugins.package.source import PackageSource, SourceKind, parse_source
+from paddock.plugins.package.upload import open_upload
+from paddock.plugins.store.store import open_plugin_store, staging_root_in
 
 ANN = Principal(PrincipalId("user:ann"), interactive=True)
 PATIENCE = 60.0
 
 
 @asynccontextmanager
-async def installing(home: Path, bounds: Bounds | None = None) -> AsyncGenerator[Installing, None]:
+async def installing(home: Path, bounds: InstallLimits | None = None) -> AsyncGenerator[InstallService, None]:
     directories = find_directories({"PADDOCK_HOME": str(home)}, home)
     create_directories(directories)
     opening = partial(open_plugin_store, directories, load_settings(directories, {}).settings)
-    made = Installing(opening, staging_in(directories.data), SystemClock(), SystemRandom(), bounds)
-    async with asyncio.timeout(PATIENCE), made.running():
+    made = InstallService(opening, staging_root_in(directories.data), SystemClock(), SystemRandom(), bounds)
+    async with asyncio.timeout(PATIENCE), made.accept_jobs():
         yield made
 
 
-async def reached(one: Installation, *wanted: Stage) -> Installation:
-    async for stage in one.changes():
+async def reached(one: InstallJob, *wanted: InstallStage) -> InstallJob:
+    async for stage in one.watch():
         if stage in wanted:
             return one
     raise AssertionError(f"{one.stage} and never {wanted}: {one.error}")
 
 
-def begin(within: Installing, package: Path, **more: object) -> Installation:
+def begin(within: InstallService, package: Path, **more: object) -> InstallJob:
     source = parse_source(str(package))
-    return within.begin(Wanted(source, **more), source.describe(), ANN.id)  # type: ignore[arg-type]
+    return within.start(InstallRequest(source, **more), source.describe(), ANN.id)  # type: ignore[arg-type]
 
 
-def staged(within: Installing) -> list[str]:
+def staged(within: InstallService) -> list[str]:
     return [one.name for one in within.staging.iterdir()] if within.staging.is_dir() else []
 
 
 @pytest.mark.req("G-25")
 async def test_a_package_waits_for_a_person_and_is_installed_with_their_yes(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
-        one = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+        one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
         assert one.proposal is not None
-        assert one.proposal.change is Change.INSTALL
+        assert one.proposal.action is PlanAction.INSTALL
 
-        one.agree(Consent(ANN))
-        await one.ended()
+        one.give_consent(InstallConsent(ANN))
+        await one.wait_finished()
 
-        assert (one.stage, one.error) == (Stage.DONE, None)
+        assert (one.stage, one.error) == (InstallStage.DONE, None)
         assert one.outcome is not None
         assert (one.outcome.plugin, one.outcome.version) == ("notes", "1.0.0")
         assert staged(within) == []
         with pytest.raises(Conflict):
-            one.agree(Consent(ANN))
+            one.give_consent(InstallConsent(ANN))
 
 
 async def test_a_program_does_not_agree_to_what_is_installed(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
-        one = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+        one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
 
         with pytest.raises(Denied):
-            one.agree(Consent(replace(ANN, interactive=False)))
+            one.give_consent(InstallConsent(replace(ANN, interactive=False)))
 
-        assert one.stage is Stage.WAITING
+        assert one.stage is InstallStage.WAITING
 
 
 @pytest.mark.req("G-50")
 async def test_each_new_capability_and_nothing_less_has_to_be_agreed_to(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
-        first = await reached(begin(within, native(tmp_path / "one")), Stage.WAITING)
-        first.agree(Consent(ANN))
-        await first.ended()
+        first = await reached(begin(within, native(tmp_path / "one")), InstallStage.WAITING)
+        first.give_consent(InstallConsent(ANN))
+        await first.wait_finished()
         wide = native(tmp_path / "two", version="1.1.0", capabilities=["net:api.example.com:443", "net:*"])
-        second = await reached(begin(within, wide, upgrade="notes"), Stage.WAITING)
+        second = await reached(begin(within, wide, upgrade="notes"), InstallStage.WAITING)
 
         for given in ([], ["net:api.example.com:443"]):
             with pytest.raises(NeedsConsent):
-                second.agree(Consent(ANN, frozenset(map(parse, given))))
-        assert second.stage is Stage.WAITING
-        second.agree(Consent(ANN, frozenset({parse("net:*")})))
-        await second.ended()
+                second.give_consent(InstallConsent(ANN, frozenset(map(parse_capability, given))))
+        assert second.stage is InstallStage.WAITING
+        second.give_consent(InstallConsent(ANN, frozenset({parse_capability("net:*")})))
+        await second.wait_finished()
 
         assert second.outcome is not None
-        assert (second.outcome.change, second.outcome.version) == (Change.UPGRADE, "1.1.0")
+        assert (second.outcome.change, second.outcome.version) == (PlanAction.UPGRADE, "1.1.0")
 
 
 async def test_what_nobody_decides_is_cleared_away(tmp_path: Path) -> None:
-    async with installing(tmp_path / "home", Bounds(patience=0.05)) as within:
+    async with installing(tmp_path / "home", InstallLimits(patience=0.05)) as within:
         one = begin(within, native(tmp_path / "notes"))
-        await one.ended()
+        await one.wait_finished()
 
-        assert (one.stage, one.gave_up) == (Stage.GIVEN_UP, GaveUp.EXPIRED)
+        assert (one.stage, one.stop_reason) == (InstallStage.GIVEN_UP, InstallStopReason.EXPIRED)
         assert staged(within) == []
         assert one.proposal is None
         assert not (tmp_path / "home" / "data" / "plugins" / "notes").exists()
@@ -119,10 +118,10 @@ async def test_what_nobody_decides_is_cleared_away(tmp_path: Path) -> None:
 
 async def test_a_host_that_closes_leaves_nothing_of_what_waited(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
-        one = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+        one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
         assert staged(within)
 
-    assert (one.stage, one.gave_up) == (Stage.GIVEN_UP, GaveUp.CLOSING)
+    assert (one.stage, one.stop_reason) == (InstallStage.GIVEN_UP, InstallStopReason.CLOSING)
     assert staged(within) == []
 
 
@@ -135,26 +134,26 @@ async def test_a_host_that_closes_does_not_wait_for_what_was_installed_to_start(
             asked.set()
             await slow
 
-        within.put_into_effect = starts
-        one = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
-        one.agree(Consent(ANN))
+        within.apply_version_change = starts
+        one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
+        one.give_consent(InstallConsent(ANN))
         await asked.wait()
 
-    assert one.stage is Stage.DONE
+    assert one.stage is InstallStage.DONE
     assert slow.cancelled()
 
 
 async def test_there_are_only_so_many_and_one_that_is_cancelled_makes_room(tmp_path: Path) -> None:
-    async with installing(tmp_path / "home", Bounds(most=1, kept=1)) as within:
-        first = await reached(begin(within, native(tmp_path / "notes")), Stage.WAITING)
+    async with installing(tmp_path / "home", InstallLimits(most=1, kept=1)) as within:
+        first = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
         with pytest.raises(Busy):
             begin(within, tmp_path / "notes")
 
-        first.stop(GaveUp.CANCELLED)
-        await first.ended()
-        second = await reached(begin(within, tmp_path / "notes"), Stage.WAITING)
-        second.stop(GaveUp.CANCELLED)
-        await second.ended()
+        first.stop(InstallStopReason.CANCELLED)
+        await first.wait_finished()
+        second = await reached(begin(within, tmp_path / "notes"), InstallStage.WAITING)
+        second.stop(InstallStopReason.CANCELLED)
+        await second.wait_finished()
         third = begin(within, tmp_path / "notes")
 
         assert within.find(third.id) is third
@@ -164,15 +163,15 @@ async def test_there_are_only_so_many_and_one_that_is_cancelled_makes_room(tmp_p
 
 async def test_a_plugin_that_changed_meanwhile_is_not_changed_by_an_older_yes(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
-        slow = await reached(begin(within, native(tmp_path / "one")), Stage.WAITING)
-        quick = await reached(begin(within, native(tmp_path / "two", version="2.0.0")), Stage.WAITING)
-        quick.agree(Consent(ANN))
-        await quick.ended()
+        slow = await reached(begin(within, native(tmp_path / "one")), InstallStage.WAITING)
+        quick = await reached(begin(within, native(tmp_path / "two", version="2.0.0")), InstallStage.WAITING)
+        quick.give_consent(InstallConsent(ANN))
+        await quick.wait_finished()
 
-        slow.agree(Consent(ANN))
-        await slow.ended()
+        slow.give_consent(InstallConsent(ANN))
+        await slow.wait_finished()
 
-        assert slow.stage is Stage.FAILED
+        assert slow.stage is InstallStage.FAILED
         assert slow.error is not None
         assert slow.error.error_code == "plugin.changed_meanwhile"
         assert staged(within) == []
@@ -180,12 +179,12 @@ async def test_a_plugin_that_changed_meanwhile_is_not_changed_by_an_older_yes(tm
 
 async def test_only_the_plugin_itself_is_an_upgrade_of_it(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
-        first = await reached(begin(within, native(tmp_path / "one")), Stage.WAITING)
-        first.agree(Consent(ANN))
-        await first.ended()
+        first = await reached(begin(within, native(tmp_path / "one")), InstallStage.WAITING)
+        first.give_consent(InstallConsent(ANN))
+        await first.wait_finished()
 
         other = begin(within, native(tmp_path / "other", "other"), upgrade="notes")
-        await other.ended()
+        await other.wait_finished()
 
         assert other.error is not None
         assert other.error.error_code == "plugin.other_name"
@@ -195,29 +194,30 @@ async def test_a_file_that_was_sent_is_recorded_by_its_name_and_goes_with_the_in
     package = zipped(native(tmp_path / "notes"), tmp_path / "notes.zip").read_bytes()
     async with installing(tmp_path / "home") as within:
         with ExitStack() as brought:
-            file = brought.enter_context(arriving_file(within.staging))
+            file = brought.enter_context(open_upload(within.staging))
             file.write(package)
             file.finish()
-            wanted = Wanted(
-                Source(SourceKind.ARCHIVE, str(file.path)), recorded_as=Source(SourceKind.UPLOAD, "notes.zip")
+            wanted = InstallRequest(
+                PackageSource(SourceKind.ARCHIVE, str(file.path)),
+                recorded_as=PackageSource(SourceKind.UPLOAD, "notes.zip"),
             )
-            one = within.begin(wanted, "notes.zip", ANN.id, brought.pop_all())
-        await reached(one, Stage.WAITING)
+            one = within.start(wanted, "notes.zip", ANN.id, brought.pop_all())
+        await reached(one, InstallStage.WAITING)
         assert one.proposal is not None
         assert one.proposal.screen is not None
         assert dict(one.proposal.screen.facts)["source"] == "uploaded file notes.zip"
-        one.agree(Consent(ANN))
-        await one.ended()
+        one.give_consent(InstallConsent(ANN))
+        await one.wait_finished()
         assert staged(within) == []
 
-        again = within.begin(Wanted(None, upgrade="notes"), "notes", ANN.id)
-        await again.ended()
+        again = within.start(InstallRequest(None, upgrade="notes"), "notes", ANN.id)
+        await again.wait_finished()
         assert again.error is not None
         assert again.error.error_code == "source.uploaded"
 
 
 def test_a_file_that_is_sent_is_no_bigger_than_a_package_may_be_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="too big"), arriving_file(tmp_path / "staging", most=10) as file:
+    with pytest.raises(Invalid, match="too big"), open_upload(tmp_path / "staging", most=10) as file:
         file.write(b"12345")
         file.write(b"678901")
 

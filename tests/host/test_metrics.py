@@ -12,9 +12,9 @@ from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by
 from paddock import Config, open_host
 from paddock.core.errors import Denied, PluginError
 from paddock.core.ids import DEFAULT_TENANT, CallId
-from paddock.gate.course import Course
-from paddock.host.exposition import Measure, Spread
-from paddock.host.metrics import MOST_KINDS, OTHERS
+from paddock.gate.invocation import Invocation
+from paddock.host.observability.metrics import MAX_SERIES_PER_PLUGIN, OVERFLOW_LABEL
+from paddock.host.observability.prometheus import Histogram, MetricFamily
 
 pytestmark = pytest.mark.req("B-05")
 
@@ -38,7 +38,7 @@ async def test_calls_decisions_and_what_waits_are_counted(tmp_path: Path) -> Non
         with pytest.raises(Denied):
             await host.call("mail.look", {}, context=made_by(EVE))
         await held(host)
-        text = host.metrics.text()
+        text = host.metrics.render()
 
     about: dict[str, Any] = {"tenant": "default", "plugin": "mail", "callable": "look"}
     assert number(text, "paddock_calls_total", status="succeeded", **about) == 3
@@ -54,37 +54,43 @@ async def test_calls_decisions_and_what_waits_are_counted(tmp_path: Path) -> Non
 
 async def test_a_host_that_did_nothing_has_numbers_too(tmp_path: Path) -> None:
     async with open_host(Config(home=tmp_path / "home", environ={})) as host:
-        text = host.metrics.text()
+        text = host.metrics.render()
     assert number(text, "paddock_calls_running") == 0
     assert {family.type for family in text_string_to_metric_families(text)} == {"counter", "histogram", "gauge"}
 
 
 def test_buckets_hold_all_that_is_no_larger() -> None:
-    seconds = Spread((0.1, 1.0))
+    seconds = Histogram((0.1, 1.0))
     for value in (0.05, 0.1, 0.5, 7):
-        seconds.add(value)
-    text = "".join(f"{line}\n" for line in Measure("s", "histogram", "Seconds.", ("plugin",)).lines({("a",): seconds}))
+        seconds.observe(value)
+    text = "".join(
+        f"{line}\n" for line in MetricFamily("s", "histogram", "Seconds.", ("plugin",)).lines({("a",): seconds})
+    )
     assert [number(text, "s_bucket", plugin="a", le=le) for le in ("0.1", "1", "+Inf")] == [2, 3, 4]
     assert number(text, "s_sum", plugin="a") == pytest.approx(7.65)
 
 
 def test_a_name_that_a_plugin_chose_breaks_nothing() -> None:
     odd = 'a"b\\c\nd} 7'
-    text = "".join(f"{line}\n" for line in Measure("c_total", "counter", "Counted.", ("plugin",)).lines({(odd,): 1}))
+    text = "".join(
+        f"{line}\n" for line in MetricFamily("c_total", "counter", "Counted.", ("plugin",)).lines({(odd,): 1})
+    )
     assert number(text, "c_total", plugin=odd) == 1
 
 
 async def test_names_that_plugins_chose_neither_fill_the_memory_nor_hide_others(tmp_path: Path) -> None:
     async with Office(tmp_path).open() as host:
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.look")  # pyright: ignore[reportPrivateUsage]
-        for index in range(2 * MOST_KINDS):
-            course = Course(CallId("call"), target, {}, made_by(ANN), 0.0)
+        for index in range(2 * MAX_SERIES_PER_PLUGIN):
+            course = Invocation(CallId("call"), target, {}, made_by(ANN), 0.0)
             course.ran = True
-            course.end(1.0, None, PluginError("no", code=f"code_{index}"))
+            course.finish(1.0, None, PluginError("no", code=f"code_{index}"))
             host.metrics.call_ended(course)
-        text = host.metrics.text()
+        text = host.metrics.render()
     about: dict[str, Any] = {"tenant": "default", "plugin": "mail"}
     codes = [labels for name, labels in numbers(text) if name == "paddock_call_errors_total"]
-    assert len(codes) == MOST_KINDS + 1
-    assert number(text, "paddock_call_errors_total", code=OTHERS, **about) == MOST_KINDS
-    assert number(text, "paddock_call_seconds_count", **about) == 2 * MOST_KINDS, "and all of them are counted"
+    assert len(codes) == MAX_SERIES_PER_PLUGIN + 1
+    assert number(text, "paddock_call_errors_total", code=OVERFLOW_LABEL, **about) == MAX_SERIES_PER_PLUGIN
+    assert number(text, "paddock_call_seconds_count", **about) == 2 * MAX_SERIES_PER_PLUGIN, (
+        "and all of them are counted"
+    )

@@ -13,9 +13,9 @@ from paddock import Config, open_host
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
-from paddock.gate import calls
-from paddock.gate.live_call import LiveCall
-from paddock.plugins.enabling import enable
+from paddock.gate.calls import registry
+from paddock.gate.calls.handle import CallHandle
+from paddock.plugins.manage.enable import enable
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kernel-email-draft"
 DRAFT: dict[str, Any] = {
@@ -31,8 +31,8 @@ async def test_the_person_at_the_machine_holds_every_scope_that_what_they_call_r
     async with open_host(Config(home=home.path, environ={})) as host:
         answers = [
             await patiently(host.call(NAME, DRAFT)),
-            await patiently(host.calls.begin_named(NAME, DRAFT, host.operator_context("ada")).wait()),
-            await patiently(host.calls.begin(NAME, "", DRAFT, host.operator_context("ada")).wait()),
+            await patiently(host.calls.start_by_name(NAME, DRAFT, host.operator_context("ada")).wait()),
+            await patiently(host.calls.start(NAME, "", DRAFT, host.operator_context("ada")).wait()),
         ]
         assert all("Professor Lindqvist" in answer["result"]["body"] for answer in answers)
 
@@ -45,20 +45,20 @@ async def test_the_person_at_the_machine_holds_every_scope_that_what_they_call_r
 async def test_a_call_that_ended_costs_the_same_however_many_are_kept(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "KEPT_CALLS", 20)
+    monkeypatch.setattr(registry, "MAX_ENDED_CALLS", 20)
     sized: list[str] = []
-    size = LiveCall.size
+    size = CallHandle.size
 
-    def counted(live: LiveCall) -> int:
+    def counted(live: CallHandle) -> int:
         sized.append(live.id)
         return size.__get__(live)
 
-    monkeypatch.setattr(LiveCall, "size", property(counted))
+    monkeypatch.setattr(CallHandle, "size", property(counted))
     home.install()
     async with open_host(Config(home=home.path, environ={})) as host:
-        made: list[LiveCall] = []
+        made: list[CallHandle] = []
         for _ in range(50):
-            made.append(host.calls.begin("parrot", "say", {"text": "x"}, host.operator_context(None)))
+            made.append(host.calls.start("parrot", "say", {"text": "x"}, host.operator_context(None)))
             await patiently(made[-1].wait())
         await patiently(host.drain())
         assert [host.calls.find(live.id, DEFAULT_TENANT) for live in made[-20:]] == made[-20:]

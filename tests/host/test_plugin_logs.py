@@ -17,9 +17,9 @@ from tests.supervision.stage import patiently
 from paddock import Config, open_host
 from paddock.core.clock import SystemClock
 from paddock.core.errors import HostError
-from paddock.host import plugin_logs
-from paddock.host.log_files import LARGEST_FILE, last_lines
-from paddock.host.plugin_logs import ROOM, open_plugin_logs
+from paddock.host.plugins.logs import plugin_logs
+from paddock.host.plugins.logs.log_files import MAX_LOG_FILE_BYTES, read_last_lines
+from paddock.host.plugins.logs.plugin_logs import MAX_QUEUED_BYTES, open_plugin_logs
 
 
 def hanging(directory: Path, plugin: str = "parrot") -> Path:
@@ -44,9 +44,9 @@ async def test_reading_gives_everything_that_was_written_before_in_its_order(tmp
         for round_ in range(20):
             for number in range(100):
                 logs.write("parrot", f"{round_} {number}")
-            assert said(await logs.last("parrot", 3)) == [f"{round_} {number}" for number in (97, 98, 99)]
-        assert len(await logs.last("parrot", 5_000)) == 2_000
-        assert await logs.last("nobody", 5) == []
+            assert said(await logs.read_last("parrot", 3)) == [f"{round_} {number}" for number in (97, 98, 99)]
+        assert len(await logs.read_last("parrot", 5_000)) == 2_000
+        assert await logs.read_last("nobody", 5) == []
 
 
 async def test_what_was_written_last_is_in_the_file_when_the_logs_are_closed(tmp_path: Path) -> None:
@@ -54,21 +54,21 @@ async def test_what_was_written_last_is_in_the_file_when_the_logs_are_closed(tmp
         for number in range(1_000):
             logs.write("parrot", f"line {number}")
     logs.write("parrot", "too late, and harmless")
-    assert said(last_lines(tmp_path, "parrot", 5_000)) == [f"line {number}" for number in range(1_000)]
+    assert said(read_last_lines(tmp_path, "parrot", 5_000)) == [f"line {number}" for number in range(1_000)]
 
 
 async def test_a_full_file_becomes_the_older_one_and_both_are_read(tmp_path: Path) -> None:
-    lines = 3 * LARGEST_FILE // 10_000
+    lines = 3 * MAX_LOG_FILE_BYTES // 10_000
     async with open_plugin_logs(tmp_path, SystemClock()) as logs:
         for number in range(lines):
             logs.write("parrot", f"{number} " + "x" * 10_000)
             if number % 20 == 0:
-                await logs.last("parrot", 1)
-        kept = [int(line.split()[0]) for line in said(await logs.last("parrot", 5_000))]
+                await logs.read_last("parrot", 1)
+        kept = [int(line.split()[0]) for line in said(await logs.read_last("parrot", 5_000))]
     assert kept == list(range(kept[0], lines))
     sizes = [entry.stat().st_size for entry in os.scandir(tmp_path)]
-    assert len(sizes) == 2 and max(sizes) <= LARGEST_FILE
-    assert sum(sizes) > LARGEST_FILE
+    assert len(sizes) == 2 and max(sizes) <= MAX_LOG_FILE_BYTES
+    assert sum(sizes) > MAX_LOG_FILE_BYTES
 
 
 async def test_lines_that_a_hanging_disk_has_no_room_for_are_counted_in_one_line_and_the_others_stay_in_order(
@@ -91,7 +91,7 @@ async def test_lines_that_a_hanging_disk_has_no_room_for_are_counted_in_one_line
         upcoming += int(lost[1]) if lost else 1
         kept += not lost
     assert upcoming == 2_000
-    assert ROOM // 1_200 < kept < 2_000
+    assert MAX_QUEUED_BYTES // 1_200 < kept < 2_000
 
 
 async def test_the_flood_of_one_plugin_costs_another_none_of_its_lines(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_the_flood_of_one_plugin_costs_another_none_of_its_lines(tmp_path:
             logs.write("parrot", "x" * 1_000)
         logs.write("quiet", "still here")
         reading = asyncio.ensure_future(asyncio.to_thread(read_all, path))
-        assert said(await patiently(logs.last("quiet", 5))) == ["still here"]
+        assert said(await patiently(logs.read_last("quiet", 5))) == ["still here"]
     await patiently(reading)
 
 
@@ -110,10 +110,10 @@ async def test_what_a_full_disk_did_not_take_is_told_once_it_takes_lines_again(t
         (tmp_path / "logs").write_text("in the way")
         for number in range(3):
             logs.write("parrot", f"unheard {number}")
-            assert await logs.last("parrot", 5) == []
+            assert await logs.read_last("parrot", 5) == []
         (tmp_path / "logs").unlink()
         logs.write("parrot", "heard")
-        assert said(await logs.last("parrot", 5)) == [
+        assert said(await logs.read_last("parrot", 5)) == [
             "[paddock] 3 lines lost here: the disk did not take them in time",
             "heard",
         ]
@@ -122,13 +122,13 @@ async def test_what_a_full_disk_did_not_take_is_told_once_it_takes_lines_again(t
 async def test_whoever_reads_from_a_disk_that_hangs_is_told_so_and_closing_does_not_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugin_logs, "ANSWER_WITHIN", 0.2)
+    monkeypatch.setattr(plugin_logs, "DISK_TIMEOUT_S", 0.2)
     path = hanging(tmp_path / "logs")
     began = time.monotonic()
     async with open_plugin_logs(path.parent, SystemClock(), close_within=0.2) as logs:
         logs.write("parrot", "unheard")
         with pytest.raises(HostError, match="did not give the log of parrot") as told:
-            await logs.last("parrot", 5)
+            await logs.read_last("parrot", 5)
         assert str(path.parent) in told.value.hint
     assert time.monotonic() - began < 5
     await asyncio.to_thread(read_all, path)  # lets the thread go

@@ -8,7 +8,7 @@ import pytest
 from tests.host.conftest import Home
 
 from paddock import Config, open_host
-from paddock.ledger.feed import recent
+from paddock.ledger.read.entries import list_recent
 from paddock.store.database import open_direct
 from paddock_sdk.testing import FakeHost
 
@@ -41,7 +41,7 @@ async def test_a_plugin_keeps_to_its_rate_and_its_word_is_kept_with_the_call(tmp
     assert first == {"allowed": True, "retry_after": 0.0}
     assert not second["allowed"] and 0 < second["retry_after"] <= 20
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: recent(tx, plugin="bell"))
+        entries = database.read(lambda tx: list_recent(tx, plugin="bell"))
     (word,) = (entry for entry in entries if entry.type == "plugin.audited")
     (call, _) = sorted((entry for entry in entries if entry.type == "call.ended"), key=lambda entry: entry.seq)
     assert (word.data["action"], word.data["details"]) == ("reminded", {"who": "ann"})

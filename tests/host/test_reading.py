@@ -19,10 +19,10 @@ from paddock import Config, Host, open_host
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied, Invalid, NotFound, PluginError
 from paddock.core.ids import PrincipalId, RequestId
-from paddock.ledger.feed import recent
-from paddock.plugins.enabling import enable
-from paddock.plugins.supervision.lifecycle import State
-from paddock.plugins.supervision.questions import Answer, Question
+from paddock.ledger.read.entries import list_recent
+from paddock.plugins.manage.enable import enable
+from paddock.runtime.calls import Question, QuestionAnswer
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.req("B-03")
 
@@ -120,7 +120,7 @@ async def test_nobody_without_a_right_starts_a_server(home: Home) -> None:
             ):
                 with pytest.raises(Denied):
                     await patiently(attempt())
-            assert {status.state for status in host.statuses()} <= {State.DISABLED, State.STOPPED}
+            assert {status.state for status in host.statuses()} <= {PluginState.DISABLED, PluginState.STOPPED}
             assert await read(host, "memo://one") == "read memo://one"
             await host.disable("butler")
             home.changing(lambda plugins: enable(plugins, "butler"))
@@ -132,7 +132,7 @@ async def test_a_reading_is_recorded_like_every_call(home: Home) -> None:
         await read(host, "memo://one")
         await prompted(host, who="Ann")
     recorded: list[Any] = []
-    home.changing(lambda plugins: recorded.extend(plugins.database.read(lambda tx: recent(tx, plugin="butler"))))
+    home.changing(lambda plugins: recorded.extend(plugins.database.read(lambda tx: list_recent(tx, plugin="butler"))))
 
     called = [one.data["method"] for one in recorded if one.type == "call.ended"]
     assert sorted(called) == ["prompt:greet", "resource:read"]
@@ -141,9 +141,9 @@ async def test_a_reading_is_recorded_like_every_call(home: Home) -> None:
 async def test_a_program_around_the_host_answers_what_plugins_ask(home: Home) -> None:
     asked: list[Question] = []
 
-    async def answer(question: Question) -> Answer:
+    async def answer(question: Question) -> QuestionAnswer:
         asked.append(question)
-        return Answer("accept", {"colour": "red"})
+        return QuestionAnswer("accept", {"colour": "red"})
 
     async with opened(home) as host:
         said = await patiently(host.call("butler.paint", {}, ask=answer))
@@ -199,8 +199,8 @@ async def test_a_server_of_the_official_sdk_is_asked_read_and_answered_the_same_
     home.take(package)
     home.changing(lambda plugins: enable(plugins, "official"))
 
-    async def answer(question: Question) -> Answer:
-        return Answer("accept", {"colour": "blue"})
+    async def answer(question: Question) -> QuestionAnswer:
+        return QuestionAnswer("accept", {"colour": "blue"})
 
     async with opened(home) as host:
         said = await patiently(host.call("official.ask", {}, ask=answer))

@@ -15,14 +15,14 @@ import pytest
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
+from paddock.approvals.consume import EXPIRE_JOB
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import CallId, Tenant
-from paddock.gate.effects import records
-from paddock.gate.effects.records import RECOVER, EffectKey
-from paddock.ledger.checkpoint import checkpoint_file
-from paddock.policy.approvals.expiring import EXPIRE
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey
+from paddock.ledger.chain.checkpoint import checkpoint_file
 from paddock.queue import leases
-from paddock.queue.identity import node_id
+from paddock.queue.node import load_or_create_node_id
 from paddock.store.database import Transaction, open_direct
 from paddock.store.lock import LOCK_NAME
 
@@ -92,9 +92,11 @@ def state(paddock: Paddock) -> dict[str, Any]:
         return {
             "effects": tx.all("SELECT key, call, state, fence, error FROM effects WHERE plugin = 'gone' ORDER BY key"),
             "approvals": tx.all("SELECT id, state, ended_why FROM approvals ORDER BY id"),
-            "queue": tx.all("SELECT kind, key FROM queue WHERE kind IN (?, ?) ORDER BY kind, key", (RECOVER, EXPIRE)),
+            "queue": tx.all(
+                "SELECT kind, key FROM queue WHERE kind IN (?, ?) ORDER BY kind, key", (RECOVER_JOB, EXPIRE_JOB)
+            ),
             "told": Counter((entry["type"], entry["call"]) for entry in entries),
-            "leases": leases.beats(tx),
+            "leases": leases.read_heartbeats(tx),
         }
 
     with open_direct(paddock.home / "data" / "paddock.db") as database:
@@ -104,10 +106,10 @@ def state(paddock: Paddock) -> dict[str, Any]:
 def left_by_a_killed_daemon(paddock: Paddock) -> None:
     """Effects under way, those that a plugin could be asked about too, and requests that nobody answered in time."""
     home = paddock.home
-    name, now = node_id(home / "state", SystemClock(), SystemRandom()), datetime.now(UTC).isoformat()
+    name, now = load_or_create_node_id(home / "state", SystemClock(), SystemRandom()), datetime.now(UTC).isoformat()
 
     def unit(tx: Transaction) -> None:
-        here = leases.enter(tx, name, lasting=True)
+        here = leases.open_lease(tx, name, lasting=True)
         for number in range(EFFECTS):
             effect = records.claim(
                 tx,
@@ -120,7 +122,7 @@ def left_by_a_killed_daemon(paddock: Paddock) -> None:
                 principal=None,
             )
             assert effect is not None
-            records.start(tx, effect, holder=here, now=now, payload={}, context={})
+            records.mark_started(tx, effect, holder=here, now=now, payload={}, context={})
 
     for number in range(WAITING):
         asked(paddock, f"late-{number}")
@@ -162,7 +164,7 @@ def test_a_daemon_killed_again_and_again_while_it_recovers_ends_in_the_same_stat
     assert Counter(kind for kind, _ in found["told"]) == {"effect.in_doubt": EFFECTS, "approval.ended": WAITING}
     assert set(found["told"].values()) == {1}, "each is told once"
     waits = Counter(row["kind"] for row in found["queue"])
-    assert waits == {RECOVER: EFFECTS // 2, EXPIRE: WAITING}
+    assert waits == {RECOVER_JOB: EFFECTS // 2, EXPIRE_JOB: WAITING}
     assert found["leases"] == {}
     assert paddock("ledger", "verify", "--json").json["verdict"] == "sound"
     with daemon(paddock):

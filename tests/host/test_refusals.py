@@ -8,11 +8,10 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import Failed, Invalid, PluginError
-from paddock.core.event import Event
-from paddock.core.events_capabilities import PluginCapabilityDenied, PluginDenialFlood
-from paddock.core.events_host import PluginFailed, PluginStorageDenied
-from paddock.core.events_network import PluginNetDenied
-from paddock.host.refusals import refusal_of
+from paddock.core.events.capabilities import PluginCapabilityDenied, PluginDenialFlood, PluginNetDenied
+from paddock.core.events.event import Event
+from paddock.core.events.plugin_runtime import PluginFailed, PluginStorageDenied
+from paddock.host.plugins.logs.plugin_logs import describe_denial
 
 CURIOUS = """
 from paddock_sdk import Plugin
@@ -49,11 +48,11 @@ def net(**changed: object) -> PluginNetDenied:
     ],
 )
 def test_each_refusal_is_said_in_words(event: Event, words: str) -> None:
-    assert refusal_of(event) == ("x", words)
+    assert describe_denial(event) == ("x", words)
 
 
 def test_anything_else_that_happens_is_no_refusal() -> None:
-    assert refusal_of(PluginFailed(name="x", total_failures=5)) is None
+    assert describe_denial(PluginFailed(name="x", total_failures=5)) is None
 
 
 async def test_a_plugin_that_asks_for_what_it_was_not_granted_finds_that_in_its_log(home: Home) -> None:

@@ -14,7 +14,7 @@ from paddock import Config, open_host
 from paddock.core.call import CallContext, Principal
 from paddock.core.errors import Denied
 from paddock.core.ids import PrincipalId, RequestId
-from paddock.plugins.enabling import enable
+from paddock.plugins.manage.enable import enable
 
 SHU = """
 class Plugin:

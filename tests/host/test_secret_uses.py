@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from paddock.core.ids import Tenant
-from paddock.host.accounts import wanted_accounts, wanted_secrets
-from paddock.host.repairs.missing_secrets import missing_of_tenant
-from paddock.host.secret_uses import DeclaredBy, shared_secrets, uses_of
-from paddock.manifest.document import Document
+from paddock.host.repairs.fact_collector import missing_shared_secrets
+from paddock.host.secrets.usage import PluginSecretAccess, collect_shared_secrets, find_usages
+from paddock.host.secrets.user_requirements import required_accounts, required_user_secrets
 from paddock.manifest.model import Manifest
-from paddock.manifest.read import read_values
-from paddock.secrets.declared import Scope
-from paddock.secrets.rows import Listed
+from paddock.manifest.read import read_stored
+from paddock.manifest.syntax.document import ParsedDocument
+from paddock.secrets.requirements import SecretScope
+from paddock.secrets.rows import SecretInfo
 
 HERE = Tenant("default")
 
@@ -31,7 +31,7 @@ def manifest(**fields: Any) -> Manifest:
         "capabilities": ["host:secrets"],
         "tools": tools,
     }
-    return read_values(Document("post", values | fields))
+    return read_stored(ParsedDocument("post", values | fields))
 
 
 WANTS = manifest(
@@ -43,55 +43,65 @@ WANTS = manifest(
     },
     identities=[{"provider": "github", "scopes": ["repo"], "optional": True}],
 )
-ON = DeclaredBy(WANTS, enabled=True, granted=True)
+ON = PluginSecretAccess(WANTS, enabled=True, granted=True)
 
 
-def kept(name: str, owner: str = "") -> Listed:
-    return Listed(HERE, owner, name, 1, "2030-01-31T08:00:00+00:00", "user:ann")
+def kept(name: str, owner: str = "") -> SecretInfo:
+    return SecretInfo(HERE, owner, name, 1, "2030-01-31T08:00:00+00:00", "user:ann")
 
 
 def test_a_secret_is_missing_for_those_who_may_have_it_and_cannot_do_without() -> None:
-    found = {one.name: [use.plugin for use in one.missing] for one in shared_secrets([], [ON])}
+    found = {one.name: [use.plugin for use in one.missing] for one in collect_shared_secrets([], [ON])}
 
     assert found == {"shared": ["post"], "either": ["post"], "spare": []}
-    assert all(not one.missing for one in shared_secrets([kept("shared"), kept("either")], [ON]))
+    assert all(not one.missing for one in collect_shared_secrets([kept("shared"), kept("either")], [ON]))
 
 
 def test_who_is_not_enabled_or_was_not_granted_it_lacks_nothing() -> None:
-    for one in (DeclaredBy(WANTS), DeclaredBy(WANTS, enabled=True), DeclaredBy(WANTS, granted=True)):
-        assert not any(secret.missing for secret in shared_secrets([], [one]))
-        assert not any(use.may for use in uses_of("shared", [one]))
+    for one in (
+        PluginSecretAccess(WANTS),
+        PluginSecretAccess(WANTS, enabled=True),
+        PluginSecretAccess(WANTS, granted=True),
+    ):
+        assert not any(secret.missing for secret in collect_shared_secrets([], [one]))
+        assert not any(use.may for use in find_usages("shared", [one]))
 
 
 def test_where_a_secret_may_go_and_whose_it_is_stands_with_each_use() -> None:
-    (use,) = uses_of("either", [ON])
-    assert (use.operations, use.hosts, use.whose) == (("send",), ("api.example.com:443",), (Scope.USER, Scope.SYSTEM))
-    (use,) = uses_of("mine", [ON])
+    (use,) = find_usages("either", [ON])
+    assert (use.operations, use.hosts, use.whose) == (
+        ("send",),
+        ("api.example.com:443",),
+        (SecretScope.USER, SecretScope.SYSTEM),
+    )
+    (use,) = find_usages("mine", [ON])
     assert (use.personal, use.shared) == (True, False)
 
 
 def test_configuration_that_refers_to_a_secret_needs_it() -> None:
-    plain = DeclaredBy(manifest(), enabled=True, refers_to=frozenset({"smtp"}))
+    plain = PluginSecretAccess(manifest(), enabled=True, refers_to=frozenset({"smtp"}))
 
-    (missing,) = shared_secrets([], [plain])
+    (missing,) = collect_shared_secrets([], [plain])
     assert (missing.name, [use.configured for use in missing.missing]) == ("smtp", [True])
-    (there,) = shared_secrets([kept("smtp"), kept("smtp", "user:ann")], [plain])
+    (there,) = collect_shared_secrets([kept("smtp"), kept("smtp", "user:ann")], [plain])
     assert (there.missing, [use.plugin for use in there.needed_by]) == ((), ["post"])
 
 
 def test_a_plugins_own_configuration_key_is_told_by_its_plugin() -> None:
-    (own,) = shared_secrets([kept("plugin/post/password")], [])
+    (own,) = collect_shared_secrets([kept("plugin/post/password")], [])
     assert own.configures == "post"
 
 
 def test_what_a_whole_tenant_lacks_is_told_apart_from_what_people_bring_themselves() -> None:
-    found = {one.name: one.personal_too for one in missing_of_tenant(WANTS, {"spare"})}
+    found = {one.name: one.personal_too for one in missing_shared_secrets(WANTS, {"spare"})}
     assert found == {"shared": False, "either": True}
-    assert missing_of_tenant(WANTS, {"shared", "either"}) == ()
+    assert missing_shared_secrets(WANTS, {"shared", "either"}) == ()
 
 
 def test_a_person_is_told_which_secrets_may_be_theirs_and_how_each_stands() -> None:
-    found = {one.name: one for one in wanted_secrets(WANTS, {"mine": kept("mine", "user:ann")}, frozenset({"either"}))}
+    found = {
+        one.name: one for one in required_user_secrets(WANTS, {"mine": kept("mine", "user:ann")}, frozenset({"either"}))
+    }
 
     assert {name: one.state for name, one in found.items()} == {"mine": "set", "either": "shared", "spare": "missing"}
     assert found["spare"].operations == ()
@@ -99,7 +109,7 @@ def test_a_person_is_told_which_secrets_may_be_theirs_and_how_each_stands() -> N
 
 
 def test_accounts_are_told_for_the_whole_plugin_and_for_single_operations() -> None:
-    whole, single = wanted_accounts(WANTS)
+    whole, single = required_accounts(WANTS)
     assert (whole.provider, whole.mode, whole.optional, whole.operations) == ("github", "user", True, ())
     assert (single.provider, single.scopes, single.operations) == ("google", ("mail.read",), ("read",))
 
@@ -108,4 +118,4 @@ def test_an_account_that_the_plugin_names_is_not_told_again_for_its_operations()
     both = manifest(
         identities=[{"provider": "google"}], operation_auth={"read": {"provider": "google", "scopes": ["mail.read"]}}
     )
-    assert [one.operations for one in wanted_accounts(both)] == [()]
+    assert [one.operations for one in required_accounts(both)] == [()]

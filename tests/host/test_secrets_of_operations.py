@@ -18,14 +18,14 @@ from paddock.core.clock import SystemRandom
 from paddock.core.errors import CallerError, PaddockError
 from paddock.core.ids import PrincipalId, RequestId
 from paddock.core.secret import Secret
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import in_state
-from paddock.host.command import open_for_command
+from paddock.gate.idempotency.records import list_in_state
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
-from paddock.host.secret_keys import secret_keys
-from paddock.plugins.enabling import enable
-from paddock.principals.change import Change
-from paddock.secrets.vault import keep_secret
+from paddock.host.secrets.keys import load_secret_keys
+from paddock.host.wiring.one_shot import open_one_shot
+from paddock.plugins.manage.enable import enable
+from paddock.secrets.vault import store_secret
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("S-29")
@@ -77,14 +77,14 @@ class _Unheard:
 
 
 def keep(home: Home, name: str, value: str, owner: str = "") -> None:
-    with open_for_command(home.environment, home.path) as host:
-        keys = secret_keys(host.directories, host.loaded.settings, home.environment)
+    with open_one_shot(home.environment, home.path) as host:
+        keys = load_secret_keys(host.directories, host.loaded.settings, home.environment)
         plugins = host.plugins
 
-        def change(tx: Any) -> Change:
-            return Change(tx, plugins.tenant, PrincipalId("local:me"), plugins.now(), _Unheard())
+        def change(tx: Any) -> AuditedTransaction:
+            return AuditedTransaction(tx, plugins.tenant, PrincipalId("local:me"), plugins.now(), _Unheard())
 
-        keep_secret(plugins.database, keys, SystemRandom(), change, name, owner, Secret(value))
+        store_secret(plugins.database, keys, SystemRandom(), change, name, owner, Secret(value))
 
 
 def ann() -> CallContext:
@@ -141,7 +141,7 @@ async def test_what_has_happened_is_told_again_though_its_secret_is_gone(home: H
     keep(home, "shared", "once")
     async with open_host(Config(home=home.path, environ={})) as host:
         made = await host.call("keeper.send", {}, idempotency_key="k1")
-        with open_for_command(home.environment, home.path) as command:
+        with open_one_shot(home.environment, home.path) as command:
             command.plugins.database.write(lambda tx: tx.execute("DELETE FROM secrets"))
         told = await host.call("keeper.send", {}, idempotency_key="k1")
         another = await refused(host, "keeper.send", idempotency_key="k2")
@@ -169,7 +169,7 @@ async def test_a_lost_call_is_not_made_again_without_its_secrets(home: Home) -> 
         async with open_host(Config(home=home.path, environ={}, start="nothing")):
             await asyncio.to_thread(eventually, lambda: bool(reasons()), "the host has looked")
         assert reasons() == ["missing_secrets"]
-        assert len(database.read(lambda tx: in_state(tx, State.IN_DOUBT))) == 1
+        assert len(database.read(lambda tx: list_in_state(tx, EffectState.IN_DOUBT))) == 1
     assert len(recorded(home, "plugin.spawned")) == started
 
 

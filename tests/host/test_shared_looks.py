@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from paddock.host.shared_looks import SharedLooks
+from paddock.core.single_flight import SingleFlight
 
 
 class Window:
@@ -25,9 +25,9 @@ class Window:
         return key, number
 
 
-async def begun(window: Window, looks: SharedLooks[str, tuple[str, int]], *keys: str) -> list[asyncio.Task[object]]:
+async def begun(window: Window, looks: SingleFlight[str, tuple[str, int]], *keys: str) -> list[asyncio.Task[object]]:
     """Everybody who asks for these, waiting."""
-    tasks: list[asyncio.Task[object]] = [asyncio.create_task(looks.take(key)) for key in keys]
+    tasks: list[asyncio.Task[object]] = [asyncio.create_task(looks.run(key)) for key in keys]
     for _ in range(3):
         await asyncio.sleep(0)
     assert window.looks
@@ -36,18 +36,18 @@ async def begun(window: Window, looks: SharedLooks[str, tuple[str, int]], *keys:
 
 async def test_all_who_ask_while_somebody_looks_share_the_next_look() -> None:
     window = Window()
-    looks = SharedLooks(window.look)
+    looks = SingleFlight(window.look)
     first = await begun(window, looks, "a")
     later = await begun(window, looks, *["a"] * 50)
     window.go_on.set()
 
     assert await asyncio.gather(*first, *later) == [("a", 1), *[("a", 2)] * 50]
-    assert await looks.take("a") == ("a", 3), "nothing is kept for whoever asks after"
+    assert await looks.run("a") == ("a", 3), "nothing is kept for whoever asks after"
 
 
 async def test_looks_at_different_things_do_not_wait_for_each_other() -> None:
     window = Window()
-    looks = SharedLooks(window.look)
+    looks = SingleFlight(window.look)
     tasks = await begun(window, looks, "a", "b")
 
     assert window.looks == 2
@@ -57,7 +57,7 @@ async def test_looks_at_different_things_do_not_wait_for_each_other() -> None:
 
 async def test_whoever_gives_up_takes_nothing_from_the_others() -> None:
     window = Window()
-    looks = SharedLooks(window.look)
+    looks = SingleFlight(window.look)
     first, second = await begun(window, looks, "a", "a")
     first.cancel()
     window.go_on.set()
@@ -69,7 +69,7 @@ async def test_whoever_gives_up_takes_nothing_from_the_others() -> None:
 
 async def test_a_look_that_fails_fails_for_each_who_waits() -> None:
     window = Window()
-    looks = SharedLooks(window.look)
+    looks = SingleFlight(window.look)
     tasks = await begun(window, looks, "broken", "broken")
     window.go_on.set()
 

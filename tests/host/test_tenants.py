@@ -12,21 +12,20 @@ from tests.host.conftest import Home
 from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
-from paddock.config.local import set_system_value
+from paddock.config.local_file import set_system_value
 from paddock.core.call import Principal
 from paddock.core.errors import NeedsConsent, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
-from paddock.ledger.feed import recent
-from paddock.manifest.capability import parse
-from paddock.plugins.enabling import enable
-from paddock.plugins.granting import standing_for
-from paddock.plugins.leavings import drop_all
-from paddock.plugins.plugin_store import PluginStore
-from paddock.plugins.removal import uninstall
-from paddock.plugins.supervision.lifecycle import State
-from paddock.principals.change import Change
+from paddock.ledger.read.entries import list_recent
+from paddock.manifest.capability import parse_capability
+from paddock.plugins.manage.enable import enable, find_grant_state
+from paddock.plugins.manage.remove import uninstall
+from paddock.plugins.store.purge import purge_all
+from paddock.plugins.store.store import PluginStore
 from paddock.principals.people import add_person
 from paddock.principals.tenants import add_tenant
+from paddock.runtime.lifecycle import PluginState
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Transaction, open_direct
 
 ACME = Tenant("acme")
@@ -96,9 +95,9 @@ def with_acme(home: Home) -> None:
     """A second tenant, and Bob in it."""
 
     def unit(tx: Transaction) -> None:
-        change = Change(tx, DEFAULT_TENANT, PrincipalId("local:ada"), "2026-03-01T12:00:00+00:00", Quiet())
+        change = AuditedTransaction(tx, DEFAULT_TENANT, PrincipalId("local:ada"), "2026-03-01T12:00:00+00:00", Quiet())
         add_tenant(change, ACME)
-        add_person(Change(tx, ACME, change.by, change.now, Quiet()), "bob")
+        add_person(AuditedTransaction(tx, ACME, change.by, change.now, Quiet()), "bob")
 
     home.changing(lambda plugins: plugins.database.write(unit))
 
@@ -106,7 +105,7 @@ def with_acme(home: Home) -> None:
 def with_diary(home: Home) -> None:
     home.install("diary", program=PROGRAM, tools=TOOLS, capabilities=GRANTED, **CONFIG)
     with_acme(home)
-    home.changing(lambda plugins: enable(plugins.of(ACME), "diary", map(parse, GRANTED)))
+    home.changing(lambda plugins: enable(plugins.of(ACME), "diary", map(parse_capability, GRANTED)))
 
 
 async def in_acme(host: Host) -> Principal:
@@ -115,7 +114,7 @@ async def in_acme(host: Host) -> Principal:
 
 def recorded(home: Home, tenant: str) -> list[dict[str, Any]]:
     with open_direct(home.path / "data" / "paddock.db") as database:
-        return [entry.data for entry in database.read(lambda tx: recent(tx, tenant=tenant))]
+        return [entry.data for entry in database.read(lambda tx: list_recent(tx, tenant=tenant))]
 
 
 async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_that_it_keeps(home: Home) -> None:
@@ -159,14 +158,14 @@ async def test_the_plugins_of_another_tenant_start_at_their_first_call(home: Hom
     with_acme(home)
     home.changing(lambda plugins: enable(plugins.of(ACME), "parrot"))
     async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):
-        states = {status.key.tenant: status.state for status in await host.settled()}
+        states = {status.key.tenant: status.state for status in await host.wait_settled()}
         bob = await host.principal("acme/user:bob")
         answer = await host.call("parrot.say", {"text": "hello"}, principal=bob)
         after = {status.key.tenant: status.state for status in host.statuses()}
 
-    assert states == {"default": State.RUNNING, "acme": State.DISABLED}
+    assert states == {"default": PluginState.RUNNING, "acme": PluginState.DISABLED}
     assert answer["text"] == "hello"
-    assert after == {"default": State.RUNNING, "acme": State.RUNNING}
+    assert after == {"default": PluginState.RUNNING, "acme": PluginState.RUNNING}
 
 
 async def test_whoever_names_a_plugin_of_another_tenant_hears_what_they_hear_of_one_that_does_not_exist(
@@ -176,7 +175,7 @@ async def test_whoever_names_a_plugin_of_another_tenant_hears_what_they_hear_of_
     with_acme(home)
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         bob = await host.principal("acme/user:bob")
-        context = host.context_of(bob)
+        context = host.call_context(bob)
 
         async def heard(name: str) -> list[tuple[str, str, str]]:
             found: list[tuple[str, str, str]] = []
@@ -191,7 +190,7 @@ async def test_whoever_names_a_plugin_of_another_tenant_hears_what_they_hear_of_
                 error = refused.value
                 found.append((error.error_code, error.message.replace(name, "X"), error.hint.replace(name, "X")))
             with pytest.raises(NotFound) as refused:
-                host.calls.begin(name, "say", {"text": "x"}, context)
+                host.calls.start(name, "say", {"text": "x"}, context)
             return [*found, (refused.value.error_code, refused.value.message.replace(name, "X"), "")]
 
         assert await heard("parrot") == await heard("parrax")
@@ -207,8 +206,8 @@ async def test_a_tenant_says_yes_to_what_a_plugin_asks_for_by_itself(home: Home)
         with pytest.raises(NeedsConsent) as refused:
             await host.enable("diary", tenant=ACME)
         with pytest.raises(NeedsConsent):
-            await host.enable("diary", tenant=ACME, acknowledged=[parse("storage:write")])
-        enabled = await host.enable("diary", tenant=ACME, acknowledged=map(parse, GRANTED))
+            await host.enable("diary", tenant=ACME, acknowledged=[parse_capability("storage:write")])
+        enabled = await host.enable("diary", tenant=ACME, acknowledged=map(parse_capability, GRANTED))
         listed = [(await host.plugins(tenant))[0]["state"] for tenant in (DEFAULT_TENANT, ACME)]
         await host.disable("diary", ACME)
         after = [(await host.plugins(tenant))[0]["state"] for tenant in (DEFAULT_TENANT, ACME)]
@@ -225,7 +224,7 @@ SECRET: dict[str, Any] = {"capabilities": ["host:secrets"], "secrets": ["key"]}
 
 def say_yes(plugins: PluginStore, name: str) -> None:
     """Enable it with a yes to all that it asks for."""
-    enable(plugins, name, plugins.database.read(lambda tx: standing_for(tx, plugins, name)).missing())
+    enable(plugins, name, plugins.database.read(lambda tx: find_grant_state(tx, plugins, name)).missing_capabilities())
 
 
 @pytest.mark.parametrize(
@@ -249,7 +248,7 @@ async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant
         with pytest.raises(NotFound) as refused:
             await host.call("parrot.say", {"text": "x"}, principal=acme)
         shown = await host.plugin("parrot", ACME)
-        await host.enable("parrot", tenant=ACME, acknowledged=[parse(asked)])
+        await host.enable("parrot", tenant=ACME, acknowledged=[parse_capability(asked)])
         theirs = await host.call("parrot.say", {"text": "x"}, principal=acme)
 
     assert f"{asked}, which acme has not granted" in refused.value.message
@@ -262,8 +261,8 @@ async def test_a_call_and_what_became_of_it_are_found_within_its_tenant_alone(ho
     with_acme(home)
     home.changing(lambda plugins: enable(plugins.of(ACME), "parrot"))
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
-        context = host.context_of(await host.principal("acme/user:bob"))
-        live = host.calls.begin("parrot", "say", {"text": "x"}, context)
+        context = host.call_context(await host.principal("acme/user:bob"))
+        live = host.calls.start("parrot", "say", {"text": "x"}, context)
         await live.wait()
 
         assert host.calls.find(live.id, ACME) is live
@@ -285,7 +284,7 @@ async def test_uninstalling_drops_what_a_plugin_kept_for_every_tenant(home: Home
         with pytest.raises(NotFound):
             await host.call("diary.keep", {"text": "x"}, principal=acme)
 
-    home.changing(lambda plugins: drop_all(plugins, lambda _name: None, lambda _tx, _name: None))
+    home.changing(lambda plugins: purge_all(plugins, lambda _name: None, lambda _tx, _name: None))
     assert [str(path) for path in kept(home.path) if b"their secret" in path.read_bytes()] == []
 
 

@@ -19,13 +19,13 @@ from fixtures.commands import Paddock
 from fixtures.daemons import ask
 from paddock import Config, open_host
 from paddock.core.clock import SystemClock, SystemRandom
+from paddock.core.error_mapping import error_to_json, mcp_error, mcp_tool_result, osqr_plugin_error, shu_envelope
 from paddock.core.errors import Denied, NeedsApproval
-from paddock.core.outward import mcp_error, mcp_tool_result, osqr_plugin_error, shu_envelope, to_json
+from paddock.daemon.application import build_application
 from paddock.host.host import Host
-from paddock.http.app import Api
-from paddock.http.frames import full_problem
-from paddock.http.listening import listening
-from paddock.http.local_address import socket_path
+from paddock.web.daemon_address import socket_path
+from paddock.web.routing.error_formats import full_problem
+from paddock.web.server.unix_socket import serve_unix_socket
 
 pytestmark = pytest.mark.req("O-20")
 
@@ -49,7 +49,9 @@ async def sly(folder: Path) -> AsyncGenerator[tuple[Host, Paddock], None]:
     async with office.open() as host:
         await host.embed(SLY, {"help": dict})
         paddock.quickly("user", "add", "eve", "--role", "member")
-        async with listening(Api(host, SystemClock(), SystemRandom()), socket_path(host.directories)):
+        async with serve_unix_socket(
+            build_application(host, SystemClock(), SystemRandom()).web, socket_path(host.directories)
+        ):
             yield host, paddock
 
 
@@ -67,7 +69,7 @@ async def test_in_every_form_of_the_error_the_caller_learns_only_that_something_
     assert error.message == "sly help is denied: Something was blocked."
     assert error.details["policies"] == []
     for outward in (
-        to_json(error), full_problem(error, "err_1"), mcp_error(error), mcp_tool_result(error),
+        error_to_json(error), full_problem(error, "err_1"), mcp_error(error), mcp_tool_result(error),
         shu_envelope(error, "ERR-1"), osqr_plugin_error(error), error.hint,
     ):  # fmt: skip
         assert tells_nothing(outward, error.message), outward
@@ -111,7 +113,7 @@ async def test_the_administrator_is_told_at_once_and_finds_the_rule_and_its_reas
             with pytest.raises(Denied) as refused:
                 await host.call("sly.help", {}, context=made_by(await host.principal("user:eve")))
             call = refused.value.details["call_id"]
-            (explained,) = await host.explaining.explain(call, ANN)
+            (explained,) = await host.explain_service.explain(call, ANN)
             shown = await asyncio.to_thread(paddock, "ledger", "show", call, "--json")
 
     (warned,) = [record.__dict__["facts"] for record in caplog.records if record.name == "paddock.calls"]
@@ -136,7 +138,7 @@ async def test_of_what_a_plugin_is_refused_during_a_call_the_same_holds(
         eve = await host.principal("user:eve")
         with caplog.at_level(logging.WARNING, "paddock.capabilities"):
             heard = await host.call("sly.do.it", {}, context=made_by(eve))
-        to_her = await host.explaining.explain("req_1", eve)
+        to_her = await host.explain_service.explain("req_1", eve)
     (denied,) = [entry for entry in office.ledger() if entry.type == "plugin.capability_denied"]
 
     assert "Something was blocked." in heard["heard"]["message"]
@@ -161,8 +163,11 @@ async def test_of_what_a_rule_asks_about_the_caller_learns_that_somebody_is_aske
         with pytest.raises(NeedsApproval) as held:
             await host.call("mail.look", {}, context=made_by(eve))
         approval, call = held.value.details["approval"], held.value.details["call_id"]
-        (to_her,), (to_ann,) = await host.explaining.explain(call, eve), await host.explaining.explain(call, ANN)
-        asked = await host.approving.find("default", approval)
+        (to_her,), (to_ann,) = (
+            await host.explain_service.explain(call, eve),
+            await host.explain_service.explain(call, ANN),
+        )
+        asked = await host.approvals.find("default", approval)
 
     for told in (held.value.message, held.value.details["preview"], to_her.lines(), to_her.to_value()):
         assert "Somebody is asked." in str(told)

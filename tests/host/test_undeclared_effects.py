@@ -12,8 +12,8 @@ from tests.host.conftest import Home
 from paddock import Config, open_host
 from paddock.core.errors import PluginError
 from paddock.host.host import Host
-from paddock.ledger.entry import Entry
-from paddock.ledger.feed import page
+from paddock.ledger.entry import LedgerEntry
+from paddock.ledger.read.entries import list_entries
 from paddock.store.database import open_direct
 from paddock_sdk import Host as SdkHost
 from paddock_sdk import Plugin
@@ -75,10 +75,10 @@ TOOLS = [
 ]
 
 
-def entries(home: Home, *types: str) -> list[Entry]:
+def entries(home: Home, *types: str) -> list[LedgerEntry]:
     """What the ledger has of these types, oldest first."""
     with open_direct(home.path / "data" / "paddock.db") as database:
-        found = database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+        found = database.read(lambda tx: list_entries(tx, newest_first=False, limit=1000))
     return [entry for entry in found if entry.type in types]
 
 
@@ -106,7 +106,7 @@ async def test_a_call_that_says_it_only_reads_cannot_write_and_the_attempt_is_on
         tables, values = await refused(host, "notes.peek"), await refused(host, "notes.keep")
         assert (await host.call("notes.count", {}))["rows"] == 1, "nothing was written"
         log = [entry["line"] for entry in await host.logs("notes")]
-        version = host.rules.policy.version
+        version = host.active_policy.policy.version
 
     assert (tables.error_code, values.error_code) == ("storage_access_denied", "capability_denied")
     assert "does not declare this effect" in tables.message
@@ -127,7 +127,7 @@ async def test_a_call_that_only_reads_cannot_write_by_leaving_out_which_call_it_
         error = await refused(host, "notes.sneak")
     (written,) = entries(notes, "plugin.capability_denied")
     async with open_host(Config(home=notes.path, environ={})) as host:
-        (explained,) = await host.explaining.explain(written.id, host.operator_context("me").principal)
+        (explained,) = await host.explain_service.explain(written.id, host.operator_context("me").principal)
 
     words = "It names no call that this is for, and none of the calls that it works on declares this effect."
     assert words in error.message
@@ -196,7 +196,7 @@ async def test_an_author_is_told_of_an_undeclared_effect_in_the_words_that_users
         at_the_host = await refused(host, "notes.keep")
     package = tmp_path / "packages" / "notes-1.0.0"
     async with at_work(package, tmp_path / "dev") as desk:
-        await desk.session.do("keep {}")
+        await desk.session.run_command("keep {}")
         at_work_on_it = (await desk.told.event("failed"))["error"]
 
     assert fake.denied == ["keyvalue.put"]

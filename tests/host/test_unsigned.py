@@ -15,11 +15,11 @@ from fixtures.commands import Paddock, Said
 from fixtures.daemons import ask
 from fixtures.small_disks import fill, small_disk
 from paddock.core.clock import SystemClock, SystemRandom
+from paddock.daemon.application import build_application
 from paddock.host.host import Host
-from paddock.http.app import Api
-from paddock.http.listening import listening
-from paddock.http.local_address import socket_path
-from paddock.ledger import opening
+from paddock.ledger.write import lifespan
+from paddock.web.daemon_address import socket_path
+from paddock.web.server.unix_socket import serve_unix_socket
 
 pytestmark = pytest.mark.req("B-06")
 
@@ -29,14 +29,17 @@ SAYS = "a checkpoint of the ledger cannot be written: No space left on device"
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "EVERY_SECONDS", 0.1)
-    monkeypatch.setattr(opening, "TRY_AGAIN", 0.1)
+    monkeypatch.setattr(lifespan, "CHECKPOINT_INTERVAL_S", 0.1)
+    monkeypatch.setattr(lifespan, "RETRY_INTERVAL_S", 0.1)
 
 
 @asynccontextmanager
 async def listened_to(office: Office) -> AsyncGenerator[Host, None]:
     """A host that commands and others find as they find a daemon."""
-    async with office.open() as host, listening(Api(host, CLOCK, RANDOM), socket_path(host.directories)):
+    async with (
+        office.open() as host,
+        serve_unix_socket(build_application(host, CLOCK, RANDOM).web, socket_path(host.directories)),
+    ):
         yield host
 
 
@@ -64,7 +67,7 @@ async def test_a_ledger_that_gets_no_checkpoints_says_so_everywhere_and_gets_the
                 await host.call("mail.look", {})
                 await until((disk / "ledger" / "default.checkpoints.jsonl").exists)
             filler = fill(disk)
-            while "paddock_checkpointing 0" not in host.metrics.text():  # the last page may have room for some lines
+            while "paddock_checkpointing 0" not in host.metrics.render():  # the last page may have room for some lines
                 assert await host.call("mail.look", {}) == {"done": "look"}
                 await asyncio.sleep(0.05)
 
@@ -85,7 +88,7 @@ async def test_a_ledger_that_gets_no_checkpoints_says_so_everywhere_and_gets_the
             assert SAYS in check["found"]
 
             filler.unlink()
-            await until(lambda: "paddock_checkpointing 1" in host.metrics.text())
+            await until(lambda: "paddock_checkpointing 1" in host.metrics.render())
             assert (await get("/status"))["troubles"] == []
             as_json = (await command("ledger", "verify", "--json")).json
             assert (as_json["unsigned_because"], as_json["chains"][0]["unsigned"]) == (None, 0)

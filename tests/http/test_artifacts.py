@@ -11,8 +11,8 @@ import pytest
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, LocalConnection, daemon
 from fixtures.maker import CONTENT, maker
+from paddock.api.artifacts import parse_range
 from paddock.core.errors import CallerError
-from paddock.http.api.artifacts import part_of
 
 
 @pytest.fixture
@@ -59,10 +59,10 @@ def test_an_artifact_is_downloaded_whole_and_in_part(served: Daemon) -> None:
      ("bytes=-500", (0, 100))],
 )  # fmt: skip
 def test_a_range_is_a_part_of_what_is_there(wanted: str, part: tuple[int, int]) -> None:
-    assert part_of(wanted, 100) == part
+    assert parse_range(wanted, 100) == part
 
 
 @pytest.mark.parametrize("wanted", ["bytes=100-", "bytes=9-3", "bytes=-0", "bytes=-", "bytes=0-1,5-6", "lines=1-2", ""])
 def test_what_is_no_part_is_refused(wanted: str) -> None:
     with pytest.raises(CallerError):
-        part_of(wanted, 100)
+        parse_range(wanted, 100)

@@ -14,9 +14,9 @@ import pytest
 
 from fixtures.daemons import Daemon, LocalConnection
 from paddock.core.errors import Denied
-from paddock.core.schema import MAX_PROBLEMS
-from paddock.http.auth import Peer, local_operator
-from paddock.rpc.framing import MAX_STRUCTURE
+from paddock.core.schema.compile import MAX_PROBLEMS
+from paddock.rpc.framing import MAX_STRUCTURE_TOKENS
+from paddock.web.security.authenticate import PeerCredentials, authenticate_local_peer
 
 
 def test_the_daemon_says_that_it_lives_and_takes_calls(served: Daemon) -> None:
@@ -30,10 +30,10 @@ def test_the_socket_and_its_directory_are_for_the_owner_alone(served: Daemon) ->
 
 
 def test_only_the_daemons_own_user_and_root_are_its_operators() -> None:
-    assert local_operator(Peer(pid=1, uid=os.geteuid()), os.geteuid())
-    assert local_operator(Peer(pid=1, uid=0), 4242).operator == "root"
+    assert authenticate_local_peer(PeerCredentials(pid=1, uid=os.geteuid()), os.geteuid())
+    assert authenticate_local_peer(PeerCredentials(pid=1, uid=0), 4242).operator == "root"
     with pytest.raises(Denied, match="user 4243"):
-        local_operator(Peer(pid=1, uid=4243), 4242)
+        authenticate_local_peer(PeerCredentials(pid=1, uid=4243), 4242)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -73,7 +73,7 @@ sys.stdout.write(s.makefile().read())
         (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", 400, "invalid_request"),
         (b'{"a": 18446744073709551616}', 400, "invalid_request"),
         (b'{"a": "\\ud800"}', 400, "invalid_request"),
-        (b'{"a": [' + b"[]," * MAX_STRUCTURE + b"[]]}", 400, "invalid_request"),
+        (b'{"a": [' + b"[]," * MAX_STRUCTURE_TOKENS + b"[]]}", 400, "invalid_request"),
         (b'{"text": "' + b"x" * 1024 * 1024 + b'"}', 413, "http.body_too_large"),
     ],
     ids=[

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from paddock.cli.daemon import error_from
+from paddock.cli.client.daemon_client import error_from_problem
 from paddock.core import errors
+from paddock.core.error_mapping import error_to_json, exit_code
 from paddock.core.errors import Category, Invalid, NotFound, PaddockError, Problem
-from paddock.core.outward import exit_code, to_json
-from paddock.http.frames import full_problem
-from paddock.http.problems import ErrorPage, Problems
+from paddock.web.routing.error_formats import full_problem
+from paddock.web.routing.errors import ErrorMiddleware, ErrorPage
 
 SECRET = "hunter2"
 
@@ -30,7 +30,7 @@ async def answered(inside: Any, page: ErrorPage | None = None, path: str = "/api
 
     scope: Scope = {"type": "http", "method": "GET", "path": path, "state": {}, "headers": []}
     scope["headers"] = [(b"accept", b"text/html")]
-    await Problems(inside, lambda: "err_1", page=page)(scope, receive, send)
+    await ErrorMiddleware(inside, lambda: "err_1", page=page)(scope, receive, send)
     return sent
 
 
@@ -85,9 +85,9 @@ def every_error() -> list[type[PaddockError]]:
 def test_an_error_is_the_same_at_both_ends_of_the_socket(kind: type[PaddockError]) -> None:
     error = kind("it did not work", code="some.code", hint="try this", details={"plugin": "parrot"})
 
-    again = error_from(json.loads(json.dumps(full_problem(error, "err_1"))), 500)
+    again = error_from_problem(json.loads(json.dumps(full_problem(error, "err_1"))), 500)
 
-    assert to_json(again) == to_json(error)
+    assert error_to_json(again) == error_to_json(error)
     assert exit_code(again) == exit_code(error)
 
 
@@ -95,7 +95,7 @@ def test_an_error_is_the_same_at_both_ends_of_the_socket(kind: type[PaddockError
 def test_every_mistake_of_a_document_arrives_with_its_place() -> None:
     error = Invalid("two mistakes", [Problem("a.b", "wrong", "right", "type", 3), Problem("", "empty")])
 
-    again = error_from(json.loads(json.dumps(full_problem(error, "err_1"))), 400)
+    again = error_from_problem(json.loads(json.dumps(full_problem(error, "err_1"))), 400)
 
     assert isinstance(again, Invalid)
     assert again.problems == error.problems
@@ -103,4 +103,4 @@ def test_every_mistake_of_a_document_arrives_with_its_place() -> None:
 
 @pytest.mark.parametrize("body", [None, [], "no", {}, {"category": "weather"}, {"message": None, "details": None}])
 def test_an_answer_that_is_no_problem_body_is_still_an_error(body: Any) -> None:
-    assert error_from(body, 502).category is Category.INTERNAL
+    assert error_from_problem(body, 502).category is Category.INTERNAL

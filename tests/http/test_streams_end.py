@@ -13,9 +13,9 @@ from paddock.core.call import OPERATOR as THE_OPERATOR
 from paddock.core.call import Principal
 from paddock.core.errors import Denied
 from paddock.core.ids import PrincipalId
-from paddock.http import live
-from paddock.http.auth import Caller
-from paddock.http.endpoint import EVENTS, MEMBER, OPERATOR, Who, held_to
+from paddock.web import sse
+from paddock.web.routing.route import EVENT_STREAM, MEMBER, OPERATOR, Access, revalidate_response
+from paddock.web.security.authenticate import Caller
 
 
 def signed_in(*roles: str) -> Caller:
@@ -38,9 +38,9 @@ class Proven:
         return self.now
 
 
-async def told(who: Who, now: Caller | Denied | None, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+async def told(who: Access, now: Caller | Denied | None, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What somebody who began as an operator still gets, with the proof that they have now."""
-    monkeypatch.setattr(live, "LOOKED_AGAIN", 0.0)
+    monkeypatch.setattr(sse, "REVALIDATE_INTERVAL_S", 0.0)
 
     async def lines() -> AsyncGenerator[bytes, None]:
         yield b"one"
@@ -48,12 +48,12 @@ async def told(who: Who, now: Caller | Denied | None, monkeypatch: pytest.Monkey
 
     state = {"caller": BEGAN, "proof": Proven(now)}
     request = Request({"type": "http", "method": "GET", "path": "/", "headers": [], "state": state})
-    held = held_to(who, request, StreamingResponse(lines(), media_type=EVENTS))
+    held = revalidate_response(who, request, StreamingResponse(lines(), media_type=EVENT_STREAM))
     return [cast("bytes", line) async for line in cast("StreamingResponse", held).body_iterator]
 
 
 @pytest.mark.parametrize("who", [MEMBER, OPERATOR])
-async def test_a_stream_goes_on_for_whoever_has_what_they_had(who: Who, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_goes_on_for_whoever_has_what_they_had(who: Access, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await told(who, signed_in("member", THE_OPERATOR), monkeypatch) == [b"one", b"two"]
 
 
@@ -67,6 +67,6 @@ async def test_a_stream_goes_on_for_whoever_has_what_they_had(who: Who, monkeypa
     ],
 )
 async def test_a_stream_ends_with_the_right_to_what_it_tells(
-    who: Who, now: Caller | Denied | None, monkeypatch: pytest.MonkeyPatch
+    who: Access, now: Caller | Denied | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await told(who, now, monkeypatch) == []

@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.http.endpoint import Endpoint
-from paddock.http.table import Table
+from paddock.web.routing.route import ApiRoute
+from paddock.web.routing.router import Router
 
 
 async def nothing(request: Request) -> Response:
@@ -18,8 +18,8 @@ async def nothing(request: Request) -> Response:
     return Response()
 
 
-def row(path: str, method: str = "GET") -> Endpoint:
-    return Endpoint(method, path, nothing, "", "", prefix="")
+def row(path: str, method: str = "GET") -> ApiRoute:
+    return ApiRoute(method, path, nothing, "", "", prefix="")
 
 
 ROWS = (
@@ -34,7 +34,7 @@ ROWS = (
 
 def asked(path: str, method: str = "GET") -> tuple[str, dict[str, str]]:
     scope: dict[str, Any] = {"method": method, "path": path}
-    found = Table(ROWS).row_for(scope)
+    found = Router(ROWS).find_route(scope)
     return found.path, scope["path_params"]
 
 
@@ -72,6 +72,6 @@ def test_a_verb_that_is_not_for_an_address_is_told_those_that_are() -> None:
 
 
 @pytest.mark.parametrize("other", [row("/plugins/{id}"), row("/plugins"), row("/plugins/{name}/call/{what:path}")])
-def test_rows_that_stand_in_each_others_way_are_refused(other: Endpoint) -> None:
+def test_rows_that_stand_in_each_others_way_are_refused(other: ApiRoute) -> None:
     with pytest.raises(ValueError, match=r"twice|stands where"):
-        Table((*ROWS, other))
+        Router((*ROWS, other))

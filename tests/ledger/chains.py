@@ -12,18 +12,18 @@ from types import ModuleType
 import pytest
 
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.event import Event
-from paddock.core.events_host import PluginCrashed, PluginMethodCalled
+from paddock.core.events.event import Event
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginMethodCalled
 from paddock.core.ids import new_id
-from paddock.ledger.append import append
-from paddock.ledger.checkpoint import checkpoint_file, whole_lines
-from paddock.ledger.checkpointing import Checkpointer
-from paddock.ledger.entry import Draft, NamedDraft
+from paddock.ledger.chain.checkpoint import checkpoint_file, read_checkpoint_lines
+from paddock.ledger.chain.checkpointer import Checkpointer
+from paddock.ledger.chain.export import export_chain
+from paddock.ledger.chain.signing_key import public_key_file
+from paddock.ledger.chain.verifier import EXIT_CODES, ChainFinding
+from paddock.ledger.chain.verify import verify_ledger
+from paddock.ledger.entry import EntryDraft, IdentifiedDraft
 from paddock.ledger.erase import erase
-from paddock.ledger.export import export
-from paddock.ledger.keys import public_key_file
-from paddock.ledger.verify import EXIT_CODES, Finding
-from paddock.ledger.verifying import verify_ledger
+from paddock.ledger.write.append import append_entries
 from paddock.store.database import Transaction, open_database, open_direct
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "verify_ledger.py"
@@ -34,9 +34,9 @@ def called(number: int, who: str | None = "bob") -> PluginMethodCalled:
     return PluginMethodCalled("notes", "notes.ädd", f"req_{number}", who, None)
 
 
-def drafts(events: Iterable[Event], tenant: str = "default") -> list[NamedDraft]:
+def drafts(events: Iterable[Event], tenant: str = "default") -> list[IdentifiedDraft]:
     return [
-        (new_id("evt", CLOCK, RANDOM), Draft(event, tenant, CLOCK.now(), call=f"call_{number}"))
+        (new_id("evt", CLOCK, RANDOM), EntryDraft(event, tenant, CLOCK.now(), call=f"call_{number}"))
         for number, event in enumerate(events, 1)
     ]
 
@@ -58,7 +58,7 @@ class Chain:
 
     def add(self, *events: Event, tenant: str = "default") -> None:
         with open_direct(self.address) as database:
-            database.write(lambda tx: append(tx, drafts(events, tenant), RANDOM))
+            database.write(lambda tx: append_entries(tx, drafts(events, tenant), RANDOM))
 
     def erase(self, who: str, tenant: str = "default") -> int:
         with open_direct(self.address) as database:
@@ -69,7 +69,7 @@ class Chain:
     async def checkpoint(self) -> None:
         async with open_database(self.address, role="command") as database:
             checkpointer = Checkpointer(database, CLOCK, self.state)
-            await checkpointer.look()
+            await checkpointer.checkpoint_due_chains()
             if checkpointer.failing is not None:
                 raise checkpointer.failing
 
@@ -81,14 +81,16 @@ class Chain:
     def key(self) -> Path:
         return public_key_file(self.state)
 
-    def verify(self, tenant: str = "default", *, anchors: Iterable[Path] = (), keys: Iterable[Path] = ()) -> Finding:
+    def verify(
+        self, tenant: str = "default", *, anchors: Iterable[Path] = (), keys: Iterable[Path] = ()
+    ) -> ChainFinding:
         with open_direct(self.address) as database:
             (finding,) = verify_ledger(
                 database, self.state, tenant=tenant, anchor_files=list(anchors), key_files=list(keys)
             )
         return finding
 
-    def verify_all(self, *, anchors: Iterable[Path] = (), keys: Iterable[Path] = ()) -> list[Finding]:
+    def verify_all(self, *, anchors: Iterable[Path] = (), keys: Iterable[Path] = ()) -> list[ChainFinding]:
         with open_direct(self.address) as database:
             return verify_ledger(database, self.state, anchor_files=list(anchors), key_files=list(keys))
 
@@ -98,7 +100,7 @@ class Chain:
     def export(self) -> Path:
         file = self.state / "export.jsonl"
         with open_direct(self.address) as database:
-            lines = list(export(database, "default", whole_lines(self.checkpoints)))
+            lines = list(export_chain(database, "default", read_checkpoint_lines(self.checkpoints)))
         file.write_bytes(b"".join(line + b"\n" for line in lines))
         return file
 

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledger.chains import example
 
-from paddock.core import events
 from paddock.core.canonical import canonical_bytes
 from paddock.core.clock import SystemRandom
-from paddock.core.event import EVENT_TYPES, Event
-from paddock.core.events_host import PluginStdoutNoise
-from paddock.ledger.anchors import Anchors
-from paddock.ledger.chain import BEGINNING, Sealed, entry_hash
-from paddock.ledger.entry import FACTS, PERSONAL, Draft, prepared
-from paddock.ledger.merkle import Tree
-from paddock.ledger.verify import Head, verify
+from paddock.core.events import index
+from paddock.core.events.event import EVENT_TYPES, Event
+from paddock.core.events.plugin_runtime import PluginStdoutNoise
+from paddock.ledger.chain.anchors import Anchors
+from paddock.ledger.chain.merkle import MerkleTree
+from paddock.ledger.chain.verifier import ChainHead, verify_chain
+from paddock.ledger.entry import FACT_FIELDS, PERSONAL_FIELDS, EntryDraft, prepare_entry
+from paddock.ledger.entry_hash import GENESIS_HASH, SealedEntry, entry_hash
 
 pytestmark = pytest.mark.req("B-06")
 
@@ -37,28 +37,28 @@ JSON = st.recursive(
 
 
 def execution(value: Any, payload: str | None = None) -> Event:
-    return events.ExecutionRecorded("notes", "1.0.0", payload or "", None, {"value": value}, None, value, None)
+    return index.ExecutionRecorded("notes", "1.0.0", payload or "", None, {"value": value}, None, value, None)
 
 
-def chain_of(told: list[Event]) -> list[Sealed]:
-    rows: list[Sealed] = []
-    prev = BEGINNING
+def chain_of(told: list[Event]) -> list[SealedEntry]:
+    rows: list[SealedEntry] = []
+    prev = GENESIS_HASH
     for seq, event in enumerate(told, 1):
-        one = prepared(f"evt_{seq}", Draft(event, "default", AT, principal="bob"), SystemRandom())
+        one = prepare_entry(f"evt_{seq}", EntryDraft(event, "default", AT, principal="bob"), SystemRandom())
         prev = entry_hash(prev, "default", seq, one, one.facts)
         personal = one.personal.decode() if one.personal else None
-        rows.append(Sealed("default", seq, *one[:7], one.facts.decode(), personal, one.salt, one.commitment, prev))
+        rows.append(SealedEntry("default", seq, *one[:7], one.facts.decode(), personal, one.salt, one.commitment, prev))
     return rows
 
 
-def end_of(rows: list[Sealed]) -> Head | None:
-    return Head(rows[-1].seq, rows[-1].hash) if rows else None
+def end_of(rows: list[SealedEntry]) -> ChainHead | None:
+    return ChainHead(rows[-1].seq, rows[-1].hash) if rows else None
 
 
 @given(st.lists(JSON, max_size=5))
 def test_whatever_is_told_makes_a_sound_chain_for_both_verifiers(values: list[Any]) -> None:
     rows = chain_of([execution(value) for value in values])
-    assert verify("default", rows, Anchors(), end_of(rows)).verdict == "sound"
+    assert verify_chain("default", rows, Anchors(), end_of(rows)).verdict == "sound"
     read = [
         {
             **row._asdict(),
@@ -76,25 +76,25 @@ def test_whatever_is_told_makes_a_sound_chain_for_both_verifiers(values: list[An
 def test_whatever_is_changed_in_a_row_is_found_in_that_row(values: list[str], data: st.DataObject) -> None:
     rows = chain_of([execution(value) for value in values])
     place = data.draw(st.integers(0, len(rows) - 1))
-    name = data.draw(st.sampled_from([name for name in Sealed._fields if name != "tenant"]))
+    name = data.draw(st.sampled_from([name for name in SealedEntry._fields if name != "tenant"]))
     value = getattr(rows[place], name)
     other: Any = {int: lambda: value + 1, bytes: lambda: value[:-1] + bytes([value[-1] ^ 1])}.get(
         type(value), lambda: f"{value or ''}x"
     )()
     changed = [*rows[:place], rows[place]._replace(**{name: other}), *rows[place + 1 :]]
-    finding = verify("default", changed, Anchors(), end_of(rows))
+    finding = verify_chain("default", changed, Anchors(), end_of(rows))
     assert (finding.verdict, finding.seq) == ("tampered", place + 1)
 
 
 @given(JSON)
 def test_facts_are_canonical_whichever_way_they_are_written(value: Any) -> None:
-    one = prepared("evt_1", Draft(execution(value), "default", AT), SystemRandom())
+    one = prepare_entry("evt_1", EntryDraft(execution(value), "default", AT), SystemRandom())
     assert one.facts.decode() == example().canonical(json.loads(one.facts))
 
 
 @pytest.mark.parametrize("value", [2**60, float("nan"), float("inf"), "\ud800", {1: "x"}, {"\udfff": object()}])
 def test_what_json_has_no_place_for_does_not_stop_the_ledger(value: Any) -> None:
-    one = prepared("evt_1", Draft(execution(value), "default", AT), SystemRandom())
+    one = prepare_entry("evt_1", EntryDraft(execution(value), "default", AT), SystemRandom())
     assert one.facts == canonical_bytes(json.loads(one.facts))
 
 
@@ -108,23 +108,25 @@ def test_the_tree_that_grows_is_the_tree_of_the_standard(leaves: list[bytes]) ->
             half *= 2
         return hashlib.sha256(b"\1" + root(part[:half]) + root(part[half:])).digest()
 
-    tree = Tree()
+    tree = MerkleTree()
     for leaf in leaves:
         tree.add(leaf)
     assert tree.root() == root(leaves)
-    assert Tree().root() == hashlib.sha256(b"").digest()
+    assert MerkleTree().root() == hashlib.sha256(b"").digest()
 
 
 @pytest.mark.parametrize("name", sorted(EVENT_TYPES))
 def test_somebody_has_thought_about_every_field_whether_it_may_tell_of_a_person(name: str) -> None:
     fields = {field.name for field in dataclasses.fields(EVENT_TYPES[name])}  # type: ignore[arg-type]
-    assert fields <= FACTS | PERSONAL, f"put {sorted(fields - FACTS - PERSONAL)} into a list of ledger/entry.py"
-    assert not FACTS & PERSONAL
+    assert fields <= FACT_FIELDS | PERSONAL_FIELDS, (
+        f"put {sorted(fields - FACT_FIELDS - PERSONAL_FIELDS)} into a list of ledger/entry.py"
+    )
+    assert not FACT_FIELDS & PERSONAL_FIELDS
 
 
 def test_what_tells_of_a_person_is_not_among_the_facts() -> None:
     noise = PluginStdoutNoise("notes", "alice@example.org logged in")
-    one = prepared("evt_1", Draft(noise, "default", AT, principal="alice"), SystemRandom())
+    one = prepare_entry("evt_1", EntryDraft(noise, "default", AT, principal="alice"), SystemRandom())
     assert one.facts == b'{"name":"notes"}'
     assert one.plugin == "notes"
     assert json.loads(one.personal or b"") == {"line": "alice@example.org logged in", "principal": "alice"}

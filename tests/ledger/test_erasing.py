@@ -9,10 +9,10 @@ import pytest
 from tests.ledger.chains import Chain, called
 
 from paddock.core.errors import NotFound
-from paddock.core.events_approvals import ApprovalEnded
-from paddock.core.events_host import PluginStdoutNoise
-from paddock.ledger.erase import joined
-from paddock.ledger.feed import Wanted, page, recent
+from paddock.core.events.approvals import ApprovalEnded
+from paddock.core.events.plugin_runtime import PluginStdoutNoise
+from paddock.ledger.erase import to_ranges
+from paddock.ledger.read.entries import EntryFilter, list_entries, list_recent
 from paddock.store import sqlite
 from paddock.store.database import open_database, open_direct
 
@@ -31,9 +31,9 @@ async def test_what_was_said_of_a_person_is_gone_and_the_chain_still_verifies(
     with pytest.raises(NotFound):
         chain.erase("alice%_\\")
     with open_direct(database_address) as database:
-        entries = database.read(recent)
-        assert not database.read(lambda tx: page(tx, wanted=Wanted(principal="alice%_\\")))
-        assert len(database.read(lambda tx: page(tx, wanted=Wanted(principal="alice%_x")))) == 5
+        entries = database.read(list_recent)
+        assert not database.read(lambda tx: list_entries(tx, wanted=EntryFilter(principal="alice%_\\")))
+        assert len(database.read(lambda tx: list_entries(tx, wanted=EntryFilter(principal="alice%_x")))) == 5
     assert entries[0].type == "ledger.erased"
     assert entries[0].data["entries"] == 5
     assert entries[0].data["rows"] == [[2, 2], [4, 4], [6, 6], [8, 8], [10, 10]]
@@ -57,8 +57,8 @@ async def test_nothing_of_them_is_left_in_the_file(sqlite_address: str, tmp_path
 
 
 def test_numbers_become_ranges() -> None:
-    assert joined([]) == []
-    assert joined([1, 2, 3, 7, 9, 10]) == [(1, 3), (7, 7), (9, 10)]
+    assert to_ranges([]) == []
+    assert to_ranges([1, 2, 3, 7, 9, 10]) == [(1, 3), (7, 7), (9, 10)]
 
 
 async def test_nothing_of_them_is_left_in_the_log_while_a_daemon_has_the_database_open(
@@ -67,10 +67,10 @@ async def test_nothing_of_them_is_left_in_the_log_while_a_daemon_has_the_databas
     chain = Chain(sqlite_address, tmp_path / "state")
     async with open_database(sqlite_address, role="daemon") as daemon:
         chain.add(*(called(number, "carol-of-the-hill") for number in range(200)))
-        assert await daemon.read(recent)
+        assert await daemon.read(list_recent)
         chain.erase("carol-of-the-hill")
         with open_direct(sqlite_address) as command:
-            assert command.empty_log() is None
+            assert command.truncate_log() is None
         assert b"carol-of-the-hill" not in _all_bytes(chain.file)
 
 
@@ -84,9 +84,9 @@ def test_where_somebody_reads_meanwhile_the_log_that_still_holds_it_is_named(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM ledger").fetchone()
         chain.erase("carol-of-the-hill")
-        assert command.empty_log() == chain.file.with_name(f"{chain.file.name}-wal")
+        assert command.truncate_log() == chain.file.with_name(f"{chain.file.name}-wal")
         reader.execute("COMMIT")
-        assert command.empty_log() is None
+        assert command.truncate_log() is None
         assert b"carol-of-the-hill" not in _all_bytes(chain.file)
 
 

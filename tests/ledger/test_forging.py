@@ -10,8 +10,8 @@ import pytest
 from tests.ledger.chains import Chain, new_chain
 
 from paddock.core.errors import HostError
-from paddock.ledger.chain import COLUMNS, Sealed, committed, entry_hash
-from paddock.ledger.feed import recent, told_of
+from paddock.ledger.entry_hash import COLUMNS, SealedEntry, commit_personal, entry_hash
+from paddock.ledger.read.entries import find_entries, list_recent
 from paddock.store.database import Transaction, open_direct
 
 pytestmark = pytest.mark.req("B-06")
@@ -56,8 +56,8 @@ def put(chain: Chain, tenant: str = "default", **told: Any) -> None:
         head = tx.one("SELECT seq, hash FROM ledger_heads WHERE tenant = ?", (tenant,))
         assert head is not None
         personal = told.get("personal")
-        commitment = None if personal is None else committed(SALT, personal.encode())
-        row = Sealed(
+        commitment = None if personal is None else commit_personal(SALT, personal.encode())
+        row = SealedEntry(
             tenant, head["seq"] + 1, "evt_x", "2030", told.get("type", "x"), None, None, None, None,
             told.get("facts", "{}"), personal, SALT if personal else None, commitment, b"",
         )  # fmt: skip
@@ -71,7 +71,7 @@ def put(chain: Chain, tenant: str = "default", **told: Any) -> None:
 
 def read_all(chain: Chain) -> object:
     with open_direct(chain.address) as database:
-        return database.read(recent)
+        return database.read(list_recent)
 
 
 async def test_a_forged_row_is_named_by_both_verifiers_and_shown_to_whoever_looks(
@@ -88,8 +88,8 @@ async def test_a_forged_row_is_named_by_both_verifiers_and_shown_to_whoever_look
         if chain.embedded:
             assert chain.example_on_file() == 1, name
         with open_direct(chain.address) as database:
-            last, *others = database.read(recent)
-            assert database.read(lambda tx: told_of(tx, "evt_x")) == [last]
+            last, *others = database.read(list_recent)
+            assert database.read(lambda tx: find_entries(tx, "evt_x")) == [last]
             assert orjson.dumps(last.to_json()), name
             assert (last.seq, len(others)) == (31, 30), name
             database.write(lambda tx: tx.execute("DELETE FROM ledger WHERE seq = 31"))

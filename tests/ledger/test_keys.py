@@ -8,8 +8,14 @@ import pytest
 from tests.ledger.chains import Chain, called, new_chain, run_example
 
 from paddock.core.errors import HostError
-from paddock.ledger.checkpoint import checkpoint_file, whole_lines
-from paddock.ledger.keys import key_id, private_key_file, read_public_key, replaced_key_file, signing_key
+from paddock.ledger.chain.checkpoint import checkpoint_file, read_checkpoint_lines
+from paddock.ledger.chain.signing_key import (
+    key_id,
+    load_signing_key,
+    private_key_file,
+    read_public_key,
+    replaced_key_file,
+)
 
 pytestmark = pytest.mark.req("B-06")
 
@@ -20,11 +26,11 @@ async def chain(sqlite_address: str, tmp_path: Path) -> Chain:
 
 
 async def refused(chain: Chain) -> HostError:
-    lines = whole_lines(chain.checkpoints)
+    lines = read_checkpoint_lines(chain.checkpoints)
     with pytest.raises(HostError) as said:
         await chain.checkpoint()
     assert said.value.error_code == "ledger.key"
-    assert whole_lines(chain.checkpoints) == lines, "and nothing is signed"
+    assert read_checkpoint_lines(chain.checkpoints) == lines, "and nothing is signed"
     return said.value
 
 
@@ -60,7 +66,7 @@ async def test_a_key_that_was_said_to_be_lost_is_followed_by_another_and_both_ho
     assert chain.verify(keys=[replaced]).verdict == "tampered", "who kept the old one elsewhere hears of the new one"
     replaced.unlink()
     assert chain.verify().verdict == "tampered"
-    assert key_id(signing_key(chain.state).public_key().public_bytes_raw()) == new
+    assert key_id(load_signing_key(chain.state).public_key().public_bytes_raw()) == new
 
 
 async def test_a_key_that_was_replaced_signs_nothing_more(chain: Chain) -> None:
@@ -82,7 +88,7 @@ async def test_another_key_in_its_place_signs_nothing_and_overwrites_nothing(
     chain: Chain, tmp_path: Path, public: str
 ) -> None:
     before = chain.key.read_bytes()
-    signing_key(tmp_path / "other")
+    load_signing_key(tmp_path / "other")
     signing_key_put_back(chain, private_key_file(tmp_path / "other").read_bytes())
     if public == "gone":
         chain.key.unlink()

@@ -15,12 +15,12 @@ from tests.ledger.chains import Chain, called
 
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.ids import Tenant
-from paddock.ledger import opening
-from paddock.ledger.checkpoint import checkpoint_file
-from paddock.ledger.checkpointing import Checkpointer
-from paddock.ledger.feed import recent, tenants
-from paddock.ledger.keys import private_key_file
-from paddock.ledger.opening import open_ledger
+from paddock.ledger.chain.checkpoint import checkpoint_file
+from paddock.ledger.chain.checkpointer import Checkpointer
+from paddock.ledger.chain.signing_key import private_key_file
+from paddock.ledger.read.entries import list_recent, list_tenants
+from paddock.ledger.write import lifespan
+from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import open_database, open_direct
 
 pytestmark = pytest.mark.req("B-06")
@@ -72,7 +72,7 @@ async def test_two_processes_that_write_at_once_make_one_chain(database_address:
     assert (one.returncode, two.returncode) == (0, 0)
     assert len(said) == 2 * ROWS
     with open_direct(database_address) as database:
-        assert {entry.request for entry in database.read(lambda tx: recent(tx, limit=1000))} == set(said)
+        assert {entry.request for entry in database.read(lambda tx: list_recent(tx, limit=1000))} == set(said)
     finding = chain.verify()
     assert (finding.verdict, finding.rows) == ("sound", 2 * ROWS)
     assert finding.signed_to > 0
@@ -172,8 +172,8 @@ async def test_tenants_have_chains_of_their_own(database_address: str, tmp_path:
     assert {(chain.verify(name).verdict, chain.verify(name).rows) for name in names} == {("sound", 10)}
     assert len(list((state / "ledger").iterdir())) == 4
     with open_direct(database_address) as direct:
-        assert direct.read(tenants) == sorted(names)
-        assert {entry.tenant for entry in direct.read(lambda tx: recent(tx, tenant="../b"))} == {"../b"}
+        assert direct.read(list_tenants) == sorted(names)
+        assert {entry.tenant for entry in direct.read(lambda tx: list_recent(tx, tenant="../b"))} == {"../b"}
     chain.change("UPDATE ledger SET at = 'x' WHERE tenant = '../b' AND seq = 3")
     assert [chain.verify(name).verdict for name in names] == ["sound", "tampered", "sound", "sound"]
 
@@ -181,7 +181,7 @@ async def test_tenants_have_chains_of_their_own(database_address: str, tmp_path:
 async def test_a_checkpoint_comes_with_the_thousandth_row_with_time_and_at_the_end(
     sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "EVERY_SECONDS", 0.2)
+    monkeypatch.setattr(lifespan, "CHECKPOINT_INTERVAL_S", 0.2)
     file = checkpoint_file(tmp_path, "default")
 
     async def until(count: int) -> None:
@@ -191,14 +191,14 @@ async def test_a_checkpoint_comes_with_the_thousandth_row_with_time_and_at_the_e
 
     async with open_database(sqlite_address) as database:
         async with open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path) as writer:
-            writer.take(called(1), "default")
+            writer.enqueue(called(1), "default")
             await until(1)
-            monkeypatch.setattr(opening, "EVERY_SECONDS", 600.0)
+            monkeypatch.setattr(lifespan, "CHECKPOINT_INTERVAL_S", 600.0)
             await asyncio.sleep(0.25)  # the short time that was begun before ends
             for number in range(1000):
-                writer.take(called(number), "default")
+                writer.enqueue(called(number), "default")
             await until(2)
-            writer.take(called(2), "default")
+            writer.enqueue(called(2), "default")
         points = [json.loads(line) for line in file.read_bytes().splitlines()]
         assert [(point["from_seq"], point["to_seq"]) for point in points] == [(1, 1), (2, 1001), (1002, 1002)]
     assert stat.S_IMODE(private_key_file(tmp_path).stat().st_mode) == 0o600
@@ -209,19 +209,19 @@ async def test_a_checkpoint_comes_with_the_thousandth_row_with_time_and_at_the_e
 async def test_a_quiet_chain_gets_its_checkpoint_in_time_beside_a_busy_one(
     sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "EVERY_SECONDS", 0.5)
-    monkeypatch.setattr(opening, "EVERY_ROWS", 20)
+    monkeypatch.setattr(lifespan, "CHECKPOINT_INTERVAL_S", 0.5)
+    monkeypatch.setattr(lifespan, "CHECKPOINT_ROWS", 20)
     quiet, busy = checkpoint_file(tmp_path, "quiet"), checkpoint_file(tmp_path, "busy")
     async with (
         open_database(sqlite_address) as database,
         open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path) as writer,
         asyncio.timeout(20),
     ):
-        writer.take(called(0), "quiet")
+        writer.enqueue(called(0), "quiet")
         while not quiet.exists():  # never a moment without twenty rows more in less than half a second
             for number in range(5):
-                writer.take(called(number), "busy")
-            await writer.flushed()
+                writer.enqueue(called(number), "busy")
+            await writer.flush()
         assert writer.unsigned is None
     assert len(busy.read_bytes().splitlines()) > 2
 
@@ -229,18 +229,18 @@ async def test_a_quiet_chain_gets_its_checkpoint_in_time_beside_a_busy_one(
 async def test_a_chain_gets_a_checkpoint_when_it_has_grown_by_a_thousand_rows_and_not_when_all_have_again(
     sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "EVERY_ROWS", 100)
+    monkeypatch.setattr(lifespan, "CHECKPOINT_ROWS", 100)
     file = checkpoint_file(tmp_path, "a")
     async with (
         open_database(sqlite_address) as database,
         open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path) as writer,
     ):
         for name in (*["a"] * 99, "b"):
-            writer.take(called(1), name)
-        await writer.flushed()
+            writer.enqueue(called(1), name)
+        await writer.flush()
         for number in range(20):
-            writer.take(called(number), "a")
-            await writer.flushed()
+            writer.enqueue(called(number), "a")
+            await writer.flush()
         async with asyncio.timeout(10):
             while not file.exists() or not file.stat().st_size:  # noqa: ASYNC110 - a file tells nobody
                 await asyncio.sleep(0.01)
@@ -265,7 +265,7 @@ async def test_a_chain_that_is_broken_keeps_no_other_from_its_checkpoints(
         checkpointer = Checkpointer(database, SystemClock(), tmp_path)
         for _ in range(3):
             add()
-            assert await checkpointer.look() == 2
+            assert await checkpointer.checkpoint_due_chains() == 2
             assert checkpointer.failing is not None
             assert checkpointer.failing.error_code == "ledger.broken"
             assert "ledger of acme is not" in checkpointer.failing.message
@@ -284,8 +284,8 @@ async def test_a_host_for_one_call_signs_a_quiet_chain_though_a_busy_one_was_sig
             open_database(sqlite_address, role="command") as database,
             open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path, lasting=False) as writer,
         ):
-            writer.take(called(1), name)
-            writer.take(called(2), "busy")
+            writer.enqueue(called(1), name)
+            writer.enqueue(called(2), "busy")
     assert len(checkpoint_file(tmp_path, "busy").read_bytes().splitlines()) == 1
     assert checkpoint_file(tmp_path, "quiet").exists()
 
@@ -300,7 +300,7 @@ async def test_a_host_for_one_call_signs_at_most_once_a_minute(sqlite_address: s
             open_database(sqlite_address, role="command") as database,
             open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path, lasting=False) as writer,
         ):
-            writer.take(called(number), "default")
+            writer.enqueue(called(number), "default")
         counts.append(len(file.read_bytes().splitlines()))
     assert counts == [1, 1, 2]
     assert Chain(sqlite_address, tmp_path).verify().unsigned == 0

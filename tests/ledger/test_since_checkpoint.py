@@ -14,10 +14,11 @@ from tests.ledger.chains import Chain, called, new_chain
 
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import HostError, PaddockError
-from paddock.ledger import opening, since_checkpoint
-from paddock.ledger.checkpoint import checkpoint_file, last_in, signed
-from paddock.ledger.opening import open_ledger
-from paddock.ledger.since_checkpoint import look_through
+from paddock.ledger.chain import startup_check
+from paddock.ledger.chain.checkpoint import checkpoint_file, last_checkpoint_in, sign_checkpoint
+from paddock.ledger.chain.startup_check import verify_since_checkpoint
+from paddock.ledger.write import lifespan
+from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import open_database, open_direct
 
 pytestmark = pytest.mark.req("B-06")
@@ -33,7 +34,7 @@ async def chain(database_address: str, tmp_path: Path) -> Chain:
 async def broken(chain: Chain) -> dict[str, PaddockError]:
     found: dict[str, PaddockError] = {}
     async with open_database(chain.address, role="command") as database:
-        await look_through(database, chain.state, found)
+        await verify_since_checkpoint(database, chain.state, found)
     return found
 
 
@@ -67,7 +68,7 @@ async def test_whatever_was_changed_since_the_last_checkpoint_is_found(
 
 
 async def test_a_last_checkpoint_with_a_false_signature_is_found(chain: Chain) -> None:
-    last = last_in(chain.checkpoints)
+    last = last_checkpoint_in(chain.checkpoints)
     assert last is not None
     chain.checkpoints.write_bytes(chain.checkpoints.read_bytes().replace(last.signature.encode(), b"AAAA"))
 
@@ -75,9 +76,9 @@ async def test_a_last_checkpoint_with_a_false_signature_is_found(chain: Chain) -
 
 
 def _of_an_unknown_key(chain: Chain) -> None:
-    last = last_in(chain.checkpoints)
+    last = last_checkpoint_in(chain.checkpoints)
     assert last is not None
-    line = signed(Ed25519PrivateKey.generate(), replace(last, key_id="0" * 16)).line()
+    line = sign_checkpoint(Ed25519PrivateKey.generate(), replace(last, key_id="0" * 16)).line()
     chain.checkpoints.write_bytes(chain.checkpoints.read_bytes() + line + b"\n")
 
 
@@ -104,14 +105,14 @@ async def test_where_verifying_fails_nothing_is_signed(chain: Chain, monkeypatch
     async def failing(*_: object) -> None:
         raise RuntimeError("a row that nobody foresaw")
 
-    before = last_in(chain.checkpoints)
-    monkeypatch.setattr(opening, "look_through", failing)
+    before = last_checkpoint_in(chain.checkpoints)
+    monkeypatch.setattr(lifespan, "verify_since_checkpoint", failing)
     async with (
         open_database(chain.address, role="command") as database,
         open_ledger(database, SystemClock(), SystemRandom(), state=chain.state),
     ):
         pass
-    assert last_in(chain.checkpoints) == before
+    assert last_checkpoint_in(chain.checkpoints) == before
 
     monkeypatch.undo()
     async with (
@@ -119,7 +120,7 @@ async def test_where_verifying_fails_nothing_is_signed(chain: Chain, monkeypatch
         open_ledger(database, SystemClock(), SystemRandom(), state=chain.state),
     ):
         pass
-    assert last_in(chain.checkpoints) != before
+    assert last_checkpoint_in(chain.checkpoints) != before
 
 
 @pytest.mark.parametrize("last", [_of_an_unknown_key, _that_is_none, _whose_key_went, _whose_key_is_damaged])
@@ -172,7 +173,7 @@ async def test_calls_of_whose_chain_is_broken_are_refused_and_it_gets_no_checkpo
             with pytest.raises(HostError) as refused:
                 await host.call("mail.look", {})
             assert refused.value.error_code == "ledger.broken"
-            condition = host.condition.to_json()
+            condition = host.health.to_json()
             assert (condition["takes_calls"], condition["troubles"][0]["code"]) == (False, "ledger.broken")
             assert "mail.look" in host.callables()
         assert not checkpoint_file(office.home / "state", "default").exists()
@@ -187,9 +188,9 @@ async def test_calls_of_whose_chain_is_broken_are_refused_and_it_gets_no_checkpo
 async def test_a_chain_that_takes_long_is_looked_at_beside_the_calls_and_signed_only_afterwards(
     chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "SECONDS_TO_VERIFY", 0)
-    monkeypatch.setattr(opening, "EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(since_checkpoint, "PAGE", 1)
+    monkeypatch.setattr(lifespan, "VERIFY_TIMEOUT_S", 0)
+    monkeypatch.setattr(lifespan, "CHECKPOINT_INTERVAL_S", 0.01)
+    monkeypatch.setattr(startup_check, "PAGE_ROWS", 1)
     chain.change("UPDATE ledger SET plugin = 'mail' WHERE seq = 30")
     signed = chain.checkpoints.read_bytes()
 

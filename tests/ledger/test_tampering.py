@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.ledger.chains import Chain, called, new_chain, run_example
 
 from paddock.core.errors import HostError, NotFound
-from paddock.ledger.checkpoint import checkpoint_file, parse, signed
-from paddock.ledger.keys import key_id
+from paddock.ledger.chain.checkpoint import checkpoint_file, parse_checkpoint, sign_checkpoint
+from paddock.ledger.chain.signing_key import key_id
 from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("B-06")
@@ -191,14 +191,14 @@ async def test_a_rewritten_chain_with_checkpoints_of_another_key_is_told_by_the_
     key = Ed25519PrivateKey.generate()
     forged: list[bytes] = []
     for line in chain.checkpoints.read_bytes().splitlines():
-        read = parse(line)
+        read = parse_checkpoint(line)
         assert read is not None
         body: dict[str, Any] = read.body() | {"key_id": key_id(key.public_key().public_bytes_raw())}
         if forged:
-            before = parse(forged[-1])
+            before = parse_checkpoint(forged[-1])
             assert before is not None
             body["previous"] = before.digest()
-        forged.append(signed(key, type(read)(**body)).line())
+        forged.append(sign_checkpoint(key, type(read)(**body)).line())
     chain.checkpoints.write_bytes(b"".join(line + b"\n" for line in forged))
     assert chain.verify().verdict == "tampered"
     assert chain.example() == 1

@@ -9,11 +9,11 @@ import pytest
 from tests.ledger.chains import RANDOM, Chain, called, drafts
 
 from paddock.core.clock import SystemClock
-from paddock.core.events import ExecutionRecorded
-from paddock.core.events_host import PluginKilled
-from paddock.ledger.append import LedgerTable, append
-from paddock.ledger.feed import recent
-from paddock.ledger.opening import open_ledger
+from paddock.core.events.index import ExecutionRecorded
+from paddock.core.events.plugin_runtime import PluginKilled
+from paddock.ledger.read.entries import list_recent
+from paddock.ledger.write.append import TransactionLedger, append_entries
+from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import Transaction, open_database, open_direct
 
 pytestmark = pytest.mark.req("B-06")
@@ -32,17 +32,17 @@ async def test_a_name_that_is_no_text_is_mended_and_stops_nobody(
     async with open_database(database_address) as database:
         async with open_ledger(database, CLOCK, RANDOM) as writer:
             for number in range(70):  # more than one statement
-                writer.take(called(number), **told)
+                writer.enqueue(called(number), **told)
             odd: dict[str, Any] = told | {place: name}
-            writer.take(called(70), **odd)
-            writer.take(called(71), **told)
-        assert (writer.failing, writer.waiting, writer.rows) == (None, 0, 72)
+            writer.enqueue(called(70), **odd)
+            writer.enqueue(called(71), **told)
+        assert (writer.failing, writer.queued, writer.rows) == (None, 0, 72)
     chain = Chain(database_address, tmp_path)
     mended = name.encode(errors="replace").decode().replace("\0", "?")
     whose = mended if place == "tenant" else "default"
     assert {chain.verify(one).verdict for one in {"default", whose}} == {"sound"}
     with open_direct(database_address) as direct:
-        entries = direct.read(lambda tx: recent(tx, tenant=whose))
+        entries = direct.read(lambda tx: list_recent(tx, tenant=whose))
     found = [{**entry._asdict(), "principal": entry.personal["principal"]}[place] for entry in entries]
     assert mended in found
 
@@ -52,9 +52,9 @@ def test_a_plugin_whose_name_is_no_text_is_recorded_in_a_unit_of_work(
     database_address: str, tmp_path: Path, name: str
 ) -> None:
     def unit(tx: Transaction) -> None:
-        append(tx, drafts([called(1)]), RANDOM)
-        LedgerTable(tx, CLOCK, RANDOM, "default").record(PluginKilled(name), call=name, principal=name)
-        append(tx, drafts([called(3)]), RANDOM)
+        append_entries(tx, drafts([called(1)]), RANDOM)
+        TransactionLedger(tx, CLOCK, RANDOM, "default").record(PluginKilled(name), call=name, principal=name)
+        append_entries(tx, drafts([called(3)]), RANDOM)
 
     with open_direct(database_address) as database:
         database.write(unit)

@@ -8,14 +8,14 @@ from typing import Any
 
 from tests.ledger.chains import RANDOM, drafts
 
-from paddock.core.event import Event, field_names
-from paddock.core.events import EVENT_TYPES
-from paddock.core.events_approvals import ApprovalAnswered, ApprovalEnded
-from paddock.core.events_calls import CallEnded
-from paddock.core.events_host import PluginCrashed, PluginSpawned
-from paddock.ledger.append import append
-from paddock.ledger.feed import Wanted, page
-from paddock.ledger.went_wrong import ALWAYS, SOMETIMES, rows_that_did, went_wrong
+from paddock.core.events.approvals import ApprovalAnswered, ApprovalEnded
+from paddock.core.events.calls import CallEnded
+from paddock.core.events.event import Event, field_names
+from paddock.core.events.index import EVENT_TYPES
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginSpawned
+from paddock.ledger.read.entries import EntryFilter, list_entries
+from paddock.ledger.read.failures import CONDITIONAL_FAILURES, FAILURE_TYPES, failure_queries, is_failure
+from paddock.ledger.write.append import append_entries
 from paddock.store.database import open_direct
 
 
@@ -43,25 +43,25 @@ WRONG = [11, 9, 7, 4, 2]
 
 def test_what_went_wrong_is_found_across_all_types_newest_first(database_address: str) -> None:
     with open_direct(database_address) as database:
-        database.write(lambda tx: append(tx, drafts(EVENTS), RANDOM))
+        database.write(lambda tx: append_entries(tx, drafts(EVENTS), RANDOM))
 
-        def found(wanted: Wanted, **more: Any) -> list[int]:
-            return [entry.seq for entry in database.read(lambda tx: page(tx, wanted=wanted, **more))]
+        def found(wanted: EntryFilter, **more: Any) -> list[int]:
+            return [entry.seq for entry in database.read(lambda tx: list_entries(tx, wanted=wanted, **more))]
 
-        assert found(Wanted(wrong=True)) == WRONG
-        assert found(Wanted(wrong=True), limit=2) == [11, 9]
-        assert found(Wanted(wrong=True), limit=2, before=9) == [7, 4]
-        assert found(Wanted(wrong=True, plugin="other")) == [4]
-        assert found(Wanted(wrong=True, types=("call.*", "plugin.crashed"))) == [7, 4, 2]
-        assert found(Wanted(types=("plugin.crashed", "plugin.spawned"), plugin="notes")) == [7, 6]
-        marked = [entry for entry in database.read(page) if went_wrong(entry.type, entry.facts)]
+        assert found(EntryFilter(wrong=True)) == WRONG
+        assert found(EntryFilter(wrong=True), limit=2) == [11, 9]
+        assert found(EntryFilter(wrong=True), limit=2, before=9) == [7, 4]
+        assert found(EntryFilter(wrong=True, plugin="other")) == [4]
+        assert found(EntryFilter(wrong=True, types=("call.*", "plugin.crashed"))) == [7, 4, 2]
+        assert found(EntryFilter(types=("plugin.crashed", "plugin.spawned"), plugin="notes")) == [7, 6]
+        marked = [entry for entry in database.read(list_entries) if is_failure(entry.type, entry.facts)]
         assert [entry.seq for entry in marked] == WRONG  # what is marked is what is found
 
 
 def test_failed_calls_are_found_by_an_index_of_their_own_however_they_are_narrowed(tmp_path: Path) -> None:
     with open_direct(tmp_path / "db") as database:
-        database.write(lambda tx: append(tx, drafts(EVENTS), RANDOM))
-    more = dict(rows_that_did())["call.ended"]
+        database.write(lambda tx: append_entries(tx, drafts(EVENTS), RANDOM))
+    more = dict(failure_queries())["call.ended"]
     with sqlite3.connect(tmp_path / "db") as raw:
         for narrowed in ("", " AND plugin || '' = 'notes'", " AND seq < 9", " AND at < '2999'"):
             query = f"SELECT * FROM ledger WHERE tenant = 'default' AND type = 'call.ended' AND {more}{narrowed}"
@@ -71,4 +71,4 @@ def test_failed_calls_are_found_by_an_index_of_their_own_however_they_are_narrow
 
 
 def test_every_type_that_went_wrong_is_one_that_there_is() -> None:
-    assert (ALWAYS | set(SOMETIMES)) <= set(EVENT_TYPES)
+    assert (FAILURE_TYPES | set(CONDITIONAL_FAILURES)) <= set(EVENT_TYPES)

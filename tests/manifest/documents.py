@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from paddock.core.errors import Invalid, Problem
-from paddock.manifest.dialects.mcp_settings import Imported
+from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import Manifest
-from paddock.manifest.read import Reading, read_bytes
+from paddock.manifest.read import ManifestResult, read_bytes
 
 SEEDS = Path(__file__).parent / "seeds"
 
@@ -66,50 +66,50 @@ class WithoutAliases(yaml.SafeDumper):
         return True
 
 
-def read_yaml(name: str, document: Any) -> Reading:
+def read_yaml(name: str, document: Any) -> ManifestResult:
     return read_bytes(name, yaml.dump(document, Dumper=WithoutAliases, sort_keys=False).encode())
 
 
-def read_json(name: str, document: Any) -> Reading:
+def read_json(name: str, document: Any) -> ManifestResult:
     return read_bytes(name, json.dumps(document, indent=2).encode())
 
 
-def kaged(**changes: Any) -> Reading:
+def kaged(**changes: Any) -> ManifestResult:
     return read_yaml("kaged-plugin.yaml", changed(KAGED, **changes))
 
 
-def kernel(**changes: Any) -> Reading:
+def kernel(**changes: Any) -> ManifestResult:
     return read_json("manifest.json", changed(KERNEL, **changes))
 
 
-def shu(**changes: Any) -> Reading:
+def shu(**changes: Any) -> ManifestResult:
     return read_yaml("manifest.yaml", changed(SHU, **changes))
 
 
-def osqr(**changes: Any) -> Reading:
+def osqr(**changes: Any) -> ManifestResult:
     return read_yaml("manifest.yaml", changed(OSQR, **changes))
 
 
-def native(**changes: Any) -> Reading:
+def native(**changes: Any) -> ManifestResult:
     return read_yaml("paddock.yaml", changed(NATIVE, **changes))
 
 
-def bundle(**changes: Any) -> Reading:
+def bundle(**changes: Any) -> ManifestResult:
     return read_json("manifest.json", changed(BUNDLE, **changes))
 
 
-def sound(reading: Reading) -> Manifest:
+def sound(reading: ManifestResult) -> Manifest:
     """The one plugin of a reading that found no mistakes."""
     assert reading.errors == (), [str(error) for error in reading.errors]
     return reading.single()
 
 
-def the_only_error(reading: Reading) -> Problem:
+def the_only_error(reading: ManifestResult) -> Problem:
     assert len(reading.errors) == 1, [str(error) for error in reading.errors]
     return reading.errors[0]
 
 
-def warned(reading: Reading) -> list[str]:
+def warned(reading: ManifestResult) -> list[str]:
     """The codes of the warnings that are about the text, not about files that are not there."""
     about_files = {"no_runtime", "program_missing", "schema_missing"}
     return [warning.code for warning in reading.warnings if warning.code not in about_files]
@@ -122,7 +122,7 @@ def refusal(name: str, data: bytes | str) -> Problem:
     return problem
 
 
-def imported(server: dict[str, Any], **more: Any) -> Imported:
+def imported(server: dict[str, Any], **more: Any) -> ImportedServer:
     reading = read_json("mcp.json", {"mcpServers": {"it": server}} | more)
     assert reading.errors == (), [str(error) for error in reading.errors]
     (plugin,) = reading.plugins

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from paddock.core.ids import PluginName
-from paddock.core.secret_name import PATTERN, is_configuration
+from paddock.core.secret import SECRET_NAME_PATTERN, is_config_secret
 from paddock.manifest.capability import (
     FAMILY_MODES,
     HOST_FAMILIES,
@@ -16,24 +16,24 @@ from paddock.manifest.capability import (
     Execute,
     FileAccess,
     HostService,
-    Network,
+    NetworkAccess,
     NoNetwork,
-    Storage,
+    StorageAccess,
 )
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
     Behaviour,
+    CallableForm,
     CallableSpec,
     CommandRuntime,
     DataAccess,
     Dialect,
     Feeds,
-    Form,
-    Identity,
-    Kind,
+    IdentityRequirement,
     Manifest,
     Observability,
     OperationAuth,
+    PluginKind,
     Prompt,
     PromptArgument,
     PythonRuntime,
@@ -44,8 +44,8 @@ from paddock.manifest.model import (
     Timing,
     ToolRequirement,
 )
-from paddock.manifest.read import compiled
-from paddock.manifest.secret_use import Recipient
+from paddock.manifest.read import dialect_schema
+from paddock.manifest.secret_use import SecretRecipient
 
 _SPECIMENS = [
     *("no", "Yes", "null", "~", "", "1e3", "0o17", "0x1F", "017", "1_000", "-0", ".5", "1.", ".inf", "=", "<<", "!x"),
@@ -115,10 +115,10 @@ def capabilities() -> st.SearchStrategy[Capability]:
     return st.one_of(
         st.builds(FileAccess, modes, _path(), roots),
         st.builds(Execute, st.sampled_from(["bash", "g++", "python3.11"]), _path(), roots),
-        st.builds(Network, hosts, st.none() | st.integers(1, 65535)),
-        st.just(Network("*", None)),
+        st.builds(NetworkAccess, hosts, st.none() | st.integers(1, 65535)),
+        st.just(NetworkAccess("*", None)),
         st.just(NoNetwork()),
-        st.builds(Storage, modes),
+        st.builds(StorageAccess, modes),
         st.sampled_from(plain + moded),
     )
 
@@ -127,7 +127,7 @@ def granted() -> st.SearchStrategy[tuple[Capability, ...]]:
     """A list without repetition that does not ask for the network and for none."""
 
     def sound(ones: list[Capability]) -> tuple[Capability, ...]:
-        if any(isinstance(one, Network) for one in ones):
+        if any(isinstance(one, NetworkAccess) for one in ones):
             ones = [one for one in ones if not isinstance(one, NoNetwork)]
         return tuple(dict.fromkeys(ones))
 
@@ -165,7 +165,7 @@ def schemas() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-secret_names = st.from_regex(PATTERN, fullmatch=True).filter(lambda name: not is_configuration(name))
+secret_names = st.from_regex(SECRET_NAME_PATTERN, fullmatch=True).filter(lambda name: not is_config_secret(name))
 
 
 def _words(longest: int = 60, most: int = 4) -> st.SearchStrategy[tuple[str, ...]]:
@@ -180,9 +180,9 @@ def _effects() -> st.SearchStrategy[tuple[Effect, ...] | None]:
 
 def _callables() -> st.SearchStrategy[tuple[CallableSpec, ...]]:
     names = {
-        Form.WHOLE: st.sampled_from(["Email.Draft", "digest", "A-b"]),
-        Form.TOOL: st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True),
-        Form.METHOD: st.from_regex(r"[a-z]{1,8}\.[a-z_]{1,8}", fullmatch=True).filter(
+        CallableForm.WHOLE: st.sampled_from(["Email.Draft", "digest", "A-b"]),
+        CallableForm.TOOL: st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True),
+        CallableForm.METHOD: st.from_regex(r"[a-z]{1,8}\.[a-z_]{1,8}", fullmatch=True).filter(
             lambda name: (
                 not name.startswith(("kaged.", "paddock.", "system."))
                 and not any(part.startswith("_") for part in name.split("."))
@@ -191,7 +191,7 @@ def _callables() -> st.SearchStrategy[tuple[CallableSpec, ...]]:
     }
     schema = st.none() | schemas() | st.builds(SchemaFile, st.sampled_from(["schemas/in.json", "a b.json"]))
 
-    def spec(form: Form) -> st.SearchStrategy[CallableSpec]:
+    def spec(form: CallableForm) -> st.SearchStrategy[CallableSpec]:
         return st.builds(
             CallableSpec,
             name=names[form],
@@ -209,7 +209,7 @@ def _callables() -> st.SearchStrategy[tuple[CallableSpec, ...]]:
         )
 
     def ordered(specs: list[CallableSpec]) -> tuple[CallableSpec, ...]:
-        order = [Form.WHOLE, Form.TOOL, Form.METHOD]
+        order = [CallableForm.WHOLE, CallableForm.TOOL, CallableForm.METHOD]
         once = {one.name: one for one in specs}.values()
         return tuple(sorted(once, key=lambda one: order.index(one.form)))
 
@@ -266,7 +266,7 @@ def manifests() -> st.SearchStrategy[Manifest]:
         license=odd_text(60),
         homepage=odd_text(),
         icon=odd_text(),
-        kind=st.sampled_from([Kind.PLUGIN, Kind.OPERATOR]),
+        kind=st.sampled_from([PluginKind.PLUGIN, PluginKind.OPERATOR]),
         trust_claim=st.none() | st.sampled_from(["verified", "community", "personal"]),
         runtime=_runtimes(),
         start=st.sampled_from(["eager", "lazy"]),
@@ -295,7 +295,9 @@ def manifests() -> st.SearchStrategy[Manifest]:
         ).map(tuple),
         prompts=st.lists(prompt, max_size=2).map(tuple),
         identities=st.lists(
-            st.builds(Identity, identifiers, st.sampled_from(["user", "service_account"]), _words(), st.booleans()),
+            st.builds(
+                IdentityRequirement, identifiers, st.sampled_from(["user", "service_account"]), _words(), st.booleans()
+            ),
             max_size=2,
         ).map(tuple),
         operation_auth=st.lists(auth, max_size=2, unique_by=lambda one: one.operation).map(tuple),
@@ -314,7 +316,10 @@ def _with_what_follows(manifest: Manifest) -> Manifest:
     secrets = (*manifest.secrets, *(secret for secret in named if secret not in manifest.secrets))
     # The first one is bound, so that it is written and read again.
     bound = {
-        secret: (Recipient(Network("api.example.com", 443)), Recipient(Network("b.example", None), "x-key"))
+        secret: (
+            SecretRecipient(NetworkAccess("api.example.com", 443)),
+            SecretRecipient(NetworkAccess("b.example", None), "x-key"),
+        )
         for secret in secrets[:1]
     }
     return replace(manifest, roles=("observer",) if manifest.hooks else (), secrets=secrets, secret_hosts=bound)
@@ -355,7 +360,7 @@ def _wrong_values() -> st.SearchStrategy[Any]:
 @cache
 def misshapen_form(form: str) -> st.SearchStrategy[Any]:
     """Documents of a dialect with anything at all in the place of some of their values."""
-    schema = compiled(form).source
+    schema = dialect_schema(form).source
     assert isinstance(schema, dict)
     return _misshapen(schema)
 

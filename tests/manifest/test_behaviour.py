@@ -10,14 +10,14 @@ from tests.manifest.documents import SEEDS, kaged, native, shu, sound
 from tests.manifest.strategies import manifests
 
 from paddock.core.printable import printable
-from paddock.manifest.behaviour import consent_sections, summary_of
-from paddock.manifest.capability import NoNetwork, describe
-from paddock.manifest.diff import upgrade_between
-from paddock.manifest.effects import IN_WORDS
-from paddock.manifest.effects_of import effects_of
+from paddock.manifest.capability import NoNetwork, describe_capability
+from paddock.manifest.consent_text import behaviour_summary, consent_sections
+from paddock.manifest.diff import diff_manifests
+from paddock.manifest.effects import EFFECT_TEXT
 from paddock.manifest.model import Behaviour, Manifest
+from paddock.manifest.permissions import callable_effects
 from paddock.manifest.read import read_bytes
-from paddock.manifest.secret_use import recipient
+from paddock.manifest.secret_use import parse_recipient
 
 
 def lines_of(manifest: Manifest) -> list[str]:
@@ -31,10 +31,10 @@ def test_every_capability_and_every_effect_is_on_the_screen(manifest: Manifest) 
 
     for capability in manifest.capabilities:
         if not isinstance(capability, NoNetwork):
-            assert f"{capability} — {describe(capability)}" in lines
+            assert f"{capability} — {describe_capability(capability)}" in lines
     for spec in manifest.callables:
-        for effect in effects_of(manifest, spec):
-            assert any(line.startswith(IN_WORDS[effect]) for line in lines)
+        for effect in callable_effects(manifest, spec):
+            assert any(line.startswith(EFFECT_TEXT[effect]) for line in lines)
     assert all(line.isprintable() and line for line in lines)
 
 
@@ -68,7 +68,7 @@ def test_the_broadest_requests_are_alarming() -> None:
 def test_the_printed_formula_is_summed_up_in_words() -> None:
     manifest = sound(read_bytes("manifest.yaml", (SEEDS / "fourth-generation-formula.yaml").read_bytes()))
     assert manifest.behaviour is not None
-    summary = summary_of(manifest.behaviour)
+    summary = behaviour_summary(manifest.behaviour)
 
     assert "Supportive coach focused on legacy and transfer" in summary
     assert "legacy, transfer, family business" in summary
@@ -81,12 +81,12 @@ def test_the_printed_formula_is_summed_up_in_words() -> None:
 def test_a_plugin_that_takes_blunt_feedback_away_says_so() -> None:
     behaviour = Behaviour(honesty_override=True, honesty_mode="drill_sergeant", direct_feedback_kept=False)
 
-    assert "NOT available" in summary_of(behaviour)
-    assert "drill sergeant" in summary_of(behaviour)
+    assert "NOT available" in behaviour_summary(behaviour)
+    assert "drill sergeant" in behaviour_summary(behaviour)
 
 
 def test_a_summary_does_not_steer_the_screen() -> None:
-    assert summary_of(Behaviour(style="\x1b[31mred\nline")).isprintable()
+    assert behaviour_summary(Behaviour(style="\x1b[31mred\nline")).isprintable()
     assert printable("\x1b") == "\\x1b"
 
 
@@ -166,7 +166,7 @@ def test_a_changed_command_is_a_change_that_an_upgrade_shows() -> None:
     def version(number: str, *command: str) -> Manifest:
         return sound(native(version=number, runtime={"command": list(command)}))
 
-    upgrade = upgrade_between(
+    upgrade = diff_manifests(
         version("1.0.0", "node", "a.js"), version("1.0.1", "node", "b.js"), lambda one: one, lambda one: one
     )
     assert upgrade.changes[:2] == ("no longer: Runs the command: node a.js", "new: Runs the command: node b.js")
@@ -211,7 +211,7 @@ def test_a_tool_that_may_change_anything_is_named_so_and_nobody_promises_to_ask_
 
 @pytest.mark.req("S-29")
 def test_hosts_that_a_secret_is_for_are_read_in_both_dialects_shown_and_checked() -> None:
-    api, key = recipient("api.example.com:443"), recipient("x-api-key@api.example.com:443")
+    api, key = parse_recipient("api.example.com:443"), parse_recipient("x-api-key@api.example.com:443")
     hosts = ["api.example.com:443", "X-Api-Key@api.example.com:443"]
     ours = sound(native(secrets=["key", "other"], secret_hosts={"key": hosts}))
     assert ours.secret_hosts == {"key": (api, key)}

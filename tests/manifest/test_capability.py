@@ -10,24 +10,24 @@ from tests.manifest.strategies import capabilities
 
 from paddock.manifest.capability import (
     HOST_FAMILIES,
-    BadCapability,
     Capability,
     Execute,
     FileAccess,
     HostService,
-    Network,
+    InvalidCapability,
+    NetworkAccess,
     NoNetwork,
     SecretUse,
-    Storage,
+    StorageAccess,
     covers,
-    dangerous,
-    describe,
-    harmless,
-    joined,
-    parse,
-    uncovered,
+    describe_capability,
+    is_dangerous,
+    is_harmless,
+    merge_capabilities,
+    missing_capabilities,
+    parse_capability,
 )
-from paddock.manifest.secret_use import recipient
+from paddock.manifest.secret_use import parse_recipient
 
 GOOD: list[tuple[str, Capability]] = [
     ("read:fs:/opt/oh-my-pi", FileAccess("read", "/opt/oh-my-pi")),
@@ -41,24 +41,24 @@ GOOD: list[tuple[str, Capability]] = [
     ("read:fs:project:/", FileAccess("read", "/", "project")),
     ("exec:bash:/opt/oh-my-pi", Execute("bash", "/opt/oh-my-pi")),
     ("exec:g++:project:/", Execute("g++", "/", "project")),
-    ("net:api.openai.com:443", Network("api.openai.com", 443)),
-    ("net:API.OpenAI.com:443", Network("api.openai.com", 443)),
-    ("net:localhost:*", Network("localhost", None)),
-    ("net:127.0.0.1:8080", Network("127.0.0.1", 8080)),
-    ("net:[::1]:80", Network("[::1]", 80)),
-    ("net:*", Network("*", None)),
+    ("net:api.openai.com:443", NetworkAccess("api.openai.com", 443)),
+    ("net:API.OpenAI.com:443", NetworkAccess("api.openai.com", 443)),
+    ("net:localhost:*", NetworkAccess("localhost", None)),
+    ("net:127.0.0.1:8080", NetworkAccess("127.0.0.1", 8080)),
+    ("net:[::1]:80", NetworkAccess("[::1]", 80)),
+    ("net:*", NetworkAccess("*", None)),
     ("net:[]", NoNetwork()),
-    ("kaged:storage:read", Storage("read")),
-    ("kaged:storage:write", Storage("write")),
-    ("paddock:storage:read", Storage("read")),
-    ("storage:write", Storage("write")),
+    ("kaged:storage:read", StorageAccess("read")),
+    ("kaged:storage:write", StorageAccess("write")),
+    ("paddock:storage:read", StorageAccess("read")),
+    ("storage:write", StorageAccess("write")),
     ("host:http", HostService("http")),
     ("host:rate_limit", HostService("rate")),
     ("host:vault:read", HostService("vault", "read")),
     ("host:memory:full", HostService("memory", "full")),
     ("secret:plugin.key", SecretUse("plugin.key")),
-    ("secret:a:b=API.example.com:443", SecretUse("a:b", recipient("api.example.com:443"))),
-    ("secret:a=X-Key@[::1]:80", SecretUse("a", recipient("x-key@[::1]:80"))),
+    ("secret:a:b=API.example.com:443", SecretUse("a:b", parse_recipient("api.example.com:443"))),
+    ("secret:a=X-Key@[::1]:80", SecretUse("a", parse_recipient("x-key@[::1]:80"))),
 ]
 
 BAD = [
@@ -106,15 +106,15 @@ BAD = [
 @pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize(("text", "meant"), GOOD, ids=[text for text, _ in GOOD])
 def test_a_capability_of_the_grammar_means_what_it_says(text: str, meant: Capability) -> None:
-    assert parse(text) == meant
-    assert parse(str(meant)) == meant
+    assert parse_capability(text) == meant
+    assert parse_capability(str(meant)) == meant
 
 
 @pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_outside_the_grammar_is_refused_with_what_would_be_right(text: str) -> None:
-    with pytest.raises(BadCapability) as refused:
-        parse(text)
+    with pytest.raises(InvalidCapability) as refused:
+        parse_capability(text)
 
     assert refused.value.hint
     assert refused.value.message.isprintable()
@@ -130,7 +130,11 @@ def test_no_network_may_be_written_as_text_or_as_the_map_that_yaml_makes_of_it(e
 def test_a_map_of_network_targets_and_a_stray_space_mean_what_their_author_meant() -> None:
     manifest = sound(kaged(capabilities=[{"net": ["a.example:443", "b.example:80"]}, {"read:fs": "/opt/x"}]))
 
-    assert manifest.capabilities == (Network("a.example", 443), Network("b.example", 80), FileAccess("read", "/opt/x"))
+    assert manifest.capabilities == (
+        NetworkAccess("a.example", 443),
+        NetworkAccess("b.example", 80),
+        FileAccess("read", "/opt/x"),
+    )
 
 
 @pytest.mark.req("G-17", "grammar")
@@ -168,13 +172,13 @@ def test_any_other_map_is_no_capability(entry: object) -> None:
     ],
 )
 def test_what_a_grant_includes(granted: str, asked: str, *, included: bool) -> None:
-    assert covers(parse(granted), parse(asked)) is included
+    assert covers(parse_capability(granted), parse_capability(asked)) is included
 
 
 @given(capabilities())
 def test_a_grant_includes_itself(one: Capability) -> None:
     assert covers(one, one)
-    assert uncovered([one], [one]) == []
+    assert missing_capabilities([one], [one]) == []
 
 
 @given(st.lists(capabilities(), min_size=3, max_size=12))
@@ -188,44 +192,54 @@ def test_what_a_grant_includes_includes_no_more_than_the_grant(ones: list[Capabi
 
 @given(st.lists(capabilities(), max_size=8), st.lists(capabilities(), max_size=8))
 def test_what_needs_a_yes_is_exactly_what_no_grant_includes(granted: list[Capability], asked: list[Capability]) -> None:
-    missing = uncovered(granted, asked)
+    missing = missing_capabilities(granted, asked)
 
     for one in asked:
         held = isinstance(one, NoNetwork) or any(covers(grant, one) for grant in granted)
         assert (one in missing) is not held
-    assert uncovered([*granted, *missing], asked) == []
+    assert missing_capabilities([*granted, *missing], asked) == []
 
 
 @given(capabilities())
 def test_every_capability_is_written_back_and_told_in_words(one: Capability) -> None:
-    assert parse(str(one)) == one
-    assert describe(one)
-    assert isinstance(dangerous(one), bool)
+    assert parse_capability(str(one)) == one
+    assert describe_capability(one)
+    assert isinstance(is_dangerous(one), bool)
 
 
 def test_every_service_of_the_host_is_told_in_words() -> None:
-    assert all(describe(HostService(family)) == words for family, words in HOST_FAMILIES.items())
-    assert "read" in describe(parse("host:vault:read"))
-    assert describe(parse("net:*")).endswith("(dangerous)")
+    assert all(describe_capability(HostService(family)) == words for family, words in HOST_FAMILIES.items())
+    assert "read" in describe_capability(parse_capability("host:vault:read"))
+    assert describe_capability(parse_capability("net:*")).endswith("(dangerous)")
 
 
 @pytest.mark.parametrize("text", ["write:fs:/opt", "exec:bash:/opt", "net:a.example:1", "storage:write", "host:http"])
 def test_a_cage_that_can_change_something_is_not_harmless(text: str) -> None:
-    assert not harmless([parse("read:fs:/opt"), parse(text)])
-    assert harmless([parse("read:fs:/opt"), parse("storage:read"), NoNetwork(), parse("host:cache")])
+    assert not is_harmless([parse_capability("read:fs:/opt"), parse_capability(text)])
+    assert is_harmless(
+        [
+            parse_capability("read:fs:/opt"),
+            parse_capability("storage:read"),
+            NoNetwork(),
+            parse_capability("host:cache"),
+        ]
+    )
 
 
 def test_lists_are_joined_without_saying_both_network_and_none() -> None:
-    api, other = Network("api.example.com", 443), Storage("read")
+    api, other = NetworkAccess("api.example.com", 443), StorageAccess("read")
 
-    assert joined([NoNetwork(), other], [api, api]) == (other, api)
-    assert joined([NoNetwork()], [other]) == (NoNetwork(), other)
+    assert merge_capabilities([NoNetwork(), other], [api, api]) == (other, api)
+    assert merge_capabilities([NoNetwork()], [other]) == (NoNetwork(), other)
 
 
 def test_a_file_is_not_called_a_folder_nor_a_folder_a_file() -> None:
-    assert describe(parse("read:fs:/etc/hostname")) == "read /etc/hostname, and everything in it if it is a folder"
-    assert describe(parse("read:fs:project:/")) == "read everything in your project"
-    assert describe(parse("write:fs:/")) == "read and change everything on this machine"
+    assert (
+        describe_capability(parse_capability("read:fs:/etc/hostname"))
+        == "read /etc/hostname, and everything in it if it is a folder"
+    )
+    assert describe_capability(parse_capability("read:fs:project:/")) == "read everything in your project"
+    assert describe_capability(parse_capability("write:fs:/")) == "read and change everything on this machine"
 
 
 @pytest.mark.parametrize(
@@ -255,10 +269,10 @@ def test_a_file_is_not_called_a_folder_nor_a_folder_a_file() -> None:
     ],
 )
 def test_asking_for_a_place_of_credentials_is_dangerous_and_says_what_lies_there(path: str) -> None:
-    asked = parse(f"read:fs:{path}")
+    asked = parse_capability(f"read:fs:{path}")
 
-    assert dangerous(asked)
-    assert "; it holds " in describe(asked) and describe(asked).endswith(" (dangerous)")
+    assert is_dangerous(asked)
+    assert "; it holds " in describe_capability(asked) and describe_capability(asked).endswith(" (dangerous)")
 
 
 @pytest.mark.parametrize(
@@ -276,5 +290,5 @@ def test_asking_for_a_place_of_credentials_is_dangerous_and_says_what_lies_there
     ],
 )
 def test_an_ordinary_place_alarms_nobody(text: str) -> None:
-    assert not dangerous(parse(text))
-    assert "dangerous" not in describe(parse(text))
+    assert not is_dangerous(parse_capability(text))
+    assert "dangerous" not in describe_capability(parse_capability(text))

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.core.errors import Conflict
-from paddock.manifest.client_settings import is_paddock, started_by_client, with_paddock
-from paddock.manifest.json_text import parse_json, value_spans
+from paddock.manifest.client_config import is_paddock, replace_with_paddock, stdio_entry
+from paddock.manifest.syntax.json_document import parse_json, value_spans
 
 pytestmark = pytest.mark.req("B-02", "import")
 
-ENTRY = started_by_client("mcp-servers", {})
+ENTRY = stdio_entry("mcp-servers", {})
 EDITOR = """{
     // What the agent may use.
     "inputs": [{"id": "key", "type": "promptString"}], /* asked for */
@@ -29,7 +29,7 @@ EDITOR = """{
 
 
 def test_what_was_taken_gives_way_and_comments_and_other_keys_stay() -> None:
-    written = with_paddock("mcp.json", EDITOR, {"time"}, started_by_client("vscode-mcp", {}))
+    written = replace_with_paddock("mcp.json", EDITOR, {"time"}, stdio_entry("vscode-mcp", {}))
 
     before, _, rest = EDITOR.partition('    "servers": {')
     assert written.startswith(before)
@@ -45,7 +45,7 @@ def test_servers_of_single_projects_are_replaced_where_they_stand() -> None:
     one, two = {"mcpServers": {"a": {"command": "a"}}}, {"mcpServers": {"b": {"command": "b"}}}
     text = json.dumps({"projects": {"/one": one, "/two": two}, "theme": "dark"})
 
-    projects = json.loads(with_paddock(".claude.json", text, {"a"}, ENTRY))["projects"]
+    projects = json.loads(replace_with_paddock(".claude.json", text, {"a"}, ENTRY))["projects"]
 
     assert projects == {"/one": {"mcpServers": {"paddock": ENTRY}}, "/two": two}
 
@@ -53,7 +53,7 @@ def test_servers_of_single_projects_are_replaced_where_they_stand() -> None:
 def test_nothing_else_that_is_called_paddock_is_overwritten() -> None:
     text = json.dumps({"mcpServers": {"paddock": {"command": "horse"}, "a": {"command": "a"}}})
     with pytest.raises(Conflict) as refused:
-        with_paddock("mcp.json", text, {"a"}, ENTRY)
+        replace_with_paddock("mcp.json", text, {"a"}, ENTRY)
     assert refused.value.error_code == "import.name_taken"
 
 
@@ -88,7 +88,7 @@ def test_whatever_the_settings_are_only_the_list_of_servers_changes(
     text = json.dumps(value, indent=indent or None)
     taken = set(list(servers)[::2])
 
-    written = json.loads(with_paddock("claude_desktop_config.json", text, taken, ENTRY))
+    written = json.loads(replace_with_paddock("claude_desktop_config.json", text, taken, ENTRY))
 
     kept = {name: one for name, one in servers.items() if name not in taken}
     assert written == {**others, "mcpServers": kept | ({"paddock": ENTRY} if taken else {})}

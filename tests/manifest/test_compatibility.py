@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.manifest.strategies import json_values, schemas
 
-from paddock.core import schema_walk
+from paddock.core.schema import traversal
 from paddock.core.semver import Version
-from paddock.manifest.compatibility import Change, compare_input, compare_output, step_between
+from paddock.manifest.compatibility import CompatibilityLevel, compare_input, compare_output, version_step
 
-NONE, ADDITIVE, BREAKING = Change.NONE, Change.ADDITIVE, Change.BREAKING
+NONE, ADDITIVE, BREAKING = CompatibilityLevel.NONE, CompatibilityLevel.ADDITIVE, CompatibilityLevel.BREAKING
 
 
 def fields(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def fields(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 
 # what changed, before, after, what it means for what is accepted, what it means for what is answered
-CHANGES: list[tuple[str, Any, Any, Change, Change]] = [
+CHANGES: list[tuple[str, Any, Any, CompatibilityLevel, CompatibilityLevel]] = [
     ("nothing", fields(a=TEXT), fields(a=TEXT), NONE, NONE),
     ("words only", {"title": "a", "type": "string"}, {"title": "b", "type": "string", "default": "x"}, NONE, NONE),
     ("an optional field more", fields(a=TEXT), fields(a=TEXT, b=TEXT), ADDITIVE, ADDITIVE),
@@ -82,8 +82,8 @@ CHANGES: list[tuple[str, Any, Any, Change, Change]] = [
 ]
 
 
-def largest(differences: list[Any]) -> Change:
-    order = list(Change)
+def largest(differences: list[Any]) -> CompatibilityLevel:
+    order = list(CompatibilityLevel)
     return max((difference.change for difference in differences), key=order.index, default=NONE)
 
 
@@ -92,7 +92,7 @@ def largest(differences: list[Any]) -> Change:
     ("before", "after", "accepted", "answered"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
 )
 def test_a_change_asks_for_the_step_that_callers_need(
-    before: Any, after: Any, accepted: Change, answered: Change
+    before: Any, after: Any, accepted: CompatibilityLevel, answered: CompatibilityLevel
 ) -> None:
     assert largest(compare_input(before, after)) == accepted, compare_input(before, after)
     assert largest(compare_output(before, after)) == answered, compare_output(before, after)
@@ -189,7 +189,7 @@ def woven(size: int) -> dict[str, Any]:
 )
 def test_comparing_two_schemas_full_of_references_takes_few_steps(old: Any, new: Any) -> None:
     anchors_gathered = 0
-    gather = schema_walk._anchors  # pyright: ignore[reportPrivateUsage]
+    gather = traversal._collect_anchors  # pyright: ignore[reportPrivateUsage]
 
     def counted(root: object) -> dict[str, Any]:
         nonlocal anchors_gathered
@@ -197,7 +197,7 @@ def test_comparing_two_schemas_full_of_references_takes_few_steps(old: Any, new:
         return gather(root)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema_walk, "_anchors", counted)
+        patch.setattr(traversal, "_collect_anchors", counted)
         compared = [compare_input(old, new), compare_output(old, new)]
 
     # Two for the comparison itself and a few for the checks before it: never one for each reference.
@@ -216,5 +216,5 @@ def test_comparing_two_schemas_full_of_references_takes_few_steps(old: Any, new:
         ("0.1.0", "0.1.1", NONE),
     ],
 )
-def test_a_version_number_says_what_a_new_version_may_change(old: str, new: str, step: Change) -> None:
-    assert step_between(Version.parse(old), Version.parse(new)) == step
+def test_a_version_number_says_what_a_new_version_may_change(old: str, new: str, step: CompatibilityLevel) -> None:
+    assert version_step(Version.parse(old), Version.parse(new)) == step

@@ -9,24 +9,24 @@ import pytest
 from tests.manifest.documents import native, sound
 
 from paddock.core.ids import PluginName
-from paddock.manifest.capability import parse
-from paddock.manifest.compatibility import Change
-from paddock.manifest.diff import Upgrade, upgrade_between
+from paddock.manifest.capability import parse_capability
+from paddock.manifest.compatibility import CompatibilityLevel
+from paddock.manifest.diff import UpgradeDiff, diff_manifests
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
     Behaviour,
+    CallableForm,
     CallableSpec,
     CommandRuntime,
     DataAccess,
     Dialect,
     Feeds,
-    Form,
-    Identity,
-    Kind,
+    IdentityRequirement,
     Knob,
     Manifest,
     Observability,
     OperationAuth,
+    PluginKind,
     Prompt,
     PythonRuntime,
     RemoteRuntime,
@@ -34,11 +34,11 @@ from paddock.manifest.model import (
     Resource,
     Timing,
 )
-from paddock.manifest.secret_use import recipient
+from paddock.manifest.secret_use import parse_recipient
 
 
-def upgrade(old: dict[str, Any], new: dict[str, Any]) -> Upgrade:
-    return upgrade_between(
+def upgrade(old: dict[str, Any], new: dict[str, Any]) -> UpgradeDiff:
+    return diff_manifests(
         sound(native(**({"version": "1.0.0"} | old))),
         sound(native(**({"version": "1.0.1"} | new))),
         lambda schema: schema,
@@ -85,7 +85,7 @@ def test_another_secret_and_one_that_may_go_elsewhere_need_a_new_yes(
     found = upgrade(base | before, base | after)
 
     assert [str(one) for one in found.added] == added
-    assert [parse(text) for text in added] == list(found.added)
+    assert [parse_capability(text) for text in added] == list(found.added)
 
 
 def test_saying_that_there_is_no_network_is_not_asking_for_anything() -> None:
@@ -131,7 +131,7 @@ def test_a_difference_larger_than_the_version_step_is_reported(version: str, rep
     )
 
     assert {difference.path.partition(".")[0] for difference in found.compatibility} == reported
-    assert all(difference.change is not Change.NONE for difference in found.compatibility)
+    assert all(difference.change is not CompatibilityLevel.NONE for difference in found.compatibility)
 
 
 def test_a_capability_that_became_narrower_is_told_and_needs_no_new_yes() -> None:
@@ -168,18 +168,18 @@ MANIFEST = Manifest(
     "1.0.0",
     Dialect.NATIVE,
     runtime=CommandRuntime(("x",)),
-    callables=(CallableSpec("a", Form.TOOL),),
+    callables=(CallableSpec("a", CallableForm.TOOL),),
 )
 
 MANIFEST_CHANGES: dict[str, Any] = {
     "name": PluginName("other"),
     "dialect": Dialect.KAGED,
-    "kind": Kind.AGENT,
+    "kind": PluginKind.AGENT,
     "api": 2,
     "trust_claim": "core",
     "runtime": CommandRuntime(("y",)),
     "start": "lazy",
-    "capabilities": (parse("net:a.example:443"),),
+    "capabilities": (parse_capability("net:a.example:443"),),
     "callables": (),
     "config_schema": {"type": "object"},
     "system_config_schema": {"type": "object"},
@@ -190,14 +190,14 @@ MANIFEST_CHANGES: dict[str, Any] = {
     "data_access": DataAccess(),
     "resources": (Resource("x:y", "x"),),
     "prompts": (Prompt("x"),),
-    "identities": (Identity("x"),),
+    "identities": (IdentityRequirement("x"),),
     "operation_auth": (OperationAuth("x", subject_hint="y"),),
-    "secret_hosts": {"x": (recipient("a.example:443"),)},
+    "secret_hosts": {"x": (parse_recipient("a.example:443"),)},
     "feeds": Feeds("x"),
     "timing": Timing(call=31),
 }
 CALLABLE_CHANGES: dict[str, Any] = {
-    "form": Form.METHOD,
+    "form": CallableForm.METHOD,
     "input_schema": {},
     "output_schema": {},
     "effects": (Effect.DB_WRITE,),
@@ -221,7 +221,7 @@ def other_value(field: Any, changes: dict[str, Any]) -> Any:
 
 
 def shown_changes(old: Manifest, new: Manifest) -> tuple[object, ...]:
-    found = upgrade_between(old, replace(new, version="2.0.0"), lambda schema: schema, lambda schema: schema)
+    found = diff_manifests(old, replace(new, version="2.0.0"), lambda schema: schema, lambda schema: schema)
     return (*found.changes, *found.added, *found.removed)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from tests.manifest.documents import kaged, native, osqr, read_json, sound
 
-from paddock.manifest.effects import IN_WORDS, Effect, accepted_words, parse_effect
-from paddock.manifest.effects_of import effects_of
+from paddock.manifest.effects import EFFECT_TEXT, Effect, effect_words, parse_effect
+from paddock.manifest.permissions import callable_effects
 
 
 def first(**changes: Any) -> tuple[Effect, ...]:
     manifest = sound(native(**changes))
-    return effects_of(manifest, manifest.callables[0])
+    return callable_effects(manifest, manifest.callables[0])
 
 
 @pytest.mark.parametrize("declared", [["read_only"], []])
@@ -52,7 +52,7 @@ def test_a_servers_own_hints_never_lower_a_guard(hints: dict[str, bool]) -> None
     manifest = sound(osqr(capabilities={"tools": [tool]}, data_access={"pkv_write": True}))
 
     assert manifest.callables[0].annotations == hints
-    assert effects_of(manifest, manifest.callables[0]) == (Effect.UNKNOWN,)
+    assert callable_effects(manifest, manifest.callables[0]) == (Effect.UNKNOWN,)
     remote = {"name": "x", "annotations": hints}
     assert first(tools=[remote], runtime={"url": "https://a.example"}) == (Effect.UNKNOWN,)
 
@@ -61,8 +61,8 @@ def test_a_kaged_method_without_effects_is_judged_by_its_cage() -> None:
     quiet = sound(kaged(methods=["a.b"]))
     loud = sound(kaged(methods=["a.b"], capabilities=["kaged:storage:write"]))
 
-    assert effects_of(quiet, quiet.callables[0]) == (Effect.READ_ONLY,)
-    assert effects_of(loud, loud.callables[0]) == (Effect.UNKNOWN,)
+    assert callable_effects(quiet, quiet.callables[0]) == (Effect.READ_ONLY,)
+    assert callable_effects(loud, loud.callables[0]) == (Effect.UNKNOWN,)
 
 
 def test_an_imported_bundle_without_network_is_judged_by_its_cage() -> None:
@@ -77,10 +77,10 @@ def test_an_imported_bundle_without_network_is_judged_by_its_cage() -> None:
     }
     manifest = sound(read_json("manifest.json", document))
 
-    assert effects_of(manifest, manifest.callables[0]) == (Effect.READ_ONLY,)
+    assert callable_effects(manifest, manifest.callables[0]) == (Effect.READ_ONLY,)
 
 
 def test_every_accepted_word_is_an_effect_and_every_effect_is_told_in_words() -> None:
-    assert all(parse_effect(word) for word in accepted_words())
-    assert set(IN_WORDS) == set(Effect)
+    assert all(parse_effect(word) for word in effect_words())
+    assert set(EFFECT_TEXT) == set(Effect)
     assert parse_effect("launch_rocket") is None

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.manifest.documents import SOUND_YAML, native, refusal, sound, the_only_error
 
-from paddock.manifest.document import MAX_BYTES
-from paddock.manifest.read import read_bytes, read_each
+from paddock.manifest.read import read_bytes, read_each_server
+from paddock.manifest.syntax.document import MAX_FILE_BYTES
 
 MEMORY = 400 * 1024 * 1024
 
@@ -182,7 +182,7 @@ def test_one_schema_for_many_entrypoints_is_checked_once(tmp_path: Path) -> None
 def test_every_server_of_a_crowded_settings_file_is_not_read_by_itself(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(CROWDS["servers"][1])
 
-    ((_, reading),) = read_each(tmp_path / "mcp.json")
+    ((_, reading),) = read_each_server(tmp_path / "mcp.json")
 
     assert reading.errors
 
@@ -203,8 +203,8 @@ def test_a_manifest_of_a_hundred_megabytes_is_not_read(tmp_path: Path) -> None:
 
 
 def test_one_byte_too_many_is_too_many() -> None:
-    assert refusal("paddock.yaml", b"#" * (MAX_BYTES + 1)).code == "too_large"
-    assert read_bytes("paddock.yaml", SOUND_YAML.encode() + b"#" * (MAX_BYTES - len(SOUND_YAML))).valid
+    assert refusal("paddock.yaml", b"#" * (MAX_FILE_BYTES + 1)).code == "too_large"
+    assert read_bytes("paddock.yaml", SOUND_YAML.encode() + b"#" * (MAX_FILE_BYTES - len(SOUND_YAML))).valid
 
 
 def test_an_expression_that_explodes_is_judged_in_linear_time(tmp_path: Path) -> None:

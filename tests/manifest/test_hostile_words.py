@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.manifest.documents import bundle, kaged, kernel, native, osqr, read_json, shu, sound, the_only_error
 
-from paddock.manifest.behaviour import consent_sections
+from paddock.manifest.consent_text import consent_sections
 from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.read import read_bytes
 

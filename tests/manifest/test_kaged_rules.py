@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.manifest.documents import KAGED, changed, kaged, read_yaml, sound, the_only_error, warned
 
-from paddock.manifest.model import CommandRuntime, Form, Timing
+from paddock.manifest.model import CallableForm, CommandRuntime, Timing
 from paddock.manifest.read import read_bytes
 
 
@@ -261,7 +261,7 @@ def test_a_method_may_carry_schemas_for_both_sides() -> None:
 
     assert (spec.name, spec.form, spec.input_schema, spec.output_schema) == (
         "presets.list",
-        Form.METHOD,
+        CallableForm.METHOD,
         {"type": "object"},
         {},
     )

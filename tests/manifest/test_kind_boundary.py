@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.fixtures.packages import write_json
 
-from paddock.manifest.capability import parse
-from paddock.manifest.kind_boundary import within_kind
-from paddock.manifest.model import Kind
+from paddock.manifest.capability import parse_capability
+from paddock.manifest.model import PluginKind
+from paddock.manifest.permissions import limit_to_kind
 from paddock.manifest.read import read_package
 
 pytestmark = pytest.mark.req("K-01")
@@ -34,7 +34,7 @@ def test_a_kind_that_does_not_act_cannot_ask_for_what_acts_or_keeps_something(
 
 
 def test_an_operator_may_have_all_of_it_and_the_others_what_only_reads() -> None:
-    acting, passive = tuple(map(parse, ACTIVE)), tuple(map(parse, PASSIVE))
-    assert within_kind(Kind.OPERATOR, acting + passive) == acting + passive
-    for kind in (Kind.AGENT, Kind.TOOL, Kind.ADAPTER):
-        assert within_kind(kind, acting + passive) == passive
+    acting, passive = tuple(map(parse_capability, ACTIVE)), tuple(map(parse_capability, PASSIVE))
+    assert limit_to_kind(PluginKind.OPERATOR, acting + passive) == acting + passive
+    for kind in (PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER):
+        assert limit_to_kind(kind, acting + passive) == passive

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.manifest.documents import kaged, sound, the_only_error, warned
 
-from paddock.core.schema import compile_schema
-from paddock.manifest.knobs import value_schema
-from paddock.manifest.read import Reading
+from paddock.core.schema.compile import compile_schema
+from paddock.manifest.read import ManifestResult
+from paddock.manifest.rules.knobs import value_schema
 
 FIELDS: dict[str, Any] = {
     "number": {"type": "number"},
@@ -32,7 +32,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }
 
 
-def with_knob(kind: str, *, name: str = "it", drop: str = "", **changes: Any) -> Reading:
+def with_knob(kind: str, *, name: str = "it", drop: str = "", **changes: Any) -> ManifestResult:
     knob = {"type": kind, "label": "A label"} | GOOD.get(kind, GOOD["text"]) | changes
     knob.pop(drop, None)
     system = {"type": "object", "properties": {"token": {"type": "string"}}}

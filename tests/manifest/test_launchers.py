@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from paddock.manifest.launchers import Packaged, Unpackable, launched
+from paddock.manifest.registry_launcher import RegistryCommand, UnsupportedLauncher, parse_launcher
 
 pytestmark = pytest.mark.req("B-02", "import")
 
@@ -35,15 +35,15 @@ pytestmark = pytest.mark.req("B-02", "import")
 def test_a_launchers_command_says_which_package_it_is(
     command: str, source: str, program: str | None, arguments: tuple[str, ...]
 ) -> None:
-    found = launched(shlex.split(command))
-    assert isinstance(found, Packaged)
+    found = parse_launcher(shlex.split(command))
+    assert isinstance(found, RegistryCommand)
     assert (found.source, found.program, found.arguments) == (source, program, arguments)
 
 
 def test_what_comes_along_with_a_python_package_is_kept() -> None:
-    found = launched(["uvx", "--with", "mcp<2,httpx", "--with=anyio==4", "mcp-time"])
-    assert isinstance(found, Packaged)
-    assert found.along == ("mcp<2", "httpx", "anyio==4")
+    found = parse_launcher(["uvx", "--with", "mcp<2,httpx", "--with=anyio==4", "mcp-time"])
+    assert isinstance(found, RegistryCommand)
+    assert found.extra_packages == ("mcp<2", "httpx", "anyio==4")
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_what_comes_along_with_a_python_package_is_kept() -> None:
     ],
 )
 def test_a_command_that_names_no_package_of_a_registry_says_why(command: str) -> None:
-    found = launched(shlex.split(command))
-    assert isinstance(found, Unpackable)
+    found = parse_launcher(shlex.split(command))
+    assert isinstance(found, UnsupportedLauncher)
     assert found.why
 
 
 @pytest.mark.parametrize("command", ["node server.js", "python3 -m npx", "./npx-like", "uv pip list", "npm start", ""])
 def test_any_other_command_is_no_launchers(command: str) -> None:
-    assert launched(shlex.split(command)) is None
+    assert parse_launcher(shlex.split(command)) is None

@@ -12,7 +12,7 @@ from tests.manifest.documents import imported, read_json, the_only_error
 from paddock.core.errors import Invalid
 from paddock.manifest.capability import NoNetwork
 from paddock.manifest.model import CommandRuntime
-from paddock.manifest.read import read_bytes, read_each
+from paddock.manifest.read import read_bytes, read_each_server
 
 
 @pytest.mark.req("B-02", "import")
@@ -190,7 +190,7 @@ def test_each_server_of_a_file_can_be_judged_by_itself(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": servers}))
 
-    read = dict(read_each(file))
+    read = dict(read_each_server(file))
     assert list(read) == list(servers)
     assert read["Good One"].valid
     assert [{error.path for error in read[title].errors} for title in ("bad", "worse")] == [

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.manifest.documents import imported, read_json, the_only_error
 
-from paddock.manifest.capability import Network
-from paddock.manifest.dialects.mcp_settings import Imported
+from paddock.manifest.capability import NetworkAccess
+from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import CommandRuntime, RemoteRuntime
 from paddock.manifest.native_writer import to_yaml
 
 SECRET = "sk-live-0123456789"
 
 
-def assert_hidden(plugin: Imported, secret: str = SECRET) -> None:
+def assert_hidden(plugin: ImportedServer, secret: str = SECRET) -> None:
     assert secret not in repr(plugin)
     assert secret not in repr(plugin.manifest)
     assert secret not in to_yaml(plugin.manifest)
@@ -94,7 +94,7 @@ def test_a_remote_server_is_a_connection_to_one_host_and_its_headers_are_kept_ap
 
     assert_hidden(plugin)
     assert not plugin.manifest.caged
-    assert plugin.manifest.capabilities == (Network("mcp.example", 8443),)
+    assert plugin.manifest.capabilities == (NetworkAccess("mcp.example", 8443),)
     assert plugin.manifest.runtime == RemoteRuntime(
         "https://mcp.example:8443/v1",
         "streamable-http",

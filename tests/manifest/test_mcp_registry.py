@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.manifest.documents import read_json, sound, the_only_error, warned
 
-from paddock.manifest.capability import Network
+from paddock.manifest.capability import NetworkAccess
 from paddock.manifest.model import CommandRuntime, RemoteRuntime
-from paddock.manifest.read import Reading
+from paddock.manifest.read import ManifestResult
 
 
-def server(**changes: Any) -> Reading:
+def server(**changes: Any) -> ManifestResult:
     base = {
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-09-29/server.schema.json",
         "name": "io.github.acme/weather",
@@ -105,7 +105,7 @@ def test_a_remote_is_taken_where_no_package_can_be_launched() -> None:
     manifest = sound(server(packages=[package("mcpb")], remotes=[remote], title="Weather"))
 
     assert (manifest.title, manifest.caged) == ("Weather", False)
-    assert manifest.capabilities == (Network("mcp.example", 443),)
+    assert manifest.capabilities == (NetworkAccess("mcp.example", 443),)
     assert manifest.runtime == RemoteRuntime(
         "https://mcp.example/${user_config.tenant}", "sse", {"Authorization": "${user_config.Authorization}"}
     )

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 from tests.manifest.documents import OSQR, osqr, read_yaml, sound, the_only_error, warned
 
-from paddock.manifest.capability import Network
-from paddock.manifest.read import Reading
+from paddock.manifest.capability import NetworkAccess
+from paddock.manifest.read import ManifestResult
 
 
-def plugin(**changes: Any) -> Reading:
+def plugin(**changes: Any) -> ManifestResult:
     whole = copy.deepcopy(OSQR["plugin"]) | changes
     return osqr(plugin={key: value for key, value in whole.items() if value is not None})
 
 
-def compliance(**changes: Any) -> Reading:
+def compliance(**changes: Any) -> ManifestResult:
     whole = copy.deepcopy(OSQR["constitutional_compliance"]) | changes
     return osqr(constitutional_compliance={key: value for key, value in whole.items() if value is not None})
 
 
-def engagement(**changes: Any) -> Reading:
+def engagement(**changes: Any) -> ManifestResult:
     return osqr(behavioral_modifications={"proactive_engagement": {"can_initiate": True} | changes})
 
 
@@ -154,7 +154,7 @@ def test_a_version_that_is_not_semantic_is_warned_about_and_completed(version: s
 
 def test_declared_domains_become_the_network_that_is_asked_for() -> None:
     manifest = sound(osqr(data_access={"external_apis": ["api.example.com", "b.example:8443"]}))
-    assert manifest.capabilities == (Network("api.example.com", 443), Network("b.example", 8443))
+    assert manifest.capabilities == (NetworkAccess("api.example.com", 443), NetworkAccess("b.example", 8443))
 
     error = the_only_error(osqr(data_access={"external_apis": ["https://x.example/path", "ok.example"]}))
     assert error.path == "data_access.external_apis[0]"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.manifest.documents import SEEDS, sound, the_only_error
 
-from paddock.manifest.capability import Network, NoNetwork, joined
+from paddock.manifest.capability import NetworkAccess, NoNetwork, merge_capabilities
 from paddock.manifest.model import CommandRuntime, PythonRuntime, RemoteRuntime
 from paddock.manifest.read import read_bytes, read_package
 
@@ -117,7 +117,7 @@ def test_a_sibling_may_add_capabilities_to_a_plugin_that_names_its_program(tmp_p
     manifest = sound(read_package(tmp_path))
 
     assert (manifest.runtime, manifest.start) == (before.runtime, before.start)
-    assert manifest.capabilities == joined(before.capabilities, [Network("api.example.com", 443)])
+    assert manifest.capabilities == merge_capabilities(before.capabilities, [NetworkAccess("api.example.com", 443)])
 
     (tmp_path / "paddock.yaml").write_text("start: lazy\n")
     assert the_only_error(read_package(tmp_path)).message == "adds neither a program nor capabilities"

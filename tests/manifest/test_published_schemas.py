@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.manifest.documents import BUNDLE, KAGED, KERNEL, NATIVE, OSQR, SEEDS, SHU
 from tests.manifest.strategies import misshapen_form
 
-from paddock.core.schema import check_schema, compile_trusted
-from paddock.manifest.read import SCHEMAS, compiled, read_bytes
+from paddock.core.schema.compile import check_schema, compile_trusted
+from paddock.manifest.read import SCHEMA_DIRECTORY, dialect_schema, read_bytes
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "docs" / "reference" / "schemas"
@@ -37,14 +37,14 @@ SOUND: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.req("O-31")
 def test_every_schema_is_published_as_it_is_used() -> None:
-    used = {path.name: path.read_bytes() for path in SCHEMAS.iterdir()}
+    used = {path.name: path.read_bytes() for path in SCHEMA_DIRECTORY.iterdir()}
     published = {path.name: path.read_bytes() for path in PUBLISHED.iterdir()}
 
     assert published == used
 
 
 @pytest.mark.req("O-31")
-@pytest.mark.parametrize("file", sorted(path.name for path in SCHEMAS.iterdir()))
+@pytest.mark.parametrize("file", sorted(path.name for path in SCHEMA_DIRECTORY.iterdir()))
 def test_every_published_schema_is_sound_and_stands_on_the_page(file: str) -> None:
     schema = json.loads((PUBLISHED / file).read_text(encoding="utf-8"))
 
@@ -94,7 +94,7 @@ def test_a_document_breaks_the_published_schema_exactly_when_the_reader_reports_
     reading = read_bytes(name, text.encode())
     if reading.form != form:
         return  # without the field that tells its dialect it is another kind of file
-    structural = {problem.path for problem in compiled(form).errors(broken)}
+    structural = {problem.path for problem in dialect_schema(form).errors(broken)}
 
     assert compile_trusted(schema).is_valid(broken) is not bool(structural)
     assert structural <= {problem.path for problem in reading.errors}
@@ -133,8 +133,8 @@ def stored(**workflow: Any) -> dict[str, Any]:
 
 @pytest.mark.req("O-31")
 def test_the_printed_workflow_state_is_plugin_state() -> None:
-    assert compiled("osqr-plugin-state").errors(stored()) == []
-    assert compiled("osqr-plugin-state").errors(STATE) == []
+    assert dialect_schema("osqr-plugin-state").errors(stored()) == []
+    assert dialect_schema("osqr-plugin-state").errors(STATE) == []
 
 
 @pytest.mark.req("O-31")
@@ -151,7 +151,7 @@ def test_the_printed_workflow_state_is_plugin_state() -> None:
     ],
 )
 def test_a_workflow_state_of_another_shape_is_not(change: dict[str, Any]) -> None:
-    (problem,) = compiled("osqr-plugin-state").errors(stored(**change))
+    (problem,) = dialect_schema("osqr-plugin-state").errors(stored(**change))
 
     assert problem.path.endswith(next(iter(change)))
 
@@ -162,7 +162,7 @@ def test_plugin_state_has_all_its_parts(field: str) -> None:
     entry = stored()
     del entry[field]
 
-    assert [problem.path for problem in compiled("osqr-plugin-state").errors(entry)] == [field]
+    assert [problem.path for problem in dialect_schema("osqr-plugin-state").errors(entry)] == [field]
 
 
 @pytest.mark.req("O-31")
@@ -171,4 +171,4 @@ def test_an_artifact_is_referred_to_by_address_kind_time_and_size(field: str, va
     entry = stored()
     entry["artifacts"][0][field] = value
 
-    assert not compiled("osqr-plugin-state").is_valid(entry)
+    assert not dialect_schema("osqr-plugin-state").is_valid(entry)

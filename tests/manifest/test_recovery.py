@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from tests.manifest.documents import kernel, native, sound, the_only_error
 
-from paddock.manifest.reading import Reading
+from paddock.manifest.result import ManifestResult
 
 pytestmark = pytest.mark.req("K-08")
 
 LOOK = {"name": "was_sent", "description": "Look", "effects": ["read_only"]}
 
 
-def mail(**more: Any) -> Reading:
+def mail(**more: Any) -> ManifestResult:
     return native(tools=[{"name": "send", "description": "Send", "effects": ["external_send"], **more}, LOOK])
 
 

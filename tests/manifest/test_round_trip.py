@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.manifest.documents import BUNDLE, KAGED, KERNEL, NATIVE, OSQR, SEEDS, SHU, changed, sound
 from tests.manifest.strategies import json_values, manifests, odd_text, schemas, secret_names, shown_text
 
-from paddock.manifest.document import Document
 from paddock.manifest.model import Manifest
 from paddock.manifest.native_writer import to_document, to_yaml
-from paddock.manifest.read import Reading, read_bytes, read_values
+from paddock.manifest.read import ManifestResult, read_bytes, read_stored
+from paddock.manifest.syntax.document import ParsedDocument
 
 # Each example is a whole document; many small runs find more than few long ones.
 few = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -29,7 +29,7 @@ def assert_same_when_read_back(manifest: Manifest) -> None:
     assert to_yaml(again) == text
 
 
-def assert_all_same(reading: Reading) -> None:
+def assert_all_same(reading: ManifestResult) -> None:
     assert reading.errors == (), [str(error) for error in reading.errors]
     for plugin in reading.plugins:
         assert_same_when_read_back(plugin.manifest)
@@ -46,7 +46,7 @@ def test_any_model_reads_back_from_its_native_text(manifest: Manifest) -> None:
 def test_any_model_reads_back_from_its_stored_values(manifest: Manifest) -> None:
     stored = json.loads(json.dumps(to_document(manifest)))
 
-    assert read_values(Document("stored", stored)) == manifest
+    assert read_stored(ParsedDocument("stored", stored)) == manifest
 
 
 @pytest.mark.parametrize(

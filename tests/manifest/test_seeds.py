@@ -5,15 +5,24 @@ from __future__ import annotations
 import pytest
 from tests.manifest.documents import KAGED, SEEDS, SHU, changed, read_yaml, sound, warned
 
-from paddock.core.schema import compile_schema
-from paddock.manifest.capability import FileAccess, HostService, NoNetwork, Storage
+from paddock.core.schema.compile import compile_schema
+from paddock.manifest.capability import FileAccess, HostService, NoNetwork, StorageAccess
 from paddock.manifest.effects import Effect
-from paddock.manifest.knobs import value_schema
-from paddock.manifest.model import CommandRuntime, Dialect, Form, Kind, Manifest, PythonRuntime, SchemaFile, Timing
-from paddock.manifest.read import Reading, read_bytes
+from paddock.manifest.model import (
+    CallableForm,
+    CommandRuntime,
+    Dialect,
+    Manifest,
+    PluginKind,
+    PythonRuntime,
+    SchemaFile,
+    Timing,
+)
+from paddock.manifest.read import ManifestResult, read_bytes
+from paddock.manifest.rules.knobs import value_schema
 
 
-def seed(file: str, name: str) -> Reading:
+def seed(file: str, name: str) -> ManifestResult:
     return read_bytes(name, (SEEDS / file).read_bytes())
 
 
@@ -32,15 +41,15 @@ def test_the_full_kaged_manifest_loads_as_printed() -> None:
     assert manifest.capabilities == (
         FileAccess("read", "/memory", "config"),
         FileAccess("write", "/memory", "config"),
-        Storage("read"),
+        StorageAccess("read"),
         NoNetwork(),
     )
     assert manifest.roles == ("observer",)
     assert manifest.hooks == ("on_session_start", "on_session_idle", "pre_compact", "post_compact")
     assert [(spec.name, spec.form) for spec in manifest.callables] == [
-        ("retain", Form.TOOL),
-        ("recall", Form.TOOL),
-        ("presets.list", Form.METHOD),
+        ("retain", CallableForm.TOOL),
+        ("recall", CallableForm.TOOL),
+        ("presets.list", CallableForm.METHOD),
     ]
     assert manifest.callables[0].input_schema == {
         "type": "object",
@@ -86,7 +95,7 @@ def test_the_printed_knobs_load_beside_the_config_they_bind_to() -> None:
     assert not compile_schema(value_schema(knobs["store"])).is_valid("config:/../../etc")
 
 
-def _yaml(reading: Reading) -> str:
+def _yaml(reading: ManifestResult) -> str:
     import yaml
 
     schema = sound(reading).config_schema
@@ -144,7 +153,7 @@ def test_the_fourth_generation_formula_loads_as_printed() -> None:
         "book_writing_question",
         "generate_manuscript",
     ]
-    assert all(spec.form is Form.TOOL and spec.effects is None for spec in manifest.callables)
+    assert all(spec.form is CallableForm.TOOL and spec.effects is None for spec in manifest.callables)
     assert [resource.uri for resource in manifest.resources] == [
         "fgf://framework/9-levels",
         "fgf://templates/book-of-builders",
@@ -163,10 +172,10 @@ def test_the_kernel_manifest_loads_as_printed_and_its_operator_is_held_to_no_eff
     manifest = sound(reading)
 
     assert warned(reading) == ["effects_missing"]
-    assert (manifest.name, manifest.kind, manifest.version) == ("Email.GenerateDraft", Kind.OPERATOR, "1.2.0")
+    assert (manifest.name, manifest.kind, manifest.version) == ("Email.GenerateDraft", PluginKind.OPERATOR, "1.2.0")
     assert (manifest.author, manifest.dialect, manifest.runtime) == ("canapply", Dialect.KERNEL, None)
     (whole,) = manifest.callables
-    assert (whole.name, whole.form) == ("Email.GenerateDraft", Form.WHOLE)
+    assert (whole.name, whole.form) == ("Email.GenerateDraft", CallableForm.WHOLE)
     assert whole.input_schema == SchemaFile("schemas/email_generate_input.v1.json")
     assert whole.output_schema == SchemaFile("schemas/email_generate_output.v1.json")
     assert whole.effects == (Effect.READ_ONLY,)

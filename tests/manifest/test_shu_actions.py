@@ -9,9 +9,9 @@ from tests.manifest.documents import native, shu, sound, the_only_error
 
 from paddock.core.errors import Invalid
 from paddock.manifest.effects import Effect
-from paddock.manifest.effects_of import effects_of
-from paddock.manifest.model import CallableSpec, Form, Manifest
+from paddock.manifest.model import CallableForm, CallableSpec, Manifest
 from paddock.manifest.native_writer import to_yaml
+from paddock.manifest.permissions import callable_effects
 from paddock.manifest.read import read_bytes, read_package
 
 pytestmark = pytest.mark.req("S-34")
@@ -39,7 +39,7 @@ def package(folder: Path, returned: str, entrypoints: str = "a: 'thing:Plugin'")
 
 
 def actions(manifest: Manifest) -> list[CallableSpec]:
-    return [spec for spec in manifest.callables if spec.form is Form.ACTION]
+    return [spec for spec in manifest.callables if spec.form is CallableForm.ACTION]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_actions_are_read_with_all_that_is_said_of_them(tmp_path: Path, returned
     (send,) = actions(manifest)
     assert (send.name, send.description, send.of) == ("send", "Send it", "a")
     assert (send.input_schema, send.required_scopes, send.requires_approval) == ({"type": "object"}, ("a:b",), True)
-    assert effects_of(manifest, send) == (Effect.UNKNOWN,)
+    assert callable_effects(manifest, send) == (Effect.UNKNOWN,)
     assert manifest.whole is not None
     assert read_bytes("paddock.yaml", to_yaml(manifest).encode()).single() == manifest
 

@@ -10,9 +10,9 @@ import pytest
 from tests.manifest.documents import shu, sound, the_only_error, warned
 
 from paddock.core.errors import Invalid, Problem
-from paddock.manifest.model import Identity, OperationAuth
+from paddock.manifest.model import IdentityRequirement, OperationAuth
 from paddock.manifest.read import read_bytes, read_package
-from paddock.manifest.rules import AUTH_FIELDS
+from paddock.manifest.rules.shared import AUTH_FIELDS
 
 PLUGIN = """
 import os
@@ -119,7 +119,7 @@ def test_identities_and_operations_say_whose_account_is_used() -> None:
         )
     )
 
-    assert manifest.identities == (Identity("google", "user", ("mail.read",), True),)
+    assert manifest.identities == (IdentityRequirement("google", "user", ("mail.read",), True),)
     assert manifest.operation_auth == (
         OperationAuth(
             "digest",

@@ -5,27 +5,27 @@ from __future__ import annotations
 from tests.manifest.documents import bundle, native, sound
 
 from paddock.core.semver import Version
-from paddock.manifest.capability import Network, NoNetwork
+from paddock.manifest.capability import NetworkAccess, NoNetwork
 from paddock.manifest.native_writer import to_yaml
+from paddock.manifest.permissions import with_capabilities
 from paddock.manifest.read import read_bytes
-from paddock.manifest.widening import widened
 
-API = Network("api.example.com", 443)
+API = NetworkAccess("api.example.com", 443)
 
 
 def test_an_added_capability_makes_another_version_that_reads_back_the_same() -> None:
     asked = sound(native(version="1.0.0+b1", runtime={"command": ["x"]}, capabilities=["net:[]"]))
-    wider = widened(asked, [API])
+    wider = with_capabilities(asked, [API])
 
     assert wider.capabilities == (API,)
     assert wider.version.startswith("1.0.0+b1.")
     Version.parse(wider.version)
     assert sound(read_bytes("paddock.yaml", to_yaml(wider).encode())) == wider
-    assert widened(sound(bundle()), [API]).version.startswith("1.0.0+")
+    assert with_capabilities(sound(bundle()), [API]).version.startswith("1.0.0+")
 
 
 def test_nothing_new_changes_nothing() -> None:
     asked = sound(native(capabilities=["net:api.example.com:443"]))
 
-    assert widened(asked, [API, NoNetwork()]) is asked
-    assert widened(asked, []) is asked
+    assert with_capabilities(asked, [API, NoNetwork()]) is asked
+    assert with_capabilities(asked, []) is asked

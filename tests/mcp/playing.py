@@ -16,9 +16,8 @@ from typing import Any
 from tests.fixtures.packages import write_file, write_json
 from tests.supervision.stage import PATIENCE, Actor, Stage, patiently
 
-from paddock.manifest.model import CallableSpec, Form
-from paddock.plugins.supervision.flight import OnEvent
-from paddock.plugins.supervision.questions import Ask
+from paddock.manifest.model import CallableForm, CallableSpec
+from paddock.runtime.calls import AskCaller, OnEvent
 
 SERVER = Path(__file__).parent / "server.py"
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
@@ -51,10 +50,10 @@ class McpPlayer:
         name: str,
         payload: dict[str, Any] | None = None,
         *,
-        form: Form = Form.TOOL,
+        form: CallableForm = CallableForm.TOOL,
         timeout_sec: int | None = None,
         on_event: OnEvent | None = None,
-        ask: Ask | None = None,
+        ask: AskCaller | None = None,
     ) -> Any:
         stage = self.actor.stage
         spec = CallableSpec(name, form, timeout_sec=timeout_sec)

@@ -12,10 +12,10 @@ from tests.mcp.playing import connected
 from tests.supervision.stage import Stage, patiently
 
 from paddock.core.errors import PluginError, Unavailable
-from paddock.core.events_contracts import OversizeMessage, PluginStopped
-from paddock.core.events_host import PluginCrashed, PluginInitialized, PluginSpawned
-from paddock.core.events_network import PluginConnected
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.capabilities import PluginConnected
+from paddock.core.events.contracts import OversizeMessage, PluginStopped
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginInitialized, PluginSpawned
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.req("B-02")
 
@@ -26,7 +26,7 @@ async def test_a_server_elsewhere_has_no_process_and_its_beginning_and_end_are_r
     async with odd_server() as odd:
         server = connected(stage, odd.url, runtime={"headers": {"Authorization": "Bearer x", "Mcp-Session-Id": "mine"}})
         status = await server.actor.settled()
-        assert (status.state, status.pid, status.cage_id) == (State.RUNNING, None, None)
+        assert (status.state, status.pid, status.cage_id) == (PluginState.RUNNING, None, None)
         assert await server.said("echo", {"text": "hi"}) == "hi"
         await patiently(stage.supervisor.stop(server.actor.key))
 
@@ -87,7 +87,7 @@ async def test_a_redirect_to_another_place_is_not_followed(
     async with odd_server(away) as odd:
         server = connected(stage, odd.url)
         settled = await server.actor.settled()
-        assert settled.state is State.FAILED and "is not followed" in settled.reason and reason in settled.reason
+        assert settled.state is PluginState.FAILED and "is not followed" in settled.reason and reason in settled.reason
 
 
 async def test_a_redirect_within_the_same_place_is_followed_with_its_body(stage: Stage) -> None:
@@ -107,7 +107,7 @@ async def test_a_server_that_wants_credentials_fails_with_that_and_is_not_bother
     async with odd_server(lambda request: request.answer("401 Unauthorized")) as odd:
         server = connected(stage, odd.url)
         status = await server.actor.settled()
-        assert (status.state, status.error_code) == (State.FAILED, "remote.unauthorized")
+        assert (status.state, status.error_code) == (PluginState.FAILED, "remote.unauthorized")
         assert "headers" in status.hint
 
 
@@ -115,7 +115,7 @@ async def test_a_server_that_cannot_be_reached_is_tried_again_and_costs_it_nothi
     async with odd_server() as odd:
         url = odd.url
     server = connected(stage, url)
-    status = await server.actor.until(State.CRASHED)
+    status = await server.actor.until(PluginState.CRASHED)
     assert "cannot be reached" in status.reason and status.failures == 0
     with pytest.raises(Unavailable, match="cannot be reached"):
         await server.said("echo")
@@ -136,7 +136,7 @@ async def test_a_session_that_the_server_forgot_is_begun_anew(stage: Stage) -> N
         with pytest.raises(Unavailable, match="ended the session"):
             await server.said("echo")
         await stage.audience.event(PluginInitialized, 2)
-        await server.actor.until(State.RUNNING)
+        await server.actor.until(PluginState.RUNNING)
         assert await server.said("echo", {"text": "hi"}) == "hi"
         assert stage.audience.of(PluginCrashed)[0].exit_code is None
         assert len(odd.asked("server/discover")) == 1, "what it speaks is known by now"
@@ -151,7 +151,7 @@ async def test_a_server_elsewhere_that_hangs_up_on_what_it_does_not_know_is_met_
 
     async with odd_server(curt) as odd:
         server = connected(stage, odd.url)
-        status = await server.actor.until(State.RUNNING)
+        status = await server.actor.until(PluginState.RUNNING)
         assert status.features == ("mcp:2025-06-18",) and status.failures == 1
         assert await server.said("echo", {"text": "hi"}) == "hi"
         assert len(odd.asked("server/discover")) == 1
@@ -164,7 +164,7 @@ async def test_one_that_leaves_such_a_question_unanswered_is_met_by_handshake_in
 
     async with odd_server(deaf) as odd:
         server = connected(stage, odd.url)
-        status = await server.actor.until(State.RUNNING)
+        status = await server.actor.until(PluginState.RUNNING)
         assert status.features == ("mcp:2025-06-18",) and status.failures == 0
 
 
@@ -253,7 +253,7 @@ async def test_a_connection_that_breaks_ends_this_life_and_the_next_begins(stage
             await server.said("echo")
         odd.handler = usual
         await stage.audience.event(PluginInitialized, 2)
-        await server.actor.until(State.RUNNING)
+        await server.actor.until(PluginState.RUNNING)
         assert await server.said("echo", {"text": "hi"}) == "hi"
 
 
@@ -365,7 +365,7 @@ async def test_on_the_former_transport_messages_go_nowhere_but_to_the_server_its
 
     async with odd_server(sending_away) as odd:
         server = connected(stage, odd.url, runtime={"transport": "sse"})
-        status = await server.actor.until(State.CRASHED)
+        status = await server.actor.until(PluginState.CRASHED)
         assert "another place" in status.reason
         assert {request.method for request in odd.requests} == {"GET"}
 
@@ -373,4 +373,4 @@ async def test_on_the_former_transport_messages_go_nowhere_but_to_the_server_its
 async def test_an_address_or_header_that_could_be_something_else_is_refused(stage: Stage) -> None:
     server = connected(stage, "http://127.0.0.1:9/mcp", runtime={"headers": {"X-Key": "a\r\nHost: b"}})
     status = await server.actor.settled()
-    assert (status.state, status.error_code) == (State.FAILED, "remote.address")
+    assert (status.state, status.error_code) == (PluginState.FAILED, "remote.address")

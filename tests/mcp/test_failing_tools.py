@@ -8,8 +8,8 @@ import pytest
 
 from paddock.core.errors import PluginError
 from paddock.core.ids import PluginName
-from paddock.manifest.model import CallableSpec, Form
-from paddock.plugins.runtimes.mcp.results import result_of
+from paddock.manifest.model import CallableForm, CallableSpec
+from paddock.runtime.protocols.mcp.results import parse_call_result
 
 # As servers on Node and Python word them.
 WRITING = [
@@ -32,7 +32,7 @@ REACHING = [
 def hint_for(words: str) -> str:
     raw: dict[str, Any] = {"isError": True, "content": [{"type": "text", "text": words}]}
     with pytest.raises(PluginError) as failed:
-        result_of(PluginName("server"), CallableSpec("store", Form.TOOL), raw)
+        parse_call_result(PluginName("server"), CallableSpec("store", CallableForm.TOOL), raw)
     assert str(failed.value) == words
     return failed.value.hint
 

@@ -8,9 +8,9 @@ from tests.mcp.playing import scripted
 from tests.supervision.stage import Stage, patiently
 from tests.supervision.witness import next_life
 
-from paddock.core.events_contracts import PluginInitializeTimeout
-from paddock.core.events_host import PluginSpawned, PluginStdoutNoise
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.contracts import PluginInitializeTimeout
+from paddock.core.events.plugin_runtime import PluginSpawned, PluginStdoutNoise
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.req("B-02", "unknown servers run caged")
 
@@ -31,7 +31,7 @@ answer(first, ABOUT)
 serve()
 """,
     )
-    status = await server.actor.until(State.RUNNING)
+    status = await server.actor.until(PluginState.RUNNING)
 
     assert status.features == ("mcp:2025-06-18",)
     assert await server.said("echo", {"text": "hi"}) == "hi"
@@ -45,7 +45,7 @@ async def test_a_server_that_answers_nothing_is_given_up_with_the_reason(stage: 
     await server.logged("initialize")
     with hurrying():
         await stage.audience.event(PluginInitializeTimeout)
-    status = await server.actor.until(State.FAILED)
+    status = await server.actor.until(PluginState.FAILED)
     assert status.error_code == "initialize.timeout"
     assert len(stage.audience.of(PluginSpawned)) == 1
 
@@ -77,7 +77,7 @@ def call(request):
 serve(server_discover=lambda request: found, initialize=hello, tools_call=call)
 """,
     )
-    status = await server.actor.until(State.RUNNING)
+    status = await server.actor.until(PluginState.RUNNING)
     assert status.features == ("mcp:2026-07-28",)
     assert await server.said("echo") == "2026-07-28['handshake']"
     await stage.supervisor.stop(server.actor.key)
@@ -94,7 +94,7 @@ serve(server_discover=lambda request: found, initialize=lambda request: sys.exit
 """,
     )
     status = await next_life(server.actor)  # which takes what it takes: only the pause before it is hurried
-    assert status.state is State.RUNNING
+    assert status.state is PluginState.RUNNING
     assert status.features == ("mcp:2026-07-28",) and status.failures == 1
     assert await server.said("echo") == "hi"
 
@@ -111,7 +111,7 @@ serve(initialize=refusing, server_discover=lambda request: None)
 """,
     )
     status = await server.actor.settled()
-    assert status.state is State.FAILED and "the API key is missing" in status.reason
+    assert status.state is PluginState.FAILED and "the API key is missing" in status.reason
     assert len(stage.audience.of(PluginSpawned)) == 1
 
 
@@ -130,7 +130,7 @@ def hello(request):
 serve(tools_call=call, initialize=hello)
 """
     server = scripted(stage, noise)
-    assert (await server.actor.settled()).state is State.RUNNING
+    assert (await server.actor.settled()).state is PluginState.RUNNING
     assert await server.said("echo") == "said"
     assert len(stage.audience.of(PluginSpawned)) == 1
     assert stage.audience.of(PluginStdoutNoise)[0].line == "> server@1.0.0 start"
@@ -173,13 +173,13 @@ async def test_a_server_that_we_cannot_talk_to_fails_with_the_reason_and_is_not_
 ) -> None:
     server = scripted(stage, f"while True:\n    request = read()\n    {answer}")
     status = await server.actor.settled()
-    assert status.state is State.FAILED and reason in status.reason
+    assert status.state is PluginState.FAILED and reason in status.reason
     assert len(stage.audience.of(PluginSpawned)) == 1
 
 
 async def test_a_server_that_cannot_list_its_tools_is_no_server(stage: Stage) -> None:
     server = scripted(stage, "serve(tools_list=lambda request: refuse(request, -32603, 'the disk is full'))")
-    status = await server.actor.until(State.CRASHED)
+    status = await server.actor.until(PluginState.CRASHED)
     assert "did not say what it offers" in status.reason and "the disk is full" in status.reason
 
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator
 import pytest
 from tests.supervision.stage import patiently
 
-from paddock.plugins.runtimes.mcp.remote_transport import RemoteTransport
-from paddock.plugins.runtimes.mcp.sse import EventTooLarge
-from paddock.rpc.faults import PeerLost
-from paddock.rpc.http_client import HttpClient, HttpLost, Origin
+from paddock.net.http_client import HttpClient, HttpConnectionLost, HttpOrigin
+from paddock.rpc.errors import PeerLost
+from paddock.rpc.mcp.sse import SseEventTooLarge
+from paddock.runtime.protocols.mcp.remote_transport import RemoteTransport
 
 pytestmark = pytest.mark.req("B-02")
 
@@ -43,7 +43,7 @@ class OneTask(RemoteTransport):
             raise error
 
         self._inbox.start()
-        self._begin(work())
+        self._start_task(work())
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def told() -> Told:
 
 @pytest.fixture
 async def transport(told: Told) -> AsyncGenerator[OneTask, None]:
-    made = OneTask(HttpClient(Origin("http", "127.0.0.1", 9)), told)
+    made = OneTask(HttpClient(HttpOrigin("http", "127.0.0.1", 9)), told)
     yield made
     made.close()
     await patiently(made.wait_closed())
@@ -62,8 +62,8 @@ async def transport(told: Told) -> AsyncGenerator[OneTask, None]:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (HttpLost("it is gone"), "lost: it is gone"),
-        (EventTooLarge("an event"), "oversize_message: an event"),
+        (HttpConnectionLost("it is gone"), "lost: it is gone"),
+        (SseEventTooLarge("an event"), "oversize_message: an event"),
         (TypeError("Recursion limit reached"), "lost: the connection failed: TypeError: Recursion limit reached"),
     ],
     ids=["known", "a bound", "anything else"],

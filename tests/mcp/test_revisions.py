@@ -10,9 +10,9 @@ from tests.mcp.playing import REVISIONS, WAYS, McpPlayer, playing
 from tests.supervision.stage import Stage
 
 from paddock.core.errors import CallerError, PluginError
-from paddock.manifest.model import Form
-from paddock.plugins.supervision.lifecycle import State
-from paddock.plugins.supervision.questions import Answer, Question
+from paddock.manifest.model import CallableForm
+from paddock.runtime.calls import Question, QuestionAnswer
+from paddock.runtime.lifecycle import PluginState
 
 
 def at_the_ends(*revisions: str) -> pytest.MarkDecorator:
@@ -45,7 +45,7 @@ async def server(request: pytest.FixtureRequest, stage: Stage) -> AsyncGenerator
     way, revision = request.param
     async with playing(stage, way, revision) as player:
         status = await player.actor.settled()
-        assert status.state is State.RUNNING, status
+        assert status.state is PluginState.RUNNING, status
         assert status.features == (f"mcp:{revision}",)
         yield player
 
@@ -71,12 +71,12 @@ async def test_a_server_is_met_in_its_own_revision_and_does_all_that_it_offers(s
     assert failed.value.details["content"][0]["text"] == "it \x1b[31mbroke"
     with pytest.raises(CallerError, match="not like this"):
         await server.call("refuse")
-    read = await server.call("memo", {"uri": "memo://two"}, form=Form.RESOURCE)
+    read = await server.call("memo", {"uri": "memo://two"}, form=CallableForm.RESOURCE)
     assert read["contents"][0]["text"] == "read memo://two"
-    prompt = await server.call("greet", {"name": "greet", "arguments": {"who": "Ann"}}, form=Form.PROMPT)
+    prompt = await server.call("greet", {"name": "greet", "arguments": {"who": "Ann"}}, form=CallableForm.PROMPT)
     assert prompt["messages"][0]["content"]["text"] == "Greet Ann"
     reference = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "who", "value": "A"}}
-    completed = await server.call("who", reference, form=Form.COMPLETION)
+    completed = await server.call("who", reference, form=CallableForm.COMPLETION)
     assert completed["completion"]["values"] == ["Alice"]
     assert set(echoed) <= {"content", "structuredContent"}, "what belongs to the wire stays there"
     unheard = await server.call("slow")
@@ -89,9 +89,9 @@ async def test_a_server_is_met_in_its_own_revision_and_does_all_that_it_offers(s
 async def test_a_server_may_ask_the_person_behind_a_call(server: McpPlayer) -> None:
     asked: list[Question] = []
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)
-        return Answer("accept", {"colour": "green" if len(asked) == 1 else "blue"})
+        return QuestionAnswer("accept", {"colour": "green" if len(asked) == 1 else "blue"})
 
     answered = await server.said("ask", ask=ask)
 

@@ -10,12 +10,12 @@ from tests.mcp.playing import caged, scripted
 from tests.supervision.stage import Stage, patiently
 
 from paddock.core.errors import PluginError, TimedOut
-from paddock.core.events_host import PluginSpawned
+from paddock.core.events.plugin_runtime import PluginSpawned
 from paddock.manifest.model import CallableSpec
-from paddock.plugins.runtimes.mcp.tools import Bad, judge_tools
-from paddock.plugins.supervision.lifecycle import State
-from paddock.plugins.supervision.questions import Answer, Question
-from paddock.plugins.supervision.wire import Listing
+from paddock.plugins.tool_pinning.mcp_tool import UnusableTool, parse_tools
+from paddock.runtime.calls import Question, QuestionAnswer
+from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.protocol_adapter import DefinitionList
 
 pytestmark = pytest.mark.req("B-02", "unknown servers run caged")
 
@@ -48,11 +48,11 @@ serve(tools)
     )
     assert await server.said("echo", {"text": "hi"}) == "hi"
     raws = [one.raw for one in stage.audience.definitions["server"]]
-    verdicts = judge_tools(raws)
+    verdicts = parse_tools(raws)
 
     usable = [one.name for one in verdicts if isinstance(one, CallableSpec)]
     assert len(raws) == 16 and usable == ["good", "plain", "echo"]
-    assert all(one.reason and one.repair for one in verdicts if isinstance(one, Bad))
+    assert all(one.reason and one.repair for one in verdicts if isinstance(one, UnusableTool))
     good = verdicts[0]
     assert isinstance(good, CallableSpec) and good.effects is None and good.annotations == {"readOnlyHint": True}
     assert good.description == "Two\nlines \\u202e and \\x1b[2J", "nothing in it is hidden from a person"
@@ -76,10 +76,10 @@ async def test_a_list_without_end_is_read_to_a_bound_and_what_is_left_out_counte
     stage: Stage, script: str, count: int, left_out: int
 ) -> None:
     server = scripted(stage, f"serve(tools_list={script})")
-    assert (await server.actor.settled()).state is State.RUNNING
+    assert (await server.actor.settled()).state is PluginState.RUNNING
     listed = stage.audience.definitions["server"]
-    assert isinstance(listed, Listing)
-    assert (len(listed), listed.left_out) == (count, left_out)
+    assert isinstance(listed, DefinitionList)
+    assert (len(listed), listed.omitted_count) == (count, left_out)
 
 
 @pytest.mark.parametrize("result", ["'text'", "{'content': 5}", "[]", "{'resultType': 'task', 'taskId': 'x'}"])
@@ -98,7 +98,7 @@ async def test_a_server_stuck_in_a_call_is_ended_when_it_cannot_say_that_it_is_w
     with pytest.raises(TimedOut):
         await server.said("block", timeout_sec=1)
     await stage.audience.event(PluginSpawned, 2)
-    await server.actor.until(State.RUNNING)
+    await server.actor.until(PluginState.RUNNING)
     assert await server.said("echo", {"text": "back"}) == "back"
 
 
@@ -107,9 +107,9 @@ async def test_nobody_is_asked_when_it_is_not_clear_for_which_call(stage: Stage)
     await server.actor.settled()
     asked: list[Question] = []
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)
-        return Answer("accept", {"colour": "red"})
+        return QuestionAnswer("accept", {"colour": "red"})
 
     hanging = asyncio.ensure_future(server.said("hang", ask=ask))
     await stage.audience.until(lambda: server.actor.status.in_flight == 1 or None)
@@ -124,10 +124,10 @@ async def test_while_a_question_waits_the_time_of_its_call_stands_still(stage: S
     server = caged(stage, "2026-07-28", name="server")
     await server.actor.settled()
 
-    async def ponder(question: Question) -> Answer:
+    async def ponder(question: Question) -> QuestionAnswer:
         with hurrying():
             await asyncio.sleep(30)
-        return Answer("accept", {"colour": "red"})
+        return QuestionAnswer("accept", {"colour": "red"})
 
     assert await server.said("ask", timeout_sec=5, ask=ponder) == "accept red kept"
 
@@ -137,7 +137,7 @@ async def test_a_question_ends_with_its_call(stage: Stage) -> None:
     await server.actor.settled()
     asking, dropped = asyncio.Event(), asyncio.Event()
 
-    async def never(question: Question) -> Answer:
+    async def never(question: Question) -> QuestionAnswer:
         asking.set()
         try:
             await asyncio.Event().wait()
@@ -156,9 +156,9 @@ async def test_a_page_to_visit_is_shown_and_never_opened(stage: Stage) -> None:
     server = caged(stage, "2025-11-25")
     asked: list[Question] = []
 
-    async def ask(question: Question) -> Answer:
+    async def ask(question: Question) -> QuestionAnswer:
         asked.append(question)
-        return Answer("accept", {"ignored": 1})
+        return QuestionAnswer("accept", {"ignored": 1})
 
     assert await server.said("visit", ask=ask) == "accept"
     assert asked == [Question("Please sign in", url="https://example.com/sign-in")]

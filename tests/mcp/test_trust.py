@@ -16,7 +16,7 @@ from tests.mcp.odd_http import odd_server
 from tests.mcp.playing import connected
 from tests.supervision.stage import open_stage
 
-from paddock.plugins.supervision.lifecycle import State
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.req("B-02")
 
@@ -56,6 +56,6 @@ async def test_a_server_is_talked_to_only_if_its_certificate_is_trusted(
         if trusted:
             assert await server.said("echo", {"text": "safe"}) == "safe"
         else:
-            status = await server.actor.until(State.CRASHED)
+            status = await server.actor.until(PluginState.CRASHED)
             assert "certificate" in status.reason and "not trusted" in status.reason
             assert odd.requests == []

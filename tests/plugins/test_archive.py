@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from paddock.core.errors import Invalid
-from paddock.plugins.sources import parse_source
-from paddock.plugins.staging import stage
+from paddock.plugins.package.source import parse_source
+from paddock.plugins.package.stage import stage_package
 from plugins.hostile import Row, write_zip
 
 pytestmark = pytest.mark.req("S-07")
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.req("S-07")
 
 def staged(path: Path, root: Path) -> dict[str, bytes]:
     """The files that come out of a package, by path."""
-    with stage(parse_source(str(path)), root) as done:
+    with stage_package(parse_source(str(path)), root) as done:
         return {file.path: (done.root / file.path).read_bytes() for file in done.tree.files}
 
 
 def refused(path: Path, root: Path) -> list[tuple[str, str]]:
     """Path and code of every reason that a package was refused for; nothing may be left behind."""
-    with pytest.raises(Invalid) as caught, stage(parse_source(str(path)), root):
+    with pytest.raises(Invalid) as caught, stage_package(parse_source(str(path)), root):
         pass
     assert list(root.iterdir()) == []
     assert all(problem.path.isprintable() for problem in caught.value.problems)
@@ -58,7 +58,7 @@ BAD_NAMES = {
 @pytest.mark.parametrize("name", BAD_NAMES, ids=list(BAD_NAMES.values()))
 def test_a_name_that_could_escape_or_confuse_is_refused(name: bytes, tmp_path: Path) -> None:
     path = write_zip(tmp_path / "p.zip", [HONEST, Row(name)])
-    with pytest.raises(Invalid) as caught, stage(parse_source(str(path)), tmp_path / "s"):
+    with pytest.raises(Invalid) as caught, stage_package(parse_source(str(path)), tmp_path / "s"):
         pass
     (problem,) = caught.value.problems
     assert BAD_NAMES[name] in problem.message
@@ -126,19 +126,22 @@ def test_every_mistake_is_told_at_once_and_no_more_than_fifty(tmp_path: Path) ->
 )
 def test_an_end_record_that_lies_is_refused(changes: dict[str, int], message: str, tmp_path: Path) -> None:
     path = write_zip(tmp_path / "p.zip", [HONEST, Row(b"a.py")], **changes)  # type: ignore[arg-type]
-    with pytest.raises(Invalid, match=message), stage(parse_source(str(path)), tmp_path / "s"):
+    with pytest.raises(Invalid, match=message), stage_package(parse_source(str(path)), tmp_path / "s"):
         pass
 
 
 def test_a_file_that_is_no_zip_or_far_too_long_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.zip").write_text("hello")
-    with pytest.raises(Invalid, match="not a zip"), stage(parse_source(str(tmp_path / "text.zip")), tmp_path / "s"):
+    with (
+        pytest.raises(Invalid, match="not a zip"),
+        stage_package(parse_source(str(tmp_path / "text.zip")), tmp_path / "s"),
+    ):
         pass
     with (tmp_path / "sparse.mcpb").open("wb") as file:
         file.truncate(100 * 1024 * 1024 + 1)
     with (
         pytest.raises(Invalid, match="larger than"),
-        stage(parse_source(str(tmp_path / "sparse.mcpb")), tmp_path / "s"),
+        stage_package(parse_source(str(tmp_path / "sparse.mcpb")), tmp_path / "s"),
     ):
         pass
 
@@ -159,8 +162,8 @@ def test_a_short_file_of_repeated_text_is_no_bomb(tmp_path: Path) -> None:
 def test_ordinary_tools_make_archives_that_are_read(plugin: Path, tmp_path: Path) -> None:
     made = Path(shutil.make_archive(str(tmp_path / "made"), "zip", plugin))
     with (
-        stage(parse_source(str(plugin)), tmp_path / "s") as folder,
-        stage(parse_source(str(made)), tmp_path / "s") as zipped,
+        stage_package(parse_source(str(plugin)), tmp_path / "s") as folder,
+        stage_package(parse_source(str(made)), tmp_path / "s") as zipped,
     ):
         assert zipped.tree == folder.tree
         assert stat.S_IMODE((zipped.root / "code/run.sh").stat().st_mode) == 0o755

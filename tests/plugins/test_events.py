@@ -6,11 +6,11 @@ import pytest
 
 from fixtures.shelves import Shelf
 from paddock.core.ids import PrincipalId
-from paddock.ledger.feed import Wanted, page
-from paddock.manifest.capability import parse
-from paddock.plugins.enabling import disable, enable
-from paddock.plugins.removal import uninstall
-from paddock.plugins.versions import pin, rollback, rollback_target
+from paddock.ledger.read.entries import EntryFilter, list_entries
+from paddock.manifest.capability import parse_capability
+from paddock.plugins.manage.enable import disable, enable
+from paddock.plugins.manage.remove import uninstall
+from paddock.plugins.store.versions import find_rollback_target, pin_version, roll_back
 from paddock.store.database import Transaction
 
 
@@ -50,14 +50,14 @@ def test_a_life_from_install_to_uninstall_leaves_its_events(shelf: Shelf) -> Non
 @pytest.mark.req("G-29", "plugin.installed")
 def test_what_a_person_does_with_a_plugin_is_filed_under_them_and_what_the_host_does_is_not(shelf: Shelf) -> None:
     shelf.install()
-    theirs = shelf.plugins.used_by(PrincipalId("local:ada"))
+    theirs = shelf.plugins.acting_as(PrincipalId("local:ada"))
     enable(theirs, "notes")
     disable(shelf.plugins, "notes", given_up="too noisy")
-    pin(theirs, "notes")
+    pin_version(theirs, "notes")
     uninstall(theirs, "notes", force=True)
 
     def found(tx: Transaction) -> list[str]:
-        return [entry.type for entry in page(tx, wanted=Wanted(principal="local:ada"), newest_first=False)]
+        return [entry.type for entry in list_entries(tx, wanted=EntryFilter(principal="local:ada"), newest_first=False)]
 
     assert shelf.plugins.database.read(found) == ["plugin.enabled", "plugin.pinned", "plugin.uninstalled"]
 
@@ -65,10 +65,10 @@ def test_what_a_person_does_with_a_plugin_is_filed_under_them_and_what_the_host_
 def test_a_grant_and_a_step_back_say_which_files_they_are_about(shelf: Shelf) -> None:
     first = shelf.install(capabilities=["storage:read"])
     shelf.install(version="1.1.0", capabilities=["storage:read"])
-    now, target, _, _ = rollback_target(shelf.plugins, "notes", None)
-    rollback(shelf.plugins, now, target)
+    now, target, _, _ = find_rollback_target(shelf.plugins, "notes", None)
+    roll_back(shelf.plugins, now, target)
     shelf.plugins.database.write(lambda tx: tx.execute("UPDATE grants SET capabilities = '[]'"))
-    enable(shelf.plugins, "notes", [parse("storage:read")])
+    enable(shelf.plugins, "notes", [parse_capability("storage:read")])
 
     told = {event.type: event.data for event in shelf.events("notes")}
     for kind in ("plugin.rolled_back", "plugin.granted"):

@@ -9,7 +9,7 @@ from tests.fixtures.packages import write_file, write_json
 
 from paddock.core.errors import Invalid
 from paddock.manifest.read import read_package
-from paddock.plugins.import_scan import import_problems, require_allowed_imports
+from paddock.plugins.package.checks import check_imports, import_problems
 
 pytestmark = pytest.mark.req("S-20")
 
@@ -67,7 +67,7 @@ def test_every_such_import_is_told_with_its_file_and_line_also_of_a_vendored_lib
 def test_the_refusal_says_where_the_network_is_instead(tmp_path: Path) -> None:
     problems(tmp_path, "import requests", path="digest/more.py")
     with pytest.raises(Invalid, match="imports what a plugin may not") as refused:
-        require_allowed_imports(read_package(tmp_path).single(), tmp_path)
+        check_imports(read_package(tmp_path).single(), tmp_path)
     assert "host.http" in refused.value.problems[0].hint
 
 

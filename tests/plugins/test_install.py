@@ -10,16 +10,17 @@ import pytest
 
 from fixtures.packages import native, osqr, write_file, write_json
 from fixtures.shelves import Shelf
-from paddock.config.local import read_entries
+from paddock.config.local_file import read_entries
 from paddock.core.errors import Conflict, Invalid, NeedsConsent, OperatorError
 from paddock.manifest.read import read_file
-from paddock.plugins.enabling import disable, enable
-from paddock.plugins.install import changed_values, commit, take_values
-from paddock.plugins.plugin_store import PluginStore
-from paddock.plugins.preparing import prepare, prepare_manifest
-from paddock.plugins.registry import list_plugins, resolve_plugin
-from paddock.plugins.rows import find_grant, find_version
-from paddock.plugins.sources import parse_source
+from paddock.plugins.install.commit import changed_values, commit_install, save_values
+from paddock.plugins.install.resolve import resolve_manifest, resolve_package
+from paddock.plugins.manage.enable import disable, enable
+from paddock.plugins.package.source import parse_source
+from paddock.plugins.store.listing import list_plugins
+from paddock.plugins.store.lookup import resolve_plugin
+from paddock.plugins.store.rows import find_grant, find_version
+from paddock.plugins.store.store import PluginStore
 
 
 def granted(store: PluginStore, name: str = "notes") -> tuple[bool, tuple[str, ...]]:
@@ -44,10 +45,10 @@ def test_a_new_plugin_is_granted_what_was_acknowledged_and_is_disabled(shelf: Sh
 @pytest.mark.req("G-25")
 def test_nothing_is_installed_that_nobody_acknowledged(shelf: Shelf, tmp_path: Path) -> None:
     package = native(tmp_path / "n", capabilities=["storage:read", "storage:write"])
-    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
-        asked = prepared.to_acknowledge
+    with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
+        asked = prepared.missing_consents
         with pytest.raises(NeedsConsent) as refused:
-            commit(shelf.plugins, prepared, asked[:1])
+            commit_install(shelf.plugins, prepared, asked[:1])
     assert refused.value.details == {"capabilities": ["storage:write"]}
     assert list_plugins(shelf.plugins) == []
     assert not list(shelf.plugins.staging.iterdir())
@@ -64,10 +65,10 @@ def test_a_version_that_takes_a_secret_elsewhere_is_not_installed_without_a_yes_
     assert granted(shelf.plugins) == (False, ("host:secrets", "secret:key=api.example.com:443"))
 
     package = native(tmp_path / "n", version="1.0.1", **secret)
-    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
+    with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
         with pytest.raises(NeedsConsent) as refused:
-            commit(shelf.plugins, prepared, [])
-        commit(shelf.plugins, prepared, prepared.to_acknowledge)
+            commit_install(shelf.plugins, prepared, [])
+        commit_install(shelf.plugins, prepared, prepared.missing_consents)
 
     assert refused.value.details == {"capabilities": ["secret:key"]}
     assert granted(shelf.plugins) == (False, ("host:secrets", "secret:key"))
@@ -92,20 +93,20 @@ def test_an_upgrade_keeps_the_plugin_as_enabled_as_it_was_and_records_the_differ
 def test_a_decision_about_a_plugin_that_changed_meanwhile_is_refused(shelf: Shelf, tmp_path: Path) -> None:
     shelf.install(version="1.0.0")
     package = native(tmp_path / "n", version="1.2.0")
-    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
+    with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
         shelf.install(version="1.1.0")
         with pytest.raises(Conflict) as refused:
-            commit(shelf.plugins, prepared, prepared.to_acknowledge)
+            commit_install(shelf.plugins, prepared, prepared.missing_consents)
     assert refused.value.error_code == "plugin.changed_meanwhile"
     assert [one.plugin.default_version for one in list_plugins(shelf.plugins)] == ["1.1.0"]
 
 
 def test_a_name_taken_while_a_person_was_deciding_is_refused(shelf: Shelf, tmp_path: Path) -> None:
     package = native(tmp_path / "n", name="my-notes")
-    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
+    with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
         shelf.install("my_notes")
         with pytest.raises(Conflict) as refused:
-            commit(shelf.plugins, prepared, prepared.to_acknowledge)
+            commit_install(shelf.plugins, prepared, prepared.missing_consents)
     assert refused.value.error_code == "plugin.name_confusable"
     assert [one.plugin.name for one in list_plugins(shelf.plugins)] == ["my_notes"]
 
@@ -143,14 +144,14 @@ def test_a_name_that_the_eye_takes_for_another_is_refused(shelf: Shelf, other: s
 
 
 def test_what_stands_in_the_place_of_a_new_version_is_cleared_away(shelf: Shelf, tmp_path: Path) -> None:
-    root = shelf.plugins.root_of("notes", "1.0.0")
+    root = shelf.plugins.version_root("notes", "1.0.0")
     write_file(root / "left" / "over.py", "")
     shelf.install()
     assert sorted(path.name for path in root.iterdir()) == ["paddock.yaml", "run.sh"]
 
     # Even a link: it goes, and what it points at stays.
     mine = write_file(tmp_path / "mine" / "file", "x")
-    link = shelf.plugins.root_of("notes", "1.1.0")
+    link = shelf.plugins.version_root("notes", "1.1.0")
     link.symlink_to(mine.parent)
     shelf.install(version="1.1.0")
     assert not link.is_symlink()
@@ -175,12 +176,12 @@ def test_sweeping_takes_what_no_row_names_and_leaves_the_rest(shelf: Shelf, tmp_
 def test_values_of_an_imported_server_are_kept_only_when_it_is_installed(shelf: Shelf, tmp_path: Path) -> None:
     file = write_json(tmp_path / "mcp.json", {"mcpServers": {"weather": {"command": "node", "env": {"KEY": "one"}}}})
     (server,) = read_file(file).all()
-    with prepare_manifest(shelf.plugins, server.manifest, server.values, file) as prepared:
+    with resolve_manifest(shelf.plugins, server.manifest, server.values, file) as prepared:
         # Somebody else takes the name meanwhile: the import is refused, and its key is not left behind.
         shelf.install("weather", "7.0.0")
         with pytest.raises(Conflict):
-            commit(shelf.plugins, prepared, prepared.to_acknowledge)
-    assert "KEY" not in read_entries(shelf.plugins.local_file)["weather"].written
+            commit_install(shelf.plugins, prepared, prepared.missing_consents)
+    assert "KEY" not in read_entries(shelf.plugins.local_file)["weather"].raw_values
 
 
 @pytest.mark.req("B-02", "import")
@@ -191,15 +192,15 @@ def test_another_value_of_an_unchanged_server_is_taken(shelf: Shelf, tmp_path: P
 
     file = server("one")
     (first,) = read_file(file).all()
-    with prepare_manifest(shelf.plugins, first.manifest, first.values, file) as prepared:
-        commit(shelf.plugins, prepared, prepared.to_acknowledge)
+    with resolve_manifest(shelf.plugins, first.manifest, first.values, file) as prepared:
+        commit_install(shelf.plugins, prepared, prepared.missing_consents)
     (second,) = read_file(server("two")).all()
-    with prepare_manifest(shelf.plugins, second.manifest, second.values, file) as prepared:
+    with resolve_manifest(shelf.plugins, second.manifest, second.values, file) as prepared:
         assert prepared.unchanged
         assert changed_values(shelf.plugins, prepared) == ["KEY"]
-        take_values(shelf.plugins, prepared)
+        save_values(shelf.plugins, prepared)
         assert changed_values(shelf.plugins, prepared) == []
-    assert read_entries(shelf.plugins.local_file)["weather"].written == {"KEY": "two"}
+    assert read_entries(shelf.plugins.local_file)["weather"].raw_values == {"KEY": "two"}
 
 
 def test_a_field_that_paddock_writes_itself_is_refused_before_anything_changes(shelf: Shelf, tmp_path: Path) -> None:
@@ -207,10 +208,10 @@ def test_a_field_that_paddock_writes_itself_is_refused_before_anything_changes(s
     file = write_json(tmp_path / "mcp.json", servers)
     (server,) = read_file(file).all()
     with (
-        prepare_manifest(shelf.plugins, server.manifest, server.values, file) as prepared,
+        resolve_manifest(shelf.plugins, server.manifest, server.values, file) as prepared,
         pytest.raises(OperatorError) as refused,
     ):
-        commit(shelf.plugins, prepared, prepared.to_acknowledge)
+        commit_install(shelf.plugins, prepared, prepared.missing_consents)
     assert refused.value.error_code == "config.reserved"
     assert list_plugins(shelf.plugins) == []
 
@@ -218,9 +219,9 @@ def test_a_field_that_paddock_writes_itself_is_refused_before_anything_changes(s
 def test_an_upgrade_in_the_middle_of_enabling_is_noticed(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enabling reads files between two units of work; whoever upgrades in that moment must not lose their grant."""
     shelf.install(version="1.0.0", capabilities=[])
-    from paddock.plugins import enabling
+    from paddock.plugins.manage import enable as enabling
 
-    plain = enabling.require_intact
+    plain = enable.require_intact
 
     def slow(store: PluginStore, row: object) -> None:
         plain(store, row)  # type: ignore[arg-type]
@@ -262,7 +263,7 @@ def test_local_secrets_and_environments_are_not_taken_into_the_store(shelf: Shel
     write_file(package / ".env", "KEY=secret")
     write_file(package / ".venv" / "bin" / "python", "")
     row = shelf.take(package)
-    assert sorted(path.name for path in shelf.plugins.root_of("notes", row.version).iterdir()) == [
+    assert sorted(path.name for path in shelf.plugins.version_root("notes", row.version).iterdir()) == [
         "paddock.yaml",
         "run.sh",
     ]

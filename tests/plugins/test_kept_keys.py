@@ -12,40 +12,40 @@ from tests.secrets.safe import Safe
 
 from fixtures.packages import write_json
 from fixtures.shelves import Shelf
-from paddock.config.local import read_entries, remove_entry
+from paddock.config.local_file import read_entries, remove_entry
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import Conflict, HostError
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.secret import Secret
-from paddock.host.secret_references import WithSecrets
+from paddock.host.plugins.launch.substitution import SecretEnvironment
 from paddock.manifest.read import read_file
-from paddock.plugins.install import changed_values, commit, take_values
-from paddock.plugins.kept_keys import sealing
-from paddock.plugins.plugin_store import PluginStore
-from paddock.plugins.preparing import Prepared, prepare_manifest
-from paddock.plugins.registry import list_plugins
-from paddock.plugins.removal import mend_entries, uninstall
-from paddock.secrets.keys import keys_from
+from paddock.plugins.install.commit import changed_values, commit_install, save_values
+from paddock.plugins.install.config_secrets import prepare_sealing
+from paddock.plugins.install.resolve import ResolvedPackage, resolve_manifest
+from paddock.plugins.manage.remove import reconcile_config_entries, uninstall
+from paddock.plugins.store.listing import list_plugins
+from paddock.plugins.store.store import PluginStore
+from paddock.secrets.wrapping_keys import build_wrapping_keys
 
 pytestmark = pytest.mark.req("B-02", "import")
 
 
 @pytest.fixture
 def store(shelf: Shelf, tmp_path: Path) -> PluginStore:
-    return replace(shelf.plugins, keys=keys_from({}, tmp_path / "state", SystemRandom(), preferred="file"))
+    return replace(shelf.plugins, keys=build_wrapping_keys({}, tmp_path / "state", SystemRandom(), preferred="file"))
 
 
 @contextmanager
-def server(store: PluginStore, folder: Path, name: str = "weather", **env: str) -> Iterator[Prepared]:
+def server(store: PluginStore, folder: Path, name: str = "weather", **env: str) -> Iterator[ResolvedPackage]:
     file = write_json(folder / "mcp.json", {"mcpServers": {name: {"command": "node", "env": env}}})
     (one,) = read_file(file).all()
-    with prepare_manifest(store, one.manifest, one.values, file) as prepared:
+    with resolve_manifest(store, one.manifest, one.values, file) as prepared:
         yield prepared
 
 
 def take(store: PluginStore, folder: Path, name: str = "weather", **env: str) -> None:
     with server(store, folder, name, **env) as prepared:
-        commit(store, prepared, prepared.to_acknowledge)
+        commit_install(store, prepared, prepared.missing_consents)
 
 
 def safe(store: PluginStore) -> Safe:
@@ -56,7 +56,7 @@ def safe(store: PluginStore) -> Safe:
 def given(store: PluginStore, name: str = "weather") -> Mapping[str, Secret]:
     """The configuration as the plugin gets it."""
     assert store.keys is not None
-    return read_entries(store.local_file)[name].system_values(WithSecrets({}, store, store.keys))
+    return read_entries(store.local_file)[name].system_values(SecretEnvironment({}, store, store.keys))
 
 
 def revealed(store: PluginStore, name: str = "weather") -> dict[str, str]:
@@ -65,7 +65,7 @@ def revealed(store: PluginStore, name: str = "weather") -> dict[str, str]:
 
 def test_a_plugin_is_given_the_key_that_stands_sealed(store: PluginStore, tmp_path: Path) -> None:
     take(store, tmp_path, KEY="canary ${1}", FROM="${ELSEWHERE}")
-    assert read_entries(store.local_file)["weather"].written == {
+    assert read_entries(store.local_file)["weather"].raw_values == {
         "KEY": "${secret:plugin/weather/KEY}",
         "ELSEWHERE": "${ELSEWHERE}",
     }
@@ -76,7 +76,7 @@ def test_a_refused_install_seals_nothing(shelf: Shelf, store: PluginStore, tmp_p
     with server(store, tmp_path, KEY="canary") as prepared:
         shelf.install("weather", "7.0.0")
         with pytest.raises(Conflict):
-            commit(store, prepared, prepared.to_acknowledge)
+            commit_install(store, prepared, prepared.missing_consents)
     assert safe(store).names() == []
 
 
@@ -104,7 +104,7 @@ def test_an_entry_that_was_lost_refers_to_the_sealed_keys_again(store: PluginSto
     take(store, tmp_path, KEY="canary")
     safe(store).set("plugin/weather/UNDECLARED", "of nobody")
     remove_entry(store.local_file, "weather")
-    mend_entries(store)
+    reconcile_config_entries(store)
     assert revealed(store) == {"KEY": "canary"}
 
 
@@ -124,9 +124,9 @@ def test_keys_go_with_their_plugin_and_no_others_do(store: PluginStore, tmp_path
 
 def test_nothing_is_installed_where_what_seals_keys_is_missing(store: PluginStore, tmp_path: Path) -> None:
     safe(store).set("any", "seals under a first key")
-    elsewhere = replace(store, keys=keys_from({}, tmp_path / "elsewhere", SystemRandom(), preferred="file"))
+    elsewhere = replace(store, keys=build_wrapping_keys({}, tmp_path / "elsewhere", SystemRandom(), preferred="file"))
     with server(elsewhere, tmp_path, KEY="canary") as prepared, pytest.raises(HostError) as refused:
-        commit(elsewhere, prepared, prepared.to_acknowledge)
+        commit_install(elsewhere, prepared, prepared.missing_consents)
     assert refused.value.error_code == "secret.key_missing"
     assert list_plugins(store) == []
 
@@ -134,12 +134,12 @@ def test_nothing_is_installed_where_what_seals_keys_is_missing(store: PluginStor
 def test_a_key_is_not_sealed_under_one_that_was_replaced_meanwhile(store: PluginStore, tmp_path: Path) -> None:
     safe(store).set("any", "seals under a first key")
     with server(store, tmp_path, KEY="canary") as prepared:
-        seal = sealing(store, prepared)
+        seal = prepare_sealing(store, prepared)
         safe(store).rotate()
         with pytest.raises(Conflict) as refused:
             store.database.write(seal)
         assert refused.value.error_code == "plugin.changed_meanwhile"
-        commit(store, prepared, prepared.to_acknowledge)  # run again
+        commit_install(store, prepared, prepared.missing_consents)  # run again
     assert revealed(store) == {"KEY": "canary"}
 
 
@@ -148,7 +148,7 @@ def test_a_damaged_key_is_replaced_by_importing_again(store: PluginStore, tmp_pa
     store.database.write(lambda tx: tx.execute("UPDATE secrets SET sealed = wrapped"))
     with server(store, tmp_path, KEY="canary") as prepared:
         assert changed_values(store, prepared) == ["KEY"]
-        take_values(store, prepared)
+        save_values(store, prepared)
         assert changed_values(store, prepared) == []
     assert revealed(store) == {"KEY": "canary"}
 
@@ -159,6 +159,6 @@ def test_a_key_that_stood_in_the_file_is_sealed_by_importing_again(
     take(shelf.plugins, tmp_path, KEY="canary")
     assert "canary" in store.local_file.read_text()
     with server(store, tmp_path, KEY="canary") as prepared:
-        take_values(store, prepared)
+        save_values(store, prepared)
     assert "canary" not in store.local_file.read_text()
     assert revealed(store) == {"KEY": "canary"}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.shelves import Shelf
-from paddock.capabilities.keyvalue_rows import KeyValueLimits, put_value, value_of
-from paddock.plugins.leavings import drop, drop_all, leaving, mark, own_folder
-from paddock.plugins.removal import uninstall
+from paddock.capabilities.services.keyvalue_rows import KeyValueLimits, get_value, put_value
+from paddock.plugins.manage.remove import uninstall
+from paddock.plugins.store.purge import pending_purges, plugin_folder, purge_all, purge_plugin, write_tombstone
 
 pytestmark = pytest.mark.req("G-51", "tables dropped")
 
@@ -18,7 +18,7 @@ def keep_something(shelf: Shelf, name: str) -> tuple[Path, Path]:
     """Its table file and its folder, with something in each."""
     store = shelf.plugins
     table = store.data / "storage" / "default" / f"{name}.sqlite"
-    folder = own_folder(store.data, store.tenant, name)
+    folder = plugin_folder(store.data, store.tenant, name)
     for path in (table, table.with_name(f"{name}.sqlite-wal"), folder / "memory" / "diary.md"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("my secret diary")
@@ -29,7 +29,7 @@ def keep_something(shelf: Shelf, name: str) -> tuple[Path, Path]:
 
 
 def value(shelf: Shelf, name: str) -> str | None:
-    return shelf.plugins.database.read(lambda tx: value_of(tx, "default", name, "key"))
+    return shelf.plugins.database.read(lambda tx: get_value(tx, "default", name, "key"))
 
 
 def test_tables_values_folder_and_log_go_and_those_of_others_stay(shelf: Shelf, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_tables_values_folder_and_log_go_and_those_of_others_stay(shelf: Shelf, 
     (folder / "memory").chmod(0o000)
     forgotten: list[str] = []
     uninstall(shelf.plugins, "notes")
-    drop_all(shelf.plugins, forgotten.append, lambda _tx, _name: None)
+    purge_all(shelf.plugins, forgotten.append, lambda _tx, _name: None)
 
     assert not folder.exists() and list(table.parent.glob("notes*")) == []
     assert value(shelf, "notes") is None
@@ -57,11 +57,11 @@ def test_a_link_in_the_place_of_its_folder_is_removed_and_what_it_points_at_stay
     shelf.install()
     mine = tmp_path / "mine"
     mine.mkdir()
-    folder = own_folder(shelf.plugins.data, shelf.plugins.tenant, "notes")
+    folder = plugin_folder(shelf.plugins.data, shelf.plugins.tenant, "notes")
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.symlink_to(mine)
     uninstall(shelf.plugins, "notes")
-    drop_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
+    purge_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
 
     assert mine.is_dir() and not folder.is_symlink()
 
@@ -72,19 +72,19 @@ def test_what_a_command_that_was_killed_did_not_drop_is_dropped_by_the_next(shel
     uninstall(shelf.plugins, "notes")
     assert table.exists() and folder.exists()
 
-    assert leaving(shelf.plugins) == ["notes"]
-    drop_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
+    assert pending_purges(shelf.plugins) == ["notes"]
+    purge_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
     assert not table.exists() and not folder.exists()
-    assert leaving(shelf.plugins) == []
+    assert pending_purges(shelf.plugins) == []
 
 
 def test_a_command_that_was_killed_before_the_rows_went_costs_nothing(shelf: Shelf) -> None:
     shelf.install()
     table, folder = keep_something(shelf, "notes")
-    mark(shelf.plugins, "notes")
+    write_tombstone(shelf.plugins, "notes")
 
-    assert leaving(shelf.plugins) == []
-    drop(shelf.plugins, "notes", lambda _: None, lambda _tx, _name: None)
+    assert pending_purges(shelf.plugins) == []
+    purge_plugin(shelf.plugins, "notes", lambda _: None, lambda _tx, _name: None)
     assert table.exists() and folder.exists() and value(shelf, "notes") == '"value"'
 
 
@@ -92,5 +92,5 @@ def test_nothing_is_dropped_because_its_rows_are_missing(shelf: Shelf) -> None:
     """They may be in another store, which somebody forgot to name."""
     table, folder = keep_something(shelf, "stranger")
     shelf.plugins.sweep()
-    drop_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
+    purge_all(shelf.plugins, lambda _: None, lambda _tx, _name: None)
     assert table.exists() and folder.exists()

@@ -18,9 +18,8 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.packages import native, write_file
 from paddock.cage.spec import NOBODY
-from paddock.manifest.capability import parse
-from paddock.plugins.glances import Glances
-from paddock.plugins.readable_places import Found, closed_places, nobody_may_read
+from paddock.manifest.capability import parse_capability
+from paddock.plugins.install.path_checks import PathPermissions, PathProber, nobody_may_read, unreadable_paths
 
 LOOKER = """
 import os
@@ -46,25 +45,25 @@ real_root = pytest.mark.skipif(
 @pytest.mark.parametrize(
     ("found", "readable"),
     [
-        (Found(DIRECTORY | 0o700, 1000, 1000), False),
-        (Found(DIRECTORY | 0o755, 1000, 1000), True),
-        (Found(DIRECTORY | 0o754, 1000, 1000), False),  # listed, and nothing in it can be opened
-        (Found(DIRECTORY | 0o700, NOBODY, 1000), True),
-        (Found(DIRECTORY | 0o750, 1000, NOBODY), True),
-        (Found(DIRECTORY | 0o705, 1000, NOBODY), False),  # the kernel asks the group first
-        (Found(FILE | 0o604, 0, 0), True),
-        (Found(FILE | 0o600, 0, 0), False),
+        (PathPermissions(DIRECTORY | 0o700, 1000, 1000), False),
+        (PathPermissions(DIRECTORY | 0o755, 1000, 1000), True),
+        (PathPermissions(DIRECTORY | 0o754, 1000, 1000), False),  # listed, and nothing in it can be opened
+        (PathPermissions(DIRECTORY | 0o700, NOBODY, 1000), True),
+        (PathPermissions(DIRECTORY | 0o750, 1000, NOBODY), True),
+        (PathPermissions(DIRECTORY | 0o705, 1000, NOBODY), False),  # the kernel asks the group first
+        (PathPermissions(FILE | 0o604, 0, 0), True),
+        (PathPermissions(FILE | 0o600, 0, 0), False),
     ],
 )
-def test_what_nobody_may_read_is_judged_as_the_kernel_does(found: Found, *, readable: bool) -> None:
+def test_what_nobody_may_read_is_judged_as_the_kernel_does(found: PathPermissions, *, readable: bool) -> None:
     assert nobody_may_read(found) is readable
 
 
 def test_only_what_is_granted_for_reading_and_is_closed_is_warned_of() -> None:
     granted = ["read:fs:/closed", "write:fs:/closed", "read:fs:config:/x", "net:*", "read:fs:/open", "read:fs:/gone"]
-    there = {"/closed": Found(DIRECTORY | 0o700, 1, 1), "/open": Found(DIRECTORY | 0o755, 1, 1)}
+    there = {"/closed": PathPermissions(DIRECTORY | 0o700, 1, 1), "/open": PathPermissions(DIRECTORY | 0o755, 1, 1)}
 
-    (warning,) = closed_places([parse(text) for text in granted], glances=Glances(there.get))
+    (warning,) = unreadable_paths([parse_capability(text) for text in granted], glances=PathProber(there.get))
 
     assert (warning.path, warning.code) == ("read:fs:/closed", "place_closed")
     assert "mode 0700" in warning.message and "setfacl -R -m u:65534:rX /closed" in warning.hint
@@ -72,13 +71,13 @@ def test_only_what_is_granted_for_reading_and_is_closed_is_warned_of() -> None:
 
 def test_nobody_is_told_to_open_a_place_to_everybody_nor_credentials_to_anybody() -> None:
     closed = {
-        "/etc/shadow": Found(FILE | 0o640, 0, 42),
-        "/home/ada": Found(DIRECTORY | 0o700, 4711, 4711),
-        "/home/ada/.ssh": Found(DIRECTORY | 0o700, 4711, 4711),
-        "/srv/it's/a.txt": Found(FILE | 0o600, 0, 0),
+        "/etc/shadow": PathPermissions(FILE | 0o640, 0, 42),
+        "/home/ada": PathPermissions(DIRECTORY | 0o700, 4711, 4711),
+        "/home/ada/.ssh": PathPermissions(DIRECTORY | 0o700, 4711, 4711),
+        "/srv/it's/a.txt": PathPermissions(FILE | 0o600, 0, 0),
     }
 
-    found = closed_places([parse(f"read:fs:{path}") for path in closed], glances=Glances(closed.get))
+    found = unreadable_paths([parse_capability(f"read:fs:{path}") for path in closed], glances=PathProber(closed.get))
 
     hints = {one.path.removeprefix("read:fs:"): one.hint for one in found}
     assert hints.pop("/srv/it's/a.txt") == """setfacl -m u:65534:rX '/srv/it'"'"'s/a.txt'"""
@@ -93,11 +92,11 @@ class DeadDisk:
         self.answers = threading.Event()
         self.looks = 0
 
-    def look(self, path: str) -> Found | None:
+    def look(self, path: str) -> PathPermissions | None:
         if path.startswith("/dead"):
             self.looks += 1
             self.answers.wait(30)
-        return Found(DIRECTORY | 0o700, 1, 1)
+        return PathPermissions(DIRECTORY | 0o700, 1, 1)
 
 
 @pytest.fixture
@@ -108,29 +107,32 @@ def dead_disk() -> Generator[DeadDisk, None, None]:
 
 
 def test_a_place_that_never_answers_holds_somebody_up_once_and_costs_one_thread(dead_disk: DeadDisk) -> None:
-    glances, granted = Glances(dead_disk.look), [parse("read:fs:/dead"), parse("read:fs:/closed")]
+    glances, granted = (
+        PathProber(dead_disk.look),
+        [parse_capability("read:fs:/dead"), parse_capability("read:fs:/closed")],
+    )
     before, began = threading.active_count(), time.monotonic()
-    closed_places(granted, glances=glances, patience=0.5)
+    unreadable_paths(granted, glances=glances, patience=0.5)
     for _ in range(50):
-        (warning,) = closed_places(granted, glances=glances, patience=0.5)
+        (warning,) = unreadable_paths(granted, glances=glances, patience=0.5)
         assert warning.path == "read:fs:/closed"
     assert time.monotonic() - began < 10
     assert (dead_disk.looks, threading.active_count() - before) == (1, 1)
 
 
 def test_no_more_than_a_few_places_hang_at_a_time_and_all_are_known_again_when_the_disk_is(dead_disk: DeadDisk) -> None:
-    glances = Glances(dead_disk.look, most=3)
+    glances = PathProber(dead_disk.look, most=3)
     for number in range(10):
-        assert glances.at(f"/dead/{number}", 0.01) is None
+        assert glances.probe(f"/dead/{number}", 0.01) is None
     assert dead_disk.looks == 3
     dead_disk.answers.set()
-    eventually(lambda: glances.at("/dead/9", 1.0) is not None, "nobody looks again")
+    eventually(lambda: glances.probe("/dead/9", 1.0) is not None, "nobody looks again")
 
 
 def test_two_who_ask_about_a_place_at_the_same_time_share_a_look(dead_disk: DeadDisk) -> None:
-    glances = Glances(dead_disk.look)
+    glances = PathProber(dead_disk.look)
     with ThreadPoolExecutor() as pool:
-        asked = [pool.submit(glances.at, "/dead/data", 20) for _ in range(4)]
+        asked = [pool.submit(glances.probe, "/dead/data", 20) for _ in range(4)]
         eventually(lambda: dead_disk.looks > 0, "nobody looks")
         dead_disk.answers.set()
         assert all(one.result(20) is not None for one in asked)

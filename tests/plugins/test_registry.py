@@ -7,10 +7,10 @@ import pytest
 from fixtures.packages import kernel, native, osqr
 from fixtures.shelves import Shelf
 from paddock.core.errors import NotFound, PaddockError, PluginError
-from paddock.plugins.aliases import add
-from paddock.plugins.definitions.validating import validate_schema
-from paddock.plugins.registry import list_plugins, resolve_plugin
-from paddock.plugins.versions import pin
+from paddock.plugins.store.listing import list_plugins
+from paddock.plugins.store.lookup import add_alias, resolve_plugin
+from paddock.plugins.store.versions import pin_version
+from paddock.plugins.tool_pinning.validate import validate_value
 
 VERSIONS = ["1.0.0", "1.2.0", "1.2.5", "1.10.0", "2.0.0-rc.1", "2.0.0"]
 
@@ -36,7 +36,7 @@ def test_the_highest_installed_version_that_a_constraint_allows_is_found(shelf: 
         ">=2.0.0-rc.0 <2.0.0": "2.0.0-rc.1",
     }
     handle = resolve_plugin(shelf.plugins, "notes", "1.2.x")
-    assert handle.root == shelf.plugins.root_of("notes", "1.2.5")
+    assert handle.root == shelf.plugins.version_root("notes", "1.2.5")
     assert (handle.root / "run.sh").is_file()
 
 
@@ -45,7 +45,7 @@ def test_without_a_constraint_the_version_in_use_is_found(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="2.0.0")
     assert resolve_plugin(shelf.plugins, "notes").manifest.version == "2.0.0"
-    pin(shelf.plugins, "notes", "1.0.0")
+    pin_version(shelf.plugins, "notes", "1.0.0")
     assert resolve_plugin(shelf.plugins, "notes").manifest.version == "1.0.0"
 
 
@@ -84,12 +84,12 @@ def test_a_value_is_checked_against_the_schema_of_the_version_that_is_named(shel
     shelf.install("Email.Draft", "1.0.0", kernel)
     shelf.install("Email.Draft", "2.0.0", kernel, input_schema=number)
 
-    assert validate_schema(shelf.plugins, {"text": "hi"}, "Email.Draft@1.x#input") == []
-    assert validate_schema(shelf.plugins, {"count": 3}, "Email.Draft#input") == []
-    assert [problem.path for problem in validate_schema(shelf.plugins, {"count": "x"}, "Email.Draft@2.x#input")] == [
+    assert validate_value(shelf.plugins, {"text": "hi"}, "Email.Draft@1.x#input") == []
+    assert validate_value(shelf.plugins, {"count": 3}, "Email.Draft#input") == []
+    assert [problem.path for problem in validate_value(shelf.plugins, {"count": "x"}, "Email.Draft@2.x#input")] == [
         "count"
     ]
-    assert validate_schema(shelf.plugins, {}, "Email.Draft#Email.Draft/output")
+    assert validate_value(shelf.plugins, {}, "Email.Draft#Email.Draft/output")
 
 
 @pytest.mark.req("K-03")
@@ -107,7 +107,7 @@ def test_a_value_is_checked_against_the_schema_of_the_version_that_is_named(shel
 def test_a_schema_that_does_not_exist_is_told(shelf: Shelf, reference: str, code: str) -> None:
     shelf.install()
     with pytest.raises(NotFound) as refused:
-        validate_schema(shelf.plugins, {}, reference)
+        validate_value(shelf.plugins, {}, reference)
     assert refused.value.error_code == code
 
 
@@ -115,7 +115,7 @@ def test_the_kernels_two_names_for_one_thing_find_the_same_plugin(shelf: Shelf) 
     shelf.install("Apply.EmailDraft", make=kernel)
 
     assert resolve_plugin(shelf.plugins, "Email.ApplyDraft").manifest.name == "Apply.EmailDraft"
-    add(shelf.plugins, "Draft.Send", "Email.ApplyDraft")
+    add_alias(shelf.plugins, "Draft.Send", "Email.ApplyDraft")
     assert resolve_plugin(shelf.plugins, "Draft.Send").manifest.name == "Apply.EmailDraft"
 
 
@@ -136,4 +136,4 @@ def test_a_schema_file_that_is_broken_never_passes_for_one_that_fits(shelf: Shel
     shelf.take(package)
     name = list_plugins(shelf.plugins)[0].plugin.name
     with pytest.raises(PluginError, match="cannot be used"):
-        validate_schema(shelf.plugins, {"anything": 1}, f"{name}#input")
+        validate_value(shelf.plugins, {"anything": 1}, f"{name}#input")

@@ -8,12 +8,12 @@ from threading import Thread
 import pytest
 
 from fixtures.shelves import Shelf
-from paddock.config.local import read_entries, record_installed, remove_entry, set_system_value
+from paddock.config.local_file import read_entries, record_installed, remove_entry, set_system_value
 from paddock.core.errors import Conflict, NotFound
-from paddock.plugins.aliases import add
-from paddock.plugins.enabling import enable
-from paddock.plugins.registry import list_plugins
-from paddock.plugins.removal import mend_entries, uninstall, uninstall_version
+from paddock.plugins.manage.enable import enable
+from paddock.plugins.manage.remove import reconcile_config_entries, uninstall, uninstall_version
+from paddock.plugins.store.listing import list_plugins
+from paddock.plugins.store.lookup import add_alias
 
 TABLES = ("plugins", "plugin_versions", "grants", "aliases")
 
@@ -23,7 +23,7 @@ def test_nothing_of_a_plugin_is_left(shelf: Shelf) -> None:
     first = shelf.install(version="1.0.0")
     second = shelf.install(version="1.1.0")
     enable(shelf.plugins, "notes")
-    add(shelf.plugins, "jot", "notes")
+    add_alias(shelf.plugins, "jot", "notes")
     set_system_value(shelf.plugins.local_file, "notes", "token", "canary")
     uninstall(shelf.plugins, "jot")
 
@@ -51,7 +51,7 @@ def test_the_others_stay_as_they_were(shelf: Shelf) -> None:
     uninstall(shelf.plugins, "notes")
 
     assert list_plugins(shelf.plugins) == before
-    assert read_entries(shelf.plugins.local_file)["other"].written == {"token": "kept"}
+    assert read_entries(shelf.plugins.local_file)["other"].raw_values == {"token": "kept"}
 
 
 @pytest.mark.req("G-51", "leaves nothing behind")
@@ -63,7 +63,7 @@ def test_the_version_in_use_is_not_removed_by_itself(shelf: Shelf) -> None:
             uninstall_version(shelf.plugins, "notes", "1.1.0", force=force)
         assert refused.value.error_code == "plugin.in_use"
     uninstall_version(shelf.plugins, "notes", "1.0.0")
-    assert not shelf.plugins.root_of("notes", "1.0.0").exists()
+    assert not shelf.plugins.version_root("notes", "1.0.0").exists()
     with pytest.raises(NotFound):
         uninstall_version(shelf.plugins, "notes", "1.0.0")
 
@@ -76,13 +76,13 @@ def test_entries_are_brought_in_step_with_the_rows(shelf: Shelf) -> None:
     record_installed(path, "ghost", "1.0.0")
     # Written by a person, ahead of installing it: theirs to keep.
     set_system_value(path, "later", "token", "theirs")
-    mend_entries(shelf.plugins)
+    reconcile_config_entries(shelf.plugins)
 
     entries = read_entries(path)
     assert sorted(entries) == ["later", "notes"]
-    assert (entries["notes"].installed, entries["notes"].written) == ("1.0.0", {"token": "kept"})
+    assert (entries["notes"].installed, entries["notes"].raw_values) == ("1.0.0", {"token": "kept"})
     remove_entry(path, "notes")
-    mend_entries(shelf.plugins)
+    reconcile_config_entries(shelf.plugins)
     assert read_entries(path)["notes"].installed == "1.0.0"
 
 
@@ -95,10 +95,10 @@ def test_entries_are_not_mended_while_another_command_is_in_the_middle_of_a_chan
 
     def tidy() -> None:
         with Shelf.open(tmp_path, database_address) as other:
-            mend_entries(other.plugins)
+            reconcile_config_entries(other.plugins)
 
     tidying = Thread(target=tidy)
-    with shelf.plugins.changing():
+    with shelf.plugins.change_lock():
         record_installed(path, "ghost", "1.0.0")
         tidying.start()
         tidying.join(1)

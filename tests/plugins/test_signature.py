@@ -14,8 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from paddock.core.errors import NotFound, OperatorError
-from paddock.plugins.keys import KeyId, key_id, new_key, read_public_key
-from paddock.plugins.signature import (
+from paddock.plugins.package.source import parse_source
+from paddock.plugins.package.stage import stage_package
+from paddock.plugins.package.tree import scan_tree
+from paddock.plugins.trust.signature import (
     MalformedSignature,
     Signature,
     SignatureState,
@@ -23,12 +25,10 @@ from paddock.plugins.signature import (
     effective_tier,
     parse_signature,
     read_signature,
-    sign_tree,
-    signature_state,
+    sign_package,
+    verify_signature,
 )
-from paddock.plugins.sources import parse_source
-from paddock.plugins.staging import stage
-from paddock.plugins.tree import scan_tree
+from paddock.plugins.trust.signing_keys import KeyId, generate_key, key_id, read_public_key
 
 
 def trust(*texts: str) -> dict[KeyId, TrustedKey]:
@@ -38,46 +38,46 @@ def trust(*texts: str) -> dict[KeyId, TrustedKey]:
 
 @pytest.fixture
 def public(tmp_path: Path) -> str:
-    return new_key(tmp_path / "key.pem")
+    return generate_key(tmp_path / "key.pem")
 
 
 @pytest.mark.req("B-04")
 def test_the_four_states_of_a_signature(plugin: Path, tmp_path: Path, public: str) -> None:
     digest = scan_tree(plugin).digest
-    assert signature_state(digest, read_signature(plugin), trust(public)).state is SignatureState.UNSIGNED
+    assert verify_signature(digest, read_signature(plugin), trust(public)).state is SignatureState.UNSIGNED
 
-    sign_tree(plugin, tmp_path / "key.pem")
+    sign_package(plugin, tmp_path / "key.pem")
     assert scan_tree(plugin).digest == digest
-    verified = signature_state(digest, read_signature(plugin), trust(public))
+    verified = verify_signature(digest, read_signature(plugin), trust(public))
     assert (verified.state, verified.signer) == (SignatureState.VERIFIED, "owner 0")
-    stranger = signature_state(digest, read_signature(plugin), trust(new_key(tmp_path / "other.pem")))
+    stranger = verify_signature(digest, read_signature(plugin), trust(generate_key(tmp_path / "other.pem")))
     assert (stranger.state, stranger.signer) == (SignatureState.COMMUNITY_SIGNED, None)
     assert stranger.key == verified.key
 
     (plugin / "code" / "main.py").write_text("evil")
-    modified = signature_state(scan_tree(plugin).digest, read_signature(plugin), trust(public))
+    modified = verify_signature(scan_tree(plugin).digest, read_signature(plugin), trust(public))
     assert modified.state is SignatureState.MODIFIED
     assert "not the ones that were signed" in modified.reason
 
 
 @pytest.mark.req("B-04")
 def test_a_signature_copied_to_another_tree_or_key_is_modified(plugin: Path, tmp_path: Path, public: str) -> None:
-    signature = sign_tree(plugin, tmp_path / "key.pem")
+    signature = sign_package(plugin, tmp_path / "key.pem")
     other_digest = "sha256:" + "0" * 64
     moved = Signature(signature.public_key, other_digest, signature.signature)
-    assert signature_state(other_digest, moved, trust(public)).state is SignatureState.MODIFIED
-    impostor = read_public_key(new_key(tmp_path / "other.pem"))
+    assert verify_signature(other_digest, moved, trust(public)).state is SignatureState.MODIFIED
+    impostor = read_public_key(generate_key(tmp_path / "other.pem"))
     renamed = Signature(impostor, signature.digest, signature.signature)
-    assert signature_state(signature.digest, renamed, trust(impostor.text)).state is SignatureState.MODIFIED
+    assert verify_signature(signature.digest, renamed, trust(impostor.text)).state is SignatureState.MODIFIED
 
 
 @pytest.mark.req("B-04")
 def test_a_key_that_only_shares_the_short_id_of_a_trusted_one_is_not_trusted(
     plugin: Path, tmp_path: Path, public: str
 ) -> None:
-    signature = sign_tree(plugin, tmp_path / "key.pem")
-    other = TrustedKey(read_public_key(new_key(tmp_path / "other.pem")), "somebody")
-    verdict = signature_state(signature.digest, signature, {key_id(read_public_key(public)): other})
+    signature = sign_package(plugin, tmp_path / "key.pem")
+    other = TrustedKey(read_public_key(generate_key(tmp_path / "other.pem")), "somebody")
+    verdict = verify_signature(signature.digest, signature, {key_id(read_public_key(public)): other})
     assert verdict.state is SignatureState.COMMUNITY_SIGNED
 
 
@@ -87,10 +87,10 @@ def test_an_author_signs_what_a_user_gets_whatever_lies_around(plugin: Path, tmp
     (plugin / ".git" / "config").touch()
     (plugin / "code" / "__pycache__").mkdir()
     (plugin / "code" / "__pycache__" / "main.pyc").touch()
-    sign_tree(plugin, tmp_path / "key.pem")
+    sign_package(plugin, tmp_path / "key.pem")
     assert sorted(path.name for path in plugin.iterdir()) == [".git", "code", "paddock.sig", "paddock.yaml"]
-    with stage(parse_source(str(plugin)), tmp_path / "s") as staged:
-        verdict = signature_state(staged.tree.digest, read_signature(staged.root), trust(public))
+    with stage_package(parse_source(str(plugin)), tmp_path / "s") as staged:
+        verdict = verify_signature(staged.tree.digest, read_signature(staged.root), trust(public))
         assert verdict.state is SignatureState.VERIFIED
 
 
@@ -113,14 +113,14 @@ def test_an_author_signs_what_a_user_gets_whatever_lies_around(plugin: Path, tmp
 def test_a_malformed_signature_counts_as_modified_and_says_why(content: bytes) -> None:
     signature = parse_signature(content)
     assert isinstance(signature, MalformedSignature)
-    verdict = signature_state("sha256:x", signature, {})
+    verdict = verify_signature("sha256:x", signature, {})
     assert verdict.state is SignatureState.MODIFIED
     assert verdict.reason
 
 
 @pytest.mark.req("B-04")
 def test_a_signature_that_is_a_link_is_not_followed(plugin: Path, tmp_path: Path, public: str) -> None:
-    sign_tree(plugin, tmp_path / "key.pem")
+    sign_package(plugin, tmp_path / "key.pem")
     (plugin / "paddock.sig").rename(tmp_path / "elsewhere")
     (plugin / "paddock.sig").symlink_to(tmp_path / "elsewhere")
     assert isinstance(read_signature(plugin), MalformedSignature)
@@ -150,7 +150,7 @@ def test_a_new_key_is_private_and_never_overwrites(tmp_path: Path, public: str) 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_bytes()
     with pytest.raises(OperatorError):
-        new_key(path)
+        generate_key(path)
     assert path.read_bytes() == before
     assert public.startswith("ed25519:")
 
@@ -180,17 +180,17 @@ def test_a_private_key_that_others_can_read_or_of_another_kind_is_not_used(
 ) -> None:
     (tmp_path / "key.pem").chmod(0o644)
     with pytest.raises(OperatorError) as caught:
-        sign_tree(plugin, tmp_path / "key.pem")
+        sign_package(plugin, tmp_path / "key.pem")
     assert caught.value.hint.startswith("chmod 600")
     (tmp_path / "text.pem").write_text("hello")
     (tmp_path / "text.pem").chmod(0o600)
     with pytest.raises(OperatorError):
-        sign_tree(plugin, tmp_path / "text.pem")
+        sign_package(plugin, tmp_path / "text.pem")
     with pytest.raises(NotFound):
-        sign_tree(plugin, tmp_path / "nowhere")
+        sign_package(plugin, tmp_path / "nowhere")
     assert read_signature(plugin) is None
 
 
 def test_importing_signatures_does_not_load_cryptography() -> None:
-    program = "import sys, paddock.plugins.signature; sys.exit('cryptography' in sys.modules)"
+    program = "import sys, paddock.plugins.trust.signature; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock.core.errors import NotFound, OperatorError, PaddockError
-from paddock.plugins.sources import Source, SourceKind, SourceRecord, parse_source
+from paddock.plugins.package.source import PackageSource, SourceKind, SourceRecord, parse_source
 
 
 @pytest.mark.parametrize(
@@ -23,20 +23,20 @@ from paddock.plugins.sources import Source, SourceKind, SourceRecord, parse_sour
     ],
 )
 def test_git_addresses(text: str, location: str, ref: str | None, tmp_path: Path) -> None:
-    assert parse_source(text, base=tmp_path) == Source(SourceKind.GIT, location, ref)
+    assert parse_source(text, base=tmp_path) == PackageSource(SourceKind.GIT, location, ref)
 
 
 def test_paths_are_directories_archives_or_repositories(plugin: Path, tmp_path: Path, git: Callable[..., str]) -> None:
     (tmp_path / "p.MCPB").touch()
-    assert parse_source("plugin", base=tmp_path) == Source(SourceKind.DIRECTORY, str(plugin))
+    assert parse_source("plugin", base=tmp_path) == PackageSource(SourceKind.DIRECTORY, str(plugin))
     assert parse_source("p.MCPB", base=tmp_path).kind is SourceKind.ARCHIVE
     git(plugin, "init", "-q")
     url = plugin.as_uri()
     assert parse_source("plugin", base=tmp_path).kind is SourceKind.DIRECTORY
-    assert parse_source("git+plugin", base=tmp_path) == Source(SourceKind.GIT, url)
-    assert parse_source("plugin#v1", base=tmp_path) == Source(SourceKind.GIT, url, "v1")
-    assert parse_source("plugin", ref="v1", base=tmp_path) == Source(SourceKind.GIT, url, "v1")
-    assert parse_source(f"git+{url}", base=tmp_path) == Source(SourceKind.GIT, url)
+    assert parse_source("git+plugin", base=tmp_path) == PackageSource(SourceKind.GIT, url)
+    assert parse_source("plugin#v1", base=tmp_path) == PackageSource(SourceKind.GIT, url, "v1")
+    assert parse_source("plugin", ref="v1", base=tmp_path) == PackageSource(SourceKind.GIT, url, "v1")
+    assert parse_source(f"git+{url}", base=tmp_path) == PackageSource(SourceKind.GIT, url)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_removed_working_directory_matters_only_to_relative_paths(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert parse_source(str(plugin)) == Source(SourceKind.DIRECTORY, str(plugin))
+    assert parse_source(str(plugin)) == PackageSource(SourceKind.DIRECTORY, str(plugin))
     with pytest.raises(NotFound, match="working directory is gone"):
         parse_source("plugin")
 

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.packages import native
-from paddock.plugins.staged_manifest import folders_with_manifests
+from paddock.plugins.package.checks import folders_with_manifests
 
 
 @pytest.mark.parametrize("command", ["install", "check"])

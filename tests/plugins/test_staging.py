@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 
 from paddock.core.errors import Invalid, OperatorError
-from paddock.plugins.entries import Progress
-from paddock.plugins.git import GitLimits
-from paddock.plugins.names import Limits
-from paddock.plugins.sources import Source, SourceKind, parse_source
-from paddock.plugins.staging import stage, sweep_staging
-from paddock.plugins.tree import scan_tree
+from paddock.plugins.package.extract import InstallProgress
+from paddock.plugins.package.from_git import GitLimits
+from paddock.plugins.package.rules import PackageLimits
+from paddock.plugins.package.source import PackageSource, SourceKind, parse_source
+from paddock.plugins.package.stage import stage_package, sweep_staging
+from paddock.plugins.package.tree import scan_tree
 
 Git = Callable[..., str]
 
 
-def refused(source: Source, root: Path, limits: Limits | None = None) -> set[tuple[str, str]]:
-    with pytest.raises(Invalid) as caught, stage(source, root, limits=limits or Limits()):
+def refused(source: PackageSource, root: Path, limits: PackageLimits | None = None) -> set[tuple[str, str]]:
+    with pytest.raises(Invalid) as caught, stage_package(source, root, limits=limits or PackageLimits()):
         pass
     assert list(root.iterdir()) == []
     return {(problem.path, problem.code) for problem in caught.value.problems}
@@ -34,7 +34,7 @@ def refused(source: Source, root: Path, limits: Limits | None = None) -> set[tup
 
 def test_a_directory_becomes_a_tree_of_plain_files(plugin: Path, tmp_path: Path) -> None:
     (plugin / "code" / "main.py").chmod(0o4600)
-    with stage(parse_source(str(plugin)), tmp_path / "s") as staged:
+    with stage_package(parse_source(str(plugin)), tmp_path / "s") as staged:
         assert staged.tree == scan_tree(staged.root)
         modes = {file.path: stat.S_IMODE((staged.root / file.path).stat().st_mode) for file in staged.tree.files}
         assert modes == {"paddock.yaml": 0o644, "code/main.py": 0o644, "code/run.sh": 0o755}
@@ -46,8 +46,8 @@ def test_a_strict_umask_changes_nothing(plugin: Path, tmp_path: Path) -> None:
     program = (
         "import os, sys; os.umask(0o077)\n"
         "from pathlib import Path\n"
-        "from paddock.plugins.sources import parse_source\n"
-        "from paddock.plugins.staging import stage\n"
+        "from paddock.plugins.package.source import parse_source\n"
+        "from paddock.plugins.package.stage import stage\n"
         "with stage(parse_source(sys.argv[1]), Path(sys.argv[2])) as s:\n"
         "    print(s.tree.digest, oct((s.root / 'code').stat().st_mode & 0o777), "
         "oct((s.root / 'paddock.yaml').stat().st_mode & 0o777))\n"
@@ -63,7 +63,7 @@ def test_repositories_byte_code_and_desktop_droppings_are_left_out(plugin: Path,
     for name in (".git/config", "code/__pycache__/main.cpython-311.pyc", "code/old.pyc", ".DS_Store"):
         (plugin / name).parent.mkdir(exist_ok=True)
         (plugin / name).write_text("x")
-    with stage(parse_source(str(plugin)), tmp_path / "s") as staged:
+    with stage_package(parse_source(str(plugin)), tmp_path / "s") as staged:
         assert staged.tree == expected
 
 
@@ -95,7 +95,9 @@ def test_too_many_files_too_many_bytes_and_no_files_are_refused(tmp_path: Path) 
     many.mkdir()
     assert refused(parse_source(str(many)), tmp_path / "s") == {("", "package.empty")}
     (many / "big").write_bytes(bytes(1001))
-    assert refused(parse_source(str(many)), tmp_path / "s", Limits(total_bytes=1000)) == {("", "package.too_big")}
+    assert refused(parse_source(str(many)), tmp_path / "s", PackageLimits(total_bytes=1000)) == {
+        ("", "package.too_big")
+    }
     for number in range(2_000):
         (many / str(number)).touch()
     assert refused(parse_source(str(many)), tmp_path / "s") == {("", "package.too_many_files")}
@@ -106,12 +108,12 @@ def test_a_file_that_grows_while_it_is_read_cannot_pass_the_limit(plugin: Path, 
     endless = plugin / "zz-endless"
     endless.write_bytes(bytes(10))
 
-    def grow(progress: Progress) -> None:
+    def grow(progress: InstallProgress) -> None:
         endless.write_bytes(bytes(2_000_000))
 
     with (
         pytest.raises(Invalid, match="too big"),
-        stage(parse_source(str(plugin)), tmp_path / "s", grow, limits=Limits(total_bytes=100_000)),
+        stage_package(parse_source(str(plugin)), tmp_path / "s", grow, limits=PackageLimits(total_bytes=100_000)),
     ):
         pass
 
@@ -122,27 +124,27 @@ def test_a_directory_swapped_for_a_link_while_it_is_walked_leads_nowhere(plugin:
     (tmp_path / "outside" / "secret").write_text("secret")
     (plugin / "zz").mkdir()
 
-    def swap(progress: Progress) -> None:
+    def swap(progress: InstallProgress) -> None:
         if not (plugin / "zz").is_symlink():
             (plugin / "zz").rmdir()
             (plugin / "zz").symlink_to(tmp_path / "outside")
 
-    with pytest.raises(Invalid) as caught, stage(parse_source(str(plugin)), tmp_path / "s", swap):
+    with pytest.raises(Invalid) as caught, stage_package(parse_source(str(plugin)), tmp_path / "s", swap):
         pass
     assert [problem.path for problem in caught.value.problems] == ["zz"]
 
 
 def test_a_receiver_of_progress_can_stop_the_work(plugin: Path, tmp_path: Path) -> None:
-    def stop(progress: Progress) -> None:
+    def stop(progress: InstallProgress) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), stage(parse_source(str(plugin)), tmp_path / "s", stop):
+    with pytest.raises(KeyboardInterrupt), stage_package(parse_source(str(plugin)), tmp_path / "s", stop):
         pass
     assert list((tmp_path / "s").iterdir()) == []
 
 
 def test_a_staged_tree_can_be_renamed_away(plugin: Path, tmp_path: Path) -> None:
-    with stage(parse_source(str(plugin)), tmp_path / "s") as staged:
+    with stage_package(parse_source(str(plugin)), tmp_path / "s") as staged:
         staged.root.rename(tmp_path / "kept")
     assert scan_tree(tmp_path / "kept") == staged.tree
     assert list((tmp_path / "s").iterdir()) == []
@@ -152,8 +154,8 @@ def test_what_a_killed_owner_left_is_swept_and_what_is_alive_stays(plugin: Path,
     root = tmp_path / "s"
     program = (
         "import sys; from pathlib import Path\n"
-        "from paddock.plugins.sources import parse_source\n"
-        "from paddock.plugins.staging import stage\n"
+        "from paddock.plugins.package.source import parse_source\n"
+        "from paddock.plugins.package.stage import stage\n"
         "with stage(parse_source(sys.argv[1]), Path(sys.argv[2])) as s:\n"
         "    print(s.root.parent.name, flush=True); sys.stdin.read()\n"
     )
@@ -161,7 +163,7 @@ def test_what_a_killed_owner_left_is_swept_and_what_is_alive_stays(plugin: Path,
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         name = owner.stdout.readline().strip()
-        with stage(parse_source(str(plugin)), root) as mine:
+        with stage_package(parse_source(str(plugin)), root) as mine:
             assert sweep_staging(root) == ()
             owner.send_signal(signal.SIGKILL)
             owner.wait()
@@ -197,7 +199,7 @@ def test_git_by_tag_branch_or_commit_gives_the_files_of_that_day(
 ) -> None:
     first = git(repository, "rev-parse", "HEAD~1")
     ref = {"COMMIT": first, "SHORT": first[:8]}.get(ref, ref)
-    with stage(parse_source(f"git+{repository}#{ref}"), tmp_path / "s") as staged:
+    with stage_package(parse_source(f"git+{repository}#{ref}"), tmp_path / "s") as staged:
         assert staged.source.commit == first
         assert {file.path for file in staged.tree.files} == {"paddock.yaml", "code/main.py", "code/run.sh"}
         assert staged.tree == scan_tree(staged.root)
@@ -207,8 +209,8 @@ def test_git_without_a_ref_gives_the_head_and_the_same_digest_as_the_directory(
     repository: Path, git: Git, tmp_path: Path
 ) -> None:
     with (
-        stage(parse_source(f"git+{repository}"), tmp_path / "s") as fetched,
-        stage(parse_source(str(repository)), tmp_path / "s") as copied,
+        stage_package(parse_source(f"git+{repository}"), tmp_path / "s") as fetched,
+        stage_package(parse_source(str(repository)), tmp_path / "s") as copied,
     ):
         assert fetched.source.commit == git(repository, "rev-parse", "HEAD")
         assert fetched.tree == copied.tree
@@ -216,27 +218,27 @@ def test_git_without_a_ref_gives_the_head_and_the_same_digest_as_the_directory(
 
 def test_a_repository_in_a_place_with_an_odd_name_is_found(repository: Path, tmp_path: Path) -> None:
     odd = repository.rename(tmp_path / 'my plug-in %41 "ü"')
-    with stage(parse_source(f"git+{odd}"), tmp_path / "s") as staged:
+    with stage_package(parse_source(f"git+{odd}"), tmp_path / "s") as staged:
         assert len(staged.tree.files) == 4
 
 
 @pytest.mark.parametrize("ref", ["nope", "a" * 40, "abcdef12", "refs/heads/nope"])
 def test_a_ref_that_is_not_there_is_told_plainly(ref: str, repository: Path, tmp_path: Path) -> None:
-    with pytest.raises(OperatorError) as caught, stage(parse_source(f"git+{repository}#{ref}"), tmp_path / "s"):
+    with pytest.raises(OperatorError) as caught, stage_package(parse_source(f"git+{repository}#{ref}"), tmp_path / "s"):
         pass
     assert caught.value.error_code == "source.bad_ref"
 
 
 def test_a_hostile_ref_never_reaches_git(repository: Path, tmp_path: Path) -> None:
-    source = Source(SourceKind.GIT, repository.as_uri(), f"--upload-pack=touch {tmp_path}/owned")
-    with pytest.raises(OperatorError), stage(source, tmp_path / "s"):
+    source = PackageSource(SourceKind.GIT, repository.as_uri(), f"--upload-pack=touch {tmp_path}/owned")
+    with pytest.raises(OperatorError), stage_package(source, tmp_path / "s"):
         pass
     assert not (tmp_path / "owned").exists()
 
 
 def test_a_protocol_that_runs_programs_is_refused_by_git_itself(tmp_path: Path) -> None:
-    source = Source(SourceKind.GIT, f"ext::touch {tmp_path}/owned")
-    with pytest.raises(OperatorError), stage(source, tmp_path / "s"):
+    source = PackageSource(SourceKind.GIT, f"ext::touch {tmp_path}/owned")
+    with pytest.raises(OperatorError), stage_package(source, tmp_path / "s"):
         pass
     assert not (tmp_path / "owned").exists()
 
@@ -257,7 +259,7 @@ def test_filters_hooks_and_attributes_of_a_repository_do_not_run(repository: Pat
     git(repository, "commit", "-qm", "filters")
     git(repository, "config", "filter.evil.smudge", f"touch {tmp_path}/owned")
     git(repository, "config", "uploadpack.packObjectsHook", f"touch {tmp_path}/owned;")
-    with stage(parse_source(f"git+{repository}"), tmp_path / "s") as staged:
+    with stage_package(parse_source(f"git+{repository}"), tmp_path / "s") as staged:
         assert (staged.root / "code" / "main.py").read_bytes() == b"print('hello')\n"
     assert not (tmp_path / "owned").exists()
 
@@ -281,7 +283,7 @@ def test_git_that_hangs_or_is_cancelled_is_killed_with_all_its_children(
             pipe.read()
         ended.set()
 
-    def when_started(progress: Progress) -> None:
+    def when_started(progress: InstallProgress) -> None:
         assert started.wait(30)
         if ending == "cancelled":
             raise KeyboardInterrupt
@@ -290,7 +292,9 @@ def test_git_that_hangs_or_is_cancelled_is_killed_with_all_its_children(
     expected = KeyboardInterrupt if ending == "cancelled" else OperatorError
     with (
         pytest.raises(expected),
-        stage(parse_source(f"git+{repository}"), tmp_path / "s", when_started, git_limits=GitLimits(seconds=0.1)),
+        stage_package(
+            parse_source(f"git+{repository}"), tmp_path / "s", when_started, git_limits=GitLimits(timeout_s=0.1)
+        ),
     ):
         pass
     assert ended.wait(30)
@@ -306,11 +310,11 @@ def test_a_repository_that_is_far_too_big_is_cut_off_while_it_is_fetched(
     git(repository, "commit", "-qm", "big")
     with (
         pytest.raises(OperatorError) as caught,
-        stage(parse_source(f"git+{repository}"), tmp_path / "s", git_limits=GitLimits(file_bytes=1_000_000)),
+        stage_package(parse_source(f"git+{repository}"), tmp_path / "s", git_limits=GitLimits(file_bytes=1_000_000)),
     ):
         pass
     assert caught.value.error_code == "git.failed"
-    assert refused(parse_source(f"git+{repository}"), tmp_path / "s", Limits(total_bytes=1_000_000)) == {
+    assert refused(parse_source(f"git+{repository}"), tmp_path / "s", PackageLimits(total_bytes=1_000_000)) == {
         ("", "package.too_big")
     }
 
@@ -319,6 +323,6 @@ def test_a_machine_without_git_is_told_what_to_type(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(OperatorError) as caught, stage(parse_source(f"git+{repository}"), tmp_path / "s"):
+    with pytest.raises(OperatorError) as caught, stage_package(parse_source(f"git+{repository}"), tmp_path / "s"):
         pass
     assert caught.value.hint == "apt install git"

@@ -10,31 +10,31 @@ from pathlib import Path
 import pytest
 
 from paddock.core.errors import HostError, Invalid
-from paddock.plugins.tree import Tree, TreeFile, fingerprint, scan_tree, verify_tree
+from paddock.plugins.package.tree import PackageTree, TreeFile, fingerprint, scan_tree, verify_tree
 
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
 def test_the_digest_of_a_known_tree_never_changes() -> None:
     files = (TreeFile("b/ü.py", True, 0, EMPTY), TreeFile("a.py", False, 0, EMPTY))
-    tree = Tree(files)
+    tree = PackageTree(files)
     assert [file.path for file in tree.files] == ["a.py", "b/ü.py"]
     # Written down: stored digests and signatures in the world depend on it.
     assert tree.digest == "sha256:019f96e06d7c6d161eabef2df3c97b70c25462abeee07713166e531cd13cf263"
-    assert Tree.from_value(json.loads(json.dumps(tree.to_value()))) == tree
+    assert PackageTree.from_value(json.loads(json.dumps(tree.to_value()))) == tree
 
 
 def test_a_stored_list_that_is_damaged_is_our_fault() -> None:
     for value in (None, {}, [["a", 1]], [["a", False, "1", "x"]], ["a"]):
         with pytest.raises(HostError):
-            Tree.from_value(value)
+            PackageTree.from_value(value)
 
 
 def test_a_path_cannot_pretend_to_be_two_files() -> None:
-    line = TreeFile("b", False, 0, EMPTY).line().decode()
+    line = TreeFile("b", False, 0, EMPTY).digest_line().decode()
     assert (
-        Tree((TreeFile(f"a\n{line}", False, 0, EMPTY),)).digest
-        != Tree((TreeFile("a", False, 0, EMPTY), TreeFile("b", False, 0, EMPTY))).digest
+        PackageTree((TreeFile(f"a\n{line}", False, 0, EMPTY),)).digest
+        != PackageTree((TreeFile("a", False, 0, EMPTY), TreeFile("b", False, 0, EMPTY))).digest
     )
 
 
@@ -103,7 +103,7 @@ def test_an_untouched_tree_is_known_by_its_stats_alone_even_after_a_rename(plugi
     moved = plugin.rename(tmp_path / "moved")
     verdict = verify_tree(moved, tree.digest, known)
     assert verdict.intact
-    assert verdict.quick
+    assert verdict.by_fingerprint
 
 
 def test_a_touched_file_is_read_again_and_found_intact(plugin: Path) -> None:
@@ -111,4 +111,4 @@ def test_a_touched_file_is_read_again_and_found_intact(plugin: Path) -> None:
     os.utime(plugin / "paddock.yaml", ns=(0, 0))
     verdict = verify_tree(plugin, tree.digest, known)
     assert verdict.intact
-    assert not verdict.quick
+    assert not verdict.by_fingerprint

@@ -9,30 +9,30 @@ import pytest
 from fixtures.packages import native, osqr, write_file
 from fixtures.shelves import Shelf
 from paddock.core.errors import Conflict, NotFound, PluginError
-from paddock.plugins.details import details_of
-from paddock.plugins.keys import new_key
-from paddock.plugins.registry import list_plugins
-from paddock.plugins.signature import sign_tree
-from paddock.plugins.trust import distrust_key, trust_key, trusted_keys
+from paddock.plugins.manage.details import load_details
+from paddock.plugins.store.listing import list_plugins
+from paddock.plugins.trust.signature import sign_package
+from paddock.plugins.trust.signing_keys import generate_key
+from paddock.plugins.trust.trusted_keys import distrust_key, list_trusted_keys, trust_key
 
 
 def standing(shelf: Shelf, name: str = "notes") -> tuple[str, str]:
-    facts = details_of(shelf.plugins, name).facts
+    facts = load_details(shelf.plugins, name).facts
     return str(facts["signature"]).partition(":")[0], str(facts["tier"])
 
 
 @pytest.mark.req("B-04")
 @pytest.mark.req("O-11")
 def test_the_standing_of_a_signed_plugin_follows_the_keys_that_are_trusted(shelf: Shelf, tmp_path: Path) -> None:
-    public = new_key(tmp_path / "key.pem")
+    public = generate_key(tmp_path / "key.pem")
     package = native(tmp_path / "n", trust_claim="verified")
-    sign_tree(package, tmp_path / "key.pem")
+    sign_package(package, tmp_path / "key.pem")
     shelf.take(package)
     assert standing(shelf) == ("community-signed", "community")
 
     row = trust_key(shelf.plugins, public, "Example Labs")
     assert standing(shelf) == ("verified", "verified")
-    assert "signed by Example Labs" in details_of(shelf.plugins, "notes").facts["signature"]
+    assert "signed by Example Labs" in load_details(shelf.plugins, "notes").facts["signature"]
 
     distrust_key(shelf.plugins, "Example Labs")
     assert standing(shelf) == ("community-signed", "community")
@@ -46,14 +46,14 @@ def test_a_claim_never_raises_the_tier(shelf: Shelf, claim: str) -> None:
     shelf.install("Fourth Formula", make=lambda root, name, version: osqr(root, name, version, claim))
 
     assert standing(shelf, "fourth-formula") == ("unsigned", "personal")
-    assert details_of(shelf.plugins, "fourth-formula").facts["trust_claim"] == claim
+    assert load_details(shelf.plugins, "fourth-formula").facts["trust_claim"] == claim
 
 
 @pytest.mark.req("O-11")
 def test_a_claim_may_lower_the_tier(shelf: Shelf, tmp_path: Path) -> None:
-    trust_key(shelf.plugins, new_key(tmp_path / "key.pem"), "Example Labs")
+    trust_key(shelf.plugins, generate_key(tmp_path / "key.pem"), "Example Labs")
     package = native(tmp_path / "n", trust_claim="community")
-    sign_tree(package, tmp_path / "key.pem")
+    sign_package(package, tmp_path / "key.pem")
     shelf.take(package)
 
     assert standing(shelf) == ("verified", "community")
@@ -61,9 +61,9 @@ def test_a_claim_may_lower_the_tier(shelf: Shelf, tmp_path: Path) -> None:
 
 @pytest.mark.req("B-04")
 def test_a_package_that_was_changed_after_signing_is_refused(shelf: Shelf, tmp_path: Path) -> None:
-    new_key(tmp_path / "key.pem")
+    generate_key(tmp_path / "key.pem")
     package = native(tmp_path / "n")
-    sign_tree(package, tmp_path / "key.pem")
+    sign_package(package, tmp_path / "key.pem")
     write_file(package / "run.sh", "#!/bin/sh\nevil\n", executable=True)
     with pytest.raises(PluginError) as refused:
         shelf.take(package)
@@ -75,31 +75,31 @@ def test_a_package_that_was_changed_after_signing_is_refused(shelf: Shelf, tmp_p
 
 @pytest.mark.req("B-04")
 def test_an_installed_plugin_whose_files_changed_has_no_standing(shelf: Shelf, tmp_path: Path) -> None:
-    trust_key(shelf.plugins, new_key(tmp_path / "key.pem"), "Example Labs")
+    trust_key(shelf.plugins, generate_key(tmp_path / "key.pem"), "Example Labs")
     package = native(tmp_path / "n", trust_claim="verified")
-    sign_tree(package, tmp_path / "key.pem")
+    sign_package(package, tmp_path / "key.pem")
     shelf.take(package)
-    write_file(shelf.plugins.root_of("notes", "1.0.0") / "run.sh", "", executable=True)
+    write_file(shelf.plugins.version_root("notes", "1.0.0") / "run.sh", "", executable=True)
 
     assert standing(shelf) == ("modified", "personal")
 
 
 def test_keys_are_told_apart_by_id_where_labels_are_equal(shelf: Shelf, tmp_path: Path) -> None:
-    rows = [trust_key(shelf.plugins, new_key(tmp_path / f"{number}.pem"), "Labs") for number in range(2)]
+    rows = [trust_key(shelf.plugins, generate_key(tmp_path / f"{number}.pem"), "Labs") for number in range(2)]
     with pytest.raises(Conflict) as refused:
         distrust_key(shelf.plugins, "Labs")
     assert all(row.key_id in refused.value.hint for row in rows)
 
     distrust_key(shelf.plugins, rows[0].key_id)
-    assert [row.key_id for row in shelf.plugins.database.read(trusted_keys)] == [rows[1].key_id]
+    assert [row.key_id for row in shelf.plugins.database.read(list_trusted_keys)] == [rows[1].key_id]
     distrust_key(shelf.plugins, "Labs")
     with pytest.raises(NotFound):
         distrust_key(shelf.plugins, "Labs")
 
 
 def test_trusting_a_key_again_only_renames_it(shelf: Shelf, tmp_path: Path) -> None:
-    public = new_key(tmp_path / "key.pem")
+    public = generate_key(tmp_path / "key.pem")
     trust_key(shelf.plugins, public, "Before")
     trust_key(shelf.plugins, public, "After")
 
-    assert [row.label for row in shelf.plugins.database.read(trusted_keys)] == ["After"]
+    assert [row.label for row in shelf.plugins.database.read(list_trusted_keys)] == ["After"]

@@ -9,9 +9,10 @@ import pytest
 
 from fixtures.shelves import Shelf
 from paddock.core.errors import Modified
-from paddock.plugins.enabling import enable
-from paddock.plugins.registry import list_plugins, resolve_plugin
-from paddock.plugins.removal import uninstall
+from paddock.plugins.manage.enable import enable
+from paddock.plugins.manage.remove import uninstall
+from paddock.plugins.store.listing import list_plugins
+from paddock.plugins.store.lookup import resolve_plugin
 
 
 @pytest.fixture
@@ -24,12 +25,12 @@ def test_a_plugin_installed_on_one_node_is_listed_and_used_on_the_other(nodes: t
     one, two = nodes
     row = one.install()
     assert [(listed.plugin.name, listed.state) for listed in list_plugins(two.plugins)] == [("notes", "disabled")]
-    assert not two.plugins.root_of("notes", "1.0.0").exists()
+    assert not two.plugins.version_root("notes", "1.0.0").exists()
 
     handle = resolve_plugin(two.plugins, "notes")
     assert handle.root.is_relative_to(two.folder)
     assert (handle.root / "paddock.yaml").read_bytes() == (
-        one.plugins.root_of("notes", row.version) / "paddock.yaml"
+        one.plugins.version_root("notes", row.version) / "paddock.yaml"
     ).read_bytes()
     assert enable(two.plugins, "notes").digest == row.digest
     assert [listed.state for listed in list_plugins(one.plugins)] == ["enabled"]
@@ -39,7 +40,7 @@ def test_files_changed_on_one_node_are_that_nodes_trouble_alone(nodes: tuple[She
     one, two = nodes
     one.install()
     resolve_plugin(two.plugins, "notes")
-    (two.plugins.root_of("notes", "1.0.0") / "extra.txt").write_text("not consented to")
+    (two.plugins.version_root("notes", "1.0.0") / "extra.txt").write_text("not consented to")
 
     assert [listed.state for listed in list_plugins(two.plugins)] == ["modified"]
     assert [listed.state for listed in list_plugins(one.plugins)] == ["disabled"]

@@ -7,14 +7,15 @@ import pytest
 from fixtures.packages import native
 from fixtures.shelves import Shelf
 from paddock.core.errors import Conflict, NeedsConsent, NotFound, PluginError
-from paddock.plugins.enabling import enable
-from paddock.plugins.install import commit
-from paddock.plugins.preparing import prepare
-from paddock.plugins.registry import list_plugins, resolve_plugin
-from paddock.plugins.removal import uninstall_version
-from paddock.plugins.rows import find_grant, versions_of
-from paddock.plugins.sources import parse_source
-from paddock.plugins.versions import pin, rollback, rollback_target, unpin
+from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.resolve import resolve_package
+from paddock.plugins.manage.enable import enable
+from paddock.plugins.manage.remove import uninstall_version
+from paddock.plugins.package.source import parse_source
+from paddock.plugins.store.listing import list_plugins
+from paddock.plugins.store.lookup import resolve_plugin
+from paddock.plugins.store.rows import find_grant, versions_of
+from paddock.plugins.store.versions import find_rollback_target, pin_version, roll_back, unpin_version
 
 
 def versions(shelf: Shelf) -> list[str]:
@@ -26,8 +27,8 @@ def in_use(shelf: Shelf) -> str:
 
 
 def go_back(shelf: Shelf, version: str | None = None) -> None:
-    now, target, _, _ = rollback_target(shelf.plugins, "notes", version)
-    rollback(shelf.plugins, now, target)
+    now, target, _, _ = find_rollback_target(shelf.plugins, "notes", version)
+    roll_back(shelf.plugins, now, target)
 
 
 @pytest.mark.req("O-14")
@@ -35,13 +36,13 @@ def test_going_back_goes_to_the_version_before_and_takes_its_grants_along(shelf:
     shelf.install(version="1.0.0", capabilities=["net:one.example.com:443"])
     enable(shelf.plugins, "notes")
     shelf.install(version="1.1.0", capabilities=["net:two.example.com:443"])
-    now, target, difference, new = rollback_target(shelf.plugins, "notes", None)
+    now, target, difference, new = find_rollback_target(shelf.plugins, "notes", None)
 
     assert (now.version, target.version) == ("1.1.0", "1.0.0")
     assert [str(one) for one in difference.added] == ["net:one.example.com:443"]
     assert [str(one) for one in difference.removed] == ["net:two.example.com:443"]
     assert [str(one) for one in new] == ["net:one.example.com:443"]
-    rollback(shelf.plugins, now, target)
+    roll_back(shelf.plugins, now, target)
     assert in_use(shelf) == "1.0.0"
     grant = shelf.plugins.database.read(lambda tx: find_grant(tx, shelf.plugins.tenant, "notes"))
     assert grant is not None
@@ -68,14 +69,14 @@ def test_going_back_always_goes_to_an_earlier_version_unless_one_is_named(shelf:
 def test_a_pin_that_comes_while_a_person_decides_holds(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
-    now, target, _, _ = rollback_target(shelf.plugins, "notes", None)
+    now, target, _, _ = find_rollback_target(shelf.plugins, "notes", None)
     package = native(shelf.folder / "next", version="2.0.0", capabilities=["net:*"])
-    with prepare(shelf.plugins, parse_source(str(package))) as prepared:
-        pin(shelf.plugins, "notes")
+    with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
+        pin_version(shelf.plugins, "notes")
         with pytest.raises(Conflict):
-            commit(shelf.plugins, prepared, prepared.to_acknowledge)
+            commit_install(shelf.plugins, prepared, prepared.missing_consents)
         with pytest.raises(Conflict):
-            rollback(shelf.plugins, now, target)
+            roll_back(shelf.plugins, now, target)
     assert in_use(shelf) == "1.1.0"
 
 
@@ -83,7 +84,7 @@ def test_a_pin_that_comes_while_a_person_decides_holds(shelf: Shelf) -> None:
 def test_a_pin_holds_wherever_it_fits_the_constraint(shelf: Shelf) -> None:
     for version in ("1.0.0", "1.5.0", "2.0.0"):
         shelf.install(version=version)
-    pin(shelf.plugins, "notes", "1.0.0")
+    pin_version(shelf.plugins, "notes", "1.0.0")
     assert resolve_plugin(shelf.plugins, "notes", "1.x").manifest.version == "1.0.0"
     assert resolve_plugin(shelf.plugins, "notes", "2.x").manifest.version == "2.0.0"
 
@@ -92,11 +93,11 @@ def test_a_pin_holds_wherever_it_fits_the_constraint(shelf: Shelf) -> None:
 def test_a_decision_about_a_plugin_that_moved_meanwhile_is_refused(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
-    now, target, _, _ = rollback_target(shelf.plugins, "notes", None)
+    now, target, _, _ = find_rollback_target(shelf.plugins, "notes", None)
     shelf.install(version="1.2.0")
 
     with pytest.raises(Conflict) as refused:
-        rollback(shelf.plugins, now, target)
+        roll_back(shelf.plugins, now, target)
     assert refused.value.error_code == "plugin.changed_meanwhile"
     assert in_use(shelf) == "1.2.0"
 
@@ -116,9 +117,9 @@ def test_an_old_version_is_kept_for_thirty_days_and_then_let_go(shelf: Shelf) ->
     shelf.clock.turn(hours=2)
     shelf.plugins.sweep()  # a shared store lets packages go only after a time of grace
     assert not shelf.plugins.blobs.has(old.blob)
-    assert not shelf.plugins.root_of("notes", "1.0.0").exists()
+    assert not shelf.plugins.version_root("notes", "1.0.0").exists()
     with pytest.raises(NotFound, match=r"before 1\.1\.0"):
-        rollback_target(shelf.plugins, "notes", None)
+        find_rollback_target(shelf.plugins, "notes", None)
     # The one in use is never too old.
     shelf.clock.turn(days=400)
     shelf.install("other", "1.2.0")
@@ -142,13 +143,13 @@ def test_the_days_of_grace_begin_when_a_version_is_left(shelf: Shelf) -> None:
 def test_a_pinned_version_is_never_let_go_and_has_its_days_when_the_pin_is_taken_off(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
-    pin(shelf.plugins, "notes", "1.0.0")
+    pin_version(shelf.plugins, "notes", "1.0.0")
     assert in_use(shelf) == "1.0.0"
     shelf.clock.turn(days=300)
     shelf.install("other", "1.0.0")
     assert versions(shelf) == ["1.1.0", "1.0.0"]
 
-    unpin(shelf.plugins, "notes")
+    unpin_version(shelf.plugins, "notes")
     assert in_use(shelf) == "1.1.0"
     shelf.install("other", "1.1.0")
     assert versions(shelf) == ["1.1.0", "1.0.0"]
@@ -161,14 +162,14 @@ def test_a_pinned_version_is_never_let_go_and_has_its_days_when_the_pin_is_taken
 def test_a_pin_holds_against_upgrades_and_going_back(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
-    pin(shelf.plugins, "notes")
+    pin_version(shelf.plugins, "notes")
     with pytest.raises(Conflict) as refused:
         shelf.install(version="1.2.0")
     assert refused.value.error_code == "plugin.pinned"
     with pytest.raises(Conflict, match=r"pinned to 1\.1\.0"):
-        rollback_target(shelf.plugins, "notes", None)
+        find_rollback_target(shelf.plugins, "notes", None)
     with pytest.raises(NotFound, match=r"7\.0\.0"):
-        pin(shelf.plugins, "notes", "7.0.0")
+        pin_version(shelf.plugins, "notes", "7.0.0")
     assert versions(shelf) == ["1.1.0", "1.0.0"]
 
 
@@ -176,7 +177,7 @@ def test_a_pin_holds_against_upgrades_and_going_back(shelf: Shelf) -> None:
 def test_a_pinned_version_that_was_removed_is_told_with_what_to_do(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
-    pin(shelf.plugins, "notes", "1.0.0")
+    pin_version(shelf.plugins, "notes", "1.0.0")
     with pytest.raises(Conflict):
         uninstall_version(shelf.plugins, "notes", "1.0.0")
     uninstall_version(shelf.plugins, "notes", "1.0.0", force=True)
@@ -186,7 +187,7 @@ def test_a_pinned_version_that_was_removed_is_told_with_what_to_do(shelf: Shelf)
     assert refused.value.error_code == "plugin.pinned_version_removed"
     assert "paddock plugin pin notes --off" in refused.value.hint
     assert [one.state for one in list_plugins(shelf.plugins)] == ["version missing"]
-    unpin(shelf.plugins, "notes")
+    unpin_version(shelf.plugins, "notes")
     assert in_use(shelf) == "1.1.0"
 
 
@@ -201,13 +202,13 @@ def test_a_pin_moves_the_grant_to_the_version_in_use_and_never_widens_it(shelf: 
         assert grant is not None
         return grant.digest
 
-    pin(shelf.plugins, "notes", "1.0.0")
+    pin_version(shelf.plugins, "notes", "1.0.0")
     assert digest() == first.digest
     with pytest.raises(NeedsConsent) as refused:
-        pin(shelf.plugins, "notes", "1.1.0")
+        pin_version(shelf.plugins, "notes", "1.1.0")
     assert refused.value.details == {"capabilities": ["net:one.example.com:443"]}
     assert digest() == first.digest
-    unpin(shelf.plugins, "notes")
+    unpin_version(shelf.plugins, "notes")
     assert digest() == third.digest
     assert second.version in versions(shelf)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from paddock.policy.engine import Policy
-from paddock.policy.rules import RuleFile, checked_rules, shipped_file
-from paddock.policy.subject import Subject, Traits
+from paddock.policy.principal import PluginTraits, PolicyPrincipal
+from paddock.policy.rules import RuleFile, checked_rules, shipped_rule_file
+from paddock.policy.schema import build_vocabulary
 from paddock.policy.target import CallableTarget
-from paddock.policy.vocabulary import vocabulary
 
 CALL = 'principal, action in Action::"anyCall", resource'
-ANN = Subject("User", "user:ann", "default", frozenset({"member"}))
-BOB = Subject("User", "user:bob", "default", frozenset({"guest"}))
-NOBODY = Subject("User", "user:nobody", "default")
+ANN = PolicyPrincipal("User", "user:ann", "default", frozenset({"member"}))
+BOB = PolicyPrincipal("User", "user:bob", "default", frozenset({"guest"}))
+NOBODY = PolicyPrincipal("User", "user:nobody", "default")
 
 
 def rule(name: str, said: str, annotations: str = "") -> str:
@@ -23,8 +23,8 @@ def rule(name: str, said: str, annotations: str = "") -> str:
 
 def policy_of(*rules: str, shipped: bool = False, tags: tuple[str, ...] = (), **options: Any) -> Policy:
     """A policy of these rules alone, or of these and the shipped ones."""
-    files = [shipped_file()] if shipped else []
-    return Policy(checked_rules([*files, RuleFile("own.cedar", "".join(rules))], vocabulary(tags)), **options)
+    files = [shipped_rule_file()] if shipped else []
+    return Policy(checked_rules([*files, RuleFile("own.cedar", "".join(rules))], build_vocabulary(tags)), **options)
 
 
 def thing(name: str = "notes.add", *effects: str, tags: tuple[str, ...] = (), **more: Any) -> CallableTarget:
@@ -32,6 +32,6 @@ def thing(name: str = "notes.add", *effects: str, tags: tuple[str, ...] = (), **
     return CallableTarget(
         name,
         name.partition(".")[0],
-        Traits(tags=frozenset(tags), **more),
+        PluginTraits(tags=frozenset(tags), **more),
         frozenset(effects or ("read_only",)),
     )

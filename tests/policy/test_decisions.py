@@ -11,8 +11,8 @@ from tests.policy.rulebook import ANN, BOB, CALL, NOBODY, policy_of, rule, thing
 from paddock.core.call import Principal, PrincipalKind
 from paddock.core.ids import PrincipalId
 from paddock.policy.decision import Allow, Ask, Deny
-from paddock.policy.request import CallCircumstances, to_call, to_use
-from paddock.policy.subject import Subject, subject_of
+from paddock.policy.principal import PolicyPrincipal, to_policy_principal
+from paddock.policy.request import CallEnvironment, build_call_request, build_use_request
 from paddock.policy.target import CapabilityTarget
 
 ALL = rule("all", f"permit({CALL})")
@@ -22,34 +22,34 @@ pytestmark = pytest.mark.req("S-22")
 def test_what_no_rule_mentions_is_denied_and_no_rule_is_named() -> None:
     policy = policy_of(rule("members", 'permit(principal in Role::"member", action in Action::"anyCall", resource)'))
 
-    decision = policy.decide(to_call(BOB, thing()))
+    decision = policy.decide(build_call_request(BOB, thing()))
 
     assert decision == Deny((), "no rule allows it", policy.version, "nothing_allows")
 
 
 def test_without_any_rule_nothing_is_allowed() -> None:
-    assert isinstance(policy_of().decide(to_call(ANN, thing())), Deny)
+    assert isinstance(policy_of().decide(build_call_request(ANN, thing())), Deny)
 
 
 def test_an_allowed_call_names_the_rule_its_text_and_the_version() -> None:
     policy = policy_of(ALL)
 
-    assert policy.decide(to_call(ANN, thing())) == Allow(("all",), "The text of all.", policy.version)
+    assert policy.decide(build_call_request(ANN, thing())) == Allow(("all",), "The text of all.", policy.version)
 
 
 def test_what_one_rule_forbids_stays_forbidden_however_many_permit_it() -> None:
     permits = [rule(f"permit-{number}", f"permit({CALL})") for number in range(20)]
     policy = policy_of(*permits, rule("no", f'forbid({CALL}) when {{ resource.effects.contains(Effect::"db_write") }}'))
 
-    assert isinstance(policy.decide(to_call(ANN, thing())), Allow)
-    assert policy.decide(to_call(ANN, thing("notes.add", "db_write"))).policies == ("no",)
+    assert isinstance(policy.decide(build_call_request(ANN, thing())), Allow)
+    assert policy.decide(build_call_request(ANN, thing("notes.add", "db_write"))).policies == ("no",)
 
 
 def test_what_is_forbidden_only_without_a_yes_is_asked_about_as_the_rule_says() -> None:
     said = '@approval("gate") @approvers("role:chief, user:eve") @quorum("2") @four_eyes("yes") @remember("plugin")'
     policy = policy_of(ALL, rule("ask", 'forbid(principal, action == Action::"callUnattended", resource)', said))
 
-    decision = policy.decide(to_call(ANN, thing()))
+    decision = policy.decide(build_call_request(ANN, thing()))
 
     assert decision == Ask(
         ("ask",), "The text of ask.", policy.version, "gate", ("role:chief", "user:eve"), True, 2, "plugin"
@@ -61,7 +61,7 @@ def test_what_is_allowed_only_with_a_yes_is_asked_about_too() -> None:
         rule("ask", 'permit(principal, action == Action::"call", resource)', '@approval("confirmation")')
     )
 
-    decision = policy.decide(to_call(ANN, thing()))
+    decision = policy.decide(build_call_request(ANN, thing()))
 
     assert isinstance(decision, Ask)
     assert (decision.policies, decision.kind) == (("ask",), "confirmation")
@@ -70,7 +70,7 @@ def test_what_is_allowed_only_with_a_yes_is_asked_about_too() -> None:
 def test_a_yes_helps_nobody_who_is_not_allowed_to_call_it() -> None:
     policy = policy_of(rule("ask", 'forbid(principal, action == Action::"callUnattended", resource)'))
 
-    assert isinstance(policy.decide(to_call(ANN, thing())), Deny)
+    assert isinstance(policy.decide(build_call_request(ANN, thing())), Deny)
 
 
 def test_where_several_rules_ask_the_strictest_of_each_holds() -> None:
@@ -82,7 +82,7 @@ def test_where_several_rules_ask_the_strictest_of_each_holds() -> None:
         rule("slow", unattended, '@approval("gate") @approvers("role:b,role:c") @quorum("3") @four_eyes("yes")'),
     )
 
-    decision = policy.decide(to_call(ANN, thing()))
+    decision = policy.decide(build_call_request(ANN, thing()))
 
     assert isinstance(decision, Ask)
     assert decision.policies == ("heavy", "light", "slow")
@@ -95,7 +95,9 @@ def test_a_question_to_the_person_the_call_is_for_says_nothing_about_four_eyes()
     light = rule("light", unattended, '@approval("confirmation")')
     heavy = rule("heavy", unattended, '@approval("action") @four_eyes("no")')
 
-    alone, both = (policy_of(ALL, *some).decide(to_call(ANN, thing())) for some in ((light,), (light, heavy)))
+    alone, both = (
+        policy_of(ALL, *some).decide(build_call_request(ANN, thing())) for some in ((light,), (light, heavy))
+    )
 
     assert isinstance(alone, Ask) and isinstance(both, Ask)
     assert (alone.four_eyes, both.four_eyes) == (False, False)
@@ -108,12 +110,15 @@ def test_where_one_of_the_rules_that_ask_keeps_its_text_from_people_they_are_tol
         ALL, rule("open", unattended), rule("quiet", unattended, '@public_text("Somebody is asked first.")')
     )
 
-    decision = policy.decide(to_call(ANN, thing()))
+    decision = policy.decide(build_call_request(ANN, thing()))
 
     assert isinstance(decision, Ask)
-    assert (decision.reason, decision.told) == ("The text of open. The text of quiet.", "Somebody is asked first.")
-    alone = policy_of(ALL, rule("open", unattended)).decide(to_call(ANN, thing()))
-    assert isinstance(alone, Ask) and alone.told == "The text of open."
+    assert (decision.reason, decision.caller_reason) == (
+        "The text of open. The text of quiet.",
+        "Somebody is asked first.",
+    )
+    alone = policy_of(ALL, rule("open", unattended)).decide(build_call_request(ANN, thing()))
+    assert isinstance(alone, Ask) and alone.caller_reason == "The text of open."
 
 
 def test_rules_whose_approvers_have_nobody_in_common_deny() -> None:
@@ -124,7 +129,7 @@ def test_rules_whose_approvers_have_nobody_in_common_deny() -> None:
         rule("two", unattended, '@approval("action") @approvers("role:b")'),
     )
 
-    decision = policy.decide(to_call(ANN, thing()))
+    decision = policy.decide(build_call_request(ANN, thing()))
 
     assert isinstance(decision, Deny)
     assert "no approver in common" in decision.reason
@@ -140,12 +145,12 @@ def test_rules_whose_approvers_have_nobody_in_common_deny() -> None:
 def test_a_rule_that_forbids_and_cannot_be_evaluated_denies(condition: str) -> None:
     policy = policy_of(ALL, rule("broken", f"forbid({CALL}) when {{ {condition} }}"))
 
-    decision = policy.decide(to_call(ANN, thing()))
+    decision = policy.decide(build_call_request(ANN, thing()))
 
     assert isinstance(decision, Deny)
     assert decision.cause == "error"
     assert "broken" in decision.reason
-    assert "broken" not in decision.told
+    assert "broken" not in decision.caller_reason
 
 
 def test_a_rule_that_only_the_second_question_reaches_denies_as_well_when_it_cannot_be_evaluated() -> None:
@@ -155,7 +160,7 @@ def test_a_rule_that_only_the_second_question_reaches_denies_as_well_when_it_can
         rule("broken", 'forbid(principal, action == Action::"call", resource) when { User::"eve".interactive }'),
     )
 
-    decision = policy.decide(to_call(ANN, thing()))
+    decision = policy.decide(build_call_request(ANN, thing()))
 
     assert isinstance(decision, Deny)
     assert decision.cause == "error"
@@ -166,14 +171,16 @@ def test_a_rule_that_only_the_second_question_reaches_denies_as_well_when_it_can
     [thing("notes.add", "db_wrte"), thing(kind="wizard"), thing(tier="best"), thing(signature="scribbled")],
 )
 def test_a_target_that_does_not_fit_the_schema_is_denied(target: object) -> None:
-    decision = policy_of(ALL).decide(to_call(ANN, target))  # type: ignore[arg-type]
+    decision = policy_of(ALL).decide(build_call_request(ANN, target))  # type: ignore[arg-type]
 
     assert isinstance(decision, Deny)
     assert decision.cause == "error"
 
 
 def test_a_question_that_makes_no_sense_is_denied() -> None:
-    decision = policy_of(ALL).decide(to_use(ANN, CapabilityTarget("host:cache", "cache"), method="x", granted=True))
+    decision = policy_of(ALL).decide(
+        build_use_request(ANN, CapabilityTarget("host:cache", "cache"), method="x", granted=True)
+    )
 
     assert isinstance(decision, Deny)
     assert decision.cause == "error"
@@ -194,7 +201,7 @@ def test_rules_can_speak_of_every_kind_of_subject(kind: PrincipalKind, type_: st
     policy = policy_of(rule("kind", f"permit(principal is {type_}, action, resource is Callable)"))
     principal = Principal(PrincipalId(f"{kind}:x"), kind=kind)
 
-    assert isinstance(policy.decide(to_call(subject_of(principal), thing())), Allow)
+    assert isinstance(policy.decide(build_call_request(to_policy_principal(principal), thing())), Allow)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +228,7 @@ def test_rules_can_speak_of_every_kind_of_subject(kind: PrincipalKind, type_: st
     ],
 )
 def test_rules_can_ask_about_everything_that_is_known(condition: str) -> None:
-    zoe = Subject(
+    zoe = PolicyPrincipal(
         "User",
         "user:zoe",
         "acme",
@@ -236,19 +243,23 @@ def test_rules_can_ask_about_everything_that_is_known(condition: str) -> None:
     )
     policy = policy_of(rule("it", f"permit({CALL}) when {{ {condition} }}"))
 
-    assert isinstance(policy.decide(to_call(zoe, target, CallCircumstances(True, True, "house", "team/x"))), Allow)
-    assert isinstance(policy.decide(to_call(NOBODY, thing("files.read"))), Deny)
+    assert isinstance(
+        policy.decide(build_call_request(zoe, target, CallEnvironment(True, True, "house", "team/x"))), Allow
+    )
+    assert isinstance(policy.decide(build_call_request(NOBODY, thing("files.read"))), Deny)
 
 
 def test_a_tag_that_no_rule_can_name_does_no_harm() -> None:
-    assert isinstance(policy_of(ALL).decide(to_call(ANN, thing(tags=("invented_by_a_plugin",)))), Allow)
+    assert isinstance(policy_of(ALL).decide(build_call_request(ANN, thing(tags=("invented_by_a_plugin",)))), Allow)
 
 
 def test_names_may_hold_whatever_names_hold() -> None:
     policy = policy_of(ALL)
     strange = 'a"b\\c\nd::é"'
 
-    decision = policy.decide(to_call(Subject("User", strange, strange, frozenset({strange})), thing(strange)))
+    decision = policy.decide(
+        build_call_request(PolicyPrincipal("User", strange, strange, frozenset({strange})), thing(strange))
+    )
 
     assert isinstance(decision, Allow)
 
@@ -256,9 +267,9 @@ def test_names_may_hold_whatever_names_hold() -> None:
 def test_a_pin_changes_with_its_rule_and_with_nothing_else() -> None:
     before, beside = policy_of(ALL), policy_of(ALL, rule("more", f"forbid({CALL}) when {{ context.dry_run }}"))
     after = policy_of(rule("all", f"permit({CALL}) unless {{ context.dry_run }}"))
-    request = to_call(ANN, thing())
+    request = build_call_request(ANN, thing())
 
-    pins = [policy.pins(policy.decide(request)) for policy in (before, beside, after)]
+    pins = [policy.rule_pins(policy.decide(request)) for policy in (before, beside, after)]
 
     assert pins[0] == pins[1] != pins[2]
     assert pins[0][0].startswith("all@")

@@ -6,25 +6,24 @@ import pytest
 from tests.policy.rulebook import ANN, policy_of, thing
 
 from paddock.manifest.capability import HostService
-from paddock.policy.case_files import read_case_file
+from paddock.policy.cases import PolicyCase, find_failed_cases, read_case_file, read_cases
 from paddock.policy.decision import Ask, Deny
 from paddock.policy.explain import explain
-from paddock.policy.request import to_call, to_use
+from paddock.policy.principal import PolicyPrincipal
+from paddock.policy.request import build_call_request, build_use_request
 from paddock.policy.rules import DEFAULT_RULES
-from paddock.policy.subject import Subject
+from paddock.policy.schema import build_vocabulary
 from paddock.policy.target import capability_target
-from paddock.policy.trying import Case, failures, read_cases
-from paddock.policy.vocabulary import vocabulary
 
 POLICY = policy_of(shipped=True)
-CASES = read_cases(read_case_file(), vocabulary())
+CASES = read_cases(read_case_file(), build_vocabulary())
 
 
 @pytest.mark.req("K-15")
 @pytest.mark.req("S-22")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name} ({case.request.target})")
-def test_each_shipped_case_comes_out_as_the_table_says(case: Case) -> None:
-    assert failures(POLICY, [case]) == []
+def test_each_shipped_case_comes_out_as_the_table_says(case: PolicyCase) -> None:
+    assert find_failed_cases(POLICY, [case]) == []
 
 
 def test_every_shipped_rule_decides_a_case_by_itself_or_with_others() -> None:
@@ -37,16 +36,16 @@ def test_every_shipped_rule_decides_a_case_by_itself_or_with_others() -> None:
 @pytest.mark.parametrize("effect", ["db_write", "external_send", "temp_write", "final_write", "memory_write"])
 @pytest.mark.parametrize("kind", ["agent", "tool", "adapter"])
 def test_nobody_gets_a_plugin_to_act_whose_kind_does_not_act(kind: str, effect: str) -> None:
-    everything = Subject("User", "user:eve", "default", frozenset({"operator", "member", "approver"}))
+    everything = PolicyPrincipal("User", "user:eve", "default", frozenset({"operator", "member", "approver"}))
 
-    assert isinstance(POLICY.decide(to_call(everything, thing("it", effect, kind=kind))), Deny)
+    assert isinstance(POLICY.decide(build_call_request(everything, thing("it", effect, kind=kind))), Deny)
 
 
 @pytest.mark.req("K-05")
 def test_an_agent_is_denied_what_is_not_on_its_whitelist_whatever_roles_it_has() -> None:
-    agent = Subject("Agent", "agent:x", "default", frozenset({"operator"}), may_call=frozenset({"notes.list"}))
+    agent = PolicyPrincipal("Agent", "agent:x", "default", frozenset({"operator"}), may_call=frozenset({"notes.list"}))
 
-    assert POLICY.decide(to_call(agent, thing("notes.add"))).policies == ("agents-off-their-whitelist",)
+    assert POLICY.decide(build_call_request(agent, thing("notes.add"))).policies == ("agents-off-their-whitelist",)
 
 
 @pytest.mark.req("S-34")
@@ -55,7 +54,7 @@ def test_of_a_plugins_wish_and_the_rules_the_stricter_decides() -> None:
 
     wanted = replace(thing("mail.mark", "unknown"), requires_approval=True)
 
-    decision = POLICY.decide(to_call(ANN, wanted))
+    decision = POLICY.decide(build_call_request(ANN, wanted))
 
     assert isinstance(decision, Ask)
     assert (decision.kind, decision.remember) == ("action", "never")
@@ -63,14 +62,14 @@ def test_of_a_plugins_wish_and_the_rules_the_stricter_decides() -> None:
 
 @pytest.mark.req("O-20")
 def test_of_a_constitutional_violation_users_learn_that_something_was_blocked_and_admins_what() -> None:
-    plugin = Subject("Plugin", "sly", "default")
+    plugin = PolicyPrincipal("Plugin", "sly", "default")
     vault = capability_target(HostService("vault", "write"), writes=True)
-    request = to_use(plugin, vault, method="vault.write", granted=True, call_effects=["read_only"])
+    request = build_use_request(plugin, vault, method="vault.write", granted=True, call_effects=["read_only"])
 
     decision = POLICY.decide(request)
 
     assert isinstance(decision, Deny)
-    assert decision.told == "Something was blocked."
+    assert decision.caller_reason == "Something was blocked."
     assert "remembered about a person" in decision.reason
     assert explain(POLICY, request, to_all=True).lines() == [
         "sly may not use host:vault:write.",
@@ -84,8 +83,8 @@ def test_the_stricter_examples_are_rules_once_the_slashes_are_gone() -> None:
     policy = policy_of("\n".join(line.removeprefix("//") for line in commented), shipped=True)
 
     sending = thing("post.card", "external_send")
-    final = policy.decide(to_call(ANN, thing("files.publish", "final_write")))
+    final = policy.decide(build_call_request(ANN, thing("files.publish", "final_write")))
 
-    assert policy.decide(to_call(ANN, sending)).policies == ("nobody-behind-it-nothing-sent",)
+    assert policy.decide(build_call_request(ANN, sending)).policies == ("nobody-behind-it-nothing-sent",)
     assert isinstance(final, Ask)
     assert (final.quorum, final.four_eyes) == (2, True)

@@ -7,23 +7,23 @@ from dataclasses import replace
 import pytest
 from tests.policy.rulebook import ANN, BOB, policy_of, rule, thing
 
-from paddock.manifest.capability import Storage
-from paddock.policy.explain import Way, explain
-from paddock.policy.request import to_call, to_use
-from paddock.policy.subject import Subject
+from paddock.manifest.capability import StorageAccess
+from paddock.policy.explain import Remedy, explain
+from paddock.policy.principal import PolicyPrincipal
+from paddock.policy.request import build_call_request, build_use_request
 from paddock.policy.target import capability_target
 
 pytestmark = pytest.mark.req("B-10")
 POLICY = policy_of(shipped=True)
 
 
-def ways(subject: Subject, target: object) -> list[tuple[str, str]]:
-    explained = explain(POLICY, to_call(subject, target))  # type: ignore[arg-type]
+def ways(subject: PolicyPrincipal, target: object) -> list[tuple[str, str]]:
+    explained = explain(POLICY, build_call_request(subject, target))  # type: ignore[arg-type]
     return [(way.change, way.outcome) for way in explained.ways]
 
 
 def test_a_denial_tells_who_what_which_rule_and_what_would_have_allowed_it() -> None:
-    explained = explain(POLICY, to_call(BOB, thing("people.find", tags=("pii_access",))))
+    explained = explain(POLICY, build_call_request(BOB, thing("people.find", tags=("pii_access",))))
 
     assert explained.lines() == [
         "user:bob may not call people.find.",
@@ -50,16 +50,16 @@ def test_a_group_that_is_in_the_way_is_found_with_the_command_that_leaves_it() -
     strict = policy_of(rule("quiet", 'forbid(principal in Group::"night", action, resource)'), shipped=True)
     gus = replace(ANN, id="user:gus", groups=frozenset({"day", "night"}))
 
-    found = explain(strict, to_call(gus, thing())).ways
+    found = explain(strict, build_call_request(gus, thing())).ways
 
     command = "paddock group member night gus --remove"
-    assert found == (Way("user:gus were not in the group night", "allowed", command),)
-    elsewhere = explain(strict, to_call(replace(gus, tenant="acme"), thing()))
+    assert found == (Remedy("user:gus were not in the group night", "allowed", command),)
+    elsewhere = explain(strict, build_call_request(replace(gus, tenant="acme"), thing()))
     assert elsewhere.lines()[-1] == f"      → {command} --tenant acme"
 
 
 def test_a_missing_role_is_told_with_the_command_that_gives_it() -> None:
-    explained = explain(POLICY, to_call(BOB, thing("notes.add", "db_write")))
+    explained = explain(POLICY, build_call_request(BOB, thing("notes.add", "db_write")))
 
     assert explained.lines()[-2:] == [
         "  it would be allowed if user:bob had the role member",
@@ -69,14 +69,14 @@ def test_a_missing_role_is_told_with_the_command_that_gives_it() -> None:
 
 
 def test_no_command_is_told_about_somebody_made_up() -> None:
-    explained = explain(POLICY, to_call(BOB, thing("notes.add", "db_write")), described=True)
+    explained = explain(POLICY, build_call_request(BOB, thing("notes.add", "db_write")), described=True)
 
     assert [way.command for way in explained.ways] == ["", ""]
 
 
 @pytest.mark.parametrize("name", ["local:bob", "user:a;reboot", "user:a b"])
 def test_no_command_is_made_of_names_that_nobody_could_have_been_added_with(name: str) -> None:
-    explained = explain(POLICY, to_call(replace(BOB, id=name), thing("notes.add", "db_write")))
+    explained = explain(POLICY, build_call_request(replace(BOB, id=name), thing("notes.add", "db_write")))
 
     assert [way.command for way in explained.ways] == ["", ""]
 
@@ -88,7 +88,7 @@ def test_a_missing_consent_is_found_and_that_a_person_would_still_be_asked() -> 
 
 
 def test_an_agents_whitelist_is_found() -> None:
-    agent = Subject("Agent", "agent:x", "default")
+    agent = PolicyPrincipal("Agent", "agent:x", "default")
 
     assert ways(agent, thing()) == [("it stood on the whitelist of agent:x", "allowed")]
 
@@ -98,10 +98,12 @@ def test_a_missing_approval_is_told() -> None:
 
 
 def test_a_missing_grant_is_found() -> None:
-    tables = capability_target(Storage("write"), writes=True)
-    request = to_use(Subject("Plugin", "notes", "default"), tables, method="storage.exec", granted=False)
+    tables = capability_target(StorageAccess("write"), writes=True)
+    request = build_use_request(
+        PolicyPrincipal("Plugin", "notes", "default"), tables, method="storage.exec", granted=False
+    )
 
-    assert explain(POLICY, request).ways == (Way("storage:write were granted to notes", "allowed"),)
+    assert explain(POLICY, request).ways == (Remedy("storage:write were granted to notes", "allowed"),)
 
 
 def test_a_missing_signature_is_found() -> None:
@@ -111,13 +113,13 @@ def test_a_missing_signature_is_found() -> None:
         shipped=True,
     )
 
-    found = explain(strict, to_call(ANN, thing())).ways
+    found = explain(strict, build_call_request(ANN, thing())).ways
 
-    assert found == (Way("somebody whom this host trusts had signed it", "allowed"),)
+    assert found == (Remedy("somebody whom this host trusts had signed it", "allowed"),)
 
 
 def test_what_is_allowed_needs_no_way_out() -> None:
-    explained = explain(POLICY, to_call(ANN, thing()))
+    explained = explain(POLICY, build_call_request(ANN, thing()))
 
     assert explained.ways == ()
     assert explained.to_value()["decision"] == "allow"
@@ -125,6 +127,6 @@ def test_what_is_allowed_needs_no_way_out() -> None:
 
 
 def test_a_strangers_name_cannot_write_on_the_terminal() -> None:
-    strange = Subject("User", "user:\x1b[2Jx", "default")
+    strange = PolicyPrincipal("User", "user:\x1b[2Jx", "default")
 
-    assert "\x1b" not in "".join(explain(POLICY, to_call(strange, thing("a.\x1b"))).lines())
+    assert "\x1b" not in "".join(explain(POLICY, build_call_request(strange, thing("a.\x1b"))).lines())

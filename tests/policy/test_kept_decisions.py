@@ -10,25 +10,31 @@ from hypothesis import strategies as st
 from tests.policy.rulebook import ANN, CALL, policy_of, rule, thing
 
 from paddock.manifest.effects import Effect
-from paddock.manifest.model import Kind
+from paddock.manifest.model import PluginKind
 from paddock.policy.decision import Allow, Deny
-from paddock.policy.request import CallCircumstances, Request, to_call, to_propose, to_use
-from paddock.policy.subject import Subject, Traits
+from paddock.policy.principal import PluginTraits, PolicyPrincipal
+from paddock.policy.request import (
+    CallEnvironment,
+    PolicyRequest,
+    build_call_request,
+    build_propose_request,
+    build_use_request,
+)
+from paddock.policy.schema import CAPABILITY_FAMILIES, SHIPPED_ROLES, SHIPPED_TAGS, SIGNATURES, TIERS
 from paddock.policy.target import CallableTarget, CapabilityTarget
-from paddock.policy.vocabulary import FAMILIES, SHIPPED_ROLES, SHIPPED_TAGS, SIGNATURES, TIERS
 
 NAMES = st.sampled_from(["notes.add", "Gmail.SendEmail", "Email.ApplyDraft", "Email.GenerateDraft"])
 SOME_NAMES = st.frozensets(NAMES, max_size=2)
 EFFECTS = st.frozensets(st.sampled_from([str(effect) for effect in Effect]), min_size=1, max_size=2)
 TRAITS = st.builds(
-    Traits,
-    st.sampled_from([str(kind) for kind in Kind]),
+    PluginTraits,
+    st.sampled_from([str(kind) for kind in PluginKind]),
     st.sampled_from(TIERS),
     st.sampled_from(SIGNATURES),
     st.frozensets(st.sampled_from([*SHIPPED_TAGS, "unheard_of"]), max_size=2),
 )
 SUBJECTS = st.builds(
-    Subject,
+    PolicyPrincipal,
     st.sampled_from(["User", "ApiKey", "Agent", "Adapter", "Plugin"]),
     st.sampled_from(["user:ann", "user:bob"]),
     st.sampled_from(["default", "acme"]),
@@ -44,16 +50,16 @@ CALLABLES = st.builds(CallableTarget, NAMES, st.sampled_from(["notes", "mail"]),
 CAPABILITIES = st.builds(
     CapabilityTarget,
     st.just("it"),
-    st.sampled_from(FAMILIES),
+    st.sampled_from(CAPABILITY_FAMILIES),
     st.booleans(),
     st.frozensets(st.sampled_from(list(Effect))),
 )
-CIRCUMSTANCES = st.builds(CallCircumstances, st.booleans(), st.booleans(), st.sampled_from([None, "house"]))
+CIRCUMSTANCES = st.builds(CallEnvironment, st.booleans(), st.booleans(), st.sampled_from([None, "house"]))
 REQUESTS = st.one_of(
-    st.builds(to_call, SUBJECTS, CALLABLES, CIRCUMSTANCES),
-    st.builds(to_propose, SUBJECTS, CALLABLES),
+    st.builds(build_call_request, SUBJECTS, CALLABLES, CIRCUMSTANCES),
+    st.builds(build_propose_request, SUBJECTS, CALLABLES),
     st.builds(
-        to_use,
+        build_use_request,
         SUBJECTS,
         CAPABILITIES,
         method=st.just("x"),
@@ -66,17 +72,17 @@ FRESH = policy_of(shipped=True)
 
 
 @given(REQUESTS)
-def test_what_is_kept_is_what_would_be_decided_anew(request: Request) -> None:
+def test_what_is_kept_is_what_would_be_decided_anew(request: PolicyRequest) -> None:
     first, again = KEEPING.decide(request), KEEPING.decide(request)
 
-    assert first == again == FRESH.decide_anew(request)
+    assert first == again == FRESH.decide_uncached(request)
 
 
 def test_every_part_of_a_request_makes_it_another() -> None:
     policy = policy_of(rule("all", f"permit({CALL})"))
-    request = to_call(ANN, thing())
+    request = build_call_request(ANN, thing())
     policy.decide(request)
-    subject, target = request.subject, request.target
+    subject, target = request.principal, request.target
     assert isinstance(target, CallableTarget)
     traits = target.traits
     others = [
@@ -90,7 +96,7 @@ def test_every_part_of_a_request_makes_it_another() -> None:
         *(replace(request, target=replace(target, **{name: "x"})) for name in ("name", "plugin")),
         replace(request, target=replace(target, effects=frozenset({"db_write"}))),
         replace(request, target=replace(target, requires_approval=True)),
-        *(replace(request, circumstances=replace(CallCircumstances(), **changed))
+        *(replace(request, circumstances=replace(CallEnvironment(), **changed))
           for changed in ({"background": True}, {"dry_run": True}, {"project": "x"}, {"agent_path": "x"})),
     ]  # fmt: skip
 
@@ -98,7 +104,7 @@ def test_every_part_of_a_request_makes_it_another() -> None:
 
 
 def test_other_rules_decide_anew() -> None:
-    request = to_call(ANN, thing())
+    request = build_call_request(ANN, thing())
     before = policy_of(rule("all", f"permit({CALL})"))
     assert isinstance(before.decide(request), Allow)
 
@@ -110,19 +116,19 @@ def test_other_rules_decide_anew() -> None:
 
 def test_no_more_is_kept_than_was_allowed_and_what_was_asked_for_lately_stays() -> None:
     policy = policy_of(rule("all", f"permit({CALL})"), keep=3)
-    requests = [to_call(ANN, thing(f"notes.n{number}")) for number in range(5)]
+    requests = [build_call_request(ANN, thing(f"notes.n{number}")) for number in range(5)]
     first = policy.decide(requests[0])
     for request in requests[1:]:
         policy.decide(request)
         assert policy.decide(requests[0]) is first
 
-    assert policy.decide(requests[1]) is not policy.decide_anew(requests[1])
-    assert len(policy._kept) == 3  # pyright: ignore[reportPrivateUsage]
+    assert policy.decide(requests[1]) is not policy.decide_uncached(requests[1])
+    assert len(policy._cache) == 3  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_decision_that_could_not_be_made_is_not_kept() -> None:
     policy = policy_of(rule("broken", f'permit({CALL}) when {{ User::"eve".interactive }}'))
-    request = to_call(ANN, thing())
+    request = build_call_request(ANN, thing())
 
     assert policy.decide(request) is not policy.decide(request)
 
@@ -132,7 +138,7 @@ def test_many_threads_may_ask_at_once(threads: int) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     policy = policy_of(rule("all", f"permit({CALL})"), keep=4)
-    requests = [to_call(ANN, thing(f"notes.n{number % 9}")) for number in range(400)]
+    requests = [build_call_request(ANN, thing(f"notes.n{number % 9}")) for number in range(400)]
     with ThreadPoolExecutor(threads) as pool:
         decisions = list(pool.map(policy.decide, requests))
 

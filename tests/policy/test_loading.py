@@ -11,7 +11,7 @@ from tests.policy.rulebook import CALL, policy_of, rule
 from paddock.config.directories import Directories
 from paddock.config.settings import PolicySettings
 from paddock.core.errors import Invalid, OperatorError, PaddockError, Unreachable
-from paddock.policy.loading import fingerprint, load_policy, read_folder
+from paddock.policy.load import load_policy, read_rule_folder, rules_fingerprint
 
 OWN = rule("own", f'permit({CALL}) when {{ resource.tags.contains(Tag::"mine") }}')
 
@@ -89,7 +89,7 @@ def test_a_file_that_is_not_text_is_told_with_its_line(tmp_path: Path) -> None:
     write(tmp_path).write_bytes(b"// fine\n// \xff\n")
 
     with pytest.raises(Invalid) as told:
-        read_folder(tmp_path, guarded=False)
+        read_rule_folder(tmp_path, guarded=False)
 
     assert [(one.message, one.line) for one in told.value.problems] == [("is not UTF-8 text", 2)]
 
@@ -98,20 +98,20 @@ def test_what_is_no_file_does_not_hold_us_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.cedar")
 
     with pytest.raises(PaddockError, match="is not an ordinary file"):
-        read_folder(tmp_path, guarded=False)
+        read_rule_folder(tmp_path, guarded=False)
 
 
 def test_a_glance_tells_whether_somebody_touched_the_rules(home: Directories) -> None:
-    looks = [fingerprint(home, PolicySettings())]
+    looks = [rules_fingerprint(home, PolicySettings())]
     file = write(home.config / "policies")
-    looks.append(fingerprint(home, PolicySettings()))
+    looks.append(rules_fingerprint(home, PolicySettings()))
     file.write_text(OWN + "// more")
-    looks.append(fingerprint(home, PolicySettings()))
+    looks.append(rules_fingerprint(home, PolicySettings()))
     file.chmod(0o644)
-    looks.append(fingerprint(home, PolicySettings()))
+    looks.append(rules_fingerprint(home, PolicySettings()))
     file.unlink()
-    looks.append(fingerprint(home, PolicySettings()))
+    looks.append(rules_fingerprint(home, PolicySettings()))
 
-    assert fingerprint(home, PolicySettings()) == looks[-1]
+    assert rules_fingerprint(home, PolicySettings()) == looks[-1]
     assert all(looks[index] != looks[index + 1] for index in range(len(looks) - 1))
-    assert "no folder" in str(fingerprint(home, PolicySettings(directory="/nowhere/at/all")))
+    assert "no folder" in str(rules_fingerprint(home, PolicySettings(directory="/nowhere/at/all")))

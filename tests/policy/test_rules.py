@@ -6,8 +6,8 @@ import pytest
 from tests.policy.rulebook import CALL, policy_of, rule
 
 from paddock.core.errors import Invalid, Problem
-from paddock.policy.rules import RuleFile, checked_rules, shipped_file
-from paddock.policy.vocabulary import vocabulary
+from paddock.policy.rules import RuleFile, checked_rules, shipped_rule_file
+from paddock.policy.schema import build_vocabulary
 
 pytestmark = pytest.mark.req("K-15")
 
@@ -16,7 +16,7 @@ def mistakes(*texts: str) -> list[Problem]:
     """All that is wrong with these files beside the shipped one."""
     files = [RuleFile(f"{number}.cedar", text) for number, text in enumerate(texts)]
     with pytest.raises(Invalid) as told:
-        checked_rules([shipped_file(), *files], vocabulary())
+        checked_rules([shipped_rule_file(), *files], build_vocabulary())
     assert told.value.error_code == "policy.invalid"
     return list(told.value.problems)
 
@@ -203,7 +203,7 @@ def test_two_thousand_rules_are_read_and_decide() -> None:
     from tests.policy.rulebook import NOBODY, thing
 
     from paddock.policy.decision import Allow
-    from paddock.policy.request import to_call
+    from paddock.policy.request import build_call_request
 
     many = [
         rule(f"r{number}", f'permit({CALL}) when {{ resource == Callable::"plugin.tool{number}" }}')
@@ -211,6 +211,6 @@ def test_two_thousand_rules_are_read_and_decide() -> None:
     ]
     policy = policy_of(*many)
 
-    decision = policy.decide(to_call(NOBODY, thing("plugin.tool1999")))
+    decision = policy.decide(build_call_request(NOBODY, thing("plugin.tool1999")))
 
     assert decision == Allow(("r1999",), "The text of r1999.", policy.version)

@@ -8,20 +8,22 @@ import pytest
 from tests.policy.rulebook import policy_of
 
 from paddock.core.ids import PluginName
-from paddock.manifest.capability import parse
+from paddock.manifest.capability import parse_capability
 from paddock.manifest.effects import Effect
-from paddock.manifest.model import CallableSpec, Dialect, Form, Kind, Manifest, RemoteRuntime
+from paddock.manifest.model import CallableForm, CallableSpec, Dialect, Manifest, PluginKind, RemoteRuntime
 from paddock.policy.decision import Allow
-from paddock.policy.request import to_use
-from paddock.policy.subject import plugin_subject
+from paddock.policy.principal import plugin_principal
+from paddock.policy.request import build_use_request
 from paddock.policy.target import callable_target, capability_target
 
-SENDING = CallableSpec("Gmail.SendEmail", Form.WHOLE, effects=(Effect.EXTERNAL_SEND,), policy_tags=("pii_access",))
+SENDING = CallableSpec(
+    "Gmail.SendEmail", CallableForm.WHOLE, effects=(Effect.EXTERNAL_SEND,), policy_tags=("pii_access",)
+)
 MAIL = Manifest(
     PluginName("Gmail.SendEmail"),
     "1.0.0",
     Dialect.KERNEL,
-    kind=Kind.OPERATOR,
+    kind=PluginKind.OPERATOR,
     policy_tags=("external_send",),
     callables=(SENDING,),
 )
@@ -37,7 +39,7 @@ def test_a_callable_carries_its_plugins_tags_and_its_own_and_what_is_known_of_it
 
 
 def test_a_callable_is_named_after_its_plugin() -> None:
-    target = callable_target(MAIL, CallableSpec("drafts", Form.TOOL), tier="personal", signature="unsigned")
+    target = callable_target(MAIL, CallableSpec("drafts", CallableForm.TOOL), tier="personal", signature="unsigned")
 
     assert target.name == "Gmail.SendEmail.drafts"
     assert target.effects == {"read_only"}  # its cage leaves it nothing to change
@@ -59,10 +61,10 @@ def test_a_callable_is_named_after_its_plugin() -> None:
     ],
 )
 def test_what_a_service_changes_is_known_from_its_family(capability: str, family: str, effects: set[str]) -> None:
-    target = capability_target(parse(capability), writes=True)
+    target = capability_target(parse_capability(capability), writes=True)
 
     assert (target.name, target.family, target.effects) == (capability, family, effects)
-    assert capability_target(parse(capability), writes=False).effects == frozenset()
+    assert capability_target(parse_capability(capability), writes=False).effects == frozenset()
 
 
 def test_a_server_elsewhere_is_never_taken_for_a_signed_package() -> None:
@@ -74,7 +76,7 @@ def test_a_server_elsewhere_is_never_taken_for_a_signed_package() -> None:
 
 
 def test_every_plugin_may_write_to_the_log() -> None:
-    plugin = plugin_subject(MAIL, "default", tier="personal", signature="unsigned")
-    request = to_use(plugin, capability_target(None, writes=False), method="log.write", granted=True)
+    plugin = plugin_principal(MAIL, "default", tier="personal", signature="unsigned")
+    request = build_use_request(plugin, capability_target(None, writes=False), method="log.write", granted=True)
 
     assert isinstance(policy_of(shipped=True).decide(request), Allow)

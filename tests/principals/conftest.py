@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import pytest
 
+from paddock.approvals.store import ApprovalTransaction
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.event import Event
+from paddock.core.events.event import Event
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.policy.approvals.unit import Unit
 from paddock.principals.api_keys import ApiKey, create_key
-from paddock.principals.change import Change
 from paddock.principals.people import add_person
 from paddock.principals.tenants import add_tenant
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import DirectDatabase, Transaction, open_direct
 
 T = TypeVar("T")
@@ -39,20 +39,25 @@ class Office:
     def read(self, unit: Callable[[Transaction], T]) -> T:
         return self.database.read(unit)
 
-    def change(self, unit: Callable[[Change], T], tenant: str | None = None) -> T:
+    def change(self, unit: Callable[[AuditedTransaction], T], tenant: str | None = None) -> T:
         """Let the operator change something."""
         return self.database.write(
             lambda tx: unit(
-                Change(tx, Tenant(tenant or self.tenant), PrincipalId("local:ada"), self.now.isoformat(), self)
+                AuditedTransaction(
+                    tx, Tenant(tenant or self.tenant), PrincipalId("local:ada"), self.now.isoformat(), self
+                )
             )
         )
 
-    def removal(self, work: Callable[[Change, Unit], T]) -> T:
+    def removal(self, work: Callable[[AuditedTransaction, ApprovalTransaction], T]) -> T:
         """Let the operator remove somebody, with what is theirs among requests for a yes."""
 
-        def unit(change: Change) -> T:
+        def unit(change: AuditedTransaction) -> T:
             return work(
-                change, Unit(change.tx, change.tenant, change.now, SystemClock(), SystemRandom(), lambda *_: self)
+                change,
+                ApprovalTransaction(
+                    change.tx, change.tenant, change.now, SystemClock(), SystemRandom(), lambda *_: self
+                ),
             )
 
         return self.change(unit)

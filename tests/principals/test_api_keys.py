@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from tests.principals.conftest import NOON, Office
 
+from paddock.approvals.removal import remove_person
 from paddock.core.call import Principal
 from paddock.core.errors import Conflict, Denied, NotFound, OperatorError
-from paddock.core.event import to_record
-from paddock.core.events_principals import ApiKeyCreated, ApiKeyRevoked
-from paddock.policy.leaving import remove_person
+from paddock.core.events.event import to_record
+from paddock.core.events.principals import ApiKeyCreated, ApiKeyRevoked
 from paddock.principals import api_keys
-from paddock.principals.api_keys import authenticate, keys, note_use, revoke_key
+from paddock.principals.api_keys import authenticate_key, list_keys, record_key_use, revoke_key
 from paddock.principals.people import add_person, change_rights, set_disabled
 
 
 def known(office: Office, token: str, **more: str) -> Principal:
-    return office.read(lambda tx: authenticate(tx, token, office.now, **more))
+    return office.read(lambda tx: authenticate_key(tx, token, office.now, **more))
 
 
 @pytest.mark.req("S-06")
@@ -126,7 +126,7 @@ def test_a_key_never_has_what_its_owner_lacks(office: Office) -> None:
         with pytest.raises(OperatorError, match="never has more than its owner") as refused:
             office.key(**more)
         assert refused.value.error_code == "api_key.too_much"
-    assert office.read(lambda tx: keys(tx, "acme")) == []
+    assert office.read(lambda tx: list_keys(tx, "acme")) == []
 
 
 def test_what_an_owner_loses_their_keys_lose_at_once_and_get_back_with_it(office: Office) -> None:
@@ -160,7 +160,7 @@ def test_a_revoked_key_stays_listed_and_is_told_once(office: Office) -> None:
         office.change(lambda change: revoke_key(change, f"key:{key.id}"))
     later = office.later(days=400)
 
-    (listed,) = office.read(lambda tx: keys(tx, "acme", "ann"))
+    (listed,) = office.read(lambda tx: list_keys(tx, "acme", "ann"))
     assert (listed.state(later.now), listed.revoked_at) == ("revoked", NOON.isoformat())
     assert [one for one in office.told if isinstance(one, ApiKeyRevoked)] == [
         ApiKeyRevoked(key.id, "user:ann", "local:ada")
@@ -182,10 +182,10 @@ def test_a_key_that_could_never_work_is_not_made(office: Office) -> None:
 def test_when_a_key_was_used_is_written_at_most_once_a_minute(office: Office) -> None:
     key, _ = office.key()
     noted = [
-        office.database.write(lambda tx, at=at: note_use(tx, f"key:{key.id}", NOON + timedelta(seconds=at)))
+        office.database.write(lambda tx, at=at: record_key_use(tx, f"key:{key.id}", NOON + timedelta(seconds=at)))
         for at in (0, 30, 59, 60, 100)
     ]
     assert noted == [True, False, False, True, False]
-    (listed,) = office.read(lambda tx: keys(tx, "acme"))
+    (listed,) = office.read(lambda tx: list_keys(tx, "acme"))
     assert listed.last_used_at == (NOON + timedelta(seconds=60)).isoformat()
     assert replace(listed, last_used_at=None) == key

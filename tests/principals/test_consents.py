@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 from tests.principals.conftest import Office
 
+from paddock.approvals.removal import remove_person
 from paddock.core.errors import NotFound
-from paddock.core.events_principals import ConsentGiven, ConsentRevoked
-from paddock.policy.leaving import remove_person
+from paddock.core.events.principals import ConsentGiven, ConsentRevoked
 from paddock.principals.consents import (
-    consented,
     consented_names,
-    consents,
-    forget_consents,
+    delete_plugin_consents,
     give_consent,
+    has_consent,
+    list_consents,
     revoke_consent,
 )
 
 
 def stands(office: Office, person: str = "user:ann", tenant: str = "acme", callable_name: str = "send") -> bool:
-    return office.read(lambda tx: consented(tx, tenant, person, "gmail", callable_name))
+    return office.read(lambda tx: has_consent(tx, tenant, person, "gmail", callable_name))
 
 
 @pytest.mark.req("K-28")
@@ -36,8 +36,8 @@ def test_a_yes_is_one_persons_to_one_callable_in_one_tenant_and_can_be_taken_bac
 
     assert not stands(office)
     assert taken.revoked_at == office.later(hours=1).now.isoformat()
-    assert office.read(lambda tx: consents(tx, "acme")) == []
-    assert office.read(lambda tx: consents(tx, "acme", revoked=True)) == [taken]
+    assert office.read(lambda tx: list_consents(tx, "acme")) == []
+    assert office.read(lambda tx: list_consents(tx, "acme", revoked=True)) == [taken]
     assert office.told[-2:] == [
         ConsentGiven("user:ann", "gmail", "send", "local:ada"),
         ConsentRevoked("user:ann", "gmail", "send", "local:ada"),
@@ -67,7 +67,7 @@ def test_a_yes_goes_with_the_person_and_with_the_plugin(office: Office) -> None:
     office.removal(lambda change, unit: remove_person(change, unit, "ann"))
     assert (stands(office), stands(office, "local:ada")) == (False, True)
 
-    gone = office.database.write(lambda tx: forget_consents(tx, "gmail"))
+    gone = office.database.write(lambda tx: delete_plugin_consents(tx, "gmail"))
 
     assert [one.person for one in gone] == ["local:ada"]
-    assert office.read(lambda tx: consents(tx, "acme", revoked=True)) == []
+    assert office.read(lambda tx: list_consents(tx, "acme", revoked=True)) == []

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from tests.principals.conftest import Office
 
+from paddock.approvals.removal import remove_group, remove_person
 from paddock.core.errors import Conflict, NotFound, OperatorError
-from paddock.core.events_principals import GroupChanged, PersonAdded, PersonChanged, TenantCreated, TenantRemoved
-from paddock.policy.leaving import remove_group, remove_person
-from paddock.principals.api_keys import keys
-from paddock.principals.groups import add_group, change_member, groups
-from paddock.principals.people import add_person, change_rights, find_person, people, require_person, set_disabled
-from paddock.principals.tenants import add_tenant, remove_tenant, tenants
+from paddock.core.events.principals import GroupChanged, PersonAdded, PersonChanged, TenantCreated, TenantRemoved
+from paddock.principals.api_keys import list_keys
+from paddock.principals.groups import add_group, change_member, list_groups
+from paddock.principals.people import add_person, change_rights, find_person, list_people, require_person, set_disabled
+from paddock.principals.tenants import add_tenant, list_tenants, remove_tenant
 from paddock.store.database import Transaction
 
 
 def test_the_default_tenant_exists_always_and_cannot_be_removed(office: Office) -> None:
-    assert [one.name for one in office.read(tenants)] == ["default", "acme"]
+    assert [one.name for one in office.read(list_tenants)] == ["default", "acme"]
     with pytest.raises(OperatorError, match="stays"):
         office.change(lambda change: remove_tenant(change, "default"), "default")
 
@@ -29,7 +29,7 @@ def test_a_tenant_is_made_once_and_goes_when_nothing_belongs_to_it(office: Offic
     office.change(lambda change: add_tenant(change, "empty"), "default")
     office.change(lambda change: remove_tenant(change, "empty"), "default")
 
-    assert [one.name for one in office.read(tenants)] == ["default", "acme"]
+    assert [one.name for one in office.read(list_tenants)] == ["default", "acme"]
     assert office.told[-2:] == [TenantCreated("empty", "local:ada"), TenantRemoved("empty", "local:ada")]
 
 
@@ -113,7 +113,7 @@ def test_a_group_knows_its_members_and_everything_is_told(office: Office) -> Non
         office.change(lambda change, name=name: change_member(change, "night-shift", name))
     office.change(lambda change: change_member(change, "night-shift", "bob", remove=True))
 
-    assert [(one.name, one.members) for one in office.read(lambda tx: groups(tx, "acme"))] == [
+    assert [(one.name, one.members) for one in office.read(lambda tx: list_groups(tx, "acme"))] == [
         ("night-shift", ("ann",))
     ]
     assert office.read(lambda tx: require_person(tx, "acme", "ann")).rights.groups == {"night-shift"}
@@ -131,10 +131,10 @@ def test_somebody_who_is_removed_leaves_nothing_to_the_next_of_that_name(office:
     office.change(lambda change: change_member(change, "night-shift", "ann"))
     office.key()
     office.removal(lambda change, unit: remove_person(change, unit, "ann"))
-    assert office.read(lambda tx: people(tx, "acme")) == []
+    assert office.read(lambda tx: list_people(tx, "acme")) == []
 
     office.change(lambda change: add_person(change, "ann", roles=()))
 
     ann = office.read(lambda tx: require_person(tx, "acme", "ann"))
     assert (ann.rights.roles, ann.rights.scopes, ann.rights.groups) == (set(), set(), set())
-    assert office.read(lambda tx: keys(tx, "acme")) == []
+    assert office.read(lambda tx: list_keys(tx, "acme")) == []

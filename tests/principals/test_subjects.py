@@ -13,11 +13,11 @@ from paddock.core.ids import PrincipalId, Tenant
 from paddock.principals.api_keys import revoke_key
 from paddock.principals.groups import add_group, change_member
 from paddock.principals.people import set_disabled
-from paddock.principals.subjects import principal_of
+from paddock.principals.principal_name import resolve_principal
 
 
 def named(office: Office, name: str, **more: bool) -> Principal:
-    return office.read(lambda tx: principal_of(tx, name, "acme", office.now, **more))
+    return office.read(lambda tx: resolve_principal(tx, name, "acme", office.now, **more))
 
 
 @pytest.mark.req("S-22")
@@ -54,12 +54,12 @@ def test_a_key_is_never_human_whoever_names_it(office: Office) -> None:
 
 
 def test_the_name_may_say_whose_tenant_it_is_of(office: Office) -> None:
-    found = office.read(lambda tx: principal_of(tx, "acme/user:ann", "default", NOON))
+    found = office.read(lambda tx: resolve_principal(tx, "acme/user:ann", "default", NOON))
     assert (found.id, found.tenant) == ("user:ann", "acme")
     with pytest.raises(NotFound):
-        office.read(lambda tx: principal_of(tx, "user:ann", "default", NOON))
+        office.read(lambda tx: resolve_principal(tx, "user:ann", "default", NOON))
     with pytest.raises(NotFound, match="no tenant 'nowhere'"):
-        office.read(lambda tx: principal_of(tx, "nowhere/agent:main", "default", NOON))
+        office.read(lambda tx: resolve_principal(tx, "nowhere/agent:main", "default", NOON))
 
 
 def test_nobody_who_was_stopped_is_let_act_and_it_says_why(office: Office) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from paddock.core.clock import SystemRandom
-from paddock.core.event import Event
+from paddock.core.events.event import Event
 from paddock.queue import queue
-from paddock.queue.node import Here, Node
-from paddock.queue.queue import Work
-from paddock.queue.worker import Kind, Worker
+from paddock.queue.node import Node, NodeRun
+from paddock.queue.queue import Job
+from paddock.queue.worker import JobType, Worker
 from paddock.store.database import Database, open_database
 
 
@@ -69,18 +69,20 @@ class Yard:
         now = self.clock.now()
         due = now + timedelta(seconds=after)
         for key in keys:
-            await self.database.write(lambda tx, key=key: queue.put(tx, tenant, kind, key, due=due, now=now, **more))
+            await self.database.write(
+                lambda tx, key=key: queue.enqueue(tx, tenant, kind, key, due=due, now=now, **more)
+            )
 
-    async def take(self, here: Here, places: int = 20) -> list[Work]:
+    async def take(self, here: NodeRun, places: int = 20) -> list[Job]:
         now = self.clock.now()
-        return await self.database.write(lambda tx: queue.take(tx, here, ["post"], now=now, places=places))
+        return await self.database.write(lambda tx: queue.claim_due(tx, here, ["post"], now=now, places=places))
 
     async def left(self) -> list[dict[str, Any]]:
         return await self.database.read(
             lambda tx: tx.all("SELECT key, tries, reason, node, epoch, due_at FROM queue ORDER BY due_at, key")
         )
 
-    def worker(self, node: Node, kinds: dict[str, Kind], *, at_once: int = 4) -> Worker:
+    def worker(self, node: Node, kinds: dict[str, JobType], *, at_once: int = 4) -> Worker:
         random = SystemRandom()
         return Worker(self.database, node, self.clock, random, kinds, lambda *_: self.heard, at_once=at_once)
 

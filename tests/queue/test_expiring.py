@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.gate.test_governed_calls import ANN, Office, held, outcome
 
+from paddock.approvals import request
+from paddock.approvals.model import ApprovalRequestKind
 from paddock.config.directories import find_directories
-from paddock.gate import resume
-from paddock.policy.approvals import asking
-from paddock.policy.approvals.approval import Kind
+from paddock.gate.calls import resume
 from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("S-21")
@@ -23,7 +23,7 @@ WAITING = "SELECT kind, key, node FROM queue WHERE kind = 'approval.expire'"
 @pytest.fixture
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
     """Where nobody looks through all requests meanwhile."""
-    monkeypatch.setattr(resume, "LOOK_AGAIN", 3600.0)
+    monkeypatch.setattr(resume, "EXPIRY_CHECK_INTERVAL_S", 3600.0)
     return Office(tmp_path)
 
 
@@ -36,21 +36,21 @@ def rows(office: Office, sql: str) -> list[dict[str, Any]]:
 async def test_a_request_that_nobody_answers_ends_on_time_and_so_does_its_call(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "LASTS", dict.fromkeys(Kind, timedelta(seconds=0.3)))
+    monkeypatch.setattr(request, "REQUEST_TTL", dict.fromkeys(ApprovalRequestKind, timedelta(seconds=0.3)))
     async with office.open() as host:
         waits = await held(host)
 
         ended = await outcome(host, waits["call_id"])
 
         assert ended["error"]["code"] == "approval.expired"
-        assert (await host.approving.find("default", waits["approval"]))["state"] == "expired"
+        assert (await host.approvals.find("default", waits["approval"]))["state"] == "expired"
     assert rows(office, WAITING) == []
 
 
 async def test_a_request_that_ran_out_while_no_daemon_was_there_ends_when_one_starts(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "LASTS", dict.fromkeys(Kind, timedelta(seconds=1)))
+    monkeypatch.setattr(request, "REQUEST_TTL", dict.fromkeys(ApprovalRequestKind, timedelta(seconds=1)))
     async with office.open() as host:
         waits = await held(host)
     (waiting,) = rows(office, WAITING)
@@ -59,13 +59,13 @@ async def test_a_request_that_ran_out_while_no_daemon_was_there_ends_when_one_st
     async with office.open() as host:
         await outcome(host, waits["call_id"])
 
-        assert (await host.approving.find("default", waits["approval"]))["state"] == "expired"
+        assert (await host.approvals.find("default", waits["approval"]))["state"] == "expired"
 
 
 async def test_an_answer_takes_a_request_out_of_the_queue_and_no_lease_outlives_its_daemon(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approving.approve(waits["approval"], ANN)
+        await host.approvals.approve(waits["approval"], ANN)
         await outcome(host, waits["call_id"])
 
     assert rows(office, WAITING) == []

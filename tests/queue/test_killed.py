@@ -68,7 +68,7 @@ def test_a_host_killed_again_and_again_while_it_takes_over_ends_in_the_same_stat
         def filled(tx: queue.Transaction) -> None:
             for number in range(rows):
                 key = f"count-{number}"
-                queue.put(tx, "default", "count", key, due=now, now=now)
+                queue.enqueue(tx, "default", "count", key, due=now, now=now)
                 tx.execute("INSERT INTO quota_use (tenant, whose, name, day, used) VALUES ('', '', ?, '', 0)", (key,))
 
         database.write(filled)
@@ -89,4 +89,4 @@ def test_a_host_killed_again_and_again_while_it_takes_over_ends_in_the_same_stat
         assert database.read(lambda tx: tx.all("SELECT key FROM queue")) == []
         used = database.read(lambda tx: tx.all("SELECT used FROM quota_use"))
         assert [row["used"] for row in used] == [1] * rows
-        assert database.read(leases.beats) == {}
+        assert database.read(leases.read_heartbeats) == {}

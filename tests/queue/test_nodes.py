@@ -15,16 +15,15 @@ from tests.queue.conftest import StoppedClock, Yard
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import HostError
 from paddock.queue import leases, node
-from paddock.queue.identity import node_file, node_id
-from paddock.queue.leases import LEASE
-from paddock.queue.node import Here, open_node
+from paddock.queue.leases import LEASE_S
+from paddock.queue.node import NodeRun, load_or_create_node_id, node_file, open_node
 from paddock.store.database import open_database
 
 pytestmark = pytest.mark.req("B-07", "durable work")
 
 
 def name_of(home: Path) -> str:
-    return node_id(home, SystemClock(), SystemRandom())
+    return load_or_create_node_id(home, SystemClock(), SystemRandom())
 
 
 def test_a_home_keeps_its_name_in_a_file_that_is_private_to_it(tmp_path: Path) -> None:
@@ -53,90 +52,90 @@ def test_a_name_that_cannot_be_trusted_is_refused_with_what_to_type(
 
 
 async def test_each_start_of_a_daemon_has_a_higher_epoch_and_ends_the_one_before(yard: Yard) -> None:
-    crashed, other = await yard.node("node_a").here(), await yard.node("node_b").here()
+    crashed, other = await yard.node("node_a").current_run(), await yard.node("node_b").current_run()
 
-    restarted = await yard.node("node_a").here()
+    restarted = await yard.node("node_a").current_run()
 
-    assert (crashed, restarted) == (Here("node_a", 1), Here("node_a", 2))
-    assert set(await yard.database.read(leases.beats)) == {restarted, other}
+    assert (crashed, restarted) == (NodeRun("node_a", 1), NodeRun("node_a", 2))
+    assert set(await yard.database.read(leases.read_heartbeats)) == {restarted, other}
 
 
 async def test_a_command_takes_no_epoch_before_it_needs_one_and_ends_nobody(yard: Yard) -> None:
-    daemon = await yard.node("node_a").here()
+    daemon = await yard.node("node_a").current_run()
     command = yard.node("node_a", lasting=False)
-    assert set(await yard.database.read(leases.beats)) == {daemon}
+    assert set(await yard.database.read(leases.read_heartbeats)) == {daemon}
 
-    here = await command.here()
+    here = await command.current_run()
 
-    assert here == await command.here() == Here("node_a", 2)
-    assert set(await yard.database.read(leases.beats)) == {daemon, here}
+    assert here == await command.current_run() == NodeRun("node_a", 2)
+    assert set(await yard.database.read(leases.read_heartbeats)) == {daemon, here}
     await command.leave()
-    assert set(await yard.database.read(leases.beats)) == {daemon}
+    assert set(await yard.database.read(leases.read_heartbeats)) == {daemon}
 
 
 async def test_a_daemon_that_starts_does_not_end_a_command_of_its_home(yard: Yard) -> None:
-    command = await yard.node("node_a", lasting=False).here()
+    command = await yard.node("node_a", lasting=False).current_run()
 
-    await yard.node("node_a").here()
+    await yard.node("node_a").current_run()
 
-    assert await yard.database.read(lambda tx: leases.alive(tx, *command))
+    assert await yard.database.read(lambda tx: leases.has_lease(tx, *command))
 
 
 async def test_who_has_been_silent_for_a_whole_lease_is_over_and_who_speaks_is_not(yard: Yard) -> None:
     watcher, talker, silent = (yard.node(f"node_{name}") for name in ("watcher", "talker", "silent"))
-    gone = await silent.here()
-    await talker.here()
-    assert await watcher.beat() == []
+    gone = await silent.current_run()
+    await talker.current_run()
+    assert await watcher.renew() == []
 
-    yard.clock.pass_time(LEASE / 2)
-    await talker.beat()
-    assert await watcher.beat() == []
-    yard.clock.pass_time(LEASE / 2)
+    yard.clock.pass_time(LEASE_S / 2)
+    await talker.renew()
+    assert await watcher.renew() == []
+    yard.clock.pass_time(LEASE_S / 2)
 
-    assert await watcher.beat() == [gone]
-    assert not await yard.database.read(lambda tx: leases.alive(tx, *gone))
-    assert await yard.database.read(lambda tx: leases.alive(tx, "node_talker", 1))
+    assert await watcher.renew() == [gone]
+    assert not await yard.database.read(lambda tx: leases.has_lease(tx, *gone))
+    assert await yard.database.read(lambda tx: leases.has_lease(tx, "node_talker", 1))
 
 
 async def test_time_in_which_nobody_could_look_is_nobodys_silence(yard: Yard) -> None:
     watcher, other = yard.node("node_a"), yard.node("node_b")
-    gone = await other.here()
-    await watcher.beat()
-    yard.clock.pass_time(10 * LEASE)  # the database was away: neither could beat
+    gone = await other.current_run()
+    await watcher.renew()
+    yard.clock.pass_time(10 * LEASE_S)  # the database was away: neither could beat
 
-    assert await watcher.beat() == []
+    assert await watcher.renew() == []
     for _ in range(3):
-        yard.clock.pass_time(LEASE / 4)
-        assert await watcher.beat() == []
-    yard.clock.pass_time(LEASE / 4)
-    assert await watcher.beat() == [gone]
+        yard.clock.pass_time(LEASE_S / 4)
+        assert await watcher.renew() == []
+    yard.clock.pass_time(LEASE_S / 4)
+    assert await watcher.renew() == [gone]
 
 
 async def test_a_clock_that_is_moved_a_day_ends_nobody(yard: Yard) -> None:
     watcher, other = yard.node("node_a"), yard.node("node_b")
-    await other.here()
-    await watcher.beat()
+    await other.current_run()
+    await watcher.renew()
 
     yard.clock.at = yard.clock.at.replace(day=2)  # the wall clock alone
 
-    assert await watcher.beat() == []
+    assert await watcher.renew() == []
 
 
 async def test_who_was_taken_for_dead_goes_on_under_another_epoch_and_cannot_act_in_the_old_one(yard: Yard) -> None:
     paused, watcher = yard.node("node_a"), yard.node("node_b")
-    old = await paused.here()
-    await watcher.beat()
-    yard.clock.pass_time(LEASE / 2)
-    await watcher.beat()
-    yard.clock.pass_time(LEASE / 2)
-    assert await watcher.beat() == [old]
+    old = await paused.current_run()
+    await watcher.renew()
+    yard.clock.pass_time(LEASE_S / 2)
+    await watcher.renew()
+    yard.clock.pass_time(LEASE_S / 2)
+    assert await watcher.renew() == [old]
 
     with pytest.raises(HostError) as refused:
-        await yard.database.write(lambda tx: leases.require(tx, old))
-    await paused.beat()
+        await yard.database.write(lambda tx: leases.require_lease(tx, old))
+    await paused.renew()
 
     assert refused.value.error_code == "node.lost"
-    assert await paused.here() == Here("node_a", 2)
+    assert await paused.current_run() == NodeRun("node_a", 2)
 
 
 async def test_who_cannot_renew_its_lease_holds_nothing_before_others_may_take_over_and_goes_on_when_it_can(
@@ -146,52 +145,52 @@ async def test_who_cannot_renew_its_lease_holds_nothing_before_others_may_take_o
     async with open_database(postgres_address) as database, asyncio.timeout(30):
         yard = Yard(database, StoppedClock())
         cut_off = yard.node("node_a")
-        cut_off.when_lost.append(lost.set)
-        monkeypatch.setattr(node, "EVERY", 0.05)
-        monkeypatch.setattr(node, "LEASE", 0.5)
-        here = await cut_off.here()
+        cut_off.on_lease_lost.append(lost.set)
+        monkeypatch.setattr(node, "HEARTBEAT_INTERVAL_S", 0.05)
+        monkeypatch.setattr(node, "LEASE_S", 0.5)
+        here = await cut_off.current_run()
         with psycopg.connect(postgres_address) as other:
             other.execute("SELECT * FROM node_leases FOR UPDATE")  # no beat comes through, nor back
             await lost.wait()
             with pytest.raises(HostError) as refused:
-                await cut_off.here()
-        await cut_off.beat()
+                await cut_off.current_run()
+        await cut_off.renew()
 
         assert refused.value.error_code == "node.lost"
-        assert await cut_off.here() == here, "nobody took it for dead"
+        assert await cut_off.current_run() == here, "nobody took it for dead"
         await cut_off.leave()
 
 
 async def test_only_a_host_that_others_watch_counts_as_dead_where_it_cannot_renew_its_lease(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "LEASE", node.EVERY)
+    monkeypatch.setattr(node, "LEASE_S", node.HEARTBEAT_INTERVAL_S)
     alone = yard.node("node_a")
-    await alone.here()
-    await yard.database.read(leases.beats)
+    await alone.current_run()
+    await yard.database.read(leases.read_heartbeats)
 
-    assert alone.silent is (yard.database.engine == "postgresql")
+    assert alone.lease_at_risk is (yard.database.engine == "postgresql")
 
 
 async def test_what_a_run_held_is_given_free_in_the_unit_that_ends_it(yard: Yard) -> None:
-    over: list[Here] = []
-    old = await yard.node("node_a").here()
+    over: list[NodeRun] = []
+    old = await yard.node("node_a").current_run()
     restarted = yard.node("node_a")
 
-    def fails(tx: object, one: Here) -> None:
+    def fails(tx: object, one: NodeRun) -> None:
         over.append(one)
         if len(over) == 1:
             raise HostError("the disk is full", code="store.full")
 
-    restarted.when_over.append(fails)
+    restarted.on_lease_ended.append(fails)
     with pytest.raises(HostError):
-        await restarted.here()
-    assert set(await yard.database.read(leases.beats)) == {old}  # nothing of it was kept
+        await restarted.current_run()
+    assert set(await yard.database.read(leases.read_heartbeats)) == {old}  # nothing of it was kept
 
-    await restarted.here()
+    await restarted.current_run()
 
     assert set(over) == {old}
-    assert set(await yard.database.read(leases.beats)) == {Here("node_a", 2)}
+    assert set(await yard.database.read(leases.read_heartbeats)) == {NodeRun("node_a", 2)}
 
 
 RUN = """
@@ -219,35 +218,35 @@ async def test_a_run_of_the_same_home_is_known_to_be_gone_as_soon_as_it_is_kille
     yard: Yard, database_address: str, tmp_path: Path, role: str
 ) -> None:
     words = [sys.executable, "-c", RUN, database_address, str(tmp_path), role]
-    over: list[Here] = []
+    over: list[NodeRun] = []
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:  # noqa: ASYNC220 - nothing else runs
         assert running.stdout is not None
-        theirs = Here(name_of(tmp_path), int(running.stdout.readline()))
+        theirs = NodeRun(name_of(tmp_path), int(running.stdout.readline()))
         async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=False) as command:
-            command.when_over.append(lambda _tx, one: over.append(one))
-            await command.here()
-            assert await command.end_gone() == []
+            command.on_lease_ended.append(lambda _tx, one: over.append(one))
+            await command.current_run()
+            assert await command.end_dead_runs() == []
             running.kill()
             running.wait()
 
-            assert await command.end_gone() == over == [theirs]
+            assert await command.end_dead_runs() == over == [theirs]
 
-            assert set(await yard.database.read(leases.beats)) == {await command.here()}
-            assert await command.end_gone() == []
+            assert set(await yard.database.read(leases.read_heartbeats)) == {await command.current_run()}
+            assert await command.end_dead_runs() == []
     assert list((tmp_path / "runs").iterdir()) == []
 
 
 async def test_a_run_without_a_file_is_not_known_to_be_gone(yard: Yard, tmp_path: Path) -> None:
     async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=True) as daemon:
-        elsewhere = await yard.node(daemon.name, lasting=False).here()
-        await daemon.here()
-        assert await daemon.end_gone() == await daemon.beat() == []
-        assert await yard.database.read(lambda tx: leases.alive(tx, *elsewhere))
+        elsewhere = await yard.node(daemon.name, lasting=False).current_run()
+        await daemon.current_run()
+        assert await daemon.end_dead_runs() == await daemon.renew() == []
+        assert await yard.database.read(lambda tx: leases.has_lease(tx, *elsewhere))
 
 
 async def test_a_host_that_ends_gives_its_lease_back(yard: Yard, tmp_path: Path) -> None:
     async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=True) as node:
-        here = await node.here()
-        assert set(await yard.database.read(leases.beats)) == {here}
+        here = await node.current_run()
+        assert set(await yard.database.read(leases.read_heartbeats)) == {here}
 
-    assert await yard.database.read(leases.beats) == {}
+    assert await yard.database.read(leases.read_heartbeats) == {}

@@ -12,11 +12,11 @@ from tests.queue.conftest import Yard
 
 from fixtures.commands import PATIENCE
 from paddock.core.errors import PluginError
-from paddock.core.events_queue import QueueGivenUp
+from paddock.core.events.system import QueueGivenUp
 from paddock.queue import queue, worker
-from paddock.queue.queue import Work
-from paddock.queue.schedule import Again, Pauses
-from paddock.queue.worker import Kind, open_worker
+from paddock.queue.queue import Job
+from paddock.queue.schedule import RescheduleAt, RetryPolicy
+from paddock.queue.worker import JobType, open_worker
 
 pytestmark = pytest.mark.req("B-07", "durable work")
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.req("B-07", "durable work")
 class Postman:
     """Notes what it was asked to do, and does it as a test says."""
 
-    def __init__(self, how: Callable[[Work], Awaitable[Again | None]] | None = None) -> None:
+    def __init__(self, how: Callable[[Job], Awaitable[RescheduleAt | None]] | None = None) -> None:
         self.seen: list[str] = []
         self._how = how
         self._met = asyncio.Condition()
 
-    async def __call__(self, work: Work) -> Again | None:
+    async def __call__(self, work: Job) -> RescheduleAt | None:
         async with self._met:
             self.seen.append(work.key)
             self._met.notify_all()
@@ -52,9 +52,9 @@ async def until_left(yard: Yard, count: int) -> None:
 
 
 async def test_what_is_put_is_done_as_soon_as_the_worker_is_woken(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "LOOK_AGAIN", 60.0)
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 60.0)
     node, postman = yard.node("node_a"), Postman()
-    async with open_worker(yard.worker(node, {"post": Kind(postman)}), node) as working:
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node) as working:
         await yard.put("now")
         await yard.put("tomorrow", after=86_400)
         await yard.put("other", kind="another kind")
@@ -73,7 +73,7 @@ async def test_what_is_put_is_done_as_soon_as_the_worker_is_woken(yard: Yard, mo
 async def test_no_more_than_so_many_are_done_at_once_and_all_are_done(yard: Yard) -> None:
     busy = most = 0
 
-    async def slowly(work: Work) -> None:
+    async def slowly(work: Job) -> None:
         nonlocal busy, most
         busy += 1
         most = max(most, busy)
@@ -82,7 +82,7 @@ async def test_no_more_than_so_many_are_done_at_once_and_all_are_done(yard: Yard
 
     node, postman = yard.node("node_a"), Postman(slowly)
     await yard.put(*(f"letter-{number}" for number in range(20)))
-    async with open_worker(yard.worker(node, {"post": Kind(postman)}, at_once=6), node):
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}, at_once=6), node):
         await postman.saw(20)
         await until_left(yard, 0)
 
@@ -94,13 +94,13 @@ async def test_no_more_than_so_many_are_done_at_once_and_all_are_done(yard: Yard
 async def test_work_that_hangs_leaves_room_for_other_tenants_and_for_other_kinds(
     yard: Yard, other: dict[str, Any]
 ) -> None:
-    async def hangs(work: Work) -> None:
+    async def hangs(work: Job) -> None:
         if work.key.startswith("stuck"):
             await asyncio.Event().wait()
 
     node, postman = yard.node("node_a"), Postman(hangs)
     await yard.put(*(f"stuck-{number}" for number in range(20)))
-    async with open_worker(yard.worker(node, {"post": Kind(postman), "parcel": Kind(postman)}), node) as working:
+    async with open_worker(yard.worker(node, {"post": JobType(postman), "parcel": JobType(postman)}), node) as working:
         await postman.saw(2)
         await yard.put(*(f"quick-{number}" for number in range(20)), **other)
         working.wake()
@@ -113,12 +113,12 @@ async def test_work_that_hangs_leaves_room_for_other_tenants_and_for_other_kinds
 async def test_what_waits_does_so_for_as_long_as_it_should_when_the_calendar_is_set_back(
     yard: Yard, restarted: bool
 ) -> None:
-    async def fails_once(work: Work) -> None:
+    async def fails_once(work: Job) -> None:
         if work.key == "again" and postman.seen.count("again") == 1:
             raise PluginError("no ink", code="pen.empty")
 
     node, postman = yard.node("node_a"), Postman(fails_once)
-    kinds = {"post": Kind(postman, Pauses(first=10))}
+    kinds = {"post": JobType(postman, RetryPolicy(first_delay_s=10))}
     await yard.put("again")
     await yard.put("soon", after=10)
     async with open_worker(yard.worker(node, kinds), node) as working:
@@ -145,10 +145,10 @@ async def test_what_waits_does_so_for_as_long_as_it_should_when_the_calendar_is_
 async def test_what_fails_is_tried_again_later_and_given_up_with_a_word_in_the_ledger(yard: Yard) -> None:
     over: list[str] = []
 
-    async def fails(work: Work) -> None:
+    async def fails(work: Job) -> None:
         raise PluginError("no ink", code="pen.empty")
 
-    kind = Kind(fails, Pauses(first=10, tries=3), given_up=lambda *told: over.append(told[-1]))
+    kind = JobType(fails, RetryPolicy(first_delay_s=10, max_tries=3), on_given_up=lambda *told: over.append(told[-1]))
     node = yard.node("node_a")
     await yard.put("letter", payload={"to": "ann"})
     async with open_worker(yard.worker(node, {"post": kind}), node) as working:
@@ -167,7 +167,7 @@ async def test_what_fails_is_tried_again_later_and_given_up_with_a_word_in_the_l
 
 
 async def test_a_fault_of_ours_or_one_that_never_ends_counts_as_a_failure_and_others_go_on(yard: Yard) -> None:
-    async def odd(work: Work) -> None:
+    async def odd(work: Job) -> None:
         if work.key == "wrong":
             raise ZeroDivisionError
         if work.key == "endless":
@@ -175,7 +175,7 @@ async def test_a_fault_of_ours_or_one_that_never_ends_counts_as_a_failure_and_ot
 
     node, postman = yard.node("node_a"), Postman(odd)
     await yard.put("wrong", "endless", "good")
-    kind = Kind(postman, Pauses(first=100), longest=0.05)
+    kind = JobType(postman, RetryPolicy(first_delay_s=100), timeout_s=0.05)
     async with open_worker(yard.worker(node, {"post": kind}), node):
         await until_left(yard, 2)
 
@@ -185,10 +185,10 @@ async def test_a_fault_of_ours_or_one_that_never_ends_counts_as_a_failure_and_ot
 async def test_what_kills_every_host_that_does_it_is_given_up_without_being_done_again(yard: Yard) -> None:
     await yard.put("letter")
     for _ in range(2):
-        await yard.take(await yard.node("node_a").here())  # and dies
+        await yard.take(await yard.node("node_a").current_run())  # and dies
 
     node, postman = yard.node("node_a"), Postman()
-    async with open_worker(yard.worker(node, {"post": Kind(postman, Pauses(tries=2))}), node):
+    async with open_worker(yard.worker(node, {"post": JobType(postman, RetryPolicy(max_tries=2))}), node):
         await until_left(yard, 0)
 
     assert postman.seen == []
@@ -196,12 +196,12 @@ async def test_what_kills_every_host_that_does_it_is_given_up_without_being_done
 
 
 async def test_what_is_not_over_is_done_again_when_it_says(yard: Yard) -> None:
-    async def twice(work: Work) -> Again | None:
-        return None if postman.seen.count(work.key) > 1 else Again(yard.clock.now() + timedelta(hours=1))
+    async def twice(work: Job) -> RescheduleAt | None:
+        return None if postman.seen.count(work.key) > 1 else RescheduleAt(yard.clock.now() + timedelta(hours=1))
 
     node, postman = yard.node("node_a"), Postman(twice)
     await yard.put("letter")
-    async with open_worker(yard.worker(node, {"post": Kind(postman)}), node) as working:
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node) as working:
         await postman.saw(1)
         await until_left(yard, 1)
         yard.clock.pass_time(3600)
@@ -213,12 +213,12 @@ async def test_what_is_not_over_is_done_again_when_it_says(yard: Yard) -> None:
 
 
 async def test_what_ended_in_a_unit_of_its_own_is_not_ended_twice(yard: Yard) -> None:
-    async def itself(work: Work) -> None:
-        await yard.database.write(lambda tx: queue.done(tx, work))
+    async def itself(work: Job) -> None:
+        await yard.database.write(lambda tx: queue.complete(tx, work))
 
     node, postman = yard.node("node_a"), Postman(itself)
     await yard.put("letter")
-    async with open_worker(yard.worker(node, {"post": Kind(postman)}), node):
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node):
         await postman.saw(1)
         await until_left(yard, 0)
 
@@ -228,15 +228,15 @@ async def test_what_ended_in_a_unit_of_its_own_is_not_ended_twice(yard: Yard) ->
 async def test_a_worker_that_ends_lets_what_runs_end_and_puts_the_rest_back_unharmed(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_SECONDS_TO_END", 1.0)
-    monkeypatch.setattr(worker, "_SECONDS_TO_PUT_BACK", PATIENCE)
+    monkeypatch.setattr(worker, "_DRAIN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(worker, "_RELEASE_TIMEOUT_S", PATIENCE)
 
-    async def some(work: Work) -> None:
+    async def some(work: Job) -> None:
         await (asyncio.sleep(0.05) if work.key == "short" else asyncio.Event().wait())
 
     node, postman = yard.node("node_a"), Postman(some)
     await yard.put("short", "long")
-    async with open_worker(yard.worker(node, {"post": Kind(postman)}), node):
+    async with open_worker(yard.worker(node, {"post": JobType(postman)}), node):
         await postman.saw(2)
 
     assert [(row["key"], row["tries"], row["node"]) for row in await yard.left()] == [("long", 0, None)]

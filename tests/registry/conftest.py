@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fixtures.commands import PATIENCE, Paddock, Said
+from paddock.core.error_mapping import EXIT_CODES
 from paddock.core.errors import Category
-from paddock.core.outward import EXIT_CODES
 
 
 @dataclass(frozen=True, slots=True)

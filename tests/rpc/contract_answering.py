@@ -10,9 +10,9 @@ from tests.rpc.far_end import Conversing, heard, line
 from tests.rpc.listening import Owner
 
 from paddock.core.errors import Denied, Invalid, NotFound, PluginError, Problem
-from paddock.rpc.faults import RpcFault
-from paddock.rpc.message import MAX_FRAME
-from paddock.rpc.peer import SENT
+from paddock.rpc.errors import RpcError
+from paddock.rpc.message import MAX_FRAME_BYTES
+from paddock.rpc.peer import REPLY_SENT
 
 
 class AnsweringContract(Conversing):
@@ -77,7 +77,7 @@ class AnsweringContract(Conversing):
             (PluginError("failed"), -32000),
             (Denied("not granted", code="capability_denied"), -32001),
             (Denied("not yours", code="storage_access_denied"), -32003),
-            (RpcFault(-32002, "not initialized"), -32002),
+            (RpcError(-32002, "not initialized"), -32002),
         ],
     )
     async def test_an_error_of_ours_is_answered_with_its_number_and_what_it_says(self, error, code):
@@ -105,7 +105,7 @@ class AnsweringContract(Conversing):
     @pytest.mark.req("G-15")
     @pytest.mark.parametrize(
         "answer",
-        [{1, 2}, float, "\ud800", 2**70, "x" * MAX_FRAME],
+        [{1, 2}, float, "\ud800", 2**70, "x" * MAX_FRAME_BYTES],
         ids=["set", "class", "half text", "big", "long"],
     )
     async def test_an_answer_that_cannot_be_written_is_an_error_answer(self, answer):
@@ -121,7 +121,7 @@ class AnsweringContract(Conversing):
     async def test_an_answer_from_a_thread_arrives_once_and_its_id_is_free_at_once(self, size: int):
         def answered() -> Any:
             result = "x" * size
-            return SENT if owner.asked.early(result) else result
+            return REPLY_SENT if owner.asked.reply_early(result) else result
 
         async def serve(method: str, params: dict[str, Any]) -> Any:
             return await asyncio.to_thread(answered)

@@ -8,7 +8,7 @@ import pytest
 from tests.rpc.far_end import Conversing, heard, line
 from tests.rpc.listening import PATIENCE, Owner
 
-from paddock.rpc.faults import RpcFault
+from paddock.rpc.errors import RpcError
 
 
 class AskingContract(Conversing):
@@ -32,7 +32,7 @@ class AskingContract(Conversing):
         async with self.conversation(owner) as (peer, far):
             pending = peer.request("preset.install")
             await far.says(line(id=pending.id, error={"code": -32005, "message": "busy", "data": {"for": 3}}))
-            with pytest.raises(RpcFault) as raised:
+            with pytest.raises(RpcError) as raised:
                 await pending.future
             assert (raised.value.code, raised.value.message, raised.value.data) == (-32005, "busy", {"for": 3})
 
@@ -94,7 +94,7 @@ class AskingContract(Conversing):
         async with self.conversation(owner) as (peer, far):
             pending = peer.request("m")
             await far.says(line(id=pending.id, error="no object"))
-            with pytest.raises(RpcFault, match="malformed"):
+            with pytest.raises(RpcError, match="malformed"):
                 async with asyncio.timeout(PATIENCE):
                     await pending.future
             assert owner.violations == ["malformed"]

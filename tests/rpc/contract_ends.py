@@ -9,7 +9,7 @@ import pytest
 from tests.rpc.far_end import Conversing, heard, line
 from tests.rpc.listening import PATIENCE, Owner
 
-from paddock.rpc.faults import PeerLost, RpcFault
+from paddock.rpc.errors import PeerLost, RpcError
 
 
 class EndContract(Conversing):
@@ -20,7 +20,7 @@ class EndContract(Conversing):
         owner = Owner()
         async with self.conversation(owner, stalled_after=0.3) as (peer, far):
             far.stops_listening()
-            with pytest.raises(RpcFault) as raised:
+            with pytest.raises(RpcError) as raised:
                 for _ in range(100):
                     peer.notify("much", {"text": "x" * 100_000})
             assert raised.value.code == -32005

@@ -6,7 +6,7 @@ import pytest
 from tests.rpc.far_end import Conversing, line, long_line
 from tests.rpc.listening import Owner
 
-from paddock.rpc.message import MAX_FRAME
+from paddock.rpc.message import MAX_FRAME_BYTES
 
 
 class LineContract(Conversing):
@@ -16,9 +16,9 @@ class LineContract(Conversing):
     async def test_a_line_of_four_mebibytes_arrives_whole(self):
         owner = Owner()
         async with self.conversation(owner) as (_, far):
-            await far.says(long_line(MAX_FRAME))
+            await far.says(long_line(MAX_FRAME_BYTES))
             await owner.until(lambda: owner.notifications)
-            assert len(owner.notifications[0][1]["text"]) > MAX_FRAME - 100
+            assert len(owner.notifications[0][1]["text"]) > MAX_FRAME_BYTES - 100
 
     @pytest.mark.req("G-01")
     @pytest.mark.req("G-31", "oversize message")
@@ -26,7 +26,7 @@ class LineContract(Conversing):
         owner = Owner()
         async with self.conversation(owner) as (_, far):
             await far.says(line(method="before"))
-            await far.says(b"x" * (MAX_FRAME + 1))
+            await far.says(b"x" * (MAX_FRAME_BYTES + 1))
             await owner.until(lambda: owner.violations)
             assert owner.violations == ["oversize_message"]
             await far.says(b"\n" + line(method="tail"))

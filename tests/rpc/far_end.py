@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import orjson
 from tests.rpc.listening import PATIENCE, Owner
 
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import JsonRpcPeer
 from paddock.rpc.transport import Receiver, Transport
 
 
@@ -58,7 +58,7 @@ class Conversing:
 
     @asynccontextmanager
     async def conversation(self, owner: Owner, passes: Any = lambda *_: False, **options: Any):
-        peer = Peer(owner, passes=passes)
+        peer = JsonRpcPeer(owner, passes=passes)
         async with self.connect(peer, **options) as (transport, far):
             peer.attach(transport)
             try:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from paddock.rpc.peer import Asked
+from paddock.rpc.peer import InboundRequest
 
 PATIENCE = 20.0
 """Seconds after which something that should have happened has not."""
@@ -30,7 +30,7 @@ class Owner:
         self.stalls = 0
         self.losses: list[str] = []
 
-    async def serve(self, method: str, params: dict[str, Any], asked: Asked) -> Any:
+    async def serve(self, method: str, params: dict[str, Any], asked: InboundRequest) -> Any:
         self.asked = asked
         return await self._serve(method, params)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from tests.rpc.contract import TransportContract
 from tests.rpc.listening import PATIENCE
 
-from paddock.rpc.memory import MemoryTransport, memory_pair
-from paddock.rpc.pipes import open_pipes
+from paddock.rpc.memory_transport import MemoryTransport, memory_pair
+from paddock.rpc.pipe_transport import open_pipe_transport
 from paddock.rpc.transport import Receiver
 
 RELAY = Path(__file__).parent / "relay.py"
@@ -32,7 +32,7 @@ class TestThePipesOfAProcess(TransportContract):
         os.close(stdin)
         os.close(stdout)
         reader, writer = await asyncio.open_connection(sock=ours, limit=16 * 1024 * 1024)
-        transport = await open_pipes(from_child, to_child, receiver, stalled_after=stalled_after)
+        transport = await open_pipe_transport(from_child, to_child, receiver, stalled_after=stalled_after)
         try:
             yield transport, Relayed(process, reader, writer)
         finally:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.core.json_value import deeper_than
-from paddock.rpc.framing import LineSplitter, Oversize, TooDense, Violation
-from paddock.rpc.structure import StructureCounter, nested_deeper
+from paddock.core.schema.json_value import is_deeper_than
+from paddock.rpc.framing import FramingViolation, LineSplitter, LineTooDense, LineTooLong
+from paddock.rpc.message import StructureCounter, exceeds_depth
 
 # Bytes that mean something to a splitter or a counter, and some that mean nothing.
 TRICKY = st.lists(st.sampled_from([b"\n", b"\r\n", b"{", b"}", b"[", b",", b'"', b"\\", b"x", b"\xff"])).map(b"".join)
@@ -28,7 +28,7 @@ def split(chunks: list[bytes], **bounds: int) -> tuple[list[bytes], bool]:
     try:
         for chunk in chunks:
             lines += splitter.feed(chunk)
-    except Violation as violation:
+    except FramingViolation as violation:
         return lines + violation.before, True
     return lines, False
 
@@ -97,15 +97,15 @@ def test_structure_is_counted_outside_strings_only_however_a_line_is_cut(data, c
 def test_a_line_is_refused_at_the_byte_that_passes_the_limit_and_nothing_comes_after():
     splitter = LineSplitter(limit=10)
     assert splitter.feed(b"x" * 10) == []
-    with pytest.raises(Oversize):
+    with pytest.raises(LineTooLong):
         splitter.feed(b"x")
-    with pytest.raises(Oversize):
+    with pytest.raises(LineTooLong):
         splitter.feed(b"\nnext\n")
 
 
 @pytest.mark.req("G-01")
 def test_lines_before_a_bad_one_in_the_same_chunk_are_not_lost():
-    with pytest.raises(Oversize) as raised:
+    with pytest.raises(LineTooLong) as raised:
         LineSplitter(limit=10).feed(b"good\n\r\nfine\r\n" + b"x" * 11)
     assert raised.value.before == [b"good", b"fine"]
 
@@ -114,7 +114,7 @@ def test_lines_before_a_bad_one_in_the_same_chunk_are_not_lost():
 def test_density_is_judged_as_a_long_line_arrives_not_when_it_is_complete():
     splitter = LineSplitter()
     fed = 0
-    with pytest.raises(TooDense):
+    with pytest.raises(LineTooDense):
         for _ in range(64):
             splitter.feed(b"[]," * 20_000)
             fed += 60_000
@@ -139,5 +139,5 @@ VALUES = st.recursive(
 
 @given(VALUES, st.integers(0, 8))
 def test_depth_is_seen_in_the_bytes_as_it_is_in_the_value(value, depth):
-    assert nested_deeper(orjson.dumps(value), depth) == deeper_than(value, depth)
-    assert nested_deeper(orjson.dumps(value, option=orjson.OPT_INDENT_2), depth) == deeper_than(value, depth)
+    assert exceeds_depth(orjson.dumps(value), depth) == is_deeper_than(value, depth)
+    assert exceeds_depth(orjson.dumps(value, option=orjson.OPT_INDENT_2), depth) == is_deeper_than(value, depth)

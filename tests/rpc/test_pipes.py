@@ -12,10 +12,10 @@ import pytest
 from tests.rpc.far_end import line
 from tests.rpc.listening import PATIENCE, Owner
 
-from paddock.rpc.faults import PeerLost
-from paddock.rpc.peer import Peer
-from paddock.rpc.pipes import open_pipes
-from paddock.rpc.transport import MAX_BACKLOG
+from paddock.rpc.errors import PeerLost
+from paddock.rpc.peer import JsonRpcPeer
+from paddock.rpc.pipe_transport import open_pipe_transport
+from paddock.rpc.transport import MAX_BACKLOG_BYTES
 
 
 def is_open(descriptor: int) -> bool:
@@ -29,8 +29,8 @@ def is_open(descriptor: int) -> bool:
 @pytest.mark.req("G-01")
 async def test_both_descriptors_are_closed_exactly_once():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
-    peer = Peer(Owner())
-    peer.attach(await open_pipes(reading, writing, peer))
+    peer = JsonRpcPeer(Owner())
+    peer.attach(await open_pipe_transport(reading, writing, peer))
     peer.close("enough")
     async with asyncio.timeout(PATIENCE):
         await peer.wait_closed()
@@ -52,7 +52,7 @@ async def test_what_is_no_pipe_is_refused_and_both_descriptors_are_closed(tmp_pa
     file = os.open(tmp_path / "file", os.O_RDONLY)
     far_in, writing = os.pipe()
     with pytest.raises(ValueError, match="pipes"):
-        await open_pipes(file, writing, Peer(Owner()))
+        await open_pipe_transport(file, writing, JsonRpcPeer(Owner()))
     await asyncio.sleep(0)
     assert not is_open(file) and not is_open(writing)
     os.close(far_in)
@@ -62,8 +62,8 @@ async def test_what_is_no_pipe_is_refused_and_both_descriptors_are_closed(tmp_pa
 async def test_a_side_that_closes_its_input_may_finish_its_sentence_and_is_then_gone():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
     owner = Owner()
-    peer = Peer(owner)
-    peer.attach(await open_pipes(reading, writing, peer))
+    peer = JsonRpcPeer(owner)
+    peer.attach(await open_pipe_transport(reading, writing, peer))
     pending, never = peer.request("a"), peer.request("b")
     os.close(far_in)
     os.write(far_out, line(id=pending.id, result="on its way"))
@@ -82,8 +82,8 @@ async def test_what_is_said_before_anybody_listens_waits():
     os.write(far_out, line(method="early"))
     os.close(far_out)
     owner = Owner()
-    peer = Peer(owner)
-    transport = await open_pipes(reading, writing, peer)
+    peer = JsonRpcPeer(owner)
+    transport = await open_pipe_transport(reading, writing, peer)
     for _ in range(3):
         await asyncio.sleep(0)
     assert owner.notifications == [] and owner.losses == []
@@ -99,13 +99,13 @@ async def test_what_is_said_before_anybody_listens_waits():
 async def test_a_side_that_asks_and_never_reads_the_answers_is_noticed_and_costs_little():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
     owner = Owner()
-    peer = Peer(owner)
-    transport = await open_pipes(reading, writing, peer)
+    peer = JsonRpcPeer(owner)
+    transport = await open_pipe_transport(reading, writing, peer)
     peer.attach(transport)
     for _ in range(40):  # every line is answered with many times its size
         await asyncio.to_thread(os.write, far_out, b"{}\n" * 1_000)
     await owner.until(lambda: "unread_answers" in owner.violations)
-    assert transport.backlog < 2 * MAX_BACKLOG
+    assert transport.backlog < 2 * MAX_BACKLOG_BYTES
     peer.close("enough")
     async with asyncio.timeout(PATIENCE):
         await peer.wait_closed()
@@ -165,8 +165,8 @@ def test_closing_a_pipe_never_closes_a_file_that_a_thread_opens_meanwhile(loop: 
 @pytest.mark.req("G-01")
 async def test_threads_and_the_event_loop_write_whole_lines_side_by_side():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
-    peer = Peer(Owner())
-    transport = await open_pipes(reading, writing, peer)
+    peer = JsonRpcPeer(Owner())
+    transport = await open_pipe_transport(reading, writing, peer)
     peer.attach(transport)
     own = b"a" * 3_000 + b"\n"
 

@@ -21,10 +21,10 @@ import pytest
 from tests.supervision.stage import Actor, Stage, patiently
 
 from paddock.core.errors import PluginError, TimedOut, Unavailable
-from paddock.core.events_contracts import OversizeMessage, PluginStopped
-from paddock.core.events_host import PluginInitialized, PluginKilled
-from paddock.plugins.supervision.flight import OnEvent
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.contracts import OversizeMessage, PluginStopped
+from paddock.core.events.plugin_runtime import PluginInitialized, PluginKilled
+from paddock.runtime.calls import OnEvent
+from paddock.runtime.lifecycle import PluginState
 
 
 class Player(Protocol):
@@ -58,7 +58,7 @@ class RuntimeContract:
     @pytest.fixture
     async def player(self, stage: Stage):
         async with self.playing(stage) as player:
-            assert (await player.actor.settled()).state is State.RUNNING
+            assert (await player.actor.settled()).state is PluginState.RUNNING
             yield player
 
     async def test_a_call_gives_what_the_tool_says(self, player: Player) -> None:
@@ -185,7 +185,7 @@ async def begun(player: Player) -> asyncio.Future[str]:
 
 async def started_again(player: Player) -> None:
     await player.actor.stage.audience.event(PluginInitialized, 2)
-    await player.actor.until(State.RUNNING)
+    await player.actor.until(PluginState.RUNNING)
 
 
 def starts(player: Player) -> int:

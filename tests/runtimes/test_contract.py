@@ -11,7 +11,7 @@ from tests.mcp.playing import caged, connected, elsewhere
 from tests.runtimes.contract import RuntimeContract
 from tests.supervision.stage import Actor, Stage, patiently
 
-from paddock.manifest.model import CallableSpec, Form
+from paddock.manifest.model import CallableForm, CallableSpec
 
 NATIVE = """
 def said(request, words):
@@ -52,7 +52,7 @@ class NativePlayer:
 
     async def said(self, name: str, payload: dict[str, Any] | None = None, *, timeout_sec=None, on_event=None) -> str:
         stage = self.actor.stage
-        spec = CallableSpec(name, Form.TOOL, timeout_sec=timeout_sec)
+        spec = CallableSpec(name, CallableForm.TOOL, timeout_sec=timeout_sec)
         call = stage.supervisor.call(self.actor.key, spec, payload or {}, stage.context(), on_event=on_event)
         return (await patiently(call))["said"]
 

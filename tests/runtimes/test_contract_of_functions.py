@@ -15,7 +15,7 @@ from tests.runtimes.test_contract import TOOLS, NativePlayer
 from tests.supervision.stage import Stage, patiently
 
 from paddock.core.errors import PluginError
-from paddock.plugins.runtimes.embedded.function import EmbeddedCall
+from paddock.runtime.protocols.embedded.plugin import EmbeddedCall
 
 DECLARED = [{"name": name, "effects": ["read_only"]} for name in TOOLS]
 ABOUT = {"paddock": 1, "name": "actor", "version": "1.0.0", "description": "An actor", "tools": DECLARED}

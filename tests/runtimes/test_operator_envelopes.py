@@ -17,12 +17,12 @@ from fixtures.packages import write_json
 from paddock import Host
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT, StepId, WorkflowId
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import EffectKey
-from paddock.ledger.feed import page
-from paddock.plugins.runtimes.envelopes import OutputInvalid
-from paddock.plugins.runtimes.operator_answers import problems_of, with_hashes
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import EffectKey
+from paddock.gate.idempotency.states import EffectState
+from paddock.ledger.read.entries import list_entries
+from paddock.plugins.dialects.envelope import OutputInvalid
+from paddock.plugins.dialects.operator_result import fill_artifact_hashes, operator_result_problems
 from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("K-07")
@@ -47,7 +47,7 @@ async def called(host: Host, params: dict[str, Any], key: str | None = None) -> 
 
 def last_end(home: Home) -> dict[str, Any]:
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: page(tx, limit=50))
+        entries = database.read(lambda tx: list_entries(tx, limit=50))
     return next(dict(entry.data) | dict(entry.personal or {}) for entry in entries if entry.type == "call.ended")
 
 
@@ -116,9 +116,9 @@ async def test_an_answer_that_is_none_is_refused_with_all_its_mistakes_and_its_e
             }
         )
     assert [effect.state if effect else None for effect in found.values()] == [
-        State.IN_DOUBT,
-        State.IN_DOUBT,
-        State.FAILED_NO_EFFECT,
+        EffectState.IN_DOUBT,
+        EffectState.IN_DOUBT,
+        EffectState.FAILED_NO_EFFECT,
     ]
 
 
@@ -158,7 +158,7 @@ WRONG: dict[str, tuple[Any, list[str]]] = {
 @pytest.mark.parametrize("what", WRONG)
 def test_every_mistake_of_an_answer_is_found_with_its_place(what: str) -> None:
     answer, places = WRONG[what]
-    assert [problem.path for problem in problems_of(answer)] == places
+    assert [problem.path for problem in operator_result_problems(answer)] == places
 
 
 def test_an_answer_as_the_document_has_it_is_none_of_these() -> None:
@@ -170,7 +170,7 @@ def test_an_answer_as_the_document_has_it_is_none_of_these() -> None:
         "error": None,
         "nondeterminism": {"is_nondeterministic": True, "reasons": ["llm_sampling"], "stability": "high"},
     }
-    assert problems_of(answer) == []
-    assert with_hashes(answer) == answer
+    assert operator_result_problems(answer) == []
+    assert fill_artifact_hashes(answer) == answer
     own = {"type": "file", "path": ADDRESS}
-    assert with_hashes({"artifacts": [own]}) == {"artifacts": [own | {"hash": f"sha256:{DIGEST}"}]}
+    assert fill_artifact_hashes({"artifacts": [own]}) == {"artifacts": [own | {"hash": f"sha256:{DIGEST}"}]}

@@ -14,8 +14,8 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, Host, open_host
 from paddock.core.errors import Invalid, PluginError
-from paddock.plugins.enabling import enable
-from paddock.plugins.runtimes.envelopes import OutputInvalid
+from paddock.plugins.dialects.envelope import OutputInvalid
+from paddock.plugins.manage.enable import enable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LETTER = {"student": {"name": "Ada", "field": "optics"}, "professor": {"name": "Noether"}}

@@ -19,9 +19,9 @@ from paddock.core.errors import PluginError
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId
 from paddock.manifest.model import Manifest
 from paddock.manifest.read import read_package
-from paddock.plugins.runtimes.native.wire import NativeWire
-from paddock.plugins.runtimes.python.wire import PythonWire
-from paddock.plugins.supervision.deployment import Deployment, InstanceKey
+from paddock.runtime.deployment import Deployment, InstanceKey
+from paddock.runtime.protocols.native.adapter import NativeAdapter
+from paddock.runtime.protocols.python.adapter import PythonAdapter
 
 pytestmark = pytest.mark.req("K-12")
 
@@ -36,17 +36,19 @@ class Nobody:
     async def answer(self, asking: object, method: str, params: Mapping[str, Any]) -> Any: ...
 
 
-def told(manifest: Manifest, wire: type[NativeWire], who: Principal, *needed: str) -> Any:
+def told(manifest: Manifest, wire: type[NativeAdapter], who: Principal, *needed: str) -> Any:
     """The context that goes over the wire with a call of somebody, to a callable that is kept to these scopes."""
     key = InstanceKey(DEFAULT_TENANT, PluginName(manifest.name), Digest("sha256:0"))
     spec = replace(manifest.callables[0], required_scopes=needed)
     context = CallContext(who, RequestId("r1"))
     speaking = wire(Deployment(key, manifest, ()), Nobody())
-    return speaking.call(spec, {}, context, "", listens=False).params["_context"]
+    return speaking.build_call(spec, {}, context, "", listens=False).params["_context"]
 
 
-@pytest.mark.parametrize("wire", [NativeWire, PythonWire])
-def test_a_plugin_is_told_of_the_scopes_that_its_callable_is_kept_to_and_of_no_others(wire: type[NativeWire]) -> None:
+@pytest.mark.parametrize("wire", [NativeAdapter, PythonAdapter])
+def test_a_plugin_is_told_of_the_scopes_that_its_callable_is_kept_to_and_of_no_others(
+    wire: type[NativeAdapter],
+) -> None:
     ours = read_package(EXAMPLE).single()
 
     assert told(ours, wire, ANN, "mail:send", "mail:read")["scopes"] == ["mail:send"]
@@ -58,7 +60,7 @@ def test_a_plugin_is_told_of_the_scopes_that_its_callable_is_kept_to_and_of_no_o
 def test_a_context_that_a_document_fixes_stays_as_it_is(tmp_path: Path) -> None:
     kaged = read_package(EXAMPLE.parent / "memory-markdown").single()
     kernels = read_package(kernel(tmp_path, "operator", "def run(call): ...")).single()
-    for manifest, wire in ((kaged, NativeWire), (kernels, PythonWire)):
+    for manifest, wire in ((kaged, NativeAdapter), (kernels, PythonAdapter)):
         assert "scopes" not in told(manifest, wire, ANN, "mail:send")
 
 

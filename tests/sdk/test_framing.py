@@ -52,8 +52,8 @@ def test_any_cut_of_the_bytes_gives_the_same_messages(lines: list[bytes], chunk:
     data = b"\n".join(lines) + (b"\n" if lines and ends else b"")
     asked = lines if ends or not lines or lines[-1] else lines[:-1]  # an empty rest is no line
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(framing, "LIMIT", SHORT)
-        patch.setattr(framing, "CHUNK", chunk)
+        patch.setattr(framing, "MAX_MESSAGE_BYTES", SHORT)
+        patch.setattr(framing, "READ_CHUNK_BYTES", chunk)
         assert all_of(data) == [expected(line) for line in asked]
 
 

@@ -17,12 +17,12 @@ from paddock.core.call import CallContext, Principal
 from paddock.core.clock import SystemClock
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, RequestId
 from paddock.manifest.read import read_package
-from paddock.plugins.runtimes.native.wire import NativeWire
-from paddock.plugins.supervision.call_plan import CallPlan, plan_call
-from paddock.plugins.supervision.conversation import Conversation
-from paddock.plugins.supervision.deployment import Deployment, InstanceKey
-from paddock.plugins.supervision.ending import Fatal
-from paddock.rpc.pipes import open_pipes
+from paddock.rpc.pipe_transport import open_pipe_transport
+from paddock.runtime.calls import CallPlan, plan_call
+from paddock.runtime.connection import PluginConnection
+from paddock.runtime.deployment import Deployment, InstanceKey
+from paddock.runtime.exit_reason import KillReason
+from paddock.runtime.protocols.native.adapter import NativeAdapter
 
 FOLDER = ROOT / "examples" / "slow-count"
 ME = CallContext(Principal(PrincipalId("me")), RequestId("r1"))
@@ -59,29 +59,29 @@ def started() -> tuple[subprocess.Popen[bytes], int, int]:
 
 
 @pytest.fixture
-async def wire() -> AsyncGenerator[tuple[Conversation, list[Fatal]], None]:
+async def wire() -> AsyncGenerator[tuple[PluginConnection, list[KillReason]], None]:
     """slow-count, greeted by the host as after any start."""
     manifest = read_package(FOLDER).single()
     granted = manifest.capabilities
     deployment = Deployment(
         InstanceKey(DEFAULT_TENANT, PluginName("slow-count"), Digest("sha256:0")), manifest, granted
     )
-    fatal: list[Fatal] = []
-    wire = Conversation(
+    fatal: list[KillReason] = []
+    wire = PluginConnection(
         deployment,
-        NativeWire(deployment, Nobody()),
+        NativeAdapter(deployment, Nobody()),
         publish=Nobody(),
         clock=SystemClock(),
         on_fatal=fatal.append,
         on_notification=lambda _name, _params: None,
     )
     process, back, ours = started()
-    transport = await open_pipes(back, ours, wire.peer)
+    transport = await open_pipe_transport(back, ours, wire.peer)
     wire.attach(transport)
     transport.start()
     try:
-        await wire.wire.greet(wire)
-        wire.open()
+        await wire.adapter.handshake(wire)
+        wire.mark_ready()
         yield wire, fatal
     finally:
         wire.close("the test is over")
@@ -91,7 +91,7 @@ async def wire() -> AsyncGenerator[tuple[Conversation, list[Fatal]], None]:
 
 @pytest.mark.req("G-28", "python notification sending")
 async def test_every_step_reaches_whoever_waits_and_keeps_a_call_alive_beyond_its_idle_time(
-    wire: tuple[Conversation, list[Fatal]],
+    wire: tuple[PluginConnection, list[KillReason]],
 ) -> None:
     conversation, fatal = wire
     told: list[Any] = []
@@ -107,7 +107,7 @@ async def test_every_step_reaches_whoever_waits_and_keeps_a_call_alive_beyond_it
 @pytest.mark.req("G-28", "python method routing")
 @pytest.mark.parametrize("tool", ["count", "squares"])
 async def test_a_call_that_its_caller_gave_up_stops_and_the_process_lives_on(
-    wire: tuple[Conversation, list[Fatal]], tool: str
+    wire: tuple[PluginConnection, list[KillReason]], tool: str
 ) -> None:
     conversation, fatal = wire
     begun = asyncio.Event()

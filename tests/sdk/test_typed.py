@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Un
 import pytest
 from tests.sdk.conversation import PATIENCE, ROOT
 
-from paddock.core.schema import compile_schema
+from paddock.core.schema.compile import compile_schema
 from paddock_sdk import Context, Host, InvalidParams, Plugin, PluginFault
 from paddock_sdk.handlers import Handler
-from paddock_sdk.shapes import shape_of
+from paddock_sdk.schema_from_types import build_schema
 from paddock_sdk.testing import PluginTester
 
 
@@ -44,7 +44,7 @@ class Tree:
 
 def read(hint: Any, value: Any) -> tuple[Any, list[tuple[str, str]]]:
     mistakes: list[dict[str, str]] = []
-    found = shape_of(hint).read(value, "", mistakes)
+    found = build_schema(hint).read(value, "", mistakes)
     return found, [(one["path"], one["message"]) for one in mistakes]
 
 
@@ -99,7 +99,7 @@ def read(hint: Any, value: Any) -> tuple[Any, list[tuple[str, str]]]:
 def test_a_type_and_its_schema_accept_and_refuse_the_same_values(
     hint: Any, schema: Any, good: list[Any], bad: list[Any]
 ) -> None:
-    assert shape_of(hint).schema == schema
+    assert build_schema(hint).schema == schema
     judge = compile_schema(schema)
     for value in good:
         assert read(hint, value)[1] == [] and judge.is_valid(value), value
@@ -134,7 +134,7 @@ def test_every_mistake_is_told_at_once_with_its_path() -> None:
 )
 def test_a_type_that_json_cannot_tell_is_named(hint: Any) -> None:
     with pytest.raises(TypeError, match=r".+"):
-        shape_of(hint)
+        build_schema(hint)
 
 
 plugin = Plugin("typed", "1.0.0", capabilities_used=["host:cache"])

@@ -11,8 +11,8 @@ import pytest
 from tests.sdk.conversation import PATIENCE
 from tests.sdk.workers import process, working, write
 
-from paddock.cage.spec import Exit
-from paddock.plugins.supervision.diagnosis import why_it_ended
+from paddock.cage.spec import ProcessExit
+from paddock.runtime.diagnosis import diagnose_exit
 
 FINE = "class Plugin:\n    def execute(self, params, context, host):\n        return 1\n"
 
@@ -25,7 +25,7 @@ def why(root: Path, files: Mapping[str, str], target: str = "plug:Plugin", **mor
         assert wire.process.stdout.read() == b""
         lines = wire.process.stderr.read().decode().splitlines()
     assert code == 1
-    return why_it_ended("actor", Exit(code, None), lines, answered=False).reason
+    return diagnose_exit("actor", ProcessExit(code, None), lines, answered=False).reason
 
 
 @pytest.mark.req("S-01")
@@ -175,7 +175,7 @@ def test_plain_functions_and_tools_of_our_own_run_in_the_worker_too(tmp_path: Pa
 
 
 def test_the_orders_are_read_from_the_environment_once() -> None:
-    from paddock_sdk.worker.orders import read_orders
+    from paddock_sdk.worker.worker_config import read_worker_config
 
     with pytest.raises(ValueError, match="incomplete"):
-        read_orders(json.dumps({"name": "x"}))
+        read_worker_config(json.dumps({"name": "x"}))

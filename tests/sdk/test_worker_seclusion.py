@@ -8,8 +8,8 @@ import pytest
 from tests.sdk.conversation import PATIENCE, conversation
 from tests.sdk.workers import RUN, orders, write
 
-from paddock.cage.walls.syscalls import NUMBERS
-from paddock_sdk.worker import refused_calls
+from paddock.cage.confine.syscall_numbers import SYSCALL_NUMBERS
+from paddock_sdk.worker import seccomp_filter
 
 pytestmark = pytest.mark.req("K-23", "agent")
 
@@ -43,15 +43,15 @@ def test_an_agent_is_refused_with_the_reason_where_nothing_could_hold_it(tmp_pat
 
 
 def test_both_filters_mean_the_same_calls_by_the_same_numbers() -> None:
-    ours = (refused_calls.ABSENT, refused_calls.REFUSED)
-    both = [(name, row) for table in ours for name, row in table.items() if name in NUMBERS]
+    ours = (seccomp_filter.UNAVAILABLE_SYSCALLS, seccomp_filter.REFUSED_SYSCALLS)
+    both = [(name, row) for table in ours for name, row in table.items() if name in SYSCALL_NUMBERS]
     assert len(both) > 10
-    assert {name: row for name, row in both if NUMBERS[name] != row} == {}
-    assert (NUMBERS["clone"], NUMBERS["ioctl"]) == (refused_calls.CLONE, refused_calls.IOCTL)
+    assert {name: row for name, row in both if SYSCALL_NUMBERS[name] != row} == {}
+    assert (SYSCALL_NUMBERS["clone"], SYSCALL_NUMBERS["ioctl"]) == (seccomp_filter.CLONE, seccomp_filter.IOCTL)
 
 
-@pytest.mark.parametrize("machine", refused_calls.MACHINES)
+@pytest.mark.parametrize("machine", seccomp_filter.MACHINES)
 def test_the_filter_can_be_made_for_every_machine_that_a_cage_can(machine: str) -> None:
-    program = refused_calls.filter_program(machine, 4242)
+    program = seccomp_filter.filter_program(machine, 4242)
     assert len(program) % 8 == 0
     assert (4242).to_bytes(4, "little") in program

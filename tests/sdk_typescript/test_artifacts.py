@@ -12,7 +12,7 @@ from tests.sdk_typescript.node import SDK, needs_node
 from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
-from paddock.plugins.enabling import enable
+from paddock.plugins.manage.enable import enable
 
 PROGRAM = """
 import { createHash, randomBytes } from "node:crypto";

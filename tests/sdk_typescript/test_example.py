@@ -19,9 +19,9 @@ from tests.supervision.stage import Actor, Stage, open_stage, patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import CallerError
-from paddock.core.events_host import PluginExited, PluginStdoutNoise
-from paddock.plugins.enabling import enable
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.plugin_runtime import PluginExited, PluginStdoutNoise
+from paddock.plugins.manage.enable import enable
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = needs_node
 MANIFEST = yaml.safe_load((EXAMPLE / "paddock.yaml").read_text())
@@ -85,7 +85,7 @@ async def running(stage: Stage) -> Actor:
     """The example in a cage."""
     folder = shutil.copytree(EXAMPLE, stage.folder / "dice")
     actor = stage.deploy(folder)
-    assert (await actor.settled()).state is State.RUNNING
+    assert (await actor.settled()).state is PluginState.RUNNING
     return actor
 
 

@@ -20,8 +20,8 @@ from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
 from paddock.core.errors import Conflict, PluginError
-from paddock.ledger.feed import recent
-from paddock.plugins.enabling import enable
+from paddock.ledger.read.entries import list_recent
+from paddock.plugins.manage.enable import enable
 from paddock.store.database import open_direct
 
 PROGRAM = """
@@ -130,7 +130,7 @@ async def test_a_plugin_keeps_to_its_rate_and_its_words_are_kept_with_the_call(t
     assert first["result"] == {"allowed": True, "retry_after": 0.0, "written": True}
     assert not second["result"]["allowed"] and 0 < second["result"]["retry_after"] <= 20
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: recent(tx, plugin="bell"))
+        entries = database.read(lambda tx: list_recent(tx, plugin="bell"))
     (word,) = (entry for entry in entries if entry.type == "plugin.audited")
     (call, _) = sorted((entry for entry in entries if entry.type == "call.ended"), key=lambda entry: entry.seq)
     assert (word.data["action"], word.data["details"]) == ("reminded", {"who": "ann"})

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from paddock.core.clock import SystemRandom
-from paddock.core.event import Event
+from paddock.core.events.event import Event
 from paddock.core.ids import PrincipalId, Tenant
-from paddock.principals.change import Change
-from paddock.secrets.keys import keys_from
 from paddock.secrets.rotation import rotate
+from paddock.secrets.wrapping_keys import build_wrapping_keys
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import open_direct
 
 
@@ -46,13 +46,15 @@ class Nowhere:
 
 def turn(store: Path, state: Path, lives: int) -> None:
     random = SystemRandom()
-    keys = keys_from({}, state, random, preferred="file")
+    keys = build_wrapping_keys({}, state, random, preferred="file")
     with open_direct(store) as database:
         rotate(
             Mortal(database, lives),  # type: ignore[arg-type]
             keys,
             random,
-            lambda tx: Change(tx, Tenant("acme"), PrincipalId("local:ada"), "2026-03-01T12:00:00+00:00", Nowhere()),
+            lambda tx: AuditedTransaction(
+                tx, Tenant("acme"), PrincipalId("local:ada"), "2026-03-01T12:00:00+00:00", Nowhere()
+            ),
         )
 
 

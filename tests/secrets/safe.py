@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from paddock.core.clock import SystemRandom
-from paddock.core.event import Event
+from paddock.core.events.event import Event
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.core.secret import Secret
-from paddock.principals.change import Change
 from paddock.principals.people import add_person
-from paddock.principals.tenants import add_tenant, tenants
-from paddock.secrets.declared import Order, Scope
-from paddock.secrets.keys import Keys, keys_from
-from paddock.secrets.rotation import Rotated, rotate
-from paddock.secrets.rows import Listed, find_secret, remove_secret, secrets
-from paddock.secrets.vault import keep_secret, opened
+from paddock.principals.tenants import add_tenant, list_tenants
+from paddock.secrets.requirements import LookupOrder, SecretScope
+from paddock.secrets.rotation import RotationResult, rotate
+from paddock.secrets.rows import SecretInfo, find_secret, list_secrets, remove_secret
+from paddock.secrets.vault import open_secret, store_secret
+from paddock.secrets.wrapping_keys import WrappingKeys, build_wrapping_keys
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import DirectDatabase, Transaction, open_direct
 
 ACME, ANN = Tenant("acme"), "user:ann"
-EITHER: Order = (Scope.USER, Scope.SYSTEM)
+EITHER: LookupOrder = (SecretScope.USER, SecretScope.SYSTEM)
 RANDOM = SystemRandom()
 
 
@@ -31,7 +31,7 @@ class Safe:
     """`told` is every event so far."""
 
     database: DirectDatabase
-    keys: Keys
+    keys: WrappingKeys
     tenant: Tenant = ACME
     address: str | Path = ""
     told: list[Event] = field(default_factory=list)
@@ -39,36 +39,38 @@ class Safe:
     def publish(self, event: Event) -> None:
         self.told.append(event)
 
-    def deed(self, tx: Transaction) -> Change:
-        return Change(tx, self.tenant, PrincipalId("local:ada"), "2026-03-01T12:00:00+00:00", self)
+    def deed(self, tx: Transaction) -> AuditedTransaction:
+        return AuditedTransaction(tx, self.tenant, PrincipalId("local:ada"), "2026-03-01T12:00:00+00:00", self)
 
-    def set(self, name: str, value: str, owner: str = "") -> Listed:
-        return keep_secret(self.database, self.keys, RANDOM, self.deed, name, owner, Secret(value))
+    def set(self, name: str, value: str, owner: str = "") -> SecretInfo:
+        return store_secret(self.database, self.keys, RANDOM, self.deed, name, owner, Secret(value))
 
-    def get(self, name: str, person: str | None = ANN, order: Order = EITHER, tenant: Tenant = ACME) -> str | None:
+    def get(
+        self, name: str, person: str | None = ANN, order: LookupOrder = EITHER, tenant: Tenant = ACME
+    ) -> str | None:
         found = self.database.read(lambda tx: find_secret(tx, tenant, person, name, order))
-        return None if found is None else opened(self.keys, found).reveal()
+        return None if found is None else open_secret(self.keys, found).reveal()
 
-    def remove(self, name: str, owner: str = "") -> Listed:
+    def remove(self, name: str, owner: str = "") -> SecretInfo:
         return self.database.write(lambda tx: remove_secret(self.deed(tx), name, owner))
 
     def names(self) -> list[tuple[str, str, int]]:
-        listed = self.database.read(lambda tx: secrets(tx, self.tenant))
+        listed = self.database.read(lambda tx: list_secrets(tx, self.tenant))
         return [(one.name, one.owner, one.version) for one in listed]
 
-    def rotate(self, preferred: str | None = None) -> Rotated | None:
+    def rotate(self, preferred: str | None = None) -> RotationResult | None:
         return rotate(self.database, self.keys, RANDOM, self.deed, preferred=preferred)
 
 
-def keys_at(state: Path) -> Keys:
-    return keys_from({}, state, RANDOM, preferred="file")
+def keys_at(state: Path) -> WrappingKeys:
+    return build_wrapping_keys({}, state, RANDOM, preferred="file")
 
 
 @contextmanager
-def open_safe(address: str | Path, state: Path, keys: Keys | None = None) -> Generator[Safe, None, None]:
+def open_safe(address: str | Path, state: Path, keys: WrappingKeys | None = None) -> Generator[Safe, None, None]:
     with open_direct(address) as database:
         safe = Safe(database, keys or keys_at(state), address=address)
-        if not any(row.name == ACME for row in database.read(tenants)):
+        if not any(row.name == ACME for row in database.read(list_tenants)):
             database.write(lambda tx: add_tenant(safe.deed(tx), ACME, "Acme Labs"))
             database.write(lambda tx: add_person(safe.deed(tx), "ann", roles=("member",)))
         safe.told.clear()

@@ -15,7 +15,7 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Answer, Daemon, daemon, eventually
 from paddock.core.clock import SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.secrets.keys import keys_from
+from paddock.secrets.wrapping_keys import build_wrapping_keys
 
 from . import planted
 from .haystacks import files_below, processes
@@ -127,7 +127,7 @@ class Story:
     def keep(self, names: list[str]) -> None:
         """Set secrets without a process each."""
         state = self.paddock.home / "state"
-        keys = keys_from(self.paddock.environment, state, SystemRandom(), **_source(self.paddock))
+        keys = build_wrapping_keys(self.paddock.environment, state, SystemRandom(), **_source(self.paddock))
         where = self.paddock.store or self.paddock.home / "data" / "paddock.db"
         with open_safe(where, state, keys) as safe:
             for name in names:

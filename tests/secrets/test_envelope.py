@@ -11,12 +11,12 @@ import pytest
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import HostError
 from paddock.core.secret import Secret
-from paddock.secrets.envelope import About, Envelope, WrappingKey, rewrap, seal, unseal
+from paddock.secrets.envelope import Envelope, SecretVersion, WrappingKey, rewrap, seal, unseal
 
 pytestmark = pytest.mark.req("S-29")
 
 RANDOM = SystemRandom()
-ABOUT = About("acme", "user:ann", "api_key", 3)
+ABOUT = SecretVersion("acme", "user:ann", "api_key", 3)
 KEY = WrappingKey(RANDOM.bytes(32))
 VALUE = "hunter2-ünï\udc80"
 
@@ -45,10 +45,10 @@ def test_every_version_has_a_data_key_of_its_own() -> None:
         replace(ABOUT, owner="user:bob"),
         replace(ABOUT, name="api_key2"),
         replace(ABOUT, version=4),
-        About("acme", "user", "ann\x00api_key", 3),
+        SecretVersion("acme", "user", "ann\x00api_key", 3),
     ],
 )
-def test_a_row_that_was_copied_elsewhere_does_not_open_there(elsewhere: About) -> None:
+def test_a_row_that_was_copied_elsewhere_does_not_open_there(elsewhere: SecretVersion) -> None:
     envelope = seal(Secret(VALUE), ABOUT, KEY, RANDOM)
     with pytest.raises(HostError) as refused:
         unseal(envelope, elsewhere, KEY)

@@ -16,9 +16,9 @@ import pytest
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import HostError, OperatorError
 from paddock.core.secret import Secret
-from paddock.secrets.keys import Keys, keys_from
+from paddock.secrets.key_stores import KeyFileStore, NewWrappingKey, WrappingKeyRecord
 from paddock.secrets.rotation import rotate
-from paddock.secrets.sources import KeyFiles, KeyNote, Made
+from paddock.secrets.wrapping_keys import WrappingKeys, build_wrapping_keys
 
 from .safe import Safe, open_safe
 
@@ -28,11 +28,11 @@ RANDOM = SystemRandom()
 RAW = bytes(range(32))
 
 
-def keys(state: Path, environ: dict[str, str] | None = None, **more: object) -> Keys:
-    return keys_from(environ or {}, state, RANDOM, **more)  # type: ignore[arg-type]
+def keys(state: Path, environ: dict[str, str] | None = None, **more: object) -> WrappingKeys:
+    return build_wrapping_keys(environ or {}, state, RANDOM, **more)  # type: ignore[arg-type]
 
 
-def nowhere(_: KeyNote) -> None:
+def nowhere(_: WrappingKeyRecord) -> None:
     """Where a key is announced that nobody asks for."""
 
 
@@ -60,7 +60,7 @@ class Drawer(ModuleType):
 @pytest.mark.parametrize("written", [RAW, RAW.hex().encode() + b"\n", base64.b64encode(RAW) + b"\n"])
 def test_a_credential_of_systemd_comes_first_however_its_key_is_written(tmp_path: Path, written: bytes) -> None:
     (tmp_path / "paddock-kek").write_bytes(written)
-    made = keys(tmp_path / "state", {"CREDENTIALS_DIRECTORY": str(tmp_path)}).make(nowhere)
+    made = keys(tmp_path / "state", {"CREDENTIALS_DIRECTORY": str(tmp_path)}).create(nowhere)
     assert (made.key.raw, made.note.source) == (RAW, "credential")
     assert not (tmp_path / "state").exists()
 
@@ -68,7 +68,7 @@ def test_a_credential_of_systemd_comes_first_however_its_key_is_written(tmp_path
 def test_a_credential_that_is_no_key_is_refused_and_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "paddock-kek").write_text("hunter2")
     with pytest.raises(OperatorError, match="no key of 32 bytes") as refused:
-        keys(tmp_path / "state", {"CREDENTIALS_DIRECTORY": str(tmp_path)}).make(nowhere)
+        keys(tmp_path / "state", {"CREDENTIALS_DIRECTORY": str(tmp_path)}).create(nowhere)
     assert "hunter2" not in str(refused.value)
 
 
@@ -171,9 +171,9 @@ def test_a_keyring_that_writes_into_a_plain_file_gets_no_new_key(
     drawer = Drawer()
     drawer.priority = priority
     monkeypatch.setitem(sys.modules, "keyring", drawer)
-    assert keys(tmp_path).make(nowhere).note.source == "file"
+    assert keys(tmp_path).create(nowhere).note.source == "file"
     with pytest.raises(OperatorError, match="kept as keyring"):
-        keys(tmp_path, preferred="keyring").make(nowhere)
+        keys(tmp_path, preferred="keyring").create(nowhere)
     assert drawer.entries == {}
 
 
@@ -193,14 +193,14 @@ def test_what_a_keyring_answers_is_told_in_our_words_and_without_what_it_was_giv
     drawer = Locked()
     monkeypatch.setitem(sys.modules, "keyring", drawer)
     with pytest.raises(OperatorError) as unkept:
-        keys(tmp_path, preferred="keyring").make(nowhere)
+        keys(tmp_path, preferred="keyring").create(nowhere)
     with pytest.raises(OperatorError) as unread:
-        keys(tmp_path).find(KeyNote("0" * 16, "keyring"))
+        keys(tmp_path).find(WrappingKeyRecord("0" * 16, "keyring"))
     for error in (unkept, unread):
         assert (error.value.error_code, "unlock it" in error.value.hint) == ("secret.key", True)
     assert drawer.given not in "".join(traceback.format_exception(unkept.value))
     with pytest.raises(HostError, match="made as a file"):
-        keys(tmp_path).find(KeyNote("0" * 16, "file"))
+        keys(tmp_path).find(WrappingKeyRecord("0" * 16, "file"))
 
 
 def test_a_keyring_that_keeps_nothing_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +209,11 @@ def test_a_keyring_that_keeps_nothing_is_passed_over(tmp_path: Path, monkeypatch
             raise RuntimeError(f"{service} is locked: {name}, {len(text)}")
 
     monkeypatch.setitem(sys.modules, "keyring", Locked())
-    assert keys(tmp_path).make(nowhere).note.source == "file"
+    assert keys(tmp_path).create(nowhere).note.source == "file"
 
 
 def test_a_passphrase_opens_what_was_sealed_under_it_and_another_does_not(tmp_path: Path) -> None:
-    def knowing(text: str) -> Keys:
+    def knowing(text: str) -> WrappingKeys:
         return keys(tmp_path / "state", preferred="passphrase", ask=lambda: Secret(text))
 
     with open_safe(tmp_path / "store.db", tmp_path, knowing("correct horse")) as safe:
@@ -245,9 +245,9 @@ def test_a_passphrase_that_others_can_read_is_refused_unless_systemd_gave_it(tmp
     (tmp_path / "phrase").chmod(mode)
     given: dict[str, Any] = {"preferred": "passphrase", "passphrase_file": str(tmp_path / "phrase")}
     with pytest.raises(OperatorError, match="others can read it") as refused:
-        keys(tmp_path, **given).make(nowhere)
+        keys(tmp_path, **given).create(nowhere)
     assert "chmod 600" in refused.value.hint
-    assert keys(tmp_path, {"CREDENTIALS_DIRECTORY": str(tmp_path)}, **given).make(nowhere).note.salt is not None
+    assert keys(tmp_path, {"CREDENTIALS_DIRECTORY": str(tmp_path)}, **given).create(nowhere).note.salt is not None
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"x" * 5000])
@@ -255,7 +255,7 @@ def test_a_file_that_holds_no_passphrase_is_refused(tmp_path: Path, content: byt
     (tmp_path / "phrase").write_bytes(content)
     (tmp_path / "phrase").chmod(0o600)
     with pytest.raises(OperatorError):
-        keys(tmp_path, preferred="passphrase", passphrase_file=str(tmp_path / "phrase")).make(nowhere)
+        keys(tmp_path, preferred="passphrase", passphrase_file=str(tmp_path / "phrase")).create(nowhere)
 
 
 @pytest.mark.parametrize("wished", ["credential", "keyring", "passphrase"])
@@ -264,15 +264,15 @@ def test_where_the_wished_for_place_is_not_there_nothing_else_is_taken(
 ) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(OperatorError, match=wished):
-        keys(tmp_path, preferred=wished).make(nowhere)
+        keys(tmp_path, preferred=wished).create(nowhere)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_key_that_moved_from_a_file_to_a_credential_is_found_there(tmp_path: Path) -> None:
-    made = keys(tmp_path / "state", preferred="file").make(nowhere)
+    made = keys(tmp_path / "state", preferred="file").create(nowhere)
     (tmp_path / "paddock-kek").write_text(made.key.raw.hex())
     moved = keys(tmp_path / "elsewhere", {"CREDENTIALS_DIRECTORY": str(tmp_path)})
-    assert moved.find(KeyNote(made.key.id, "file")).raw == made.key.raw
+    assert moved.find(WrappingKeyRecord(made.key.id, "file")).raw == made.key.raw
 
 
 @pytest.mark.parametrize("state", [0, -1])
@@ -295,12 +295,12 @@ def test_a_note_of_a_key_that_leads_elsewhere_has_nothing_read_or_removed_there(
         assert safe.get("api_key") == "hunter2"
 
 
-class Late(KeyFiles):
+class Late(KeyFileStore):
     """Files of somebody who is overtaken after they looked whether there is a key."""
 
-    def new(self) -> Made | None:
+    def new(self) -> NewWrappingKey | None:
         overtake.pop()()
-        return super().new()
+        return super().generate()
 
 
 overtake: list[Callable[[], object]] = []
@@ -310,6 +310,6 @@ def test_two_who_set_the_first_secret_at_once_agree_on_one_key(tmp_path: Path) -
     folder = tmp_path / "state" / "keys" / "secrets"
     with open_safe(tmp_path / "store.db", tmp_path / "state") as safe:
         overtake.append(lambda: safe.set("one", "1"))
-        Safe(safe.database, Keys({"file": Late(folder, RANDOM)}, "file")).set("two", "2")
+        Safe(safe.database, WrappingKeys({"file": Late(folder, RANDOM)}, "file")).set("two", "2")
         assert (safe.get("one"), safe.get("two")) == ("1", "2")
     assert len(list(folder.iterdir())) == 1

@@ -11,8 +11,8 @@ from paddock import Config, open_host
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.ledger.feed import recent
-from paddock.secrets.keys import keys_from
+from paddock.ledger.read.entries import list_recent
+from paddock.secrets.wrapping_keys import build_wrapping_keys
 from paddock.store.database import open_direct
 
 from .safe import Safe, open_safe
@@ -25,7 +25,7 @@ ENTRY = '\n[plugins."parrot"]\ninstalled = "1.0.0"\nlocal = true\napi_key = "Bea
 
 def keep(home: Home, value: str, owner: str = "") -> None:
     state = home.path / "state"
-    with open_safe(home.path / "data" / "paddock.db", state, keys_from({}, state, SystemRandom())) as safe:
+    with open_safe(home.path / "data" / "paddock.db", state, build_wrapping_keys({}, state, SystemRandom())) as safe:
         Safe(safe.database, safe.keys, DEFAULT_TENANT).set("parrot.key", value, owner)
 
 
@@ -52,7 +52,7 @@ async def test_a_secret_that_is_not_set_or_is_a_persons_is_named(home: Home) -> 
         with pytest.raises(PaddockError) as refused:
             await host.call("parrot.say", {"text": "x"})
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: recent(tx, plugin="parrot"))
+        entries = database.read(lambda tx: list_recent(tx, plugin="parrot"))
     told = [entry.data["errors"] for entry in entries if entry.type == "plugin.config_validation_failed"]
     assert refused.value.details["reason_code"] == "config.variable_unset"
     assert told == [['plugins."parrot".api_key: the secret parrot.key is not set — paddock secret set parrot.key']]

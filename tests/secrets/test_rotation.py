@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from paddock.core.errors import Busy
-from paddock.core.events_secrets import SecretRotated
-from paddock.secrets.rotation import Left, rotate
-from paddock.secrets.rows import key_in_use
+from paddock.core.events.secrets import SecretRotated
+from paddock.secrets.rotation import UnrotatedSecret, rotate
+from paddock.secrets.rows import active_key
 
 from .rotating import Mortal, turn
 from .safe import ANN, RANDOM, Safe, keys_at, open_safe
@@ -42,7 +42,7 @@ def noted(safe: Safe) -> set[str]:
 
 
 def in_use(safe: Safe) -> str:
-    note = safe.database.read(key_in_use)
+    note = safe.database.read(active_key)
     assert note is not None
     return note.id
 
@@ -82,7 +82,7 @@ def test_a_damaged_secret_stays_with_its_key_and_does_not_hold_up_the_others(saf
     rotated = safe.rotate()
 
     assert rotated is not None
-    assert (rotated.moved, rotated.left) == (2, (Left("acme", "", "bad", old, "damaged"),))
+    assert (rotated.moved, rotated.left) == (2, (UnrotatedSecret("acme", "", "bad", old, "damaged"),))
     assert list(rotated.kept) == [old]
     assert files(tmp_path / "state") == {old, rotated.key_id}
     safe.set("bad", "mended")
@@ -123,7 +123,7 @@ def test_a_key_that_is_lost_leaves_its_secrets_alone_and_no_others(safe: Safe, t
     rotated = Safe(safe.database, keys_at(tmp_path / "state")).rotate()
 
     assert rotated is not None
-    assert (rotated.moved, rotated.left) == (1, (Left("acme", "", "bad", lost, "key_missing"),))
+    assert (rotated.moved, rotated.left) == (1, (UnrotatedSecret("acme", "", "bad", lost, "key_missing"),))
     assert safe.get("good") == "value of good"
 
 
@@ -150,13 +150,13 @@ def test_a_host_that_goes_on_forgets_a_key_that_was_destroyed_meanwhile(safe: Sa
     safe.set("api_key", "hunter2")
     lasting = Safe(safe.database, keys_at(tmp_path / "state"))
     lasting.get("api_key")
-    old = safe.database.read(key_in_use)
-    assert old is not None and lasting.keys.remembered(old)
+    old = safe.database.read(active_key)
+    assert old is not None and lasting.keys.is_cached(old)
 
     safe.rotate()
 
     assert lasting.get("api_key") == "hunter2"
-    assert not lasting.keys.remembered(old)
+    assert not lasting.keys.is_cached(old)
 
 
 def test_a_secret_that_is_set_while_the_key_changes_is_under_the_new_one(safe: Safe, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def _many(safe: Safe, count: int) -> None:
     from paddock.core.secret import Secret
     from paddock.secrets.rows import set_secret
 
-    note = safe.database.read(key_in_use)
+    note = safe.database.read(active_key)
     assert note is not None
     key = safe.keys.find(note)
 

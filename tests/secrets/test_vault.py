@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from paddock.core.errors import HostError, NotFound, OperatorError
-from paddock.core.events_secrets import SecretRemoved, SecretSet
+from paddock.core.events.secrets import SecretRemoved, SecretSet
 from paddock.core.ids import Tenant
-from paddock.secrets.declared import Scope
-from paddock.secrets.rows import checked_name
+from paddock.secrets.requirements import SecretScope
+from paddock.secrets.rows import validate_secret_name
 
 from .safe import ANN, Safe, keys_at, open_safe
 
@@ -28,15 +28,15 @@ def safe(database_address: str, tmp_path: Path) -> Generator[Safe, None, None]:
 def test_a_persons_secret_is_preferred_and_the_systems_is_there_only_where_allowed(safe: Safe) -> None:
     safe.set("api_key", "of-all")
     assert safe.get("api_key") == "of-all"
-    assert safe.get("api_key", order=(Scope.USER,)) is None
+    assert safe.get("api_key", order=(SecretScope.USER,)) is None
 
     safe.set("api_key", "of-ann", ANN)
 
     assert safe.get("api_key") == "of-ann"
-    assert safe.get("api_key", order=(Scope.SYSTEM,)) == "of-all"
+    assert safe.get("api_key", order=(SecretScope.SYSTEM,)) == "of-all"
     assert safe.get("api_key", "user:bob") == "of-all"
     assert safe.get("api_key", None) == "of-all", "nobody has no secrets of their own"
-    assert safe.get("api_key", None, (Scope.USER,)) is None
+    assert safe.get("api_key", None, (SecretScope.USER,)) is None
 
 
 def test_a_tenant_never_gets_anothers(safe: Safe) -> None:
@@ -109,4 +109,4 @@ def test_the_key_is_beside_the_state_and_readable_by_its_owner_alone(safe: Safe,
 )
 def test_names_that_no_secret_can_have(name: str) -> None:
     with pytest.raises(OperatorError):
-        checked_name(name)
+        validate_secret_name(name)

@@ -13,39 +13,40 @@ from typing import Any
 
 from tests.simulation.outside import CALL_TIMEOUT, MANIFEST, PLUGIN
 
-from paddock.capabilities.asking import Asking
+from paddock.capabilities.request import CapabilityRequest
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import HostError, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Digest, Tenant
-from paddock.gate.call_tasks import CallTasks
-from paddock.gate.calls import Calls
-from paddock.gate.catalogue import Catalogue, Entry, Schemas
-from paddock.gate.deciding import TheirOwn
+from paddock.core.tasks import scoped_tasks
+from paddock.gate.admission.fairness import FairScheduler
+from paddock.gate.admission.quotas import NO_LIMITS, DailyQuotas
+from paddock.gate.admission.rate_limits import RateLimiter
+from paddock.gate.authorization import AllowAll
+from paddock.gate.calls.registry import CallRegistry
+from paddock.gate.calls.resume import PendingCallResumer
+from paddock.gate.calls.tasks import CallTasks
+from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
 from paddock.gate.gate import Gate
-from paddock.gate.limits import Limits
-from paddock.gate.quotas import Quotas
-from paddock.gate.rates import NO_LIMIT
-from paddock.gate.resume import Resumption
-from paddock.gate.turns import Turns
-from paddock.host.gating import BesideTheGate, approvals_on, gate_to
-from paddock.host.timed_work import open_timed_work
-from paddock.ledger.opening import open_ledger
+from paddock.host.wiring.background_jobs import open_background_jobs
+from paddock.host.wiring.gate import DropMethodEvents, build_approvals, build_gate
+from paddock.ledger.write.lifespan import open_ledger
 from paddock.manifest.read import read_bytes
-from paddock.plugins.runtimes.choosing import wire_for
-from paddock.plugins.supervision.body import Bodies
-from paddock.plugins.supervision.deployment import Deployment, Functions, InstanceKey, Prepared, Status
-from paddock.plugins.supervision.keeper import Surroundings
-from paddock.plugins.supervision.owned_tasks import owned_tasks
-from paddock.plugins.supervision.start_gate import StartGate
-from paddock.plugins.supervision.supervisor import Supervisor, open_supervisor
-from paddock.plugins.supervision.wire import Definition
 from paddock.queue.node import Node
+from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey, PluginStatus, StartSpec
+from paddock.runtime.endpoint import EndpointLauncher
+from paddock.runtime.instance import SupervisorDeps
+from paddock.runtime.protocol_adapter import Definition
+from paddock.runtime.protocols.select import select_adapter
+from paddock.runtime.supervisor import Supervisor, open_supervisor
+from paddock.runtime.throttle import StartThrottle
 from paddock.store.database import Database
 
 NODE = "node_00000000000000000000000001"
 _MANIFEST = read_bytes("paddock.yaml", json.dumps(MANIFEST).encode()).single()
 _KEY = InstanceKey(DEFAULT_TENANT, PLUGIN, Digest("sha256:simulated"))
-_SCHEMAS = {spec.name: Schemas(spec.input_schema or {}, spec.output_schema or {}) for spec in _MANIFEST.callables}
+_SCHEMAS = {
+    spec.name: CallableSchemas(spec.input_schema or {}, spec.output_schema or {}) for spec in _MANIFEST.callables
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,12 @@ class _Nobody:
     def __init__(self) -> None:
         self.on_given_up: Callable[[], None] = lambda: None
 
-    def logged(self, key: InstanceKey, line: str) -> None: ...
-    def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None: ...
-    async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None: ...
-    def moved(self, key: InstanceKey, status: Status) -> None: ...
+    def on_log_line(self, key: InstanceKey, line: str) -> None: ...
+    def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None: ...
+    async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None: ...
+    def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None: ...
 
-    def given_up(self, key: InstanceKey, reason: str) -> None:
+    def on_give_up(self, key: InstanceKey, reason: str) -> None:
         del key, reason
         self.on_given_up()
 
@@ -76,7 +77,7 @@ class _Nobody:
 class _Shut:
     """The plugin asks the host for nothing."""
 
-    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
         raise HostError(f"{asking.plugin} asked for {method} with {params}")
 
 
@@ -93,13 +94,18 @@ class _NoNotes:
         raise HostError(f"{tenant} {of} {more} has no tables")
 
 
-async def _prepared(deployment: Deployment) -> Prepared:
-    return Prepared(Functions(deployment.manifest, {}))
+async def _prepared(deployment: Deployment) -> StartSpec:
+    return StartSpec(InProcessTarget(deployment.manifest, {}))
 
 
 @asynccontextmanager
 async def open_house(
-    database: Database, clock: Clock, random: Random, bodies: Bodies, *, gate_of: Callable[..., Gate] = gate_to
+    database: Database,
+    clock: Clock,
+    random: Random,
+    bodies: EndpointLauncher,
+    *,
+    gate_of: Callable[..., Gate] = build_gate,
 ) -> AsyncGenerator[House, None]:
     """The host for as long as the block runs.
 
@@ -111,48 +117,48 @@ async def open_house(
         gate_of: Makes the gate; another one than ours, to see whether it is found out.
     """
     watcher = _Nobody()
-    around = Surroundings(
-        bodies=bodies,
-        wire_for=lambda deployment: wire_for(deployment, door=_Shut()),
+    around = SupervisorDeps(
+        launcher=bodies,
+        adapter_for=lambda deployment: select_adapter(deployment, door=_Shut()),
         prepare=_prepared,
-        publish_for=lambda tenant: BesideTheGate(ledger.publisher(tenant)),
-        watcher=watcher,
+        publish_for=lambda tenant: DropMethodEvents(ledger.publisher(tenant)),
+        observer=watcher,
         clock=clock,
         random=random,
-        starts=StartGate(),
+        start_throttle=StartThrottle(),
     )
     async with AsyncExitStack() as parts:
         ledger = await parts.enter_async_context(open_ledger(database, clock, random))
         node = Node(NODE, database, clock, lasting=True)
         parts.push_async_callback(node.leave)
-        tasks = await parts.enter_async_context(owned_tasks())
+        tasks = await parts.enter_async_context(scoped_tasks())
         supervisor = await parts.enter_async_context(open_supervisor(around, call_timeout=CALL_TIMEOUT))
-        approvals = approvals_on(database, clock, random)
+        approvals = build_approvals(database, clock, random)
         gate = gate_of(
             supervisor,
             ledger=ledger,
             database=database,
-            decides=TheirOwn("the simulation lets everybody do everything"),
+            decides=AllowAll("the simulation lets everybody do everything"),
             approvals=approvals,
-            limits=Limits(NO_LIMIT, Quotas(NO_LIMIT, clock), clock.monotonic),
+            limits=RateLimiter(NO_LIMITS, DailyQuotas(NO_LIMITS, clock), clock.monotonic),
             clock=clock,
             random=random,
             node=node,
             secrets=_NoSecrets(),
         )
-        gate.turns = Turns(clock.monotonic)
-        gate.catalogues = {DEFAULT_TENANT: Catalogue([Entry(_KEY, _MANIFEST, _SCHEMAS)])}
+        gate.fair_scheduler = FairScheduler(clock.monotonic)
+        gate.catalogues = {DEFAULT_TENANT: Catalogue([CatalogueEntry(_KEY, _MANIFEST, _SCHEMAS)])}
         supervisor.deploy(Deployment(_KEY, _MANIFEST, ()), start=False)
         watcher.on_given_up = lambda: supervisor.enable(_KEY)
         running = CallTasks()
-        tasks.start_soon(running.keep)
-        calls = Calls(gate, running, clock, random)
-        resumption = Resumption(gate, calls, approvals, database, clock)
+        tasks.start_soon(running.run_until_cancelled)
+        calls = CallRegistry(gate, running, clock, random)
+        resumption = PendingCallResumer(gate, calls, approvals, database, clock)
         with suppress(StoreUnavailable):
-            await node.here()
-        await resumption.come_back()
+            await node.current_run()
+        await resumption.restore_open()
         tasks.start_soon(resumption.expire_forever)
-        timed = open_timed_work(
+        timed = open_background_jobs(
             database,
             node,
             clock,

@@ -10,15 +10,15 @@ import orjson
 from tests.simulation.outside import PLUGIN, Act, Outside
 
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import Effect, EffectKey
-from paddock.ledger.feed import page
-from paddock.ledger.verifying import verify_ledger
-from paddock.queue.leases import Here
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
+from paddock.gate.idempotency.states import EffectState
+from paddock.ledger.chain.verify import verify_ledger
+from paddock.ledger.read.entries import list_entries
+from paddock.queue.leases import NodeRun
 from paddock.store.database import DirectDatabase, Transaction
 
-_AFTER_THE_START = (State.STARTED, State.SUCCEEDED, State.IN_DOUBT)
+_AFTER_THE_START = (EffectState.STARTED, EffectState.SUCCEEDED, EffectState.IN_DOUBT)
 _NOWHERE = Path("/simulated-state")  # no checkpoints are signed
 
 
@@ -53,15 +53,15 @@ class Judge:
         if not self.wishes & {(act.tool, key, act.what) for key in (act.key, None)}:
             self.object(f"nobody asked for {act.tool} {act.key} with {act.what!r}")
         row = database.read(lambda tx: records.find(tx, EffectKey(DEFAULT_TENANT, PLUGIN, act.tool, act.key)))
-        if row is None or row.state not in (State.STARTED, State.IN_DOUBT):
+        if row is None or row.state not in (EffectState.STARTED, EffectState.IN_DOUBT):
             self.object(f"{act.tool} {act.key} happened while it was {row.state if row else 'not on record'}")
 
     def committed(self, database: DirectDatabase) -> None:
         """Something was written: no record says what is not so, and nothing that has happened is without one."""
-        rows = {(row.of.callable, row.of.key): row for row in database.read(_rows)}
+        rows = {(row.effect_key.callable, row.effect_key.key): row for row in database.read(_rows)}
         happened = Counter((act.tool, act.key) for act in self.outside.acts)
         for of, row in rows.items():
-            if row.state is State.SUCCEEDED and happened[of] != 1:
+            if row.state is EffectState.SUCCEEDED and happened[of] != 1:
                 self.object(f"{of} is recorded as {row.state}, and happened {happened[of]} times")
             if row.state not in _AFTER_THE_START and happened[of]:
                 self.object(f"{of} is recorded as {row.state}, and has happened")
@@ -83,11 +83,13 @@ class Judge:
 
     # --- after each start ---------------------------------------------------------------------------------------------
 
-    def recovered(self, database: DirectDatabase, here: Here) -> None:
+    def recovered(self, database: DirectDatabase, here: NodeRun) -> None:
         """A host is there again: what the one before it had begun is neither its own nor under way."""
         for row in database.read(_rows):
-            if row.state in (State.CLAIMED, State.STARTED) and row.holder != here:
-                self.object(f"{row.of.callable} {row.of.key} of a host that is gone is still {row.state}")
+            if row.state in (EffectState.CLAIMED, EffectState.STARTED) and row.holder != here:
+                self.object(
+                    f"{row.effect_key.callable} {row.effect_key.key} of a host that is gone is still {row.state}"
+                )
         self.chained(database)
 
     def chained(self, database: DirectDatabase) -> None:
@@ -102,11 +104,11 @@ class Judge:
         self.committed(database)
         self.chained(database)
         rows = database.read(_rows)
-        entries = database.read(lambda tx: page(tx, newest_first=False, limit=100_000))
+        entries = database.read(lambda tx: list_entries(tx, newest_first=False, limit=100_000))
         seen = Counter((entry.type, entry.call) for entry in entries)
         for row in rows:
-            name = f"{row.of.callable} {row.of.key}"
-            if row.state not in (State.SUCCEEDED, State.FAILED_NO_EFFECT):
+            name = f"{row.effect_key.callable} {row.effect_key.key}"
+            if row.state not in (EffectState.SUCCEEDED, EffectState.FAILED_NO_EFFECT):
                 self.object(f"{name} is {row.state} at the end")
             if seen["call.started", row.call] != 1:
                 self.object(f"{name} has {seen['call.started', row.call]} entries of its start")
@@ -115,22 +117,22 @@ class Judge:
                 self.object(f"{name} has {ends} entries of its end")
             if (row.resolution is not None) != bool(seen["effect.resolved", row.call]):
                 self.object(f"{name} was found out by {row.resolution}, and the ledger tells otherwise")
-        results = {(row.of.callable, row.of.key): row.result for row in rows}
+        results = {(row.effect_key.callable, row.effect_key.key): row.result for row in rows}
         for told in self.told:
             if told.key is not None and results.get((told.tool, told.key)) != told.answer:
                 self.object(f"what was told of {told.tool} {told.key} is not kept")
 
 
-def _rows(tx: Transaction) -> list[Effect]:
-    return [row for state in State for row in records.in_state(tx, state)]
+def _rows(tx: Transaction) -> list[IdempotencyRecord]:
+    return [row for state in EffectState for row in records.list_in_state(tx, state)]
 
 
-def in_doubt(tx: Transaction) -> list[Effect]:
+def in_doubt(tx: Transaction) -> list[IdempotencyRecord]:
     """What a person would look into."""
-    return records.in_state(tx, State.IN_DOUBT)
+    return records.list_in_state(tx, EffectState.IN_DOUBT)
 
 
-def waits_for_a_person(effect: Effect) -> bool:
+def waits_for_a_person(effect: IdempotencyRecord) -> bool:
     """Whether nobody else finds out: there is no way, or it would be made again and somebody has cancelled it."""
     cancelled = (effect.error or {}).get("code") == "call.cancelled"
     return effect.recovery == "none" or (effect.recovery == "native_key" and cancelled)

@@ -21,9 +21,9 @@ from tests.simulation.store import SimulatedStore, open_direct_at
 from paddock.core.call import OPERATOR, CallContext, Principal
 from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
-from paddock.gate.effects.records import Effect
-from paddock.gate.effects.resolving import resolve
-from paddock.ledger.append import LedgerTable
+from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.idempotency.resolve import resolve
+from paddock.ledger.write.append import TransactionLedger
 from paddock.store.sqlite import SqliteDirect
 from paddock.store.transaction import Transaction
 
@@ -222,7 +222,7 @@ class Life:
 
     async def _recovered(self, house: House) -> None:
         with suppress(StoreUnavailable):
-            here = await house.node.here()
+            here = await house.node.current_run()
             self._judged(lambda: self.world.judge.recovered(self.direct, here))
 
     async def _ask(self, house: House, caller: Caller) -> None:
@@ -243,7 +243,7 @@ class Life:
         caller.tries += 1
         request = RequestId(f"req_{caller.number}_{caller.tries}")
         context = CallContext(ANN, request, idempotency_key=caller.key)
-        target = house.gate.catalogue(DEFAULT_TENANT).find_in(PLUGIN, caller.tool)
+        target = house.gate.catalogue(DEFAULT_TENANT).find_callable(PLUGIN, caller.tool)
         self.note(f"{caller}: asks {caller.tool} {caller.key} {caller.what!r}")
         try:
             async with asyncio.timeout(patience):
@@ -278,21 +278,21 @@ class Life:
                     ):
                         await self._say(store, effect)
 
-    def _at_work(self, effect: Effect) -> bool:
+    def _at_work(self, effect: IdempotencyRecord) -> bool:
         """Whether the plugin may still do it."""
-        of = (effect.of.callable, effect.of.key)
+        of = (effect.effect_key.callable, effect.effect_key.key)
         return any((job.tool, job.key) == of for program in self.programs.all for job in program.undone())
 
-    async def _say(self, store: SimulatedStore, effect: Effect) -> None:
-        found = self.world.outside.under(effect.of.callable, effect.of.key)
+    async def _say(self, store: SimulatedStore, effect: IdempotencyRecord) -> None:
+        found = self.world.outside.under(effect.effect_key.callable, effect.effect_key.key)
         random, now = SeededRandom(self.chances), self.clock.now().isoformat()
         result = found[0].answer if found else None
 
         def unit(tx: Transaction) -> None:
-            publish = LedgerTable(tx, self.clock, random, DEFAULT_TENANT, effect.call)
+            publish = TransactionLedger(tx, self.clock, random, DEFAULT_TENANT, effect.call)
             resolve(tx, publish, DEFAULT_TENANT, effect.call, happened=bool(found), result=result, by=ANN.id, now=now)
 
-        self.note(f"ann: {effect.of.callable} {effect.of.key} has {'' if found else 'not '}happened")
+        self.note(f"ann: {effect.effect_key.callable} {effect.effect_key.key} has {'' if found else 'not '}happened")
         try:
             await store.write(unit)
         except StoreUnavailable:

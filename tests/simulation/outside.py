@@ -10,15 +10,15 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from paddock.cage.spec import Exit
-from paddock.core.event import Event
-from paddock.core.events_contracts import PluginEmbedded
+from paddock.cage.spec import ProcessExit
+from paddock.core.events.contracts import PluginEmbedded
+from paddock.core.events.event import Event
 from paddock.core.ids import PluginName
-from paddock.plugins.supervision.body import Body
-from paddock.plugins.supervision.deployment import Place
-from paddock.rpc.faults import PeerLost, RpcFault
-from paddock.rpc.memory import MemoryTransport, memory_pair
+from paddock.rpc.errors import PeerLost, RpcError
+from paddock.rpc.memory_transport import MemoryTransport, memory_pair
 from paddock.rpc.transport import Receiver, Transport
+from paddock.runtime.deployment import LaunchTarget
+from paddock.runtime.endpoint import PluginEndpoint
 
 PLUGIN = PluginName("till")
 CALL_TIMEOUT = 5.0
@@ -130,7 +130,7 @@ class Program:
         self._timers: list[asyncio.TimerHandle] = []
         self._transport: MemoryTransport | None = None
         self.jobs: list[Job] = []
-        self.exited: asyncio.Future[Exit] = self._loop.create_future()
+        self.exited: asyncio.Future[ProcessExit] = self._loop.create_future()
 
     def attach(self, transport: MemoryTransport) -> None:
         self._transport = transport
@@ -228,7 +228,7 @@ class Program:
             self._transport.close()
         if not self.exited.done():
             self._note(f"plugin: ended ({code})")
-            self.exited.set_result(Exit(code, None))
+            self.exited.set_result(ProcessExit(code, None))
 
     # --- what it writes -----------------------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class Program:
         try:
             if self._transport is not None:
                 self._transport.send(json.dumps(message).encode() + b"\n")
-        except (PeerLost, RpcFault):
+        except (PeerLost, RpcError):
             pass  # the host hung up
 
     def _later(self, do: Callable[[], None], seconds: float | None = None) -> None:
@@ -260,7 +260,7 @@ class Programs:
         self._make = lambda: Program(outside, chances, badly, note)
         self.all: list[Program] = []
 
-    async def begin(self, place: Place, on_log: Callable[[str], None]) -> Body:
+    async def launch(self, place: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
         del place, on_log
         program = self._make()
         self.all.append(program)
@@ -277,10 +277,10 @@ class _Process:
         self._program = program
 
     @property
-    def lines(self) -> list[str]:
+    def recent_log(self) -> list[str]:
         return []
 
-    def began(self, plugin: PluginName, version: str) -> Event:
+    def start_event(self, plugin: PluginName, version: str) -> Event:
         return PluginEmbedded(name=plugin, version=version)
 
     async def connect(self, receiver: Receiver) -> Transport:
@@ -288,7 +288,7 @@ class _Process:
         self._program.attach(theirs)
         return ours
 
-    async def wait(self) -> Exit:
+    async def wait(self) -> ProcessExit:
         return await asyncio.shield(self._program.exited)
 
     def signal(self, number: int) -> None:
@@ -298,7 +298,7 @@ class _Process:
     def kill(self) -> None:
         self._program.die(-9)
 
-    async def last_words(self) -> tuple[str, ...]:
+    async def final_log(self) -> tuple[str, ...]:
         return ()
 
     def close(self) -> None:

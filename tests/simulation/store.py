@@ -94,7 +94,7 @@ class SimulatedStore(GroupCommit):
         return outcomes
 
     def _tell(self, outcomes: list[Any]) -> None:
-        self._loop.call_later(self._seeded.a_while(), self._answer, outcomes)
+        self._loop.call_later(self._seeded.a_while(), self._set_results, outcomes)
 
 
 def open_direct_at(path: Path, *, synchronous: str = "FULL") -> SqliteDirect:

@@ -13,14 +13,14 @@ import pytest
 from tests.simulation.world import History, Rigging, simulate
 
 from paddock.core.errors import PaddockError
-from paddock.gate.course import Course
-from paddock.gate.effects import records
-from paddock.gate.effects.records import Effect
+from paddock.gate.effects.coordinator import effect_key_of
+from paddock.gate.effects.starter import CallStarter
 from paddock.gate.gate import Gate
-from paddock.gate.once import key_of
-from paddock.gate.starting import Start
-from paddock.host.gating import gate_to
-from paddock.plugins.supervision.supervisor import Supervisor
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.invocation import Invocation
+from paddock.host.wiring.gate import build_gate
+from paddock.runtime.supervisor import Supervisor
 from paddock.store.transaction import Transaction
 
 pytestmark = pytest.mark.req("K-08")
@@ -72,34 +72,34 @@ def test_a_seed_tells_the_same_history_each_time_and_in_each_process() -> None:
 
 
 def acts_before_it_records(supervisor: Supervisor, **parts: Any) -> Gate:
-    gate = gate_to(supervisor, **parts)
+    gate = build_gate(supervisor, **parts)
 
-    class ActsFirst(Start):
-        async def record(self, course: Course, approval: str | None) -> None:
+    class ActsFirst(CallStarter):
+        async def record(self, course: Invocation, approval: str | None) -> None:
             target, context = course.target, course.context
             course.context = type(context)(
-                context.principal, context.request, idempotency_key=key_of(course).key, fence=1
+                context.principal, context.request, idempotency_key=effect_key_of(course).key, fence=1
             )
             await supervisor.call(target.key, target.spec, course.payload, course.context)
             course.context = context
-            await super().record(course, approval)
+            await super().record_start(course, approval)
 
-    gate.start = ActsFirst(*[getattr(gate.start, one.name) for one in fields(Start)])
+    gate.starter = ActsFirst(*[getattr(gate.starter, one.name) for one in fields(CallStarter)])
     return gate
 
 
 def never_looks_back(supervisor: Supervisor, **parts: Any) -> Gate:
-    gate = gate_to(supervisor, **parts)
-    parts["node"].when_over.remove(gate.start.effects.abandoned)
+    gate = build_gate(supervisor, **parts)
+    parts["node"].when_over.remove(gate.starter.effects.mark_abandoned)
     return gate
 
 
 def gives_everybody_the_first_answer(supervisor: Supervisor, **parts: Any) -> Gate:
-    gate, kept = gate_to(supervisor, **parts), dict[str, Any]()
-    effects = gate.start.effects
+    gate, kept = build_gate(supervisor, **parts), dict[str, Any]()
+    effects = gate.starter.effects
     claim = effects.claim
 
-    async def claimed(course: Course) -> Any:
+    async def claimed(course: Invocation) -> Any:
         try:
             replayed = await claim(course)
         except PaddockError:
@@ -134,10 +134,10 @@ def test_a_host_is_found_out_that(wrong: str) -> None:
 
 
 def test_a_host_is_found_out_that_takes_silence_for_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose(tx: Transaction, effect: Effect, *, error: Any) -> None:
-        records.fail(tx, effect, now=effect.claimed_at, error=error)
+    def lose(tx: Transaction, effect: IdempotencyRecord, *, error: Any) -> None:
+        records.mark_failed(tx, effect, now=effect.claimed_at, error=error)
 
-    monkeypatch.setattr(records, "lose", lose)
+    monkeypatch.setattr(records, "mark_in_doubt", lose)
     broken = first_broken(Rigging())
     assert any("failed_no_effect, and has happened" in what for what in broken), broken
 

@@ -18,7 +18,7 @@ from tests.simulation.outside import TOOLS, Outside
 from tests.simulation.store import open_direct_at
 
 from paddock.gate.gate import Gate
-from paddock.host.gating import gate_to
+from paddock.host.wiring.gate import build_gate
 from paddock.store.migrate import migrate
 
 
@@ -26,7 +26,7 @@ from paddock.store.migrate import migrate
 class Rigging:
     """What a history is made with. Others than ours are there to see whether they are found out."""
 
-    gate_of: Callable[..., Gate] = gate_to
+    gate_of: Callable[..., Gate] = build_gate
     synchronous: str = "FULL"
 
 

@@ -18,7 +18,7 @@ import pytest
 from paddock.core.clock import SystemClock
 from paddock.core.errors import CallerError, HostError, NotFound, StoreUnavailable
 from paddock.store import blobs as blobs_module
-from paddock.store.blobs import Blobs, FileBlobs, blobs_of
+from paddock.store.blobs import Blobs, FileBlobs, open_blobs
 from paddock.store.database import DirectDatabase, open_direct
 
 
@@ -46,7 +46,7 @@ class Place:
 def place(database_address: str, tmp_path: Path) -> Iterator[Place]:
     with open_direct(database_address) as database:
         directory = tmp_path / "blobs"
-        yield Place(blobs_of(database, directory, SystemClock()), database, directory)
+        yield Place(open_blobs(database, directory, SystemClock()), database, directory)
 
 
 CONTENT = bytes(range(256)) * 9000
@@ -92,7 +92,7 @@ def test_a_name_that_is_no_digest_never_becomes_a_path(place: Place, name: str) 
 
 
 def test_a_blob_beyond_the_limit_is_refused_and_leaves_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blobs_module, "LARGEST_BLOB", 1000)
+    monkeypatch.setattr(blobs_module, "MAX_BLOB_BYTES", 1000)
     with pytest.raises(CallerError) as refused:
         place.blobs.put(bytes(1001))
     assert refused.value.error_code == "blob.too_large"

@@ -89,7 +89,7 @@ async def test_what_units_leave_to_the_end_is_done_last_and_not_for_those_that_r
             add_alias(tx, name)
 
     def unit(tx: Transaction, number: int) -> None:
-        tx.at_the_end(add_all, f"late{number:02}")
+        tx.before_commit(add_all, f"late{number:02}")
         assert f"late{number:02}" not in aliases(tx)
         if number % 3 == 0:
             raise Mine
@@ -108,7 +108,7 @@ async def test_a_unit_whose_end_fails_is_not_kept(database_address: str) -> None
 
     def unit(tx: Transaction) -> None:
         add_alias(tx, "early")
-        tx.at_the_end(add_twice, "late")
+        tx.before_commit(add_twice, "late")
 
     async with open_database(database_address) as database:
         with pytest.raises(PaddockError) as failed:
@@ -126,7 +126,7 @@ async def test_an_end_that_cannot_be_done_spoils_nothing_for_the_units_beside_it
 
     async with open_database(database_address) as database:
         await database.write(lambda tx: add_alias(tx, "late05"))
-        units = [database.write(lambda tx, n=n: tx.at_the_end(add_all, f"late{n:02}")) for n in range(10)]
+        units = [database.write(lambda tx, n=n: tx.before_commit(add_all, f"late{n:02}")) for n in range(10)]
         outcomes = await asyncio.gather(*units, return_exceptions=True)
 
         assert [isinstance(outcome, Conflict) for outcome in outcomes] == [n == 5 for n in range(10)]

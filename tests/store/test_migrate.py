@@ -15,7 +15,7 @@ import pytest
 
 from paddock.core.errors import HostError
 from paddock.store.database import Transaction, open_database, open_direct
-from paddock.store.migrate import MIGRATIONS, load
+from paddock.store.migrate import MIGRATIONS_DIR, load_migrations
 
 FIRST = "CREATE TABLE pets (name {text} PRIMARY KEY, photo {blob}, size {bigint}) {strict};"
 SECOND = "ALTER TABLE pets ADD COLUMN age INTEGER; CREATE TABLE owners (name {text} PRIMARY KEY) {strict};"
@@ -166,7 +166,7 @@ def test_processes_that_open_a_new_database_at_once_migrate_it_once(database_add
 def test_a_misplaced_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).write_text(SECOND)
     with pytest.raises(HostError) as refused:
-        load(folder)
+        load_migrations(folder)
     assert refused.value.error_code == "store.migrations"
 
 
@@ -193,4 +193,6 @@ async def test_opening_that_is_cancelled_lets_go_of_the_store(sqlite_address: st
 
 
 def test_the_shipped_migrations_are_in_order() -> None:
-    assert [step.number for step in load(MIGRATIONS)] == list(range(1, len(load(MIGRATIONS)) + 1))
+    assert [step.number for step in load_migrations(MIGRATIONS_DIR)] == list(
+        range(1, len(load_migrations(MIGRATIONS_DIR)) + 1)
+    )

@@ -14,9 +14,9 @@ import pytest
 
 from paddock.core.errors import HostError
 from paddock.store.database import Transaction, open_direct
-from paddock.store.migrate import MIGRATIONS
-from paddock.store.soundness import require_sound
+from paddock.store.migrate import MIGRATIONS_DIR
 from paddock.store.sqlite import SqliteDirect
+from paddock.store.sqlite_integrity import check_integrity
 
 pytestmark = pytest.mark.req("B-06")
 
@@ -81,10 +81,10 @@ def test_a_whole_store_opens_after_a_kill_and_is_not_looked_through_after_a_fare
 
 
 def test_a_look_that_takes_too_long_is_given_up_and_the_store_can_be_used(store: Path) -> None:
-    database = SqliteDirect.open(store, migrations=MIGRATIONS, role="command", wait=0)
+    database = SqliteDirect.open(store, migrations=MIGRATIONS_DIR, role="command", wait=0)
     try:
-        assert require_sound(database.connection, store) is True
-        assert require_sound(database.connection, store, longest=-1) is False
+        assert check_integrity(database.connection, store) is True
+        assert check_integrity(database.connection, store, longest=-1) is False
         assert database.read(lambda tx: tx.one("SELECT count(*) AS count FROM aliases")) == {"count": 3_000}
     finally:
         database.close()

@@ -17,34 +17,34 @@ from typing import Any, TypeVar
 from tests.fixtures.packages import write_file, write_json
 
 from paddock.cage.launcher import Launcher
-from paddock.cage.plan.compile import Surroundings as CageSurroundings
+from paddock.cage.plan.compile import HostPaths as CageSurroundings
 from paddock.cage.plan.compile import compile_cage
 from paddock.cage.plan.environment import spawn_environment
-from paddock.cage.plan.grants import Places
-from paddock.cage.plan.machine import DiskMachine
-from paddock.cage.spec import Limits
-from paddock.cage.warden.launching import open_warden
-from paddock.capabilities.asking import Asking
+from paddock.cage.plan.granted_paths import GrantRoots
+from paddock.cage.plan.host_filesystem import DiskFilesystem
+from paddock.cage.spec import ResourceLimits
+from paddock.cage.warden.client import open_warden
+from paddock.capabilities.request import CapabilityRequest
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, SystemClock, SystemRandom
 from paddock.core.errors import NotFound
-from paddock.core.event import Event
+from paddock.core.events.event import Event
 from paddock.core.ids import DEFAULT_TENANT, Digest, OperatorId, PluginName, PrincipalId, RequestId, Tenant, new_id
-from paddock.host.commands import command_of
-from paddock.host.embedding import embedded
+from paddock.host.plugins.embedded import build_embedded
+from paddock.host.plugins.launch.launch_command import build_launch_command
 from paddock.manifest.model import CallableSpec, Manifest, RemoteRuntime
 from paddock.manifest.read import read_package
-from paddock.plugins.runtimes.choosing import wire_for
-from paddock.plugins.runtimes.embedded.body import WithEmbedded
-from paddock.plugins.runtimes.mcp.remote import WithRemote
-from paddock.plugins.runtimes.native.wire import Door
-from paddock.plugins.supervision.body import CagedBodies
-from paddock.plugins.supervision.deployment import Deployment, Elsewhere, Functions, InstanceKey, Prepared, Status
-from paddock.plugins.supervision.keeper import Surroundings
-from paddock.plugins.supervision.lifecycle import State
-from paddock.plugins.supervision.start_gate import StartGate
-from paddock.plugins.supervision.supervisor import Supervisor, open_supervisor
-from paddock.plugins.supervision.wire import Definition
+from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey, PluginStatus, RemoteTarget, StartSpec
+from paddock.runtime.endpoint import CagedEndpointLauncher
+from paddock.runtime.instance import SupervisorDeps
+from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.protocol_adapter import Definition
+from paddock.runtime.protocols.embedded.endpoint import EmbeddedEndpointLauncher
+from paddock.runtime.protocols.mcp.remote_endpoint import RemoteEndpointLauncher
+from paddock.runtime.protocols.native.adapter import CapabilityHandler
+from paddock.runtime.protocols.select import select_adapter
+from paddock.runtime.supervisor import Supervisor, open_supervisor
+from paddock.runtime.throttle import StartThrottle
 
 E = TypeVar("E", bound=Event)
 
@@ -111,25 +111,25 @@ class Audience:
         self.events.append(event)
         self._news.set()
 
-    def logged(self, key: InstanceKey, line: str) -> None:
+    def on_log_line(self, key: InstanceKey, line: str) -> None:
         del key
         self.lines.append(line)
         self._news.set()
 
-    def notified(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
+    def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
         del key
         self.notifications.append((method, params))
         self._news.set()
 
-    async def met(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
+    async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
         self.definitions[deployment.name] = definitions
         self._news.set()
 
-    def moved(self, key: InstanceKey, status: Status) -> None:
+    def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None:
         del key, status
         self._news.set()
 
-    def given_up(self, key: InstanceKey, reason: str) -> None:
+    def on_give_up(self, key: InstanceKey, reason: str) -> None:
         del reason
         self.lost.append(key)
         self._news.set()
@@ -153,7 +153,7 @@ class Audience:
 class ClosedDoor:
     """The way back into a host that offers plugins no services."""
 
-    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
         del params
         raise NotFound(f"this host serves no {method} to {asking.plugin}", code="method_not_found")
 
@@ -188,19 +188,19 @@ class Actor:
     root: Path
 
     @property
-    def status(self) -> Status:
+    def status(self) -> PluginStatus:
         status = self.stage.supervisor.status(self.key)
         assert status is not None
         return status
 
-    async def settled(self) -> Status:
-        return await patiently(self.stage.supervisor.settled(self.key))
+    async def settled(self) -> PluginStatus:
+        return await patiently(self.stage.supervisor.wait_settled(self.key))
 
-    async def until(self, state: State) -> Status:
+    async def until(self, state: PluginState) -> PluginStatus:
         """The status once it is in this state."""
         supervisor = self.stage.supervisor
         while self.status.state is not state:
-            await patiently(supervisor.changed(self.key))
+            await patiently(supervisor.wait_state_change(self.key))
         return self.status
 
     def spec(self, name: str) -> CallableSpec:
@@ -219,8 +219,8 @@ class Stage:
     folder: Path
     supervisor: Supervisor
     audience: Audience
-    limits: Limits
-    places: Places
+    limits: ResourceLimits
+    places: GrantRoots
     configs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     refusals: dict[str, Exception] = field(default_factory=dict)
 
@@ -257,7 +257,7 @@ class Stage:
 
     def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Actor:
         """Deploy functions of this process."""
-        deployment = embedded(manifest, functions).deployment
+        deployment = build_embedded(manifest, functions).deployment
         self.supervisor.deploy(deployment, start=True)
         return Actor(self, deployment.key, deployment.manifest, self.folder)
 
@@ -273,37 +273,37 @@ class Stage:
         )
         return replace(made, **changed)
 
-    async def prepare(self, deployment: Deployment) -> Prepared:
+    async def prepare(self, deployment: Deployment) -> StartSpec:
         refusal = self.refusals.get(deployment.name)
         if refusal is not None:
             raise refusal
         remote = deployment.manifest.runtime
         if isinstance(remote, RemoteRuntime):
-            return Prepared(Elsewhere(remote.url, remote.headers, remote.transport))
+            return StartSpec(RemoteTarget(remote.url, remote.headers, remote.transport))
         if deployment.functions is not None:
-            return Prepared(Functions(deployment.manifest, deployment.functions))
+            return StartSpec(InProcessTarget(deployment.manifest, deployment.functions))
         root = str(self.roots[deployment.key])
-        command = command_of(deployment.manifest, root, deployment.capabilities, None, DiskMachine())
+        command = build_launch_command(deployment.manifest, root, deployment.capabilities, None, DiskFilesystem())
         cage = compile_cage(
             cage_id=new_id("cage", SystemClock(), SystemRandom()),
             manifest=deployment.manifest,
             root=root,
             capabilities=deployment.capabilities,
             environment={**spawn_environment(deployment.manifest, root, "info"), **command.variables},
-            command=command.words,
+            command=command.argv,
             surroundings=CageSurroundings(python=sys.executable, sdk=str(SDK)),
-            machine=DiskMachine(),
+            machine=DiskFilesystem(),
             places=self.places,
             limits=self.limits,
         )
-        return Prepared(cage, self.configs.get(deployment.name, {}))
+        return StartSpec(cage, self.configs.get(deployment.name, {}))
 
 
 @asynccontextmanager
 async def open_stage(
     folder: Path,
     *,
-    door: Door | None = None,
+    door: CapabilityHandler | None = None,
     launcher: Launcher | None = None,
     clock: Clock | None = None,
     idle_stop: float = 600.0,
@@ -314,23 +314,25 @@ async def open_stage(
     audience = Audience()
     stage: Stage | None = None
 
-    async def prepare(deployment: Deployment) -> Prepared:
+    async def prepare(deployment: Deployment) -> StartSpec:
         assert stage is not None
         return await stage.prepare(deployment)
 
     async with open_warden() as warden:
         clock = clock or LoopClock()
-        around = Surroundings(
-            bodies=WithRemote(WithEmbedded(CagedBodies(launcher or warden, clock)), tls),
-            wire_for=partial(wire_for, door=door or ClosedDoor()),
+        around = SupervisorDeps(
+            launcher=RemoteEndpointLauncher(
+                EmbeddedEndpointLauncher(CagedEndpointLauncher(launcher or warden, clock)), tls
+            ),
+            adapter_for=partial(select_adapter, door=door or ClosedDoor()),
             prepare=prepare,
             publish_for=audience.publisher,
-            watcher=audience,
+            observer=audience,
             clock=clock,
             random=SystemRandom(),
-            starts=StartGate(),
-            lasting=lasting,
+            start_throttle=StartThrottle(),
+            long_lived=lasting,
         )
         async with open_supervisor(around, idle_stop=idle_stop) as supervisor:
-            stage = Stage(folder, supervisor, audience, Limits(), Places())
+            stage = Stage(folder, supervisor, audience, ResourceLimits(), GrantRoots())
             yield stage

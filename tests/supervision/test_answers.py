@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.core.outward import to_json
-from paddock.plugins.supervision.answers import error_of
-from paddock.rpc.faults import RpcFault
+from paddock.core.error_mapping import error_to_json
+from paddock.rpc.errors import RpcError
+from paddock.runtime.errors import to_paddock_error
 
 
 @pytest.mark.parametrize(
@@ -18,21 +18,25 @@ from paddock.rpc.faults import RpcFault
     ],
 )
 def test_a_failure_of_its_code_names_the_plugin_and_where_the_rest_is(said: str, told: str) -> None:
-    shown = to_json(error_of("notes", RpcFault(-32603, said)))
+    shown = error_to_json(to_paddock_error("notes", RpcError(-32603, said)))
     assert (shown["message"], shown["hint"]) == (told, "see what it wrote: paddock plugin logs notes")
     assert (shown["code"], shown["details"]) == ("plugin_error", {"plugin": "notes", "rpc_code": -32603})
 
 
 def test_what_an_author_says_to_callers_is_passed_on_as_it_is() -> None:
-    shown = to_json(error_of("notes", RpcFault(-32000, "there is no such note")))
+    shown = error_to_json(to_paddock_error("notes", RpcError(-32000, "there is no such note")))
     assert shown["message"] == "there is no such note"
     assert "hint" not in shown
 
 
 def test_what_to_do_about_a_refusal_is_told_as_the_plugins_word_since_it_could_have_written_it() -> None:
     for code in (-32001, -32003, -32602, -32000):
-        fault = RpcFault(code, "no", {"hint": "declare \x1b[31m'net:a.example:443'"})
-        assert to_json(error_of("notes", fault))["hint"] == "notes passes on: declare \\x1b[31m'net:a.example:443'"
+        fault = RpcError(code, "no", {"hint": "declare \x1b[31m'net:a.example:443'"})
+        assert (
+            error_to_json(to_paddock_error("notes", fault))["hint"]
+            == "notes passes on: declare \\x1b[31m'net:a.example:443'"
+        )
     assert all(
-        "hint" not in to_json(error_of("notes", RpcFault(-32001, "no", data))) for data in ({"hint": 3}, ["hint"])
+        "hint" not in error_to_json(to_paddock_error("notes", RpcError(-32001, "no", data)))
+        for data in ({"hint": 3}, ["hint"])
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.supervision.stage import Stage, open_stage, patiently
 
-from paddock.capabilities.asking import Asking
+from paddock.capabilities.request import CapabilityRequest
 from paddock.core.ids import AgentPath, ProjectId, SessionId
 
 PROGRAM = """
@@ -34,7 +34,7 @@ class Witness:
     """A door that remembers who asked, and counts as the real one does."""
 
     def __init__(self) -> None:
-        self.asked: list[Asking] = []
+        self.asked: list[CapabilityRequest] = []
         self._news = asyncio.Condition()
 
     async def heard(self, times: int) -> None:
@@ -42,11 +42,11 @@ class Witness:
         async with asyncio.timeout(10), self._news:
             await self._news.wait_for(lambda: len(self.asked) >= times)
 
-    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
         del params
         self.asked.append(asking)
-        if asking.tally is not None:
-            asking.tally[method] = asking.tally.get(method, 0) + 1
+        if asking.method_counts is not None:
+            asking.method_counts[method] = asking.method_counts.get(method, 0) + 1
         async with self._news:
             self._news.notify_all()
         return {}
@@ -116,7 +116,7 @@ serve(do_it=wait, do_this=wait, do_that=finish, paddock_hook_on_session_start=fi
         await patiently(stage.supervisor.fire(actor.key, "on_session_start", {}, session))
 
     alone, all_of_them = {"read_only"}, {"read_only", "db_write", "external_send"}
-    assert [asking.underway for asking in witness.asked[:7]] == [
+    assert [asking.process_effects for asking in witness.asked[:7]] == [
         alone,
         alone,
         all_of_them,
@@ -137,7 +137,7 @@ async def test_each_call_has_a_count_of_its_own_and_what_names_no_call_has_none(
         await patiently(stage.supervisor.call(actor.key, spec, params, context, tally=tally))
 
     assert (first, second) == ({"paddock.cache.get": 1}, {"paddock.cache.get": 1})
-    assert witness.asked[-1].tally is None
+    assert witness.asked[-1].method_counts is None
 
 
 async def test_a_moment_of_a_session_declares_no_effects_and_has_no_entry_to_count_in(
@@ -149,7 +149,7 @@ async def test_a_moment_of_a_session_declares_no_effects_and_has_no_entry_to_cou
 
     (asking,) = witness.asked
     assert asking.call == session
-    assert (asking.effects, asking.tally) == (None, None)
+    assert (asking.effects, asking.method_counts) == (None, None)
 
 
 @pytest.mark.req("S-22")
@@ -163,7 +163,7 @@ async def test_who_stands_behind_a_running_plugin_counts_as_soon_as_that_changes
     stage.supervisor.deploy(replace(deployment, tier="verified", signature="trusted"), start=False)
     await actor.call("do.it")
 
-    before, after = (asking.subject.traits for asking in witness.asked)
+    before, after = (asking.principal.traits for asking in witness.asked)
     assert (before.tier, before.signature) == ("personal", "unsigned")
     assert (after.tier, after.signature) == ("verified", "trusted")
     assert actor.status.pid == pid, "it goes on running"

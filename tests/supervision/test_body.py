@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.rpc.listening import Owner
 
-from paddock.cage.spec import Exit
+from paddock.cage.spec import ProcessExit
 from paddock.core.clock import SystemClock
-from paddock.plugins.supervision.body import CagedBody
-from paddock.rpc.peer import Peer
+from paddock.rpc.peer import JsonRpcPeer
+from paddock.runtime.endpoint import CagedEndpoint
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Launched:
     artifacts: tuple[int, int] | None
     pid: int = 0
 
-    async def wait(self) -> Exit:
+    async def wait(self) -> ProcessExit:
         raise NotImplementedError
 
     def signal(self, number: int) -> None: ...
@@ -48,8 +48,8 @@ def is_open(descriptor: int) -> bool:
     return Path(f"/proc/self/fd/{descriptor}").exists()
 
 
-def body_of(process: Launched) -> CagedBody:
-    return CagedBody(process, "cage_1", lambda _: None, SystemClock())
+def body_of(process: Launched) -> CagedEndpoint:
+    return CagedEndpoint(process, "cage_1", lambda _: None, SystemClock())
 
 
 def still_open(process: Launched) -> list[int]:
@@ -71,7 +71,7 @@ async def test_a_process_that_nobody_connected_to(process: Launched) -> None:
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_process_whose_connecting_is_cancelled(turns: int, process: Launched) -> None:
     body = body_of(process)
-    connecting = asyncio.ensure_future(body.connect(Peer(Owner())))
+    connecting = asyncio.ensure_future(body.connect(JsonRpcPeer(Owner())))
     for _ in range(turns):
         await asyncio.sleep(0)
     connecting.cancel()
@@ -88,7 +88,7 @@ async def test_a_process_whose_log_cannot_be_read(process: Launched, tmp_path: P
     process.stderr = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
     body = body_of(process)
     with pytest.raises(ValueError, match="pipes"):
-        await body.connect(Peer(Owner()))
+        await body.connect(JsonRpcPeer(Owner()))
     body.close()
     await a_moment()
     assert still_open(process) == []
@@ -97,7 +97,7 @@ async def test_a_process_whose_log_cannot_be_read(process: Launched, tmp_path: P
 @pytest.mark.req("G-32", "binary data")
 async def test_pipes_for_big_bytes_belong_to_whoever_took_them(process: Launched) -> None:
     body = body_of(process)
-    ends = body.take_artifacts()
+    ends = body.take_artifact_pipes()
     body.close()
     assert ends == process.artifacts
     assert still_open(process) == list(ends or ())

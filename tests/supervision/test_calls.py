@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from tests.supervision.stage import Stage, open_stage, patiently
 
-from paddock.capabilities.asking import Asking
+from paddock.capabilities.request import CapabilityRequest
 from paddock.core.call import CallContext
+from paddock.core.error_mapping import json_rpc_error
 from paddock.core.errors import Busy, CallerError, HostError, NotFound, PaddockError, PluginError, Unavailable
-from paddock.core.events_contracts import PluginStopped
-from paddock.core.events_host import (
+from paddock.core.events.contracts import PluginStopped
+from paddock.core.events.plugin_runtime import (
     PluginCrashed,
     PluginMethodCalled,
     PluginMethodReturned,
@@ -21,8 +22,7 @@ from paddock.core.events_host import (
     PluginNotificationFlood,
 )
 from paddock.core.ids import AgentPath, ProjectId, SessionId
-from paddock.core.outward import json_rpc_error
-from paddock.plugins.supervision.lifecycle import State
+from paddock.runtime.lifecycle import PluginState
 
 ECHO = "hello()\nserve(do_it=lambda request: {'got': request})"
 
@@ -129,7 +129,7 @@ async def test_a_plugin_that_crashes_in_a_call_fails_that_call_and_is_started_ag
         await actor.call("do.it")
     assert failed.value.retryable
     assert (await stage.audience.event(PluginCrashed)).exit_code == 3
-    assert (await actor.until(State.RUNNING)).failures == 1
+    assert (await actor.until(PluginState.RUNNING)).failures == 1
 
 
 @pytest.mark.req("O-21")
@@ -173,7 +173,7 @@ serve(do_it=flood, system_rate_limited=lambda request: told.append(request["para
     # At most a hundred a second, and the thousand may have crossed into another second or two.
     assert 100 <= len(stage.audience.notifications) < 1000
     assert (await actor.call("ask.told"))["told"][0] == {"limit_per_second": 100}
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 EVENTFUL = """
@@ -214,7 +214,7 @@ class Butler:
     def __init__(self) -> None:
         self.asked: list[tuple[CallContext | None, str, Mapping[str, Any]]] = []
 
-    async def answer(self, asking: Asking, method: str, params: Mapping[str, Any]) -> Any:
+    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
         self.asked.append((asking.call, method, params))
         return {"served": method}
 
@@ -288,10 +288,10 @@ serve(config_update=note, projects_activated=note, projects_deactivated=note, do
 async def test_a_lazy_plugin_starts_at_its_first_call_and_stops_when_it_has_none_for_a_while(tmp_path: Any) -> None:
     async with open_stage(tmp_path, idle_stop=0.2) as stage:
         lazy, eager = stage.actor(ECHO, "lazy", lazy=True, start=False), stage.actor(ECHO, "eager")
-        assert lazy.status.state is State.DISABLED
+        assert lazy.status.state is PluginState.DISABLED
         await lazy.call("do.it")
         await eager.call("do.it")
-        assert (await lazy.until(State.STOPPED)).pid is None
-        assert eager.status.state is State.RUNNING
+        assert (await lazy.until(PluginState.STOPPED)).pid is None
+        assert eager.status.state is PluginState.RUNNING
         await lazy.call("do.it")
         assert len(stage.audience.of(PluginStopped)) >= 1

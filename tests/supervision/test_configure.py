@@ -11,8 +11,8 @@ from tests.supervision.stage import Actor, Stage
 from tests.supervision.witness import UNASKED, next_life, told
 
 from paddock.core.errors import NotFound, PluginError, TimedOut
-from paddock.core.events_host import PluginCrashed
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.plugin_runtime import PluginCrashed
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.req("G-04")
 
@@ -58,7 +58,7 @@ async def test_a_plugin_that_refuses_new_settings_lives_on_with_the_old(stage: S
     with pytest.raises(PluginError, match="no such colour") as refused:
         await stage.supervisor.configure(actor.key, {"colour": "puce"})
     assert refused.value.error_code == "config_invalid"
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
     assert not told(stage, PluginCrashed)
 
 
@@ -86,7 +86,7 @@ async def test_a_plugin_that_declares_no_settings_need_not_know_of_them(stage: S
     actor = stage.actor('hello()\nserve(config_update=lambda r: refuse(r, -32601, "what?"))', timing=UNASKED)
     await actor.settled()
     await stage.supervisor.configure(actor.key, {})
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 async def test_a_plugin_that_says_nothing_to_new_settings_lives_on_and_that_is_told(stage: Stage) -> None:
@@ -94,7 +94,7 @@ async def test_a_plugin_that_says_nothing_to_new_settings_lives_on_and_that_is_t
     await actor.settled()
     with hurrying(), pytest.raises(TimedOut, match="within 10 s"):
         await stage.supervisor.configure(actor.key, {})
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 async def test_a_plugin_that_does_not_run_is_told_when_it_does(stage: Stage) -> None:

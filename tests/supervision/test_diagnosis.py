@@ -9,10 +9,10 @@ from tests.fixtures.paced_loop import paced
 from tests.supervision.stage import Stage
 from tests.supervision.witness import fallen
 
-from paddock.cage.spec import Exit
+from paddock.cage.spec import ProcessExit
 from paddock.core.ids import PluginName
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest
-from paddock.plugins.supervision.diagnosis import Diagnosis, how_to_widen, why_it_ended
+from paddock.runtime.diagnosis import Diagnosis, diagnose_exit, grant_advice
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 def why(*stderr: str, code: int | None = 1, answered: bool = True, **ended: object) -> Diagnosis:
-    return why_it_ended("actor", Exit(code, **ended), stderr, answered=answered)  # type: ignore[arg-type]
+    return diagnose_exit("actor", ProcessExit(code, **ended), stderr, answered=answered)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_server_that_can_declare_nothing_is_given_more_by_the_line_in_the_advi
     runtime = CommandRuntime(("environment:files", "/srv/share"), "mcp")
     server = Manifest(name=PluginName("files"), version="1.0.0", dialect=Dialect.MCP, description="", runtime=runtime)
     said = ["Error: ENOENT: no such file or directory, stat '/srv/share'"]
-    diagnosis = why_it_ended("files", Exit(1), said, answered=False, how=how_to_widen(server))
+    diagnosis = diagnose_exit("files", ProcessExit(1), said, answered=False, how=grant_advice(server))
     assert "paddock plugin upgrade files --capability read:fs:/srv/share" in diagnosis.hint
 
 
@@ -134,7 +134,7 @@ def test_a_forbidden_system_call_is_named_as_such() -> None:
 def test_whatever_a_plugin_says_the_reason_is_one_printable_line(
     stderr: list[str], noise: list[str], answered: bool
 ) -> None:
-    diagnosis = why_it_ended("actor", Exit(1), stderr, answered=answered, noise=noise)
+    diagnosis = diagnose_exit("actor", ProcessExit(1), stderr, answered=answered, noise=noise)
     assert diagnosis.reason.isprintable()
     assert diagnosis.hint.isprintable()
     assert len(diagnosis.reason) < 600

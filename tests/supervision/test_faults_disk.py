@@ -20,8 +20,8 @@ from tests.supervision.witness import WELL
 
 from paddock.core.errors import PaddockError
 from paddock.host.host import Host
-from paddock.host.opening import Config, open_host
-from paddock.plugins.supervision.lifecycle import State
+from paddock.host.wiring.open_host import Config, open_host
+from paddock.runtime.lifecycle import PluginState
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ async def test_when_the_disk_is_full_calls_are_refused_plugins_are_listed_and_ro
     home: Path, disk: Path
 ) -> None:
     async with open_host(Config(home=home)) as host:
-        await host.settled()
+        await host.wait_settled()
         assert await host.call("actor.do.it", {}) == {"well": True}
         filler = fill(disk)
         refusal = await patiently(until_refused(host))
@@ -96,11 +96,11 @@ async def test_a_plugin_given_up_while_the_disk_is_full_is_disabled_once_there_i
     home: Path, disk: Path
 ) -> None:
     async with open_host(Config(home=home)) as host:
-        await host.settled()
+        await host.wait_settled()
         states = host.follow_states()
         filler = fill(disk)
         with hurrying():
-            while (status := (await host.settled())[0]).state is not State.FAILED:
+            while (status := (await host.wait_settled())[0]).state is not PluginState.FAILED:
                 if status.pid is not None:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(status.pid, signal.SIGKILL)

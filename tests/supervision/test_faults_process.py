@@ -20,11 +20,11 @@ from tests.supervision.witness import (
     told,
 )
 
-from paddock.cage.spec import MIB, Limits
+from paddock.cage.spec import MIB, ResourceLimits
+from paddock.core.error_mapping import json_rpc_error
 from paddock.core.errors import TimedOut, Unavailable
-from paddock.core.events_host import PluginCrashed, PluginMethodReturned
-from paddock.core.outward import json_rpc_error
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginMethodReturned
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.usefixtures("bystander")
 
@@ -147,7 +147,7 @@ async def test_what_a_plugin_left_running_behind_its_back_is_gone_with_it(stage:
 
 
 async def test_a_fork_bomb_stays_within_its_cage_and_ends_with_its_call(stage: Stage, bystander: Bystander) -> None:
-    stage.limits = Limits(pids=20)
+    stage.limits = ResourceLimits(pids=20)
     bomb = "while True:\n        try: os.fork()\n        except OSError: os.write(2, b'full\\n'); time.sleep(0.2)"
     actor = stage.actor(on_call(bomb), timing=UNASKED)
     pid = (await actor.settled()).pid
@@ -165,7 +165,7 @@ async def test_a_fork_bomb_stays_within_its_cage_and_ends_with_its_call(stage: S
 
 
 async def test_a_plugin_that_takes_more_memory_than_it_may_is_ended_and_told_so(stage: Stage) -> None:
-    stage.limits = Limits(memory_bytes=96 * MIB)
+    stage.limits = ResourceLimits(memory_bytes=96 * MIB)
     actor = stage.actor(on_call('taken = []\n    while True: taken.append(b"x" * 1_000_000)'))
     with pytest.raises(Unavailable):
         await actor.call("do.it")
@@ -205,6 +205,6 @@ async def test_a_plugin_that_is_told_to_stop_while_it_falls_is_not_started_again
         await actor.call("do.it")
     await fallen(actor)
     await stage.supervisor.stop(actor.key)
-    assert actor.status.state is State.STOPPED
+    assert actor.status.state is PluginState.STOPPED
     assert actor.status.restarts_in is None
     assert await actor.call("do.it", say="well") == {"well": True}

@@ -15,10 +15,10 @@ from tests.supervision.witness import UNASKED, WELL, fallen, next_life, told
 
 from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden.launching import open_warden
+from paddock.cage.warden.client import open_warden
 from paddock.core.errors import NotFound, StoreUnavailable, Unavailable
-from paddock.core.events_host import PluginCrashed, PluginInitialized, PluginProtocolViolation, PluginSpawned
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginInitialized, PluginProtocolViolation, PluginSpawned
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.req("G-19")
 
@@ -67,7 +67,7 @@ async def test_a_program_that_speaks_no_json_and_ends_is_told_what_its_output_is
 @pytest.mark.usefixtures("bystander")
 async def test_a_program_that_is_not_there_is_refused_by_its_name_and_not_tried_again(stage: Stage) -> None:
     actor = stage.actor(WELL, runtime={"command": ["./no-such-program"]})
-    status = await actor.until(State.FAILED)
+    status = await actor.until(PluginState.FAILED)
     assert "no-such-program" in status.reason
     assert not told(stage, PluginSpawned)
 
@@ -79,19 +79,19 @@ async def test_a_plugin_whose_package_is_gone_is_refused_and_started_once_it_is_
     with pytest.raises(Unavailable):
         await actor.call("do.it")
     status = actor.status
-    assert status.state is State.FAILED
+    assert status.state is PluginState.FAILED
     assert status.reason
     assert not told(stage, PluginSpawned)
     shutil.move(moved, actor.root)
     stage.supervisor.enable(actor.key)
-    assert (await actor.settled()).state is State.RUNNING
+    assert (await actor.settled()).state is PluginState.RUNNING
 
 
 @pytest.mark.usefixtures("bystander")
 async def test_a_plugin_that_may_not_start_fails_with_the_reason_and_costs_no_restart(stage: Stage) -> None:
     stage.refusals["actor"] = NotFound("actor was uninstalled meanwhile", code="plugin.not_found", hint="install it")
     actor = stage.actor(WELL)
-    status = await actor.until(State.FAILED)
+    status = await actor.until(PluginState.FAILED)
     assert (status.error_code, status.reason) == ("plugin.not_found", "actor was uninstalled meanwhile")
     assert (status.hint, status.failures) == ("install it", 0)
     with pytest.raises(Unavailable, match="actor was uninstalled meanwhile") as refused:
@@ -106,18 +106,18 @@ async def test_a_plugin_that_may_not_start_fails_with_the_reason_and_costs_no_re
 async def test_a_start_that_fails_for_a_passing_reason_is_tried_again(stage: Stage, trouble: Exception) -> None:
     stage.refusals["actor"] = trouble
     actor = stage.actor(WELL)
-    status = await actor.until(State.CRASHED)
+    status = await actor.until(PluginState.CRASHED)
     assert str(trouble) in status.reason
     assert status.failures == 0  # it was the host's trouble
     assert not told(stage, PluginCrashed)  # there was no process
     del stage.refusals["actor"]
-    assert (await next_life(actor)).state is State.RUNNING
+    assert (await next_life(actor)).state is PluginState.RUNNING
 
 
 @pytest.mark.usefixtures("bystander")
 async def test_a_mistake_of_ours_in_one_start_is_that_plugins_trouble_and_nobody_elses(stage: Stage) -> None:
     stage.refusals["actor"] = ZeroDivisionError("division by zero")
-    status = await stage.actor(WELL).until(State.FAILED)
+    status = await stage.actor(WELL).until(PluginState.FAILED)
     assert status.error_code == "internal"
     assert "division by zero" in status.reason
 
@@ -131,12 +131,12 @@ async def test_without_a_free_descriptor_a_start_is_tried_again_later(stage: Sta
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, usual[1]))
     try:
         stage.supervisor.enable(actor.key)
-        status = await actor.until(State.CRASHED)
+        status = await actor.until(PluginState.CRASHED)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, usual)
     assert status.reason == "no descriptor is free"
     assert "ulimit -n" in status.hint
-    assert (await next_life(actor)).state is State.RUNNING
+    assert (await next_life(actor)).state is PluginState.RUNNING
 
 
 class OneWithout:
@@ -165,12 +165,12 @@ async def test_without_bubblewrap_a_plugin_is_refused_with_the_line_to_type_and_
         open_stage(tmp_path, launcher=OneWithout(sound, broken)) as stage,
     ):
         other = stage.actor(WELL, "bystander")
-        status = await stage.actor(WELL).until(State.FAILED)
+        status = await stage.actor(WELL).until(PluginState.FAILED)
         assert status.error_code == "cage.bwrap_missing"
         assert "bubblewrap" in status.hint
         assert status.failures == 0
         assert not told(stage, PluginSpawned)
-        assert (await other.settled()).state is State.RUNNING
+        assert (await other.settled()).state is PluginState.RUNNING
         assert await other.call("do.it") == {"well": True}
 
 
@@ -181,7 +181,7 @@ async def test_a_plugin_that_refuses_its_configuration_fails_and_is_not_tried_ag
         'answer(read(), introduction())\nread()\nrefuse(read(), -32004, "no such colour")\nserve()',
         **({"config_schema": schema} if schema else {}),
     )
-    status = await actor.until(State.FAILED)
+    status = await actor.until(PluginState.FAILED)
     assert status.error_code == "config_invalid"
     assert status.reason == "it did not accept config.update: error -32004: no such colour"
     violation = PluginProtocolViolation(name="actor", violation_type="handshake", detail=status.reason)
@@ -194,7 +194,7 @@ async def test_a_plugin_that_does_not_answer_its_configuration_in_ten_seconds_fa
     actor = stage.actor("answer(read(), introduction())\nwhile True: read()")
     await stage.audience.until(lambda: told(stage, PluginInitialized))
     with hurrying():
-        status = await actor.until(State.FAILED)
+        status = await actor.until(PluginState.FAILED)
     assert status.error_code == "config_invalid"
     assert "no answer within 10 s" in status.reason
     assert len(told(stage, PluginSpawned)) == 1
@@ -205,5 +205,5 @@ async def test_a_plugin_without_settings_need_not_know_the_method_that_tells_the
     script = 'answer(read(), introduction())\nread()\nrefuse(read(), -32601, "what?")\nserve(do_it=lambda r: {"ok": 1})'
     with_settings = stage.actor(script, "with-settings", config_schema=A_SETTING)
     without = stage.actor(script, "without", timing=UNASKED)
-    assert (await without.settled()).state is State.RUNNING
-    assert (await with_settings.until(State.FAILED)).error_code == "config_invalid"
+    assert (await without.settled()).state is PluginState.RUNNING
+    assert (await with_settings.until(PluginState.FAILED)).error_code == "config_invalid"

@@ -15,11 +15,11 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.supervision.stage import Actor, Stage
 from tests.supervision.witness import UNASKED, WELL, Bystander, cage_mates, fallen, gone, on_call, told
 
-from paddock.cage.process_tree import children, family
+from paddock.cage.linux import child_pids, subtree_pids
 from paddock.core.errors import Unavailable
-from paddock.core.events_host import PluginCrashed, PluginSpawned
-from paddock.plugins.supervision.deployment import Status
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginSpawned
+from paddock.runtime.deployment import PluginStatus
+from paddock.runtime.lifecycle import PluginState
 
 ROOT = Path(__file__).parents[2]
 MANY = 50
@@ -34,7 +34,7 @@ async def test_fifty_plugins_that_crash_together_all_come_back_and_a_healthy_one
     stage: Stage, bystander: Bystander
 ) -> None:
     crowd = [stage.actor(WELL, f"crowd-{number}", timing=UNASKED) for number in range(MANY)]
-    for status in await asyncio.gather(*(actor.until(State.RUNNING) for actor in crowd)):
+    for status in await asyncio.gather(*(actor.until(PluginState.RUNNING) for actor in crowd)):
         assert status.pid is not None
         os.kill(status.pid, signal.SIGKILL)
     answered = 0
@@ -46,15 +46,15 @@ async def test_fifty_plugins_that_crash_together_all_come_back_and_a_healthy_one
         await asyncio.wait([risen], timeout=0.05)
     assert answered >= 10
     for status, crashed in risen.result():
-        assert (status.state, status.failures) == (State.RUNNING, 1)
+        assert (status.state, status.failures) == (PluginState.RUNNING, 1)
         assert crashed == PluginCrashed(name=status.key.plugin, exit_code=None, signal=9, last_stderr=())
     assert not stage.audience.lost
 
 
-async def back(actor: Actor) -> tuple[Status, PluginCrashed]:
+async def back(actor: Actor) -> tuple[PluginStatus, PluginCrashed]:
     """How it is doing when it runs again, and what was told of its fall."""
     _, crashed = await fallen(actor)
-    return await actor.until(State.RUNNING), crashed
+    return await actor.until(PluginState.RUNNING), crashed
 
 
 async def test_when_the_warden_is_killed_every_plugin_falls_and_comes_back_under_a_new_one(stage: Stage) -> None:
@@ -62,7 +62,7 @@ async def test_when_the_warden_is_killed_every_plugin_falls_and_comes_back_under
     before = [(await actor.settled()).pid or 0 for actor in actors]
     everything = {mate for pid in before for mate in cage_mates(pid)}
     call = asyncio.create_task(actors[0].call("do.it"))
-    (warden,) = [child for child in children(os.getpid()) if before[0] in family(child)]
+    (warden,) = [child for child in child_pids(os.getpid()) if before[0] in subtree_pids(child)]
     os.kill(warden, signal.SIGKILL)
     for actor in actors:
         status, _ = await fallen(actor)
@@ -71,9 +71,9 @@ async def test_when_the_warden_is_killed_every_plugin_falls_and_comes_back_under
         await call
     assert gone(everything, within=2)
     for actor, pid in zip(actors, before, strict=True):
-        if actor.status.state is State.CRASHED:
+        if actor.status.state is PluginState.CRASHED:
             with hurrying():
-                await actor.until(State.SPAWNING)
+                await actor.until(PluginState.SPAWNING)
         assert (await actor.settled()).pid not in (None, pid)
         assert await actor.call("do.it", say="well") == {"well": True}
         assert len(told(stage, PluginSpawned, actor.key.plugin)) == 2
@@ -98,7 +98,7 @@ def test_a_daemon_that_is_killed_leaves_no_process_behind(daemon: subprocess.Pop
     assert daemon.stdout is not None
     pids = [int(pid) for pid in daemon.stdout.readline().split()]
     assert len(pids) == 2
-    (warden,) = children(daemon.pid)
+    (warden,) = child_pids(daemon.pid)
     everything = {warden}.union(*(cage_mates(pid) for pid in pids))
     assert len(everything) >= 4
     daemon.kill()

@@ -10,8 +10,8 @@ from tests.supervision.stage import Stage
 from tests.supervision.witness import UNASKED, fallen, next_life, on_call, runs_again, told
 
 from paddock.core.errors import PluginError, TimedOut, Unavailable
-from paddock.core.events_contracts import OversizeMessage
-from paddock.core.events_host import (
+from paddock.core.events.contracts import OversizeMessage
+from paddock.core.events.plugin_runtime import (
     PluginCrashed,
     PluginInitialized,
     PluginNotification,
@@ -20,7 +20,7 @@ from paddock.core.events_host import (
     PluginSpawned,
     PluginStdoutNoise,
 )
-from paddock.plugins.supervision.lifecycle import State
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.usefixtures("bystander")
 
@@ -88,7 +88,7 @@ async def test_a_plugin_that_closes_a_pipe_and_lives_on_is_ended_and_started_aga
 
 async def test_a_plugin_that_closes_its_input_in_the_handshake_is_ended_and_started_again(stage: Stage) -> None:
     actor = stage.actor("first = read()\nos.close(0)\nanswer(first, introduction())\ntime.sleep(600)")
-    status = await actor.until(State.CRASHED)
+    status = await actor.until(PluginState.CRASHED)
     assert "closed its" in status.reason
     assert told(stage, PluginInitialized)
 
@@ -101,7 +101,7 @@ async def test_a_plugin_that_does_not_read_what_it_is_sent_is_ended_when_a_call_
     status, crashed = await fallen(actor)
     assert status.reason == "a call was not answered within 30 s"
     assert (status.failures, crashed.signal) == (1, 9)
-    assert (await next_life(actor)).state is State.RUNNING
+    assert (await next_life(actor)).state is PluginState.RUNNING
 
 
 async def test_a_plugin_that_is_busy_and_does_not_read_meanwhile_is_left_alone(stage: Stage) -> None:
@@ -144,14 +144,14 @@ async def test_a_line_that_is_no_json_is_told_and_dropped_and_the_plugin_goes_on
     assert noise.name == "actor"
     assert noise.line.startswith(shown[:190])
     assert len(noise.line) <= 200
-    assert (actor.status.state, actor.status.failures) == (State.RUNNING, 0)
+    assert (actor.status.state, actor.status.failures) == (PluginState.RUNNING, 0)
 
 
 async def test_a_thousand_lines_of_noise_are_told_ten_times_and_cost_nobody_anything(stage: Stage) -> None:
     actor = stage.actor(on_call('os.write(1, b"chatter\\n" * 1000)', 'return {"answered": True}'))
     assert await actor.call("do.it") == {"answered": True}
     assert 1 <= len(told(stage, PluginStdoutNoise)) <= 20
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 async def test_what_ends_a_plugin_is_recorded_however_much_noise_and_nonsense_came_before(stage: Stage) -> None:
@@ -193,7 +193,7 @@ async def test_an_answer_to_nothing_is_told_and_one_that_comes_twice_is_dropped(
         "unknown_reply",
         "an answer to 99999, which was never asked",
     )
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 async def test_an_answer_that_comes_after_its_time_is_dropped_and_saves_the_plugin(stage: Stage) -> None:
@@ -224,7 +224,7 @@ async def test_a_batch_is_refused_and_the_plugin_is_told_so(stage: Stage) -> Non
     (violation,) = told(stage, PluginProtocolViolation)
     assert (violation.name, violation.violation_type) == ("actor", "batch")
     assert "batch" in violation.detail
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 async def test_two_requests_at_once_under_one_id_are_told_apart_by_refusing_the_second(stage: Stage) -> None:
@@ -251,7 +251,7 @@ async def test_more_than_a_hundred_notifications_a_second_are_dropped_and_the_pl
     assert passed[0] == PluginNotification(name="actor", notification_type="catalog.updated")
     assert 100 <= len(passed) <= 100 * (len(floods) + 1)
     assert len(stage.audience.notifications) == len(passed)
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 async def test_a_plugin_that_asks_without_end_and_reads_no_answer_is_ended_as_one_that_does_not_read(

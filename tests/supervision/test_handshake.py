@@ -6,21 +6,21 @@ import pytest
 from tests.supervision.stage import Stage
 
 from paddock.core.errors import NotFound
-from paddock.core.event import Event
-from paddock.core.events_contracts import (
+from paddock.core.events.contracts import (
     PluginApiMismatch,
     PluginMethodsDiffer,
     PluginNameMismatch,
     PluginVersionMismatch,
 )
-from paddock.core.events_host import (
+from paddock.core.events.event import Event
+from paddock.core.events.plugin_runtime import (
     PluginCapabilityOverreach,
     PluginCrashed,
     PluginInitialized,
     PluginProtocolViolation,
     PluginSpawned,
 )
-from paddock.plugins.supervision.lifecycle import State
+from paddock.runtime.lifecycle import PluginState
 
 req = pytest.mark.req
 
@@ -53,7 +53,7 @@ serve(do_it=lambda request: {"seen": seen})
 """,
         config_schema={"type": "object", "properties": {"colour": {"type": "string"}}},
     )
-    assert (await actor.settled()).state is State.RUNNING
+    assert (await actor.settled()).state is PluginState.RUNNING
     initialize, initialized, configured = (await actor.call("do.it"))["seen"]
     assert initialize["method"] == "initialize"
     assert initialize["id"] == 1
@@ -117,7 +117,7 @@ async def test_a_plugin_that_answers_the_handshake_with_anything_else_is_ended_a
     stage: Stage, said: str, event: Event, code: str
 ) -> None:
     actor = stage.actor(f"hello({said})\nserve()")
-    status = await actor.until(State.FAILED)
+    status = await actor.until(PluginState.FAILED)
     assert status.error_code == code
     assert status.reason
     assert stage.audience.of(type(event)) == [event]
@@ -156,7 +156,7 @@ async def test_a_plugin_that_breaks_the_protocol_before_it_is_greeted_is_ended_a
     stage: Stage, first_words: str
 ) -> None:
     actor = stage.actor(f"{first_words}\nserve()")
-    status = await actor.until(State.FAILED)
+    status = await actor.until(PluginState.FAILED)
     assert status.error_code == "protocol_violation"
     assert stage.audience.of(PluginProtocolViolation)
     assert len(stage.audience.of(PluginSpawned)) == 1
@@ -181,5 +181,5 @@ async def test_methods_that_the_manifest_does_not_declare_are_ignored_and_missin
 
 async def test_a_banner_on_standard_output_before_the_handshake_is_noise_and_no_reason_to_die(stage: Stage) -> None:
     actor = stage.actor('print("Welcome to my plugin!", flush=True)\nhello()\nserve(do_it=lambda r: {"ok": 1})')
-    assert (await actor.settled()).state is State.RUNNING
+    assert (await actor.settled()).state is PluginState.RUNNING
     assert await actor.call("do.it") == {"ok": 1}

@@ -6,9 +6,9 @@ import pytest
 from tests.fixtures.hurried_loop import hurried
 from tests.supervision.stage import Stage
 
-from paddock.core.events_contracts import PluginInitializeTimeout
-from paddock.core.events_host import PluginSpawned
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.contracts import PluginInitializeTimeout
+from paddock.core.events.plugin_runtime import PluginSpawned
+from paddock.runtime.lifecycle import PluginState
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 @pytest.mark.req("G-31", "handshake timeout")
 async def test_a_plugin_that_is_silent_is_ended_after_ten_seconds_and_not_restarted(stage: Stage) -> None:
     actor = stage.actor("while True: read()")
-    status = await actor.until(State.FAILED)
+    status = await actor.until(PluginState.FAILED)
     assert status.error_code == "initialize.timeout"
     assert "10 s" in status.reason
     assert stage.audience.of(PluginInitializeTimeout) == [PluginInitializeTimeout(name="actor", timeout_sec=10.0)]
@@ -32,7 +32,7 @@ async def test_what_a_silent_plugin_wrote_to_its_log_tells_why_it_is_silent(stag
     actor = stage.actor(
         "sys.stderr.write('bash: line 3: jq: command not found\\n'); sys.stderr.flush()\nread()\nread()"
     )
-    status = await actor.until(State.FAILED)
+    status = await actor.until(PluginState.FAILED)
     assert "10 s" in status.reason
     assert "jq" in status.reason
     assert "exec:jq:/" in status.hint

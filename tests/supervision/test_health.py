@@ -10,8 +10,8 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.supervision.stage import Actor, Stage
 from tests.supervision.witness import fallen, runs_again, told
 
-from paddock.core.events_host import PluginCrashed, PluginHealthFail
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginHealthFail
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = [pytest.mark.usefixtures("bystander"), pytest.mark.req("G-21")]
 
@@ -73,7 +73,7 @@ async def test_a_good_answer_forgives_the_bad_ones_before_it(stage: Stage) -> No
     with hurrying(10):
         await stage.audience.event(PluginHealthFail, count=3)
     assert [failure.consecutive_failures for failure in told(stage, PluginHealthFail)] == [1, 2, 1]
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
     assert not told(stage, PluginCrashed)
 
 

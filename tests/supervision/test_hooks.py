@@ -10,9 +10,9 @@ from tests.fixtures.hurried_loop import hurried
 from tests.supervision.stage import Actor, Stage, patiently
 
 from paddock.core.call import CallContext
-from paddock.core.events_host import PluginHookFailed, PluginHookFired, PluginHookReturned, PluginHookTimeout
+from paddock.core.events.plugin_runtime import PluginHookFailed, PluginHookFired, PluginHookReturned, PluginHookTimeout
 from paddock.core.ids import AgentPath, ProjectId, SessionId
-from paddock.plugins.supervision.lifecycle import State
+from paddock.runtime.lifecycle import PluginState
 
 HOOKS: dict[str, Any] = {"hooks": ["on_session_start", "pre_compact"], "roles": ["observer"]}
 
@@ -90,7 +90,7 @@ async def test_a_hook_that_takes_too_long_counts_as_no_answer_and_the_plugin_liv
     assert await fire(actor) is None
     timeout = await stage.audience.event(PluginHookTimeout)
     assert (timeout.hook, timeout.timeout_sec, timeout.agent_path) == ("on_session_start", 10.0, "primary")
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 @pytest.mark.req("G-45")
@@ -110,6 +110,6 @@ async def test_a_hook_that_answers_with_an_error_or_dies_counts_as_no_answer(sta
 
 async def test_a_plugin_that_cannot_run_answers_no_hook_and_stalls_no_session(stage: Stage) -> None:
     actor = stage.actor("sys.exit(1)", **HOOKS)
-    await actor.until(State.FAILED)
+    await actor.until(PluginState.FAILED)
     assert await fire(actor) is None
     assert (await stage.audience.event(PluginHookFailed)).hook == "on_session_start"

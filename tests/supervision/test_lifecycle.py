@@ -10,7 +10,7 @@ from tests.supervision.stage import Stage
 from tests.supervision.witness import WELL, on_call
 
 from paddock.core.errors import HostError, Unavailable
-from paddock.plugins.supervision.lifecycle import ALIVE, TRANSITIONS, Move, State, after
+from paddock.runtime.lifecycle import LIVE_STATES, TRANSITIONS, LifecycleEvent, PluginState, next_state
 
 pytestmark = pytest.mark.req("G-24")
 
@@ -20,17 +20,17 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return paced()
 
 
-@given(st.sampled_from(State), st.sampled_from(Move))
-def test_a_move_leads_where_the_table_says_and_nowhere_else(state: State, move: Move) -> None:
+@given(st.sampled_from(PluginState), st.sampled_from(LifecycleEvent))
+def test_a_move_leads_where_the_table_says_and_nowhere_else(state: PluginState, move: LifecycleEvent) -> None:
     if move in TRANSITIONS[state]:
-        assert after(state, move) is TRANSITIONS[state][move]
+        assert next_state(state, move) is TRANSITIONS[state][move]
     else:
         with pytest.raises(HostError, match=f"a plugin that is {state} cannot {move}") as refused:
-            after(state, move)
+            next_state(state, move)
         assert refused.value.error_code == "lifecycle.impossible"
 
 
-def reached(start: State) -> set[State]:
+def reached(start: PluginState) -> set[PluginState]:
     found, left = {start}, [start]
     while left:
         following = set(TRANSITIONS[left.pop()].values()) - found
@@ -39,32 +39,38 @@ def reached(start: State) -> set[State]:
     return found
 
 
-@pytest.mark.parametrize("state", State)
-def test_every_state_is_reached_from_every_other_so_none_is_a_trap(state: State) -> None:
-    assert reached(state) == set(State)
+@pytest.mark.parametrize("state", PluginState)
+def test_every_state_is_reached_from_every_other_so_none_is_a_trap(state: PluginState) -> None:
+    assert reached(state) == set(PluginState)
 
 
 def test_every_move_is_used_and_every_state_has_a_row() -> None:
-    assert set(TRANSITIONS) == set(State)
-    assert {move for moves in TRANSITIONS.values() for move in moves} == set(Move)
+    assert set(TRANSITIONS) == set(PluginState)
+    assert {move for moves in TRANSITIONS.values() for move in moves} == set(LifecycleEvent)
 
 
 def test_a_process_comes_into_being_in_one_state_only() -> None:
-    entries = {to for state, moves in TRANSITIONS.items() if state not in ALIVE for to in moves.values() if to in ALIVE}
-    assert entries == {State.SPAWNING}
+    entries = {
+        to
+        for state, moves in TRANSITIONS.items()
+        if state not in LIVE_STATES
+        for to in moves.values()
+        if to in LIVE_STATES
+    }
+    assert entries == {PluginState.SPAWNING}
 
 
 def test_the_documented_moves_are_in_the_table() -> None:
     documented = [
-        (State.DISABLED, Move.ENABLE, State.SPAWNING),
-        (State.SPAWNING, Move.HANDSHAKE_OK, State.RUNNING),
-        (State.RUNNING, Move.EXITED, State.CRASHED),
-        (State.RUNNING, Move.STOP, State.STOPPED),
-        (State.CRASHED, Move.BACKOFF_OVER, State.SPAWNING),
-        (State.CRASHED, Move.BUDGET_SPENT, State.FAILED),
-        (State.FAILED, Move.ENABLE, State.SPAWNING),
+        (PluginState.DISABLED, LifecycleEvent.ENABLE, PluginState.SPAWNING),
+        (PluginState.SPAWNING, LifecycleEvent.HANDSHAKE_OK, PluginState.RUNNING),
+        (PluginState.RUNNING, LifecycleEvent.EXITED, PluginState.CRASHED),
+        (PluginState.RUNNING, LifecycleEvent.STOP, PluginState.STOPPED),
+        (PluginState.CRASHED, LifecycleEvent.BACKOFF_OVER, PluginState.SPAWNING),
+        (PluginState.CRASHED, LifecycleEvent.BUDGET_SPENT, PluginState.FAILED),
+        (PluginState.FAILED, LifecycleEvent.ENABLE, PluginState.SPAWNING),
     ]
-    assert all(after(state, move) is to for state, move, to in documented)
+    assert all(next_state(state, move) is to for state, move, to in documented)
 
 
 def test_a_diagram_can_be_drawn_from_the_table() -> None:
@@ -76,18 +82,18 @@ def test_a_diagram_can_be_drawn_from_the_table() -> None:
 
 async def test_a_plugin_goes_through_its_states_as_they_are_drawn(stage: Stage) -> None:
     actor = stage.actor(on_call("os._exit(1)"), start=False)
-    assert actor.status.state is State.DISABLED
+    assert actor.status.state is PluginState.DISABLED
     stage.supervisor.enable(actor.key)
-    assert await stage.supervisor.changed(actor.key) is State.SPAWNING
-    assert await stage.supervisor.changed(actor.key) is State.RUNNING
+    assert await stage.supervisor.wait_state_change(actor.key) is PluginState.SPAWNING
+    assert await stage.supervisor.wait_state_change(actor.key) is PluginState.RUNNING
     with pytest.raises(Unavailable):
         await actor.call("do.it")
-    await actor.until(State.CRASHED)
+    await actor.until(PluginState.CRASHED)
     with hurrying():
-        assert await stage.supervisor.changed(actor.key) is State.SPAWNING
-    assert await stage.supervisor.changed(actor.key) is State.RUNNING
+        assert await stage.supervisor.wait_state_change(actor.key) is PluginState.SPAWNING
+    assert await stage.supervisor.wait_state_change(actor.key) is PluginState.RUNNING
     await stage.supervisor.stop(actor.key)
-    assert actor.status.state is State.STOPPED
+    assert actor.status.state is PluginState.STOPPED
     await stage.supervisor.disable(actor.key)
     assert stage.supervisor.status(actor.key) is None
 
@@ -95,7 +101,7 @@ async def test_a_plugin_goes_through_its_states_as_they_are_drawn(stage: Stage) 
 async def test_a_plugin_that_is_enabled_and_at_once_stopped_never_starts_and_nobody_waits_for_it(stage: Stage) -> None:
     actor = stage.actor(WELL)
     await stage.supervisor.stop(actor.key)
-    assert (await actor.settled()).state in (State.DISABLED, State.STOPPED)
+    assert (await actor.settled()).state in (PluginState.DISABLED, PluginState.STOPPED)
     assert not stage.audience.events
 
 

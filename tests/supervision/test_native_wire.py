@@ -9,11 +9,11 @@ from tests.supervision.stage import ClosedDoor
 
 from paddock.core.errors import NotFound, PaddockError, TimedOut
 from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName
-from paddock.manifest.model import CallableSpec, Dialect, Form, Manifest
-from paddock.plugins.runtimes.native.wire import NativeWire
-from paddock.plugins.supervision.deployment import Deployment, InstanceKey
-from paddock.plugins.supervision.wire import Message, Nothing, Progress, Refusal
-from paddock.rpc.faults import RpcFault
+from paddock.manifest.model import CallableForm, CallableSpec, Dialect, Manifest
+from paddock.rpc.errors import RpcError
+from paddock.runtime.deployment import Deployment, InstanceKey
+from paddock.runtime.protocol_adapter import CallProgress, HandshakeRejected, IgnoredNotification, OutgoingMessage
+from paddock.runtime.protocols.native.adapter import NativeAdapter
 
 INTRODUCTION = {
     "name": "notes",
@@ -33,41 +33,44 @@ class Answering:
         self._answer = answer
         self.asked: list[str] = []
 
-    async def ask(self, message: Message, within: float) -> Any:
+    async def request(self, message: OutgoingMessage, within: float) -> Any:
         del within
         self.asked.append(message.method)
         if self._answer is not None:
             raise self._answer
         return INTRODUCTION if message.method == "initialize" else {"status": "ok"}
 
-    def tell(self, message: Message) -> None: ...
+    def notify(self, message: OutgoingMessage) -> None: ...
 
-    def follow(self, message: Message, over: Any) -> None: ...
+    def subscribe(self, message: OutgoingMessage, over: Any) -> None: ...
 
     def finish(self) -> None: ...
 
 
-def wire(**fields: Any) -> NativeWire:
-    specs = (CallableSpec("do.it", Form.METHOD),)
+def wire(**fields: Any) -> NativeAdapter:
+    specs = (CallableSpec("do.it", CallableForm.METHOD),)
     manifest = Manifest(PluginName("notes"), "1.0.0", Dialect.NATIVE, callables=specs, **fields)
     key = InstanceKey(DEFAULT_TENANT, manifest.name, Digest("sha256:1"))
-    return NativeWire(Deployment(key, manifest, ()), ClosedDoor())
+    return NativeAdapter(Deployment(key, manifest, ()), ClosedDoor())
 
 
-@pytest.mark.parametrize(("number", "meant"), [(1, Progress), (True, Nothing), (False, Nothing), (1.0, Nothing)])
+@pytest.mark.parametrize(
+    ("number", "meant"),
+    [(1, CallProgress), (True, IgnoredNotification), (False, IgnoredNotification), (1.0, IgnoredNotification)],
+)
 async def test_an_event_belongs_to_a_call_by_its_number_and_true_is_no_number(number: Any, meant: type) -> None:
     native = wire()
-    await native.greet(Answering())
-    assert type(native.heard("paddock.event", {"id": number, "event": {}})) is meant
+    await native.handshake(Answering())
+    assert type(native.classify("paddock.event", {"id": number, "event": {}})) is meant
 
 
 @pytest.mark.req("G-04")
 async def test_who_declares_no_settings_need_not_know_the_word_at_the_start_or_later() -> None:
-    unknown, native = Answering(RpcFault(-32601, "what?")), wire()
+    unknown, native = Answering(RpcError(-32601, "what?")), wire()
     await native.configure(unknown, {}, {"shop": {}})
-    await native.tell_config(unknown, {})
-    await native.tell_project(unknown, "shop", {})
-    await native.tell_project(unknown, "shop", None)
+    await native.update_config(unknown, {})
+    await native.update_project(unknown, "shop", {})
+    await native.update_project(unknown, "shop", None)
     told = ["config.update", "projects.activated"]
     assert unknown.asked == [*told, *told, "projects.deactivated"]
 
@@ -75,15 +78,15 @@ async def test_who_declares_no_settings_need_not_know_the_word_at_the_start_or_l
 @pytest.mark.req("G-04")
 @pytest.mark.parametrize(
     ("answer", "refused"),
-    [(RpcFault(-32601, "what?"), NotFound), (RpcFault(-32004, "no"), PaddockError), (TimeoutError(), TimedOut)],
+    [(RpcError(-32601, "what?"), NotFound), (RpcError(-32004, "no"), PaddockError), (TimeoutError(), TimedOut)],
 )
 async def test_who_declares_settings_and_does_not_take_them_is_refused_at_the_start_and_told_of_later(
     answer: Exception, refused: type[PaddockError]
 ) -> None:
     unwilling, native = Answering(answer), wire(config_schema={"type": "object"})
-    with pytest.raises(Refusal, match="did not accept"):
+    with pytest.raises(HandshakeRejected, match="did not accept"):
         await native.configure(unwilling, {}, {})
     with pytest.raises(refused):
-        await native.tell_config(unwilling, {})
+        await native.update_config(unwilling, {})
     with pytest.raises(refused):
-        await native.tell_project(unwilling, "shop", None)
+        await native.update_project(unwilling, "shop", None)

@@ -10,12 +10,12 @@ from tests.fixtures.paced_loop import hurrying, paced
 from tests.supervision.stage import Stage, open_stage
 from tests.supervision.witness import on_call, runs_again
 
-from paddock.cage.spec import MIB, Limits
+from paddock.cage.spec import MIB, ResourceLimits
+from paddock.core.error_mapping import error_to_json
 from paddock.core.errors import Failed, Unavailable
-from paddock.core.events_host import PluginMethodCalled
-from paddock.core.outward import to_json
-from paddock.plugins.supervision.incoming import TOLD_A_SECOND
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.plugin_runtime import PluginMethodCalled
+from paddock.runtime.inbound import MAX_RECORDED_PER_S
+from paddock.runtime.lifecycle import PluginState
 
 GOING_DOWN = 'print("going down", file=sys.stderr, flush=True); os._exit(3)'
 
@@ -29,7 +29,7 @@ async def test_what_a_plugin_prints_instead_of_a_handshake_is_in_its_log_and_in_
     actor = stage.actor('print("Hello from my plugin!", flush=True)\nwhile True: read()')
     await stage.audience.until(lambda: stage.audience.lines)
     with hurrying():
-        status = await actor.until(State.FAILED)
+        status = await actor.until(PluginState.FAILED)
     assert stage.audience.lines == ["[stdout] Hello from my plugin!"]
     assert status.reason == (
         "it did not answer the handshake within 10 s; it wrote to stdout what is no JSON-RPC: 'Hello from my plugin!'"
@@ -41,8 +41,8 @@ async def test_a_flood_on_stdout_fills_no_log(stage: Stage) -> None:
     actor = stage.actor(on_call('print("noise\\n" * 1000, flush=True)', "return {}"))
     await actor.call("do.it")
     lines = stage.audience.lines
-    assert lines[:TOLD_A_SECOND] == ["[stdout] noise"] * TOLD_A_SECOND
-    assert lines[TOLD_A_SECOND] == "[stdout] [more was written than is kept; lines are missing here]"
+    assert lines[:MAX_RECORDED_PER_S] == ["[stdout] noise"] * MAX_RECORDED_PER_S
+    assert lines[MAX_RECORDED_PER_S] == "[stdout] [more was written than is kept; lines are missing here]"
     assert len(lines) < 100
 
 
@@ -57,7 +57,7 @@ async def test_whoever_waits_for_an_answer_hears_why_the_plugin_died(stage: Stag
 
 
 async def test_a_plugin_that_uses_too_much_memory_in_a_call_is_told_how_much_it_may(stage: Stage) -> None:
-    stage.limits = Limits(memory_bytes=96 * MIB)
+    stage.limits = ResourceLimits(memory_bytes=96 * MIB)
     actor = stage.actor(on_call("hoard = []", "while True: hoard.append(bytearray(1 << 20))"))
     with pytest.raises(Unavailable) as failed:
         await actor.call("do.it")
@@ -88,7 +88,7 @@ async def test_after_a_restart_its_last_failure_and_their_number_can_still_be_se
         await actor.call("do.it")
     await runs_again(actor)
     status = actor.status
-    assert (status.state, status.reason, status.restarts) == (State.RUNNING, "", 1)
+    assert (status.state, status.reason, status.restarts) == (PluginState.RUNNING, "", 1)
     assert status.last_failure is not None
     assert status.last_failure.reason == "it ended with exit status 3; its last words: going down"
     assert status.last_failure.error_code == "plugin.crashed"
@@ -99,7 +99,7 @@ async def test_one_that_failed_for_good_is_not_worth_another_try(stage: Stage) -
     actor = stage.actor("answer(read(), introduction(name='somebody-else')); read()")
     with pytest.raises(Failed, match="actor does not run: it failed") as refused:
         await actor.call("do.it")
-    assert (refused.value.error_code, to_json(refused.value)["retryable"]) == ("plugin.failed", False)
+    assert (refused.value.error_code, error_to_json(refused.value)["retryable"]) == ("plugin.failed", False)
 
 
 async def test_a_host_that_is_there_for_one_call_promises_no_restart_and_passes_the_advice_on(tmp_path: Path) -> None:

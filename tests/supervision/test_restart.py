@@ -17,9 +17,17 @@ from tests.supervision.stage import PRELUDE, Actor, LoopClock, Stage, open_stage
 from tests.supervision.witness import UNASKED, WELL, fallen, next_life, told
 
 from paddock.core.errors import Unavailable
-from paddock.core.events_host import PluginCrashed, PluginFailed, PluginSpawned
-from paddock.plugins.supervision.lifecycle import State
-from paddock.plugins.supervision.restart import LONGEST_PAUSE, WINDOW, Account, Again, GiveUp, Verdict, with_jitter
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginFailed, PluginSpawned
+from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.restart import (
+    FAILURE_WINDOW_S,
+    MAX_BACKOFF_S,
+    BudgetExhausted,
+    RestartAfter,
+    RestartBudget,
+    RestartDecision,
+    with_jitter,
+)
 
 pytestmark = pytest.mark.req("G-22")
 
@@ -34,32 +42,47 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 # --- the account ------------------------------------------------------------------------------------------------------
 
 
-def falls(*moments: float, limit: int = 5, ran: float = 0.0) -> list[Verdict]:
+def falls(*moments: float, limit: int = 5, ran: float = 0.0) -> list[RestartDecision]:
     """The verdicts on falls at these moments, each after having run for so long."""
-    account, verdicts = Account(limit), []
+    account, verdicts = RestartBudget(limit), []
     for moment in moments:
-        account, verdict = account.failed(moment, ran_since=moment - ran)
+        account, verdict = account.record_failure(moment, ran_since=moment - ran)
         verdicts.append(verdict)
     return verdicts
 
 
 def test_the_pauses_double_and_the_fifth_fall_within_ten_minutes_is_the_last() -> None:
-    assert falls(0, 2, 5, 10, 20) == [Again(1), Again(2), Again(4), Again(8), GiveUp(5)]
+    assert falls(0, 2, 5, 10, 20) == [
+        RestartAfter(1),
+        RestartAfter(2),
+        RestartAfter(4),
+        RestartAfter(8),
+        BudgetExhausted(5),
+    ]
 
 
 def test_who_falls_rarely_is_never_given_up_and_waits_a_minute_at_most() -> None:
     verdicts = falls(*range(0, 20 * 200, 200))
-    assert verdicts[:8] == [Again(1), Again(2), Again(4), Again(8), Again(16), Again(32), Again(60), Again(60)]
-    assert set(verdicts[6:]) == {Again(LONGEST_PAUSE)}
+    assert verdicts[:8] == [
+        RestartAfter(1),
+        RestartAfter(2),
+        RestartAfter(4),
+        RestartAfter(8),
+        RestartAfter(16),
+        RestartAfter(32),
+        RestartAfter(60),
+        RestartAfter(60),
+    ]
+    assert set(verdicts[6:]) == {RestartAfter(MAX_BACKOFF_S)}
 
 
 def test_ten_minutes_in_good_health_wipe_the_slate() -> None:
-    assert falls(0, 2, 5, 10, 1000, ran=600)[-1] == Again(1)
-    assert falls(0, 2, 5, 10, 1000, ran=599)[-1] == Again(16)
+    assert falls(0, 2, 5, 10, 1000, ran=600)[-1] == RestartAfter(1)
+    assert falls(0, 2, 5, 10, 1000, ran=599)[-1] == RestartAfter(16)
 
 
 def test_the_dialect_that_allows_three_falls_gets_three() -> None:
-    assert falls(0, 2, 5, limit=3) == [Again(1), Again(2), GiveUp(3)]
+    assert falls(0, 2, 5, limit=3) == [RestartAfter(1), RestartAfter(2), BudgetExhausted(3)]
 
 
 MOMENTS = st.lists(st.floats(0, 5_000), min_size=1, max_size=40).map(sorted)
@@ -68,15 +91,15 @@ MOMENTS = st.lists(st.floats(0, 5_000), min_size=1, max_size=40).map(sorted)
 @given(MOMENTS, st.integers(1, 8))
 def test_one_is_given_up_exactly_when_so_many_falls_lie_within_ten_minutes(moments: list[float], limit: int) -> None:
     for index, verdict in enumerate(falls(*moments, limit=limit)):
-        recent = [moment for moment in moments[: index + 1] if moments[index] - moment < WINDOW]
-        assert isinstance(verdict, GiveUp) == (len(recent) >= limit)
+        recent = [moment for moment in moments[: index + 1] if moments[index] - moment < FAILURE_WINDOW_S]
+        assert isinstance(verdict, BudgetExhausted) == (len(recent) >= limit)
 
 
 @given(MOMENTS)
 def test_no_pause_is_shorter_than_the_one_before_it_nor_longer_than_a_minute(moments: list[float]) -> None:
-    pauses = [verdict.pause for verdict in falls(*moments) if isinstance(verdict, Again)]
+    pauses = [verdict.delay_s for verdict in falls(*moments) if isinstance(verdict, RestartAfter)]
     assert pauses == sorted(pauses)
-    assert all(1 <= pause <= LONGEST_PAUSE for pause in pauses)
+    assert all(1 <= pause <= MAX_BACKOFF_S for pause in pauses)
 
 
 @given(MOMENTS, st.floats(-1e6, 1e6))
@@ -85,7 +108,7 @@ def test_only_differences_of_time_count(moments: list[float], shift: float) -> N
     assert falls(*shifted) == falls(*(round(moment) for moment in moments))
 
 
-@given(st.floats(0, LONGEST_PAUSE), st.integers(0, 255))
+@given(st.floats(0, MAX_BACKOFF_S), st.integers(0, 255))
 def test_chance_makes_a_pause_longer_by_a_fifth_at_most(pause: float, chance: int) -> None:
     assert pause <= with_jitter(pause, chance) <= pause * 1.2 + 1e-9
 
@@ -98,7 +121,7 @@ async def falling(actor: Actor, times: int) -> None:
     for _ in range(times - 1):
         await fallen(actor)
         with hurrying():
-            await actor.until(State.SPAWNING)
+            await actor.until(PluginState.SPAWNING)
 
 
 @pytest.mark.req("G-31", "consecutive failures")
@@ -117,8 +140,8 @@ async def test_a_plugin_that_is_killed_five_times_is_given_up_until_a_person_ena
             assert status.restarts_in is not None
             assert 2 ** (life - 1) * 0.5 < status.restarts_in <= 2 ** (life - 1) * 1.2
             with hurrying():
-                await actor.until(State.SPAWNING)
-    status = await actor.until(State.FAILED)
+                await actor.until(PluginState.SPAWNING)
+    status = await actor.until(PluginState.FAILED)
     assert (status.failures, status.restarts_in) == (5, None)
     assert status.reason == "it was ended by SIGKILL"
     assert told(stage, PluginFailed) == [PluginFailed(name="actor", total_failures=5)]
@@ -128,7 +151,7 @@ async def test_a_plugin_that_is_killed_five_times_is_given_up_until_a_person_ena
         await actor.call("do.it")
     assert "paddock plugin enable actor" in refused.value.hint
     stage.supervisor.enable(actor.key)
-    assert (await actor.settled()).state is State.RUNNING
+    assert (await actor.settled()).state is PluginState.RUNNING
     assert actor.status.failures == 0
 
 
@@ -141,7 +164,7 @@ async def test_enabling_a_plugin_in_its_pause_ends_the_pause_and_forgives(stage:
     write_file(actor.root / "main.py", f"NAME, METHODS = 'actor', ['do.it']\n{PRELUDE}\n{WELL}")
     stage.supervisor.enable(actor.key)
     status = await actor.settled()
-    assert (status.state, status.failures, status.reason) == (State.RUNNING, 0, "")
+    assert (status.state, status.failures, status.reason) == (PluginState.RUNNING, 0, "")
 
 
 async def test_a_plugin_that_ran_well_for_ten_minutes_begins_anew(stage: Stage) -> None:
@@ -153,7 +176,7 @@ async def test_a_plugin_that_ran_well_for_ten_minutes_begins_anew(stage: Stage) 
         os.kill(pid, signal.SIGKILL)
         status, _ = await fallen(actor)
         with hurrying():
-            await actor.until(State.SPAWNING)
+            await actor.until(PluginState.SPAWNING)
         await actor.settled()
     assert status.failures == 1
     assert len(told(stage, PluginCrashed)) == 3
@@ -183,7 +206,7 @@ async def test_a_plugin_of_the_dialect_that_allows_three_is_given_up_after_three
     write_file(root / "main.py", "raise SystemExit(1)")
     tutor = stage.deploy(root)
     await falling(tutor, 3)
-    assert (await tutor.until(State.FAILED)).failures == 3
+    assert (await tutor.until(PluginState.FAILED)).failures == 3
     assert told(stage, PluginFailed, "tutor") == [PluginFailed(name="tutor", total_failures=3)]
 
 

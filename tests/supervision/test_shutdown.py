@@ -12,11 +12,11 @@ from tests.supervision.witness import UNASKED, WELL, cage_mates, gone, on_call, 
 
 from paddock.cage.launcher import CagedProcess, Launcher
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden.launching import open_warden
+from paddock.cage.warden.client import open_warden
 from paddock.core.errors import NotFound, Unavailable
-from paddock.core.events_contracts import PluginStopped
-from paddock.core.events_host import PluginCrashed, PluginExited, PluginKilled, PluginSpawned
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.contracts import PluginStopped
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginExited, PluginKilled, PluginSpawned
+from paddock.runtime.lifecycle import PluginState
 
 pytestmark = pytest.mark.req("G-23")
 
@@ -45,7 +45,7 @@ async def test_a_plugin_that_ends_when_it_is_asked_has_stopped_and_its_next_call
     actor = stage.actor(WELL)
     await actor.settled()
     await stage.supervisor.stop(actor.key)
-    assert actor.status.state is State.STOPPED
+    assert actor.status.state is PluginState.STOPPED
     assert told(stage, PluginExited) == [PluginExited(name="actor", exit_code=0)]
     assert told(stage, PluginStopped) == [PluginStopped(name="actor")]
     assert not told(stage, PluginCrashed)
@@ -79,7 +79,7 @@ async def test_a_plugin_that_ignores_being_asked_and_being_terminated_is_killed(
     with hurrying(10):
         await stage.supervisor.stop(actor.key)
     assert asyncio.get_running_loop().time() - began >= 7  # five to end by itself, two after SIGTERM
-    assert actor.status.state is State.STOPPED
+    assert actor.status.state is PluginState.STOPPED
     assert told(stage, PluginKilled) == [PluginKilled(name="actor")]
     assert not told(stage, PluginStopped)
     assert gone(everything, within=1)
@@ -91,7 +91,7 @@ async def test_a_plugin_that_is_stopped_in_its_handshake_is_asked_like_any_other
     await stage.audience.until(lambda: told(stage, PluginSpawned))
     await stage.supervisor.stop(actor.key)
     assert told(stage, PluginStopped) == [PluginStopped(name="actor")]
-    assert actor.status.state is State.STOPPED
+    assert actor.status.state is PluginState.STOPPED
 
 
 @pytest.mark.usefixtures("bystander")
@@ -197,5 +197,5 @@ async def test_a_call_that_comes_while_the_host_is_ending_is_refused_and_starts_
         await closing
         with pytest.raises(Unavailable, match="this host is shutting down"):
             await actor.call("do.it")
-        assert actor.status.state is State.STOPPED
+        assert actor.status.state is PluginState.STOPPED
     assert len(stage.audience.of(PluginSpawned)) == 1

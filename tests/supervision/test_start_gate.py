@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.hurried_loop import hurried
 from tests.supervision.stage import patiently
 
-from paddock.plugins.supervision.start_gate import APART, AT_ONCE, LONGEST_APART, StartGate
+from paddock.runtime.throttle import MAX_CONCURRENT_STARTS, MAX_SPACING_S, SPACING_FACTOR, StartThrottle
 
 
 @pytest.fixture
@@ -18,74 +18,74 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 
 async def test_one_that_hangs_before_it_has_a_process_lends_its_turn_and_waits_for_another() -> None:
-    gate = StartGate()
+    gate = StartThrottle()
     hung, let_go, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
     order: list[str] = []
 
     async def hanging() -> None:
-        async with gate.turn() as turn:
-            turn.began()
+        async with gate.acquire_permit() as turn:
+            turn.limit_duration()
             await hung.wait()
-            await turn.again()
+            await turn.reacquire()
             order.append("the one that hung")
 
     async def healthy() -> None:
-        async with gate.turn():
+        async with gate.acquire_permit():
             order.append("healthy")
-            if len(order) == AT_ONCE:
+            if len(order) == MAX_CONCURRENT_STARTS:
                 let_go.set()
             await ended.wait()
 
-    slow = [asyncio.ensure_future(hanging()) for _ in range(AT_ONCE)]
+    slow = [asyncio.ensure_future(hanging()) for _ in range(MAX_CONCURRENT_STARTS)]
     await asyncio.sleep(0)  # they have every turn
-    quick = [asyncio.ensure_future(healthy()) for _ in range(AT_ONCE)]
+    quick = [asyncio.ensure_future(healthy()) for _ in range(MAX_CONCURRENT_STARTS)]
     await patiently(let_go.wait())
     hung.set()
     await asyncio.sleep(0)
-    assert order == ["healthy"] * AT_ONCE, "more than may be starting at once"
+    assert order == ["healthy"] * MAX_CONCURRENT_STARTS, "more than may be starting at once"
 
     ended.set()
     await patiently(asyncio.gather(*slow, *quick))
-    assert order[AT_ONCE:] == ["the one that hung"] * AT_ONCE
+    assert order[MAX_CONCURRENT_STARTS:] == ["the one that hung"] * MAX_CONCURRENT_STARTS
 
 
 async def test_a_turn_that_is_given_back_twice_counts_once() -> None:
-    gate = StartGate()
-    async with gate.turn() as turn:
-        turn.over()
-        turn.over()
-    held = [gate.turn() for _ in range(AT_ONCE)]
+    gate = StartThrottle()
+    async with gate.acquire_permit() as turn:
+        turn.release()
+        turn.release()
+    held = [gate.acquire_permit() for _ in range(MAX_CONCURRENT_STARTS)]
     for one in held:
         await patiently(one.__aenter__())
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(gate.turn().__aenter__(), 0.5)
+        await asyncio.wait_for(gate.acquire_permit().__aenter__(), 0.5)
     for one in held:
         await one.__aexit__(None, None, None)
 
 
 async def test_plugins_that_crashed_together_start_again_one_after_another() -> None:
-    gate = StartGate()
+    gate = StartThrottle()
     for _ in range(20):
-        async with gate.turn():
+        async with gate.acquire_permit():
             await asyncio.sleep(0.02)  # a start takes so long
-    booked = sorted(gate.book(100.0, 101.0) for _ in range(50))
+    booked = sorted(gate.reserve_restart(100.0, 101.0) for _ in range(50))
     assert booked[0] == 101.0
-    assert min(later - earlier for earlier, later in pairwise(booked)) >= 0.02 * (APART - 1)
-    assert booked[-1] <= 101.0 + 50 * LONGEST_APART
+    assert min(later - earlier for earlier, later in pairwise(booked)) >= 0.02 * (SPACING_FACTOR - 1)
+    assert booked[-1] <= 101.0 + 50 * MAX_SPACING_S
 
 
 async def test_one_whose_time_comes_early_does_not_wait_behind_those_whose_time_comes_late() -> None:
-    gate = StartGate()
-    async with gate.turn():
+    gate = StartThrottle()
+    async with gate.acquire_permit():
         await asyncio.sleep(0.02)
-    late = [gate.book(100.0, 108.0) for _ in range(5)]
-    assert gate.book(100.0, 101.0) == 101.0 < min(late)
-    assert gate.book(200.0, 200.0) == 200.0, "what is over is nobody's concern"
+    late = [gate.reserve_restart(100.0, 108.0) for _ in range(5)]
+    assert gate.reserve_restart(100.0, 101.0) == 101.0 < min(late)
+    assert gate.reserve_restart(200.0, 200.0) == 200.0, "what is over is nobody's concern"
 
 
 async def test_a_slow_start_does_not_push_the_others_far_away() -> None:
-    gate = StartGate()
-    async with gate.turn():
+    gate = StartThrottle()
+    async with gate.acquire_permit():
         await asyncio.sleep(2)
-    assert gate.book(0.0, 1.0) == 1.0
-    assert gate.book(0.0, 1.0) == 1.0 + LONGEST_APART
+    assert gate.reserve_restart(0.0, 1.0) == 1.0
+    assert gate.reserve_restart(0.0, 1.0) == 1.0 + MAX_SPACING_S

@@ -10,8 +10,8 @@ from tests.supervision.stage import Stage
 from tests.supervision.witness import fallen, on_call
 
 from paddock.core.errors import Unavailable
-from paddock.plugins.supervision.lifecycle import State
-from paddock.plugins.supervision.stderr_tail import BYTES_A_SECOND, LONGEST_LINE, StderrTail
+from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.stderr_tail import MAX_BYTES_PER_S, MAX_LINE_BYTES, StderrTail
 
 CUT = "[more was written than is kept; lines are missing here]"
 
@@ -46,7 +46,7 @@ async def test_a_plugin_that_floods_its_log_loses_lines_and_still_answers(stage:
     assert await actor.call("do.it") == {"done": True}
     assert CUT in stage.audience.lines
     assert sum(map(len, stage.audience.lines)) < 5_000_000
-    assert actor.status.state is State.RUNNING
+    assert actor.status.state is PluginState.RUNNING
 
 
 @pytest.mark.usefixtures("bystander")
@@ -74,16 +74,16 @@ def test_the_same_lines_are_kept_however_the_stream_is_cut(lines: list[str], cut
 
 def test_a_line_without_end_is_cut_into_pieces_that_are_kept() -> None:
     kept, passed_on = tail()
-    kept.feed(b"x" * (LONGEST_LINE + 1), now=0.0)
+    kept.feed(b"x" * (MAX_LINE_BYTES + 1), now=0.0)
     kept.feed(b"and more", now=0.0)
-    assert passed_on == ["x" * LONGEST_LINE]
-    assert kept.lines == ("x" * LONGEST_LINE, "and more")
+    assert passed_on == ["x" * MAX_LINE_BYTES]
+    assert kept.lines == ("x" * MAX_LINE_BYTES, "and more")
 
 
 def test_more_than_a_second_holds_is_cut_once_and_the_next_second_is_heard_again() -> None:
     kept, passed_on = tail()
     kept.feed(b"first\n", now=0.0)
     for _ in range(3):
-        kept.feed(b"y" * BYTES_A_SECOND, now=0.5)
+        kept.feed(b"y" * MAX_BYTES_PER_S, now=0.5)
     kept.feed(b"later\n", now=1.5)
     assert passed_on == ["first", CUT, "later"]

@@ -10,10 +10,10 @@ import pytest
 from tests.fixtures.hurried_loop import hurried
 from tests.supervision.stage import Actor, Stage, patiently
 
+from paddock.core.error_mapping import json_rpc_error
 from paddock.core.errors import TimedOut, Unavailable
-from paddock.core.events_host import PluginCrashed, PluginMethodCalled, PluginMethodReturned
-from paddock.core.outward import json_rpc_error
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginMethodCalled, PluginMethodReturned
+from paddock.runtime.lifecycle import PluginState
 
 SILENT = "serve(do_it=lambda request: None, ask_it=lambda request: None)"
 # Answers a request late, but only when it is asked to stop.
@@ -60,7 +60,7 @@ async def test_a_call_that_is_not_answered_in_thirty_seconds_fails_and_the_plugi
     assert json_rpc_error(late.value)["code"] == -32603
     assert not (await stage.audience.event(PluginMethodReturned)).success
     await stage.audience.event(PluginCrashed)
-    again = await actor.until(State.RUNNING)
+    again = await actor.until(PluginState.RUNNING)
     assert again.pid != first.pid
     assert again.failures == 1
 
@@ -95,7 +95,7 @@ async def test_a_plugin_that_does_not_stop_when_asked_is_killed_five_seconds_lat
     call = await begun(stage, actor)
     with pytest.raises(TimedOut):
         await call
-    assert actor.status.state is State.RUNNING  # not yet: it was asked, and has five seconds
+    assert actor.status.state is PluginState.RUNNING  # not yet: it was asked, and has five seconds
     await stage.audience.event(PluginCrashed)
     assert actor.status.failures == 1
 
@@ -105,7 +105,7 @@ async def test_a_caller_that_goes_away_costs_the_plugin_none_of_its_restarts(sta
     call = await begun(stage, actor)
     call.cancel()
     await stage.audience.event(PluginCrashed)  # it did not finish by itself within five seconds
-    assert (await actor.until(State.RUNNING)).failures == 0
+    assert (await actor.until(PluginState.RUNNING)).failures == 0
 
 
 async def test_a_cancelled_call_that_the_plugin_stops_ends_nothing(stage: Stage) -> None:
@@ -168,7 +168,7 @@ async def test_a_cancelled_call_that_has_not_stopped_after_those_before_it_ends_
     await actor.call("let.go", calls=1)
     assert await first == {"done": True}
     await stage.audience.event(PluginCrashed)
-    assert (await actor.until(State.RUNNING)).failures == 0
+    assert (await actor.until(PluginState.RUNNING)).failures == 0
 
 
 async def test_a_call_with_an_effect_that_is_cancelled_before_its_turn_ends_nothing_if_it_stops(stage: Stage) -> None:
@@ -201,7 +201,7 @@ async def test_whoever_loses_an_answer_to_the_call_of_another_is_told_so_and_to_
         await second
     assert lost.value.retryable
     assert "call again" in lost.value.hint
-    assert (await actor.until(State.CRASHED)).reason == "a cancelled call did not stop"
+    assert (await actor.until(PluginState.CRASHED)).reason == "a cancelled call did not stop"
 
 
 async def test_a_call_with_an_effect_is_ended_at_once_when_its_caller_goes_away(stage: Stage) -> None:

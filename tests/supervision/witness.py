@@ -10,10 +10,10 @@ from tests.cage.daemons import gone as gone
 from tests.fixtures.paced_loop import hurrying
 from tests.supervision.stage import Actor, Stage
 
-from paddock.core.event import Event
-from paddock.core.events_host import PluginCrashed, PluginSpawned
-from paddock.plugins.supervision.deployment import Status
-from paddock.plugins.supervision.lifecycle import State
+from paddock.core.events.event import Event
+from paddock.core.events.plugin_runtime import PluginCrashed, PluginSpawned
+from paddock.runtime.deployment import PluginStatus
+from paddock.runtime.lifecycle import PluginState
 
 E = TypeVar("E", bound=Event)
 
@@ -42,25 +42,25 @@ def told(stage: Stage, kind: type[E], name: str = "actor") -> list[E]:
     return [event for event in stage.audience.of(kind) if getattr(event, "name", None) == name]
 
 
-async def fallen(actor: Actor) -> tuple[Status, PluginCrashed]:
+async def fallen(actor: Actor) -> tuple[PluginStatus, PluginCrashed]:
     """How it is doing once it crashed, and what was told of it."""
-    status = await actor.until(State.CRASHED)
+    status = await actor.until(PluginState.CRASHED)
     assert status.error_code == "plugin.crashed"
     assert status.reason
     return status, told(actor.stage, PluginCrashed, actor.key.plugin)[-1]
 
 
-async def next_life(actor: Actor) -> Status:
+async def next_life(actor: Actor) -> PluginStatus:
     """How it is doing after the pause that follows a fall, once it settled again."""
-    await actor.until(State.CRASHED)
+    await actor.until(PluginState.CRASHED)
     with hurrying():
-        await actor.until(State.SPAWNING)
+        await actor.until(PluginState.SPAWNING)
     return await actor.settled()
 
 
 async def runs_again(actor: Actor, *, lives: int = 2) -> None:
     """It was started again, as the so-manyeth process, and answers."""
-    assert (await next_life(actor)).state is State.RUNNING
+    assert (await next_life(actor)).state is PluginState.RUNNING
     assert len(told(actor.stage, PluginSpawned, actor.key.plugin)) == lives
     assert await actor.call("do.it", say="well") == {"well": True}
 

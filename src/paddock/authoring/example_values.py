@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from paddock.core.errors import Invalid
-from paddock.core.schema import compile_schema
+from paddock.core.schema.compile import compile_schema
 
-_DEEPEST = 12
-_FORMATS = {
+_MAX_DEPTH = 12
+_FORMAT_EXAMPLES = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:00:00Z",
     "time": "12:00:00Z",
@@ -30,14 +30,14 @@ _FORMATS = {
     "json-pointer": "/a",
 }
 # Texts for patterns: one of them fits most of those that people write.
-_GUESSES = (
+_PATTERN_GUESSES = (
     *("a", "A", "1", "abc", "ABC", "a1", "0", "12", "123", "1.0.0", "2026-01-31", "#000000"),
     *("a-b", "a.b", "A.B", "/a", "d6"),
 )
-_WHOLE = ("object", "array", "string", "integer", "number", "boolean", "null")
+_ALL_TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 
 
-def examples_of(schema: Any) -> list[Any]:
+def generate_examples(schema: Any) -> list[Any]:
     """Values that fit: the examples of the schema that do, else one that was made; empty where none was found.
 
     Raises:
@@ -48,18 +48,18 @@ def examples_of(schema: Any) -> list[Any]:
     written = [one for one in cast("list[Any]", given) if compiled.is_valid(one)] if isinstance(given, list) else []
     if written:
         return written
-    made = _Maker(cast("object", schema)).value(schema, 0)
+    made = _ExampleGenerator(cast("object", schema)).value(schema, 0)
     return [made] if compiled.is_valid(made) else []
 
 
-class _Maker:
+class _ExampleGenerator:
     def __init__(self, root: object) -> None:
         self._root: Mapping[str, Any] = cast("dict[str, Any]", root) if isinstance(root, dict) else {}
 
     def value(self, schema: Any, depth: int) -> Any:
-        if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
             return {} if schema is True else None
-        fields = self._merged(cast("Mapping[str, Any]", schema), depth)
+        fields = self._merge_schema(cast("Mapping[str, Any]", schema), depth)
         for known in ("const", "default"):
             if known in fields:
                 return fields[known]
@@ -69,21 +69,21 @@ class _Maker:
         for either in ("oneOf", "anyOf"):
             if isinstance(fields.get(either), list):
                 return self._first_fitting(fields, either, depth)
-        return self._made(fields, depth)
+        return self._generate(fields, depth)
 
-    def _merged(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    def _merge_schema(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         """The schema with what it refers to and what all of it says, in one."""
         fields = dict(schema)
         parts: list[Any] = []
         reference = fields.pop("$ref", None)
         if isinstance(reference, str):
-            parts.append(self._target(reference))
+            parts.append(self._resolve_reference(reference))
         whole = fields.pop("allOf", None)
         parts += cast("list[Any]", whole) if isinstance(whole, list) else []
         for part in parts:
-            if not isinstance(part, Mapping) or depth > _DEEPEST:
+            if not isinstance(part, Mapping) or depth > _MAX_DEPTH:
                 continue
-            more = self._merged(cast("Mapping[str, Any]", part), depth + 1)
+            more = self._merge_schema(cast("Mapping[str, Any]", part), depth + 1)
             properties = {**more.get("properties", {}), **fields.get("properties", {})}
             required = [*more.get("required", []), *fields.get("required", [])]
             fields = {**more, **fields}
@@ -91,7 +91,7 @@ class _Maker:
             fields |= {"required": required} if required else {}
         return fields
 
-    def _target(self, reference: str) -> Any:
+    def _resolve_reference(self, reference: str) -> Any:
         found: Any = self._root
         if not reference.startswith("#"):
             return {}
@@ -112,27 +112,27 @@ class _Maker:
         except Invalid:
             return False
 
-    def _made(self, fields: dict[str, Any], depth: int) -> Any:
+    def _generate(self, fields: dict[str, Any], depth: int) -> Any:
         kinds = fields.get("type")
         kind = next(iter(cast("list[Any]", kinds)), None) if isinstance(kinds, list) else kinds
-        if kind not in _WHOLE:
+        if kind not in _ALL_TYPES:
             kind = "object" if "properties" in fields or "required" in fields else "string"
         match kind:
             case "object":
-                return self._object(fields, depth)
+                return self._generate_object(fields, depth)
             case "array":
                 item = fields.get("items", True)
                 return [self.value(item, depth + 1) for _ in range(int(fields.get("minItems", 0)))]
             case "string":
-                return self._text(fields)
+                return self._generate_text(fields)
             case "integer" | "number":
-                return _number(fields, whole=kind == "integer")
+                return _generate_number(fields, whole=kind == "integer")
             case "boolean":
                 return False
             case _:
                 return None
 
-    def _object(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
+    def _generate_object(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
         properties = fields.get("properties", {})
         made = {name: self.value(properties.get(name, {}), depth + 1) for name in fields.get("required", [])}
         for name in properties:
@@ -141,17 +141,17 @@ class _Maker:
             made.setdefault(name, self.value(properties[name], depth + 1))
         return made
 
-    def _text(self, fields: dict[str, Any]) -> str:
-        if fields.get("format") in _FORMATS:
-            return _FORMATS[fields["format"]]
+    def _generate_text(self, fields: dict[str, Any]) -> str:
+        if fields.get("format") in _FORMAT_EXAMPLES:
+            return _FORMAT_EXAMPLES[fields["format"]]
         shortest = int(fields.get("minLength", 0))
         if "pattern" in fields:
-            tried = [*_GUESSES, *(guess * max(shortest, 1) for guess in ("a", "A", "1"))]
+            tried = [*_PATTERN_GUESSES, *(guess * max(shortest, 1) for guess in ("a", "A", "1"))]
             return next((guess for guess in tried if self._fits(fields, guess)), "")
         return "a" * max(shortest, min(1, int(fields.get("maxLength", 1))))
 
 
-def _number(fields: dict[str, Any], *, whole: bool) -> float | int:
+def _generate_number(fields: dict[str, Any], *, whole: bool) -> float | int:
     """The number nearest to nothing that the bounds allow."""
     step: float = fields.get("multipleOf", 1 if whole else 0)
     low, high = fields.get("minimum", -math.inf), fields.get("maximum", math.inf)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from paddock.cage.spec import CageSpec, Exit
+from paddock.cage.spec import CageSpec, ProcessExit
 from paddock.core.errors import Category, PluginError
 
 
@@ -43,7 +43,7 @@ class CagedProcess(Protocol):
         """The pipes on which big bytes travel, to read from and to write to; None where the spec asks for none."""
         ...
 
-    async def wait(self) -> Exit:
+    async def wait(self) -> ProcessExit:
         """How it ended, once everything that was in the cage is gone. May be awaited again."""
         ...
 

@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.cage.bounded import Ran, run_bounded
-from paddock.cage.descriptors import none_free
-from paddock.cage.kernel import real_root
+from paddock.cage.bounded_process import BoundedRun, run_bounded
 from paddock.cage.launcher import CageUnavailable
+from paddock.cage.linux import is_descriptor_exhaustion, is_host_root
 
-OLDEST = (0, 8)
+MIN_BWRAP_VERSION = (0, 8)
 _INSTALL = "sudo apt install bubblewrap"
 _APPARMOR_FIX = (
     "sudo apt install apparmor-profiles && "
@@ -27,10 +26,10 @@ _APPARMOR_FIX = (
 )
 _CONTAINER_FIX = "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined …"
 
-FORBIDDEN_FIX = "namei -l PATH   # then chmod what its user may not pass; for a root daemon that is nobody, o+rx"
+PATH_PERMISSION_FIX = "namei -l PATH   # then chmod what its user may not pass; for a root daemon that is nobody, o+rx"
 
 # What bubblewrap says on standard error, and what is behind it.
-_COMPLAINTS = (
+_BWRAP_COMPLAINTS = (
     ("setting up uid map: Permission denied", "cage.userns_apparmor"),
     ("Failed RTM_NEWADDR: Operation not permitted", "cage.userns_apparmor"),
     ("Failed to make / slave", "cage.container_mount"),
@@ -48,7 +47,7 @@ FIXES = {
     "cage.userns_forbidden": _CONTAINER_FIX,
     "cage.userns_apparmor": _APPARMOR_FIX,
     "cage.container_mount": _CONTAINER_FIX,
-    "cage.path_forbidden": FORBIDDEN_FIX,
+    "cage.path_forbidden": PATH_PERMISSION_FIX,
 }
 
 
@@ -78,22 +77,22 @@ def find_bubblewrap(path: str | None = None) -> Bubblewrap:
         fix = f"sudo chmod u-s {program}"
         raise CageUnavailable(f"{program} is setuid root", code="cage.bwrap_setuid", hint=fix)
     # A root daemon builds cages as nobody, so that is what has to work.
-    as_nobody = real_root()
+    as_nobody = is_host_root()
     smoke = [program, "--unshare-all", "--ro-bind", "/", "/", "true"]
     try:
         ran = run_bounded(smoke, {"PATH": "/usr/bin:/bin"}, seconds=10, as_nobody=as_nobody)
     except OSError as error:
-        if none_free(error):
+        if is_descriptor_exhaustion(error):
             raise
         message = f"{program} cannot be started{' by user nobody' if as_nobody else ''}: {error.strerror}"
         raise CageUnavailable(message, code="cage.bwrap_failed", hint=_INSTALL) from error
     if ran.status != 0:
         said = ran.first_line or ("no answer within 10 s" if ran.status is None else f"exit status {ran.status}")
-        raise explain(said, output=ran.output, by_hand=" ".join(smoke))
+        raise setup_error(said, output=ran.output, by_hand=" ".join(smoke))
     return Bubblewrap(program, version)
 
 
-def explain(said: str, *, output: str = "", by_hand: str = "") -> CageUnavailable:
+def setup_error(said: str, *, output: str = "", by_hand: str = "") -> CageUnavailable:
     """What bubblewrap complained about, as the error to raise.
 
     Args:
@@ -101,15 +100,15 @@ def explain(said: str, *, output: str = "", by_hand: str = "") -> CageUnavailabl
         output: All of it, where there is more.
         by_hand: The line that shows the same failure again, for a complaint that we do not know.
     """
-    code = diagnose(output or said)
+    code = diagnose_bwrap(output or said)
     if code == "cage.userns_forbidden":
-        code = diagnose_namespace("unshare", errno.EPERM, sysctls())
+        code = diagnose_namespace("unshare", errno.EPERM, userns_sysctls())
     return CageUnavailable(said, code=code, hint=FIXES.get(code, by_hand))
 
 
-def diagnose(complaint: str) -> str:
+def diagnose_bwrap(complaint: str) -> str:
     """The code for what bubblewrap complained about; `cage.bwrap_failed` when we do not know it."""
-    return next((code for words, code in _COMPLAINTS if words in complaint), "cage.bwrap_failed")
+    return next((code for words, code in _BWRAP_COMPLAINTS if words in complaint), "cage.bwrap_failed")
 
 
 def diagnose_namespace(step: str, error: int, switches: Mapping[str, str]) -> str:
@@ -121,7 +120,7 @@ def diagnose_namespace(step: str, error: int, switches: Mapping[str, str]) -> st
     return "cage.userns_forbidden" if step == "unshare" else "cage.container_mount"
 
 
-def sysctls() -> dict[str, str]:
+def userns_sysctls() -> dict[str, str]:
     """The switches that forbid user namespaces, where this kernel has them."""
     names = (
         "user/max_user_namespaces",
@@ -137,13 +136,13 @@ def sysctls() -> dict[str, str]:
 
 
 def _version(program: str) -> str:
-    told: Ran = run_bounded([program, "--version"], {})
+    told: BoundedRun = run_bounded([program, "--version"], {})
     version = re.search(r"(\d+)\.(\d+)(?:\.\d+)*", told.first_line)
     if told.status != 0 or version is None:
         said = f"{program} does not tell its version: {told.first_line or 'nothing'}"
         raise CageUnavailable(said, code="cage.bwrap_failed", hint=_INSTALL)
-    if (int(version[1]), int(version[2])) < OLDEST:
-        needed = ".".join(map(str, OLDEST))
+    if (int(version[1]), int(version[2])) < MIN_BWRAP_VERSION:
+        needed = ".".join(map(str, MIN_BWRAP_VERSION))
         raise CageUnavailable(
             f"{program} is version {version[0]}, and {needed} is needed to keep plugins from making namespaces",
             code="cage.bwrap_old",

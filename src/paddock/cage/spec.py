@@ -10,41 +10,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from paddock.net.egress import EgressGrant
+
 MIB = 1024 * 1024
 # Whom a plugin is, user and group: always for itself, and for the machine too where the daemon is root.
 NOBODY = 65534
-SDK_PLACE = "/.cage/lib"  # not below /usr: a grant may show all of that, and then nothing can be added to it
-WORKER = f"{SDK_PLACE}/paddock_sdk/worker/run.py"  # imports and calls a plugin that is Python code
+SDK_PATH = "/.cage/lib"  # not below /usr: a grant may show all of that, and then nothing can be added to it
+WORKER_SCRIPT = f"{SDK_PATH}/paddock_sdk/worker/run.py"  # imports and calls a plugin that is Python code
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class BindMount:
     """A file or directory of the host, seen inside at `target`."""
 
     source: str  # resolved: no link on the way
     target: str
     writable: bool = False
-    own: bool = False  # the plugin's own folder: its user is the owner of what lies there
+    plugin_owned: bool = False  # the plugin's own folder: its user is the owner of what lies there
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class SymbolicLink:
     """A symbolic link that the cage has of its own."""
 
     path: str
-    to: str
+    target: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """One host the plugin may connect to; `*` is every host, None every port."""
-
-    host: str
-    port: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
+class ResourceLimits:
     """What one cage may use of the machine."""
 
     memory_bytes: int = 512 * MIB
@@ -57,7 +51,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class PythonMain:
+class PythonScript:
     """A command that is nothing but an interpreter and a script, so that a warm interpreter may run it."""
 
     interpreter: str
@@ -74,20 +68,20 @@ class CageSpec:
     command: tuple[str, ...]  # as the cage sees it; the first is absolute
     directory: str  # the working directory, as the cage sees it
     environment: Mapping[str, str]
-    binds: tuple[Bind, ...] = ()
-    links: tuple[Link, ...] = ()
+    binds: tuple[BindMount, ...] = ()
+    links: tuple[SymbolicLink, ...] = ()
     covers: tuple[str, ...] = ()  # directories inside a bind that are shown empty: they are the host's own
     executables: tuple[str, ...] = ()  # the only files that may be executed, as the cage sees them
     # The host's Python that raises the inner walls before the command runs, as the cage sees it. Unless it is among the
     # executables too, it can be neither run nor read once they stand.
     trampoline: str = "/usr/bin/python3"
-    network: tuple[Reach, ...] = ()
-    limits: Limits = Limits()
-    python: PythonMain | None = None
+    network: tuple[EgressGrant, ...] = ()
+    limits: ResourceLimits = ResourceLimits()
+    python: PythonScript | None = None
     artifacts: bool = False  # whether the plugin gets two more pipes, on which big bytes travel beside its messages
     tenant: str = "default"  # for whose people it runs, for records
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The spec as JSON data, for the socket between the daemon and the warden."""
         return {
             "cage_id": self.cage_id,
@@ -95,13 +89,13 @@ class CageSpec:
             "command": list(self.command),
             "directory": self.directory,
             "environment": dict(self.environment),
-            "binds": [[bind.source, bind.target, bind.writable, bind.own] for bind in self.binds],
-            "links": [[link.path, link.to] for link in self.links],
+            "binds": [[bind.source, bind.target, bind.writable, bind.plugin_owned] for bind in self.binds],
+            "links": [[link.path, link.target] for link in self.links],
             "covers": list(self.covers),
             "executables": list(self.executables),
             "trampoline": self.trampoline,
             "network": [[reach.host, reach.port] for reach in self.network],
-            "limits": {name: getattr(self.limits, name) for name in Limits.__slots__},
+            "limits": {name: getattr(self.limits, name) for name in ResourceLimits.__slots__},
             "python": self.python
             and {
                 "interpreter": self.python.interpreter,
@@ -113,7 +107,7 @@ class CageSpec:
         }
 
     @classmethod
-    def from_wire(cls, data: Mapping[str, Any]) -> CageSpec:
+    def from_json(cls, data: Mapping[str, Any]) -> CageSpec:
         """The spec from what `to_wire` gave. Both ends are ours and of one version: nothing is forgiven.
 
         Raises:
@@ -126,21 +120,21 @@ class CageSpec:
             command=tuple(data["command"]),
             directory=data["directory"],
             environment=dict(data["environment"]),
-            binds=tuple(Bind(*bind) for bind in data["binds"]),
-            links=tuple(Link(*link) for link in data["links"]),
+            binds=tuple(BindMount(*bind) for bind in data["binds"]),
+            links=tuple(SymbolicLink(*link) for link in data["links"]),
             covers=tuple(data["covers"]),
             executables=tuple(data["executables"]),
             trampoline=data["trampoline"],
-            network=tuple(Reach(*reach) for reach in data["network"]),
-            limits=Limits(**data["limits"]),
-            python=python and PythonMain(python["interpreter"], python["script"], tuple(python["arguments"])),
+            network=tuple(EgressGrant(*reach) for reach in data["network"]),
+            limits=ResourceLimits(**data["limits"]),
+            python=python and PythonScript(python["interpreter"], python["script"], tuple(python["arguments"])),
             artifacts=data["artifacts"],
             tenant=data["tenant"],
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class ProcessExit:
     """How a caged process ended."""
 
     code: int | None

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
-from paddock.manifest.capability import Capability, HostService, Storage
+from paddock.manifest.capability import Capability, HostService, StorageAccess
 from paddock.manifest.model import Dialect, Manifest
 
-_READ, _WRITE = Storage("read"), Storage("write")
+_READ, _WRITE = StorageAccess("read"), StorageAccess("write")
 _VALUES, _CACHE, _ARTIFACTS = HostService("storage"), HostService("cache"), HostService("artifacts")
 _HTTP = HostService("http")
 
-NEEDS: Mapping[str, Capability | None] = {
+REQUIRED_CAPABILITIES: Mapping[str, Capability | None] = {
     "log.write": None,  # every plugin may
     "audit.write": None,
     "rate.limit": HostService("rate"),
@@ -42,7 +42,7 @@ NEEDS: Mapping[str, Capability | None] = {
 }
 # What changes or keeps nothing. Everything else only a plugin that may act can ask for, whatever it was granted. A line
 # of the log or the ledger is kept too, but no plugin can read it.
-READING = frozenset(
+READ_METHODS = frozenset(
     {
         "log.write",
         "audit.write",
@@ -56,12 +56,12 @@ READING = frozenset(
         "http.fetch",
     }
 )
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_HTTP_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods of HTTP that change nothing where they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class CapabilityMethod:
     """One thing that can be asked for."""
 
     name: str  # family.operation, as in NEEDS
@@ -73,37 +73,37 @@ class Method:
 
     @property
     def writes(self) -> bool:
-        return self.name not in READING
+        return self.name not in READ_METHODS
 
 
-_METHODS = {name: Method(name, needs) for name, needs in NEEDS.items()}
+_METHODS = {name: CapabilityMethod(name, needs) for name, needs in REQUIRED_CAPABILITIES.items()}
 
 
-def namespace(manifest: Manifest) -> str:
+def wire_namespace(manifest: Manifest) -> str:
     """How the host's own methods begin for this plugin."""
     return "kaged" if manifest.dialect is Dialect.KAGED else "paddock"
 
 
-def method_named(manifest: Manifest, wire_name: str) -> Method:
+def find_method(manifest: Manifest, wire_name: str) -> CapabilityMethod:
     """The method that a plugin of this dialect means.
 
     Raises:
         NotFound: there is none; names of the other namespace are unknown too.
     """
     ours, _, name = wire_name.partition(".")
-    method = _METHODS.get(name) if ours == namespace(manifest) else None
+    method = _METHODS.get(name) if ours == wire_namespace(manifest) else None
     if method is None:
         raise NotFound(
             f"this host serves no {printable(wire_name, 80)}",
             code="method_not_found",
-            hint=f"its methods begin with '{namespace(manifest)}.', e.g. {namespace(manifest)}.storage.query",
+            hint=f"its methods begin with '{wire_namespace(manifest)}.', e.g. {wire_namespace(manifest)}.storage.query",
         )
     return method
 
 
-def meant(method: Method, params: Mapping[str, Any]) -> Method:
+def effective_method(method: CapabilityMethod, params: Mapping[str, Any]) -> CapabilityMethod:
     """What a request comes to: one that `fetch`es with a method that changes something is a `send`."""
-    if method.name == "http.fetch" and http_method(params) not in SAFE:
+    if method.name == "http.fetch" and http_method(params) not in SAFE_HTTP_METHODS:
         return _METHODS["http.send"]
     return method
 

@@ -10,12 +10,12 @@ from typing import Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from paddock.cli.as_typed import take_all_as_typed, take_as_typed
-from paddock.cli.streams import finish_streams, prepare_streams
+from paddock.cli.output.streams import configure_streams, flush_streams
+from paddock.cli.parameters import skip_conversion, skip_conversion_recursively
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LazyCommand:
     """Where a command lives, and what `--help` says of it before it is loaded."""
 
     module: str
@@ -23,31 +23,45 @@ class Entry:
 
 
 COMMANDS = {
-    "plugin": Entry("paddock.cli.plugin", "Check, install, upgrade, pin, enable and remove plugins."),
-    "call": Entry("paddock.cli.call", "Call a plugin and print what it answers."),
-    "dev": Entry("paddock.cli.dev", "Run a plugin from its folder, and again whenever a file is saved."),
-    "calls": Entry("paddock.cli.calls", "Look at, follow and cancel the calls of a running daemon."),
-    "run": Entry("paddock.cli.run", "See what is not known of calls with an effect, and settle it."),
-    "artifact": Entry("paddock.cli.artifact", "Fetch the big bytes that plugins made."),
-    "serve": Entry("paddock.cli.serve", "Run the enabled plugins and take calls until stopped."),
-    "mcp": Entry("paddock.cli.mcp", "Be an MCP server on stdin and stdout, for a client that starts it."),
-    "import": Entry("paddock.cli.importing", "Take over MCP servers from another program's settings."),
-    "key": Entry("paddock.cli.key", "Make signing keys and decide whose signatures to trust."),
-    "login": Entry("paddock.cli.login", "Print a link that signs somebody in at the console, once."),
-    "tenant": Entry("paddock.cli.tenant", "Make and remove tenants, which share nothing."),
-    "user": Entry("paddock.cli.user", "Add people, and say what they may do."),
-    "group": Entry("paddock.cli.group", "Put people into groups, for rules to speak of."),
-    "apikey": Entry("paddock.cli.apikey", "Make and revoke keys for programs."),
-    "secret": Entry("paddock.cli.secret", "Keep secrets for plugins; no value is ever shown."),
-    "webhook": Entry("paddock.cli.webhook", "Have events sent to others, signed."),
-    "consent": Entry("paddock.cli.consents", "Keep and take back what a person agreed to, callable by callable."),
-    "approvals": Entry("paddock.cli.approvals", "See what waits for a person, and answer."),
-    "explain": Entry("paddock.cli.explain", "Explain a decision: who, what, which rule, what would have changed it."),
-    "policy": Entry("paddock.cli.policy", "Check, read, test and try the rules about what may happen."),
-    "ledger": Entry("paddock.cli.ledger", "Look at what happened, verify, export and erase it."),
-    "config": Entry("paddock.cli.config", "Show settings and where each value comes from."),
-    "doctor": Entry("paddock.cli.doctor", "Say what works on this machine, and what to type where it does not."),
-    "demo": Entry("paddock.cli.demo", "Run the example plugins in a temporary home, and show what they do."),
+    "plugin": LazyCommand(
+        "paddock.cli.commands.plugin.app", "Check, install, upgrade, pin, enable and remove plugins."
+    ),
+    "call": LazyCommand("paddock.cli.commands.call", "Call a plugin and print what it answers."),
+    "dev": LazyCommand("paddock.cli.commands.dev", "Run a plugin from its folder, and again whenever a file is saved."),
+    "calls": LazyCommand("paddock.cli.commands.calls", "Look at, follow and cancel the calls of a running daemon."),
+    "run": LazyCommand("paddock.cli.commands.run", "See what is not known of calls with an effect, and settle it."),
+    "artifact": LazyCommand("paddock.cli.commands.artifact", "Fetch the big bytes that plugins made."),
+    "serve": LazyCommand("paddock.cli.commands.serve", "Run the enabled plugins and take calls until stopped."),
+    "mcp": LazyCommand(
+        "paddock.cli.commands.mcp", "Be an MCP server on stdin and stdout, for a client that starts it."
+    ),
+    "import": LazyCommand(
+        "paddock.cli.commands.import_servers", "Take over MCP servers from another program's settings."
+    ),
+    "key": LazyCommand("paddock.cli.commands.key", "Make signing keys and decide whose signatures to trust."),
+    "login": LazyCommand(
+        "paddock.cli.commands.identity.login", "Print a link that signs somebody in at the console, once."
+    ),
+    "tenant": LazyCommand("paddock.cli.commands.identity.tenant", "Make and remove tenants, which share nothing."),
+    "user": LazyCommand("paddock.cli.commands.identity.user", "Add people, and say what they may do."),
+    "group": LazyCommand("paddock.cli.commands.identity.group", "Put people into groups, for rules to speak of."),
+    "apikey": LazyCommand("paddock.cli.commands.identity.apikey", "Make and revoke keys for programs."),
+    "secret": LazyCommand("paddock.cli.commands.secret", "Keep secrets for plugins; no value is ever shown."),
+    "webhook": LazyCommand("paddock.cli.commands.webhook", "Have events sent to others, signed."),
+    "consent": LazyCommand(
+        "paddock.cli.commands.identity.consent", "Keep and take back what a person agreed to, callable by callable."
+    ),
+    "approvals": LazyCommand("paddock.cli.commands.approvals", "See what waits for a person, and answer."),
+    "explain": LazyCommand(
+        "paddock.cli.commands.explain", "Explain a decision: who, what, which rule, what would have changed it."
+    ),
+    "policy": LazyCommand("paddock.cli.commands.policy", "Check, read, test and try the rules about what may happen."),
+    "ledger": LazyCommand("paddock.cli.commands.ledger.app", "Look at what happened, verify, export and erase it."),
+    "config": LazyCommand("paddock.cli.commands.config", "Show settings and where each value comes from."),
+    "doctor": LazyCommand(
+        "paddock.cli.commands.doctor", "Say what works on this machine, and what to type where it does not."
+    ),
+    "demo": LazyCommand("paddock.demo.command", "Run the example plugins in a temporary home, and show what they do."),
 }
 
 
@@ -63,7 +77,7 @@ class LazyGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)
-        take_as_typed(parameters)
+        skip_conversion(parameters)
         return parameters
 
     def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -77,24 +91,24 @@ class LazyGroup(TyperGroup):
             sys.stderr.write("stopped\n")
             status = 1
         except typer.TyperException as error:
-            status = self._tell(error, as_json="--json" in arguments)
+            status = self._report_usage_error(error, as_json="--json" in arguments)
         sys.exit(status or 0)
 
-    def _tell(self, error: typer.TyperException, *, as_json: bool) -> int:
+    def _report_usage_error(self, error: typer.TyperException, *, as_json: bool) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             return error.exit_code  # the help was shown already
-        from paddock.cli.usage import tell_usage
+        from paddock.cli.output.usage_error import report_usage_error
 
-        return tell_usage(error, as_json=as_json, plugin_commands=list(loaded("plugin").commands))
+        return report_usage_error(error, as_json=as_json, plugin_commands=list(load_command("plugin").commands))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = cast("Any", super()).resolve_command(ctx, args)
-        real = loaded(command.name)
-        take_all_as_typed(real, ctx)
+        real = load_command(command.name)
+        skip_conversion_recursively(real, ctx)
         return name, real, rest
 
 
-def loaded(name: str) -> Any:
+def load_command(name: str) -> Any:
     """The real command behind an entry."""
     command = typer.main.get_command(import_module(COMMANDS[name].module).app)
     command.name = name
@@ -112,7 +126,7 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         from paddock import __version__
 
@@ -122,7 +136,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Show the version."),
 ) -> None:
     """Paddock: a plugin host for AI agents. Plugins run fenced in, with exactly what you granted."""
     del version
@@ -130,7 +144,7 @@ def root(
 
 def main() -> None:
     """Run the command line; every error that is ours was already told in words by the command itself."""
-    prepare_streams()
+    configure_streams()
     status: int = 0
     try:
         app()
@@ -138,10 +152,10 @@ def main() -> None:
         status = ended.code if isinstance(ended.code, int) else 1
     except KeyboardInterrupt:
         # Before a command took over; `reporting` says so for those.
-        silent = "paddock.cli.output" not in sys.modules  # then no document can have been printed yet
-        from paddock.cli.output import interrupted
-        from paddock.core.outward import EXIT_INTERRUPTED
+        silent = "paddock.cli.output.report" not in sys.modules  # then no document can have been printed yet
+        from paddock.cli.output.report import report_interrupt
+        from paddock.core.error_mapping import EXIT_INTERRUPTED
 
-        interrupted(as_json=silent and "--json" in sys.argv)
+        report_interrupt(as_json=silent and "--json" in sys.argv)
         status = EXIT_INTERRUPTED
-    sys.exit(finish_streams(status))
+    sys.exit(flush_streams(status))

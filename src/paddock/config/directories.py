@@ -7,14 +7,47 @@ Finding them is a pure function of the environment; only `create_directories` to
 from __future__ import annotations
 
 import os
+import pwd
 import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from paddock.config.owners import mend_owner
 from paddock.core.errors import OperatorError, Unreachable
+
+
+@lru_cache(maxsize=64)  # asking takes as long as the rest of a small request
+def user_name(uid: int) -> str:
+    """The login name of a user of this machine, or the number where it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def sudo_prefix(owner: int) -> str:
+    """The beginning of a line that runs a command as somebody; `sudo` takes those without a name by their number."""
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = f"#{owner}"
+    return f"sudo -u {shlex.quote(name)}"
+
+
+def wrong_owner_hint(owner: int, path: Path, user: int | None = None) -> str:
+    """The hint for whoever found it.
+
+    Root is never told to take over what is somebody's: that would lock its owner out. What root left behind in
+    somebody's home, by a `sudo` too many, is theirs to take.
+    """
+    user = os.geteuid() if user is None else user
+    if user and not owner:
+        return f"sudo chown -R {user} {shlex.quote(str(path))}"
+    return (
+        f"run it as user {owner}: {sudo_prefix(owner)} paddock …; or keep a place of your own: export PADDOCK_HOME=/…"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +155,7 @@ def refuse_unsafe_directory(directory: Path) -> None:
         raise OperatorError(
             f"{directory} belongs to user {found.st_uid}, not to you (user {user})",
             code="config.home_foreign",
-            hint=mend_owner(found.st_uid, directory),
+            hint=wrong_owner_hint(found.st_uid, directory),
         )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise OperatorError(

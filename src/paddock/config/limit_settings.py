@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paddock.config.setting import Kind, Tighter, row
+from paddock.config.setting_spec import SettingKind, Tightening, setting
 
 #: OSQR plugins get a hard CPU quota even when nobody configured one; its own document says so.
 OSQR_CPU_QUOTA = 0.5
@@ -14,112 +14,112 @@ OSQR_CPU_QUOTA = 0.5
 class LimitSettings:
     """What one plugin process may use of the machine."""
 
-    memory_mb: int = row(
+    memory_mb: int = setting(
         512,
         "Memory of one plugin, in MiB.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         variables=("OSQR_PLUGINS_CONTAINER_MEMORY_MB",),
         minimum=16,
         maximum=1_048_576,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    cpu_weight: int = row(
+    cpu_weight: int = setting(
         256,
         "Share of the CPU when it is contended, on the scale where an ordinary process has 1024.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=2,
         maximum=1024,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    cpu_quota: float | None = row(
+    cpu_quota: float | None = setting(
         None,
         "Hard limit in CPUs (0.5 is half of one). Unset: none, except 0.5 for plugins of the OSQR dialect.",
-        kind=Kind.NUMBER,
+        kind=SettingKind.NUMBER,
         variables=("OSQR_PLUGINS_CONTAINER_CPU_LIMIT",),
         minimum=0.01,
         maximum=1024,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    pids: int = row(
+    pids: int = setting(
         100,
         "Processes and threads of one plugin.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=4,
         maximum=10_000,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    call_timeout_s: int = row(
+    call_timeout_s: int = setting(
         30,
         "How long one call may take, in seconds, where its callable does not say otherwise.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
         maximum=900,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    in_progress_s: int = row(
+    in_progress_s: int = setting(
         86_400,
         "How long an operator may be at work on one call that it answers with `in_progress`, in seconds. Then nobody "
         "asks it any more, and its effect is in doubt.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
         maximum=2_592_000,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    calls_per_tenant: int | None = row(
+    calls_per_tenant: int | None = setting(
         None,
         "How many calls a tenant may make in a minute. Unset: any number.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    calls_per_principal: int | None = row(
+    calls_per_principal: int | None = setting(
         None,
         "How many calls one person, key or agent may make in a minute. Unset: any number.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    calls_per_plugin: int | None = row(
+    calls_per_plugin: int | None = setting(
         None,
         "How many calls of one tenant a plugin may get in a minute. Unset: any number.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    daily_calls_per_tenant: int | None = row(
+    daily_calls_per_tenant: int | None = setting(
         None,
         "How many calls a tenant may make in a day, which begins at midnight UTC. Unset: any number.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    daily_calls_per_principal: int | None = row(
+    daily_calls_per_principal: int | None = setting(
         None,
         "How many calls one person, key or agent may make in a day, which begins at midnight UTC. Unset: any number.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    daily_calls_per_plugin: int | None = row(
+    daily_calls_per_plugin: int | None = setting(
         None,
         "How many calls of one tenant a plugin may get in a day, which begins at midnight UTC. Unset: any number.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    waiting_per_principal: int = row(
+    waiting_per_principal: int = setting(
         100,
         "How many calls of one person, key or agent may wait for a person at once, with 8 MiB of parameters in all.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
-    waiting_per_tenant: int = row(
+    waiting_per_tenant: int = setting(
         1_000,
         "How many calls of a tenant may wait for a person at once, with 64 MiB of parameters in all.",
-        kind=Kind.INTEGER,
+        kind=SettingKind.INTEGER,
         minimum=1,
-        tighter=Tighter.LOWER,
+        tighter=Tightening.LOWER,
     )
 
     def hard_quota(self, dialect: str) -> float | None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from paddock.config.directories import Directories
-from paddock.config.origins import LoadedSettings, Sources, ignored_project, resolve
-from paddock.config.project import read_project_file
+from paddock.config.project_file import read_project_file
+from paddock.config.resolve import LoadedSettings, SettingSources, project_warnings, resolve_settings
 from paddock.config.toml_file import TomlFile, read_toml, refuse_unsafe_file
 from paddock.core.errors import Invalid, OperatorError, Problem
-from paddock.core.printable import LONGEST_PATH, printable
+from paddock.core.printable import MAX_PATH_CHARS, printable
 
 
 def load_settings(
@@ -50,26 +50,28 @@ def load_settings(
         problems = [problem for refusal in refusals for problem in refusal.problems]
         hint = "; ".join(refusal.hint for refusal in refusals)
         raise Invalid("neither settings file can be read as TOML", problems, code="config.not_toml", hint=hint)
-    project, unreadable = _project(cwd, directories)
-    loaded = resolve(Sources(flags or {}, environ, project, tuple(files)))
-    exposed = [_exposed(file) for file in files if file.path == directories.local_file and file.mode & 0o077]
+    project, unreadable = _load_project(cwd, directories)
+    loaded = resolve_settings(SettingSources(flags or {}, environ, project, tuple(files)))
+    exposed = [
+        _exposed_file_warning(file) for file in files if file.path == directories.local_file and file.mode & 0o077
+    ]
     return replace(loaded, warnings=(*unreadable, *loaded.warnings, *exposed))
 
 
-def _project(cwd: Path | None, directories: Directories) -> tuple[TomlFile | None, list[Problem]]:
+def _load_project(cwd: Path | None, directories: Directories) -> tuple[TomlFile | None, list[Problem]]:
     """The project's file, or the warnings about one that cannot be read."""
     if cwd is None:
         return None, []
     try:
         return read_project_file(cwd, directories), []
     except Invalid as error:
-        return None, ignored_project(error.problems[0].path, error.problems)
+        return None, project_warnings(error.problems[0].path, error.problems)
     except OperatorError as error:
-        where = printable(str(cwd / ".paddock"), LONGEST_PATH)
-        return None, ignored_project(where, [Problem(where, error.message, error.hint, error.error_code)])
+        where = printable(str(cwd / ".paddock"), MAX_PATH_CHARS)
+        return None, project_warnings(where, [Problem(where, error.message, error.hint, error.error_code)])
 
 
-def _exposed(file: TomlFile) -> Problem:
+def _exposed_file_warning(file: TomlFile) -> Problem:
     return Problem(
         str(file.path),
         f"others can read it (mode {file.mode:04o}), and it may hold secrets",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paddock.config.addresses import check_web_address
-from paddock.config.setting import Kind, row
+from paddock.config.setting_spec import SettingKind, setting
+from paddock.config.validators import check_web_address
 from paddock.core.printable import printable
 
 _LOOPBACK = re.compile(r"http://(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?(/|$)")
@@ -31,7 +31,7 @@ def check_pairs(value: Sequence[str]) -> str | None:
     return f"not written as theirs=ours: {', '.join(printable(pair) for pair in wrong)}" if wrong else None
 
 
-def pairs(value: Sequence[str]) -> list[tuple[str, str]]:
+def parse_pairs(value: Sequence[str]) -> list[tuple[str, str]]:
     """Each `theirs=ours` as two words."""
     return [(theirs, ours) for theirs, _, ours in (pair.rpartition("=") for pair in value)]
 
@@ -40,85 +40,85 @@ def pairs(value: Sequence[str]) -> list[tuple[str, str]]:
 class OidcSettings:
     """Signing in with an identity provider (OpenID Connect), and taking its access tokens."""
 
-    issuer: str | None = row(
+    issuer: str | None = setting(
         None,
         "The identity provider, exactly as it calls itself, such as `https://login.example.org`; `http://` only on "
         "this machine. Needs `http.public_url`. Unset: nobody signs in through one, and no token of one is taken.",
-        kind=Kind.TEXT,
+        kind=SettingKind.TEXT,
         check=check_issuer,
     )
-    client_id: str | None = row(
+    client_id: str | None = setting(
         None,
         "What this host is called at the provider. Unset: nobody signs in, and access tokens are still taken.",
-        kind=Kind.TEXT,
+        kind=SettingKind.TEXT,
     )
-    client_secret: str | None = row(
+    client_secret: str | None = setting(
         None,
         "The name of a secret that holds the client's secret, as in `paddock secret set oidc-client`. Never the secret "
         "itself. Unset: a public client, which proves itself by PKCE alone.",
-        kind=Kind.TEXT,
+        kind=SettingKind.TEXT,
     )
-    scopes: str = row(
+    scopes: str = setting(
         "openid email profile",
         "What is asked of the provider about somebody who signs in, with spaces between.",
-        kind=Kind.TEXT,
+        kind=SettingKind.TEXT,
     )
-    tenant: str = row(
+    tenant: str = setting(
         "default",
         "The tenant whose people sign in through it.",
-        kind=Kind.TEXT,
+        kind=SettingKind.TEXT,
     )
-    name_claim: str = row(
+    name_claim: str = setting(
         "email",
         "The claim that says which person it is, in small letters. It must be one that people cannot choose for "
         "themselves at the provider; `email` counts only where the provider has verified it.",
-        kind=Kind.TEXT,
+        kind=SettingKind.TEXT,
     )
-    create: bool = row(
+    create: bool = setting(
         False,
         "Whether somebody whom nobody added is added when they first sign in, as a member. Needs "
         "`oidc.allowed_domains` or `oidc.allowed_groups`. Otherwise they are refused.",
-        kind=Kind.BOOLEAN,
+        kind=SettingKind.BOOLEAN,
     )
-    allowed_domains: tuple[str, ...] = row(
+    allowed_domains: tuple[str, ...] = setting(
         (),
         "Only people with a verified address in one of these domains. Empty: of any.",
-        kind=Kind.NAMES,
+        kind=SettingKind.NAMES,
     )
-    groups_claim: str = row(
+    groups_claim: str = setting(
         "groups",
         "The claim that lists somebody's groups at the provider.",
-        kind=Kind.TEXT,
+        kind=SettingKind.TEXT,
     )
-    allowed_groups: tuple[str, ...] = row(
+    allowed_groups: tuple[str, ...] = setting(
         (),
         "Only people in one of these groups of the provider. Empty: in any or none.",
-        kind=Kind.WORDS,
+        kind=SettingKind.WORDS,
     )
-    roles: tuple[str, ...] = row(
+    roles: tuple[str, ...] = setting(
         (),
         "Roles that groups of the provider give, as in `admins=operator`. At every sign-in somebody gets those of "
         "their groups and loses the others that are named here; roles that are not named here stay as you set them.",
-        kind=Kind.WORDS,
+        kind=SettingKind.WORDS,
         check=check_pairs,
     )
-    groups: tuple[str, ...] = row(
+    groups: tuple[str, ...] = setting(
         (),
         "Groups of this host that groups of the provider put somebody in, as in `Nights=night-shift`. Kept like "
         "`oidc.roles`.",
-        kind=Kind.WORDS,
+        kind=SettingKind.WORDS,
         check=check_pairs,
     )
-    required_scope: str | None = row(
+    required_scope: str | None = setting(
         None,
         "The OAuth scope that an access token needs to be taken at all. Unset: none.",
-        kind=Kind.TEXT,
+        kind=SettingKind.TEXT,
     )
-    token_scopes: tuple[str, ...] = row(
+    token_scopes: tuple[str, ...] = setting(
         (),
         "What OAuth scopes of an access token stand for here, as in `mail=email:send` for a scope and "
         "`ops=role:operator` for a role. A token never has more than its person, and without this no scope, and "
         "neither the role operator nor approver.",
-        kind=Kind.WORDS,
+        kind=SettingKind.WORDS,
         check=check_pairs,
     )

@@ -10,16 +10,16 @@ import copy
 from collections.abc import Mapping
 from typing import Any, cast
 
-from paddock.config.local import RESERVED_FIELDS
+from paddock.config.local_file import RESERVED_FIELDS
 from paddock.core.errors import Invalid, Problem
-from paddock.core.schema import compile_schema, join_path
+from paddock.core.schema.compile import compile_schema, join_path
 from paddock.core.secret import Secret
 
 Schema = Mapping[str, Any]
 
 # Complaints that name fields and types only. Any other may quote the value, and on the system side that is a secret.
-_VALUELESS = frozenset({"required", "type", "additionalProperties"})
-_WITHOUT_VALUE = Problem("", "the value does not fit what the plugin declares for this field")
+_VALUE_FREE_KEYWORDS = frozenset({"required", "type", "additionalProperties"})
+_REDACTED_PROBLEM = Problem("", "the value does not fit what the plugin declares for this field")
 
 
 def merge_config(
@@ -37,17 +37,17 @@ def merge_config(
         Invalid: Every mistake of both sides, as `project.<field>` and `system.<field>`. Problems of the system side
             never repeat a value.
     """
-    project_fields, system_fields = _declared(config_schema), _declared(system_config_schema)
+    project_fields, system_fields = _declared_fields(config_schema), _declared_fields(system_config_schema)
     problems = _collisions(project_fields, system_fields)
-    problems += _strays("project", project_values, config_schema, system_fields, "system_config_schema")
-    problems += _strays("system", system_values, system_config_schema, project_fields, "config_schema")
+    problems += _misplaced_values("project", project_values, config_schema, system_fields, "system_config_schema")
+    problems += _misplaced_values("system", system_values, system_config_schema, project_fields, "config_schema")
     problems += [
         Problem(join_path(["system", key]), "the project gives a field of this name too", code="config.collision")
         for key in system_values
         if key in project_values and key not in project_fields and key not in system_fields
     ]
     project = _with_defaults(project_fields, project_values)
-    system = _with_defaults(system_fields, _revealed(system_values))
+    system = _with_defaults(system_fields, _reveal_secrets(system_values))
     misplaced = {problem.path for problem in problems}
     problems += [
         found
@@ -64,13 +64,13 @@ def merge_config(
     return project | system
 
 
-def project_mistakes(config_schema: Schema | None, values: Mapping[str, Any]) -> list[Problem]:
+def project_config_problems(config_schema: Schema | None, values: Mapping[str, Any]) -> list[Problem]:
     """What the plugin's schema has against the project's values, its defaults filled in; with paths as above."""
-    filled = _with_defaults(_declared(config_schema), values)
+    filled = _with_defaults(_declared_fields(config_schema), values)
     return _schema_problems("project", "config_schema", config_schema, filled)
 
 
-def _declared(schema: Schema | None) -> Mapping[str, Any]:
+def _declared_fields(schema: Schema | None) -> Mapping[str, Any]:
     properties = (schema or {}).get("properties", {})
     return cast("Mapping[str, Any]", properties) if isinstance(properties, Mapping) else {}
 
@@ -95,11 +95,11 @@ def _collisions(project_fields: Mapping[str, Any], system_fields: Mapping[str, A
     return shared + ours
 
 
-def _strays(
+def _misplaced_values(
     side: str, values: Mapping[str, Any], schema: Schema | None, other_fields: Mapping[str, Any], other_schema: str
 ) -> list[Problem]:
     """Values given on a side that does not own them."""
-    own_fields = _declared(schema)
+    own_fields = _declared_fields(schema)
     problems: list[Problem] = []
     for key in values:
         path = join_path([side, key])
@@ -120,13 +120,13 @@ def _with_defaults(fields: Mapping[str, Any], values: Mapping[str, Any]) -> dict
     return filled
 
 
-def _revealed(value: Any) -> Any:
+def _reveal_secrets(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.reveal()
     if isinstance(value, Mapping):
-        return {key: _revealed(part) for key, part in cast("Mapping[str, Any]", value).items()}
+        return {key: _reveal_secrets(part) for key, part in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_revealed(part) for part in cast("list[Any]", value)]
+        return [_reveal_secrets(part) for part in cast("list[Any]", value)]
     return value
 
 
@@ -136,6 +136,6 @@ def _schema_problems(side: str, schema_name: str, schema: Schema | None, values:
     problems: list[Problem] = []
     for found in compile_schema(dict(schema), schema_name).errors(values):
         path = found.path if found.path.startswith("[") else f".{found.path}" if found.path else ""
-        told = found if side == "project" or found.code in _VALUELESS else _WITHOUT_VALUE
+        told = found if side == "project" or found.code in _VALUE_FREE_KEYWORDS else _REDACTED_PROBLEM
         problems.append(Problem(f"{side}{path}", told.message, told.hint, found.code))
     return problems

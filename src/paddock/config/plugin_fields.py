@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from paddock.config.variables import SECRET, is_reference
+from paddock.config.variables import SECRET_PREFIX, is_reference
 from paddock.core.errors import Invalid, NotFound, Problem
 from paddock.core.printable import printable
-from paddock.core.schema import CompiledSchema, compile_schema, join_path
-from paddock.manifest.dialects.key_shapes import names_a_key
+from paddock.core.schema.compile import CompiledSchema, compile_schema, join_path
+from paddock.manifest.dialects.credential_patterns import is_secret_name
 
 Schema = Mapping[str, Any]
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_TO_A_SECRET = "${" + SECRET
-_IN_WORDS = {
+_SECRET_REFERENCE_START = "${" + SECRET_PREFIX
+_TYPE_TEXT = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -49,15 +49,15 @@ class PluginField:
         """What a value looks like."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        return " or ".join(_IN_WORDS.get(one, one) for one in self.types) or "any value"
+        return " or ".join(_TYPE_TEXT.get(one, one) for one in self.types) or "any value"
 
 
-def fields_of(schema: Schema | None) -> tuple[PluginField, ...]:
+def declared_fields(schema: Schema | None) -> tuple[PluginField, ...]:
     """The fields that a `system_config_schema` declares, in its order."""
     declared = (schema or {}).get("properties", {})
     required: Any = (schema or {}).get("required", [])
     return tuple(
-        _field(name, cast("Schema", one) if isinstance(one, Mapping) else {}, required=name in required)
+        _read_field(name, cast("Schema", one) if isinstance(one, Mapping) else {}, required=name in required)
         for name, one in cast("Mapping[str, Any]", declared).items()
     )
 
@@ -68,7 +68,7 @@ def require_field(schema: Schema | None, plugin: str, name: str) -> PluginField:
     Raises:
         NotFound: the plugin declares none such; the hint names those that it does.
     """
-    fields = {field.name: field for field in fields_of(schema)}
+    fields = {field.name: field for field in declared_fields(schema)}
     if name in fields:
         return fields[name]
     near = difflib.get_close_matches(name, fields, n=1)
@@ -79,7 +79,7 @@ def require_field(schema: Schema | None, plugin: str, name: str) -> PluginField:
     )
 
 
-def value_from_text(schema: Schema, field: PluginField, text: str) -> Any:
+def parse_field_value(schema: Schema, field: PluginField, text: str) -> Any:
     """The value that this text means for this field, in the form that `local.toml` keeps.
 
     A text that is one `${NAME}` or `${secret:NAME}` stays a reference; any other `${` is kept as typed.
@@ -89,10 +89,10 @@ def value_from_text(schema: Schema, field: PluginField, text: str) -> Any:
     """
     if field.takes_text and is_reference(text):
         return text
-    judge = _judge(schema, field.name)
-    for value in _meanings(text, takes_text=field.takes_text):
+    judge = _field_validator(schema, field.name)
+    for value in _interpretations(text, takes_text=field.takes_text):
         if not _holds_null(value) and judge.is_valid({field.name: value}):
-            return _escaped(value)
+            return _escape_references(value)
     raise Invalid(
         f"the value does not fit what the plugin declares for {printable(field.name)}",
         [Problem(printable(field.name), f"expected {printable(field.in_words, 300)}", code="config.type")],
@@ -100,12 +100,12 @@ def value_from_text(schema: Schema, field: PluginField, text: str) -> Any:
     )
 
 
-def fit_for_file(schema: Schema, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def prepare_for_file(schema: Schema, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Values as `local.toml` keeps them, and every mistake in them, at its path.
 
     A text is kept as typed, but for a whole `${secret:NAME}`. Mistakes of secret fields do not repeat what was given.
     """
-    fields = {field.name: field for field in fields_of(schema)}
+    fields = {field.name: field for field in declared_fields(schema)}
     kept: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, value in values.items():
@@ -114,30 +114,35 @@ def fit_for_file(schema: Schema, values: Mapping[str, Any]) -> tuple[dict[str, A
             problems.append(
                 Problem(join_path([name]), "the plugin declares no such field", code="config.no_such_field")
             )
-        elif isinstance(value, str) and is_reference(value) and value.startswith(_TO_A_SECRET) and field.takes_text:
+        elif (
+            isinstance(value, str)
+            and is_reference(value)
+            and value.startswith(_SECRET_REFERENCE_START)
+            and field.takes_text
+        ):
             kept[name] = value
         elif _holds_null(value):
             problems.append(Problem(join_path([name]), "may not hold null", code="config.type"))
-        elif wrong := _judge(schema, name).errors({name: value}):
-            problems += [_without_the_value(one) for one in wrong] if field.secret else wrong
+        elif wrong := _field_validator(schema, name).errors({name: value}):
+            problems += [_redact_problem(one) for one in wrong] if field.secret else wrong
         else:
-            kept[name] = _escaped(value)
+            kept[name] = _escape_references(value)
     return kept, problems
 
 
-def _without_the_value(problem: Problem) -> Problem:
+def _redact_problem(problem: Problem) -> Problem:
     """A mistake in a secret; other words than these may quote it."""
     if problem.code == "type":
         return problem
     return Problem(problem.path, "does not fit what the plugin declares for this field", code=problem.code)
 
 
-def _field(name: str, schema: Schema, *, required: bool) -> PluginField:
+def _read_field(name: str, schema: Schema, *, required: bool) -> PluginField:
     types: Any = schema.get("type", ())
     choices: Any = schema.get("enum", ())
     described: Any = schema.get("description") or schema.get("title") or ""
     declared = schema.get("x-secret") is True or schema.get("writeOnly") is True or schema.get("format") == "password"
-    named = "x-secret" not in schema and names_a_key(name)
+    named = "x-secret" not in schema and is_secret_name(name)
     return PluginField(
         name,
         str(described),
@@ -148,13 +153,13 @@ def _field(name: str, schema: Schema, *, required: bool) -> PluginField:
     )
 
 
-def _judge(schema: Schema, name: str) -> CompiledSchema:
+def _field_validator(schema: Schema, name: str) -> CompiledSchema:
     """The whole schema narrowed to one field, so that its references still find their targets."""
     narrowed = {key: value for key, value in schema.items() if key in ("$schema", "$id", "$defs", "definitions")}
     return compile_schema({**narrowed, "type": "object", "properties": {name: schema["properties"][name]}}, name)
 
 
-def _meanings(text: str, *, takes_text: bool) -> Iterator[Any]:
+def _interpretations(text: str, *, takes_text: bool) -> Iterator[Any]:
     """What the text may stand for, the likeliest first."""
     if takes_text:
         yield text
@@ -179,12 +184,12 @@ def _holds_null(value: Any) -> bool:
     return value is None
 
 
-def _escaped(value: Any) -> Any:
+def _escape_references(value: Any) -> Any:
     """The value with each `${` in its texts written so that it is read back as typed."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):
-        return {key: _escaped(part) for key, part in cast("dict[str, Any]", value).items()}
+        return {key: _escape_references(part) for key, part in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_escaped(part) for part in cast("list[Any]", value)]
+        return [_escape_references(part) for part in cast("list[Any]", value)]
     return value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paddock.config.setting import Setting, Tighter
+from paddock.config.setting_spec import SettingSpec, Tightening
 from paddock.config.settings import SETTINGS
-from paddock.config.values import plain_number, shown
+from paddock.config.value_parser import format_number, format_setting
 
 _INTRODUCTION = """\
 # Settings
@@ -50,23 +50,23 @@ def settings_reference() -> str:
     return "\n".join(sections)
 
 
-def _section(row: Setting) -> str:
+def _section(row: SettingSpec) -> str:
     facts = [
         f"- variable: `{row.environment}`",
         f"- type: {row.kind.value}{_bounds(row)}",
-        f"- default: {'unset' if row.default is None else f'`{shown(row, row.default)}`'}",
+        f"- default: {'unset' if row.default is None else f'`{format_setting(row, row.default)}`'}",
     ]
     if also := [*row.variables, *row.parameters]:
         facts.append(f"- also: {', '.join(f'`{name}`' for name in also)}")
-    facts.append(f"- in a project: {'refused' if row.tighter is Tighter.NEVER else f'only {row.tighter.value}'}")
+    facts.append(f"- in a project: {'refused' if row.tighter is Tightening.NEVER else f'only {row.tighter.value}'}")
     return f"### `{row.name}`\n\n{row.description}\n\n" + "\n".join(facts) + "\n"
 
 
-def _bounds(row: Setting) -> str:
+def _bounds(row: SettingSpec) -> str:
     if row.fixed:
-        return f", only `{shown(row, row.default)}`"
+        return f", only `{format_setting(row, row.default)}`"
     if row.choices:
         return ", one of " + ", ".join(f"`{choice}`" for choice in row.choices)
     if row.minimum is not None and row.maximum is not None:
-        return f", {plain_number(row.minimum)} to {plain_number(row.maximum)}"
+        return f", {format_number(row.minimum)} to {format_number(row.maximum)}"
     return ""

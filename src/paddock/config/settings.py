@@ -13,17 +13,27 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
-from paddock.config.console_settings import ConsoleSettings
-from paddock.config.gateway_settings import GatewaySettings
-from paddock.config.http_settings import HttpSettings
+from paddock.config.host_settings import (
+    ArtifactSettings,
+    EffectSettings,
+    EventSettings,
+    LogSettings,
+    PolicySettings,
+    SecretSettings,
+    StoreSettings,
+    TelemetrySettings,
+)
 from paddock.config.limit_settings import LimitSettings
 from paddock.config.oidc_settings import OidcSettings
-from paddock.config.persona_settings import AnalyticsSettings, PersonaSettings
-from paddock.config.plugin_settings import CageSettings, PluginSettings, VersionSettings
-from paddock.config.policy_settings import PolicySettings
-from paddock.config.setting import Setting
-from paddock.config.store_settings import ArtifactSettings, EffectSettings, SecretSettings, StoreSettings
-from paddock.config.telling_settings import EventSettings, LogSettings, TelemetrySettings
+from paddock.config.plugin_settings import (
+    AnalyticsSettings,
+    CageSettings,
+    PersonaSettings,
+    PluginSettings,
+    VersionSettings,
+)
+from paddock.config.setting_spec import SettingSpec
+from paddock.config.web_settings import ConsoleSettings, GatewaySettings, HttpSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +64,9 @@ def _groups() -> dict[str, type[Any]]:
     return {group.name: cast("type[Any]", group.default_factory) for group in dataclasses.fields(Settings)}
 
 
-def _table() -> dict[str, Setting]:
+def _table() -> dict[str, SettingSpec]:
     return {
-        name: dataclasses.replace(cast("Setting", one.metadata["row"]), name=name)
+        name: dataclasses.replace(cast("SettingSpec", one.metadata["row"]), name=name)
         for group, group_type in _groups().items()
         for one in dataclasses.fields(group_type)
         for name in [f"{group}.{one.name}"]
@@ -64,7 +74,7 @@ def _table() -> dict[str, Setting]:
 
 
 #: Every setting by its dotted name, in the order people read about them.
-SETTINGS: Mapping[str, Setting] = MappingProxyType(_table())
+SETTINGS: Mapping[str, SettingSpec] = MappingProxyType(_table())
 
 
 def settings_from(values: Mapping[str, Any]) -> Settings:

@@ -13,12 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from paddock.config.owners import mend_owner
+from paddock.config.directories import wrong_owner_hint
 from paddock.core.errors import Invalid, OperatorError, Problem
-from paddock.core.printable import LONGEST_PATH, printable
+from paddock.core.printable import MAX_PATH_CHARS, printable
 
-LARGEST = 1 << 20
-_DEEPEST = 32
+MAX_TOML_BYTES = 1 << 20
+_MAX_DEPTH = 32
 _HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]")
 _ASSIGNMENT = re.compile(
     r"\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*="
@@ -26,7 +26,7 @@ _ASSIGNMENT = re.compile(
 _KEY_PART = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 _AROUND_DOT = re.compile(r"[ \t]*\.[ \t]*")
-_BETWEEN = re.compile(r"[\s,=\[\]{}]+")
+_SEPARATORS = re.compile(r"[\s,=\[\]{}]+")
 _ERROR_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)\s*$")
 
 
@@ -41,19 +41,19 @@ class TomlFile:
     owner: int
 
     @property
-    def shown_path(self) -> str:
+    def printable_path(self) -> str:
         """The path as a terminal may see it; a project's directories have names that strangers chose."""
-        return printable(str(self.path), LONGEST_PATH)
+        return printable(str(self.path), MAX_PATH_CHARS)
 
 
-def read_toml(path: Path, largest: int = LARGEST) -> TomlFile | None:
+def read_toml(path: Path, largest: int = MAX_TOML_BYTES) -> TomlFile | None:
     """Read and parse the file of at most `largest` bytes; None when there is none.
 
     Raises:
         Invalid: It is not TOML; the problem carries the line.
         OperatorError: It cannot be read, is no ordinary file, or is too large.
     """
-    shown = printable(str(path), LONGEST_PATH)
+    shown = printable(str(path), MAX_PATH_CHARS)
     try:
         # Non-blocking: a FIFO in place of the file must not hang us.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -68,12 +68,12 @@ def read_toml(path: Path, largest: int = LARGEST) -> TomlFile | None:
         content = opened.read(largest + 1)
     if len(content) > largest:
         raise OperatorError(f"{shown} is larger than {largest >> 10:,} KiB", code="config.too_large")
-    text, values = _parsed(content, path)
+    text, values = _parse_cached(content, path)
     return TomlFile(path, text, values, stat.S_IMODE(found.st_mode), found.st_uid)
 
 
 @lru_cache(maxsize=1)  # the last one alone: what was replaced, a password perhaps, is not kept
-def _parsed(content: bytes, path: Path) -> tuple[str, Mapping[str, Any]]:
+def _parse_cached(content: bytes, path: Path) -> tuple[str, Mapping[str, Any]]:
     """Once for all who read the same: a host does at every start of a plugin, and parsing takes milliseconds."""
     return parse_toml(content, path)
 
@@ -89,7 +89,7 @@ def refuse_unsafe_file(file: TomlFile) -> None:
         raise OperatorError(
             f"{file.path} belongs to user {file.owner}, not to you",
             code="config.file_foreign",
-            hint=mend_owner(file.owner, file.path),
+            hint=wrong_owner_hint(file.owner, file.path),
         )
     if file.mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise OperatorError(
@@ -109,32 +109,32 @@ def parse_toml(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise _not_toml(path, "this is not UTF-8 text", line) from error
+        raise _not_toml_error(path, "this is not UTF-8 text", line) from error
     # The parser's time grows with the square of a key's parts, so that a long one would hold us for minutes.
     if (line := _overlong_key(text)) is not None:
-        raise _not_toml(path, f"a key has more than {_DEEPEST} parts", line)
+        raise _not_toml_error(path, f"a key has more than {_MAX_DEPTH} parts", line)
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
         position = _ERROR_LINE.search(message)
         line = int(position.group(1)) if position else text.count("\n") + 1
-        raise _not_toml(path, _reason(message), line) from error
+        raise _not_toml_error(path, _parser_message(message), line) from error
     except RecursionError as error:
-        raise _not_toml(path, "this is nested too deeply", None) from error
+        raise _not_toml_error(path, "this is nested too deeply", None) from error
     except ValueError as error:
-        raise _not_toml(path, "a number is too long", None) from error
-    if _depth_exceeds(values, _DEEPEST):
-        raise _not_toml(path, f"this is nested more than {_DEEPEST} levels deep", None)
+        raise _not_toml_error(path, "a number is too long", None) from error
+    if _depth_exceeds(values, _MAX_DEPTH):
+        raise _not_toml_error(path, f"this is nested more than {_MAX_DEPTH} levels deep", None)
     return text, values
 
 
 def _overlong_key(text: str) -> int | None:
     """The first line with a dotted key of more parts than levels are allowed, wherever in the line it stands."""
     for number, line in enumerate(text.splitlines(), start=1):
-        if line.count(".") > _DEEPEST:
+        if line.count(".") > _MAX_DEPTH:
             bare = _AROUND_DOT.sub(".", _TEXT.sub("s", line))
-            if any(word.count(".") > _DEEPEST for word in _BETWEEN.split(bare)):
+            if any(word.count(".") > _MAX_DEPTH for word in _SEPARATORS.split(bare)):
                 return number
     return None
 
@@ -151,7 +151,7 @@ def key_lines(text: str) -> dict[tuple[str, ...], int]:
                 lines.setdefault(table, number)
             elif assignment := _ASSIGNMENT.match(line):
                 lines.setdefault(table + _key_parts(assignment.group(1)), number)
-        inside = _inside_after(line, inside)
+        inside = _open_string_after(line, inside)
     return lines
 
 
@@ -159,7 +159,7 @@ def _key_parts(key: str) -> tuple[str, ...]:
     return tuple(part.strip("\"'") for part in _KEY_PART.findall(key))
 
 
-def _inside_after(line: str, inside: str | None) -> str | None:
+def _open_string_after(line: str, inside: str | None) -> str | None:
     """Which multi-line string, if any, is still open at the end of this line."""
     for mark in re.findall(r'"""|\'\'\'', line):
         inside = mark if inside is None else None if inside == mark else inside
@@ -180,17 +180,17 @@ def _depth_exceeds(value: Any, deepest: int) -> bool:
     return True
 
 
-def _reason(message: str) -> str:
+def _parser_message(message: str) -> str:
     """The parser's words without the place; they name keys and single characters, never a value."""
     words = printable(_ERROR_LINE.sub("", message).removesuffix("(at end of document)").strip())
     return words[:1].lower() + words[1:] if words else "it cannot be parsed"
 
 
-def _not_toml(path: Path, message: str, line: int | None) -> Invalid:
-    shown = printable(str(path), LONGEST_PATH)
+def _not_toml_error(path: Path, message: str, line: int | None) -> Invalid:
+    shown = printable(str(path), MAX_PATH_CHARS)
     return Invalid(
         f"{shown} is not valid TOML",
         [Problem(shown, message, code="config.not_toml", line=line)],
         code="config.not_toml",
-        hint=f"correct it: $EDITOR {printable(shlex.quote(str(path)), LONGEST_PATH)}",
+        hint=f"correct it: $EDITOR {printable(shlex.quote(str(path)), MAX_PATH_CHARS)}",
     )

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from paddock.core.errors import Problem
-from paddock.core.secret_name import PATTERN
+from paddock.core.secret import SECRET_NAME_PATTERN
 
-SECRET = "secret:"  # noqa: S105 - how a name begins, and no password
+SECRET_PREFIX = "secret:"  # noqa: S105 - how a name begins, and no password
 """How the name of a secret begins among those of variables, which cannot hold a colon."""
 
-_REFERENCE = re.compile(rf"\$\$\{{|\$\{{([A-Za-z_][A-Za-z0-9_]*|secret:{PATTERN})\}}|\$\{{")
+_REFERENCE = re.compile(rf"\$\$\{{|\$\{{([A-Za-z_][A-Za-z0-9_]*|secret:{SECRET_NAME_PATTERN})\}}|\$\{{")
 
 
 def has_reference(text: str) -> bool:
@@ -25,19 +25,21 @@ def has_reference(text: str) -> bool:
     return any(match.group() != "$${" for match in _REFERENCE.finditer(text))
 
 
-def secrets_in(value: Any) -> set[str]:
+def referenced_secrets(value: Any) -> set[str]:
     """The names of the secrets that a value refers to, at any depth."""
     if isinstance(value, str):
         names = (match.group(1) for match in _REFERENCE.finditer(value))
-        return {name.removeprefix(SECRET) for name in names if name is not None and name.startswith(SECRET)}
+        return {
+            name.removeprefix(SECRET_PREFIX) for name in names if name is not None and name.startswith(SECRET_PREFIX)
+        }
     if isinstance(value, dict):
-        return set[str]().union(*map(secrets_in, cast("dict[str, Any]", value).values()))
+        return set[str]().union(*map(referenced_secrets, cast("dict[str, Any]", value).values()))
     if isinstance(value, list):
-        return set[str]().union(*map(secrets_in, cast("Sequence[Any]", value)))
+        return set[str]().union(*map(referenced_secrets, cast("Sequence[Any]", value)))
     return set()
 
 
-def as_typed(text: str) -> str:
+def unescape(text: str) -> str:
     """What a text without references stands for."""
     return text.replace("$${", "${")
 
@@ -48,38 +50,42 @@ def is_reference(text: str) -> bool:
     return match is not None and match.group(1) is not None
 
 
-def fill(value: Any, environ: Mapping[str, str], path: str, problems: list[Problem], line: int | None = None) -> Any:
+def substitute(
+    value: Any, environ: Mapping[str, str], path: str, problems: list[Problem], line: int | None = None
+) -> Any:
     """The value with every reference in it filled, at any depth; each mistake is added to `problems`."""
     if isinstance(value, str):
-        return _fill_text(value, environ, path, problems, line)
+        return _substitute_text(value, environ, path, problems, line)
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
-        return {key: fill(part, environ, f"{path}.{key}", problems, line) for key, part in table.items()}
+        return {key: substitute(part, environ, f"{path}.{key}", problems, line) for key, part in table.items()}
     if isinstance(value, list):
         parts = cast("Sequence[Any]", value)
-        return [fill(part, environ, f"{path}[{index}]", problems, line) for index, part in enumerate(parts)]
+        return [substitute(part, environ, f"{path}[{index}]", problems, line) for index, part in enumerate(parts)]
     return value
 
 
-def _fill_text(text: str, environ: Mapping[str, str], path: str, problems: list[Problem], line: int | None) -> str:
+def _substitute_text(
+    text: str, environ: Mapping[str, str], path: str, problems: list[Problem], line: int | None
+) -> str:
     def replacement(match: re.Match[str]) -> str:
         if match.group() == "$${":
             return "${"
         name: str | None = match.group(1)
         value = environ.get(name) if name is not None else None
         if value is None:
-            problems.append(_problem(name, path, line))
+            problems.append(_reference_problem(name, path, line))
         return value or ""
 
     return _REFERENCE.sub(replacement, text)
 
 
-def _problem(name: str | None, path: str, line: int | None) -> Problem:
+def _reference_problem(name: str | None, path: str, line: int | None) -> Problem:
     if name is None:
         hint = "write ${NAME}, or $${ for a plain ${"
         return Problem(path, "`${` without a variable name", hint, "config.reference", line)
-    if name.startswith(SECRET):
-        secret = name.removeprefix(SECRET)
+    if name.startswith(SECRET_PREFIX):
+        secret = name.removeprefix(SECRET_PREFIX)
         hint = f"paddock secret set {shlex.quote(secret)}"
         return Problem(path, f"the secret {secret} is not set", hint, "config.secret_unset", line)
     hint = f"export {name}=…"

@@ -58,18 +58,18 @@ class Principal:
         """Whom a call of theirs is for: who confirms it and consents to it."""
         return self.owner or self.id
 
-    def with_needed(self, scopes: Iterable[str]) -> frozenset[str]:
+    def effective_scopes(self, scopes: Iterable[str]) -> frozenset[str]:
         """The scopes that they have in a call which needs these."""
         return self.scopes.union(scopes) if OPERATOR in self.roles else self.scopes
 
-    def lacks(self, scopes: Iterable[str]) -> list[str]:
+    def missing_scopes(self, scopes: Iterable[str]) -> list[str]:
         """Those of the scopes that they do not have."""
         return [] if OPERATOR in self.roles else sorted({*scopes} - self.scopes)
 
-    def holds(self, scopes: Iterable[str]) -> list[str]:
+    def granted_scopes(self, scopes: Iterable[str]) -> list[str]:
         """Those of the scopes that they have."""
         asked = {*scopes}
-        return sorted(asked.difference(self.lacks(asked)))
+        return sorted(asked.difference(self.missing_scopes(asked)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class PolicySnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class SoFar:
+class OperatorProgress:
     """What an operator said of work that was not over, for when it is asked again."""
 
     asked: int
@@ -118,7 +118,7 @@ class CallContext:
     call: CallId | None = None
     """Of a call with an effect: its id, for whoever gets requests that are made for it."""
     policy: PolicySnapshot | None = None
-    so_far: SoFar | None = None
+    so_far: OperatorProgress | None = None
     """Of a call that was made before, and whose operator was still at work then."""
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ class CallContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallRequest:
     """One request to run one callable of one plugin."""
 
     id: CallId
@@ -156,7 +156,7 @@ class Call:
     idempotency_key: str | None = None
 
 
-class Status(StrEnum):
+class OutcomeStatus(StrEnum):
     """How far a call got, in the Kernel's words."""
 
     SUCCEEDED = "succeeded"
@@ -173,7 +173,7 @@ class Stability(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class ArtifactReference:
     """Something a call produced that is kept elsewhere."""
 
     type: str
@@ -191,7 +191,7 @@ class Nondeterminism:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """Why a call failed, as a value that can be stored."""
 
     code: str
@@ -202,12 +202,12 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """What came of a call."""
 
-    status: Status
+    status: OutcomeStatus
     result: Any = None
-    artifacts: tuple[Artifact, ...] = ()
+    artifacts: tuple[ArtifactReference, ...] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    error: Failure | None = None
+    error: CallFailure | None = None
     nondeterminism: Nondeterminism = Nondeterminism()

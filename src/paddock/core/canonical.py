@@ -21,9 +21,9 @@ MAX_DEPTH = 200
 # What orjson may write otherwise than the standard: fractions and exponents. A text that merely looks like one costs
 # time and nothing else. It begins with a set of bytes and not with a choice, for which `re` is three times as slow.
 _FRACTION = re.compile(rb"[:,\[]-?\d+[.eE]")
-_SORTED_OTHERWISE = re.compile(rb"[\xed-\xff]")  # where keys may be: the standard sorts by UTF-16 units
-_NO_NUMBER = b'{["tfn'  # how a value begins that is none
-_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
+_SORTED_DIFFERENTLY = re.compile(rb"[\xed-\xff]")  # where keys may be: the standard sorts by UTF-16 units
+_NON_NUMBER_STARTS = b'{["tfn'  # how a value begins that is none
+_SORTED_STRICT = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 _SHA256 = hashlib.sha256()
 
 
@@ -35,12 +35,12 @@ def canonical_bytes(value: object) -> bytes:
             text, other types, nesting deeper than `MAX_DEPTH`).
     """
     odd: list[object] = []
-    normal = _normal(value, MAX_DEPTH, odd)
+    normal = _normalize(value, MAX_DEPTH, odd)
     try:
         # rfc8785 sorts by UTF-16 units and writes exponents as the standard does; orjson is six times as fast.
         return rfc8785.dumps(cast("Any", normal)) if odd else orjson.dumps(normal, option=orjson.OPT_SORT_KEYS)
     except (rfc8785.CanonicalizationError, orjson.JSONEncodeError, UnicodeEncodeError) as error:
-        raise _refused(str(error)) from error
+        raise _not_canonical_error(str(error)) from error
 
 
 def sha256_of(value: object) -> str:
@@ -55,19 +55,19 @@ def hash_of(value: object) -> str:
     sorted. What JSON has no word for is hashed as it is sent: NaN is null.
     """
     try:
-        written = orjson.dumps(value, option=_SORTED)
+        written = orjson.dumps(value, option=_SORTED_STRICT)
         # Without numbers that are written otherwise, and keys that are sorted otherwise, this is the canonical form.
-        alike = written.isascii() or _SORTED_OTHERWISE.search(written) is None
-        if alike and written[0] in _NO_NUMBER and _FRACTION.search(written) is None:
+        alike = written.isascii() or _SORTED_DIFFERENTLY.search(written) is None
+        if alike and written[0] in _NON_NUMBER_STARTS and _FRACTION.search(written) is None:
             digest = _SHA256.copy()  # takes two thirds of the time that making one does
             digest.update(written)
             return "sha256:" + digest.hexdigest()
         return sha256_of(value)
     except (orjson.JSONEncodeError, CallerError):
-        return "sha256-as-written:" + hashlib.sha256(_as_written(value)).hexdigest()
+        return "sha256-as-written:" + hashlib.sha256(_fallback_bytes(value)).hexdigest()
 
 
-def _as_written(value: object) -> bytes:
+def _fallback_bytes(value: object) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
@@ -75,7 +75,7 @@ def _as_written(value: object) -> bytes:
         return repr(value).encode(errors="backslashreplace")
 
 
-def _normal(value: object, depth: int, odd: list[object]) -> object:
+def _normalize(value: object, depth: int, odd: list[object]) -> object:
     """A checked copy with one spelling for each number; what orjson would write differently is put into `odd`."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
@@ -83,26 +83,26 @@ def _normal(value: object, depth: int, odd: list[object]) -> object:
     if kind is int:
         if -MAX_SAFE_INTEGER <= cast("int", value) <= MAX_SAFE_INTEGER:
             return value
-        raise _refused("an integer is beyond 2^53 - 1, where JSON numbers lose digits")
+        raise _not_canonical_error("an integer is beyond 2^53 - 1, where JSON numbers lose digits")
     if not depth:
-        raise _refused(f"it is nested more than {MAX_DEPTH} levels deep")
+        raise _not_canonical_error(f"it is nested more than {MAX_DEPTH} levels deep")
     if kind is dict:
         fields = cast("dict[Any, Any]", value)
         for key in fields:
             if type(key) is not str:
-                raise _refused(f"the key {str(key)[:40]!r} is not text")
+                raise _not_canonical_error(f"the key {str(key)[:40]!r} is not text")
             # The standard sorts by UTF-16 units, orjson by UTF-8; they differ only from here on.
             if not key.isascii() and max(key) >= "\ud800":
                 odd.append(key)
-        return {key: _normal(inner, depth - 1, odd) for key, inner in fields.items()}
+        return {key: _normalize(inner, depth - 1, odd) for key, inner in fields.items()}
     if kind is list or kind is tuple:
-        return [_normal(inner, depth - 1, odd) for inner in cast("list[Any]", value)]
+        return [_normalize(inner, depth - 1, odd) for inner in cast("list[Any]", value)]
     if kind is float:
-        return _normal_float(cast("float", value), odd)
-    raise _refused(f"a value of kind {kind.__name__} has no place in JSON")
+        return _normalize_float(cast("float", value), odd)
+    raise _not_canonical_error(f"a value of kind {kind.__name__} has no place in JSON")
 
 
-def _normal_float(number: float, odd: list[object]) -> float | int:
+def _normalize_float(number: float, odd: list[object]) -> float | int:
     if number.is_integer() and abs(number) <= MAX_SAFE_INTEGER:
         return int(number)  # 1.0 is written 1, and -0.0 is written 0
     if not 1e-5 <= abs(number) <= MAX_SAFE_INTEGER:
@@ -110,5 +110,5 @@ def _normal_float(number: float, odd: list[object]) -> float | int:
     return number
 
 
-def _refused(reason: str) -> CallerError:
+def _not_canonical_error(reason: str) -> CallerError:
     return CallerError(f"the value cannot be written as canonical JSON: {reason[:200]}", code="canonical.impossible")

@@ -242,7 +242,7 @@ class StoreUnavailable(HostError):
     retryable = True
 
 
-def let_go_of_frames(error: BaseException) -> None:
+def clear_tracebacks(error: BaseException) -> None:
     """Forget through which functions an error came, and those that led to it: it is kept for a while, and everything
     that stood in them would be kept with it, such as what a call was made with."""
     seen: set[int] = set()

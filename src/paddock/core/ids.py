@@ -30,8 +30,8 @@ DEFAULT_TENANT = Tenant("default")
 
 # Crockford's alphabet: no i, l, o, u, and in ASCII order, so that ids sort as their numbers do.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_OF_CHANCE = 16  # digits; those of time are ten
-_COUNTED = 4  # of them, those that count ids which are made at once
+_RANDOM_DIGITS = 16  # digits; those of time are ten
+_COUNTER_DIGITS = 4  # of them, those that count ids which are made at once
 # Ids are made for every call and every event: of each random byte five bits become a digit, all in one step, and of the
 # time two digits at a time.
 _DIGIT_OF = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
@@ -48,23 +48,23 @@ def new_id(prefix: str, clock: Clock, random: Random) -> str:
         clock: Gives the time it carries.
         random: Gives the rest.
     """
-    chance = random.bytes(_OF_CHANCE).translate(_DIGIT_OF).decode("ascii")
-    return f"{_begin(prefix)}{_written(int(clock.now().timestamp() * 1000))}{chance}"
+    chance = random.bytes(_RANDOM_DIGITS).translate(_DIGIT_OF).decode("ascii")
+    return f"{_checked_prefix(prefix)}{_encode_milliseconds(int(clock.now().timestamp() * 1000))}{chance}"
 
 
 def new_ids(prefix: str, count: int, clock: Clock, random: Random) -> list[str]:
     """So many at once, which sort in this order; a million at most."""
-    begin = new_id(prefix, clock, random)[:-_COUNTED]
+    begin = new_id(prefix, clock, random)[:-_COUNTER_DIGITS]
     return [begin + _PAIRS[place >> 10] + _PAIRS[place & 1023] for place in range(count)]
 
 
 @cache
-def _begin(prefix: str) -> str:
+def _checked_prefix(prefix: str) -> str:
     if not _PREFIX.match(prefix):
         raise HostError(f"{prefix!r} cannot begin an id", code="id.bad_prefix")
     return f"{prefix}_"
 
 
 @lru_cache(maxsize=8)  # a busy host makes several in a millisecond
-def _written(milliseconds: int) -> str:
+def _encode_milliseconds(milliseconds: int) -> str:
     return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in _SHIFTS])

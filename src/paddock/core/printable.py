@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LONGEST_PATH = 4_096
+MAX_PATH_CHARS = 4_096
 
 
 def printable(text: str, longest: int = 160) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from typing import NoReturn, final
 
 _HIDDEN = "Secret(…)"
@@ -53,3 +54,37 @@ class Secret:
 
     def __deepcopy__(self, memo: object) -> Secret:
         return self
+
+
+MAX_SECRET_NAME_CHARS = 128
+# Names come from strangers' manifests and stand in commands that people are told to type: what a shell would take for
+# something else, or a command for an option, is in none of them.
+_NAME_CHARS = r"A-Za-z0-9_.:/@+%~-"
+SECRET_NAME_PATTERN = rf"[A-Za-z0-9_][{_NAME_CHARS}]{{0,{MAX_SECRET_NAME_CHARS - 1}}}"
+SECRET_NAME_RULE = (
+    f"up to {MAX_SECRET_NAME_CHARS} letters, digits and . _ - : / @ + % ~, the first of them a letter, a digit or _"
+)
+
+_NAME = re.compile(SECRET_NAME_PATTERN)
+_INVALID_CHAR = re.compile(rf"[^{_NAME_CHARS}]")
+_PLUGIN_PREFIX = "plugin/"
+
+
+def is_valid_secret_name(name: str) -> bool:
+    """Whether a secret can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def sanitize_secret_name(name: str) -> str:
+    """The name with another character for each that no name has."""
+    return _INVALID_CHAR.sub("_", name)
+
+
+def config_secret_prefix(plugin: str) -> str:
+    """How the names of the keys begin that a plugin is configured with."""
+    return f"{_PLUGIN_PREFIX}{plugin}/"
+
+
+def is_config_secret(name: str) -> bool:
+    """Whether it is such a key: it reaches the plugin in its configuration, and nobody who asks for it by name."""
+    return name.startswith(_PLUGIN_PREFIX)

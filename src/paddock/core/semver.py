@@ -14,10 +14,10 @@ from functools import total_ordering
 
 from paddock.core.errors import OperatorError
 
-MAX_LENGTH = 256
+MAX_VERSION_CHARS = 256
 MAX_NUMBER = 2**53 - 1
 MAX_ALTERNATIVES = 50
-FORMS = "write 1.2.3, 1.x, 1.2.x, *, ^1.2.3, ~1.2.3, >=1.2 <2, or several joined by ||"
+CONSTRAINT_SYNTAX_HINT = "write 1.2.3, 1.x, 1.2.x, *, ^1.2.3, ~1.2.3, >=1.2 <2, or several joined by ||"
 
 _NUMBER = r"0|[1-9][0-9]{0,15}"
 _PRE_PART = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
@@ -49,11 +49,13 @@ class Version:
         Raises:
             OperatorError: It is not a semantic version.
         """
-        found = _VERSION.fullmatch(text) if len(text) <= MAX_LENGTH else None
+        found = _VERSION.fullmatch(text) if len(text) <= MAX_VERSION_CHARS else None
         if not found:
-            raise _refused(text, "a version", "write MAJOR.MINOR.PATCH, for example 1.2.3 or 2.0.0-beta.1")
-        major, minor, patch = (_number(part, text) for part in found.group(1, 2, 3))
-        return cls(major, minor, patch, _pre_release(found[4], text), found[5] or "")
+            raise _invalid_version_error(
+                text, "a version", "write MAJOR.MINOR.PATCH, for example 1.2.3 or 2.0.0-beta.1"
+            )
+        major, minor, patch = (_parse_number(part, text) for part in found.group(1, 2, 3))
+        return cls(major, minor, patch, _parse_pre_release(found[4], text), found[5] or "")
 
     @property
     def core(self) -> tuple[int, int, int]:
@@ -116,9 +118,9 @@ class Constraint:
             OperatorError: It is not in one of the accepted forms; the hint lists them.
         """
         pieces = text.split("||")
-        if len(text) > MAX_LENGTH or len(pieces) > MAX_ALTERNATIVES or not text.isprintable():
-            raise _refused(text, "a version constraint", FORMS)
-        return cls(text.strip(), tuple(_alternative(piece, text) for piece in pieces))
+        if len(text) > MAX_VERSION_CHARS or len(pieces) > MAX_ALTERNATIVES or not text.isprintable():
+            raise _invalid_version_error(text, "a version constraint", CONSTRAINT_SYNTAX_HINT)
+        return cls(text.strip(), tuple(_parse_alternative(piece, text) for piece in pieces))
 
     def allows(self, version: Version) -> bool:
         """Whether the version satisfies this constraint."""
@@ -128,7 +130,7 @@ class Constraint:
         return self.text
 
 
-def highest(versions: Iterable[Version], constraint: Constraint) -> Version | None:
+def highest_allowed(versions: Iterable[Version], constraint: Constraint) -> Version | None:
     """The greatest of the versions that the constraint allows; None when it allows none."""
     return max((version for version in versions if constraint.allows(version)), default=None)
 
@@ -146,63 +148,65 @@ def _satisfies(version: Version, bounds: tuple[Bound, ...]) -> bool:
 _Partial = tuple[tuple[int, ...], tuple[int | str, ...]]
 
 
-def _alternative(piece: str, text: str) -> tuple[Bound, ...]:
+def _parse_alternative(piece: str, text: str) -> tuple[Bound, ...]:
     if hyphen := _HYPHEN.fullmatch(piece):
-        low, high = (_partial(end, text) for end in hyphen.groups())
+        low, high = (_parse_partial(end, text) for end in hyphen.groups())
         return (*_bounds(">=", low), *_bounds("<=", high))
     bounds: tuple[Bound, ...] = ()
     position, found_any = 0, False
     while rest := piece[position:].strip(" \t"):
         found = _OPERATOR.match(piece, position)
         if not found:
-            raise _refused(text, f"a version constraint (at {rest[:20]!r})", FORMS)
-        bounds += _bounds(found[1] or "=", _partial(found[2], text))
+            raise _invalid_version_error(text, f"a version constraint (at {rest[:20]!r})", CONSTRAINT_SYNTAX_HINT)
+        bounds += _bounds(found[1] or "=", _parse_partial(found[2], text))
         found_any, position = True, found.end()
         separator = _SEPARATOR.match(piece, position)
         if not separator:
-            raise _refused(text, f"a version constraint (at {piece[position:][:20]!r})", FORMS)
+            raise _invalid_version_error(
+                text, f"a version constraint (at {piece[position:][:20]!r})", CONSTRAINT_SYNTAX_HINT
+            )
         position = separator.end()
     if not found_any:
-        raise _refused(text, "a version constraint", FORMS)
+        raise _invalid_version_error(text, "a version constraint", CONSTRAINT_SYNTAX_HINT)
     return bounds
 
 
-def _partial(word: str, text: str) -> _Partial:
+def _parse_partial(word: str, text: str) -> _Partial:
     found = _PARTIAL.fullmatch(word)
     if not found:
-        raise _refused(text, f"a version constraint (at {word[:40]!r})", FORMS)
+        raise _invalid_version_error(text, f"a version constraint (at {word[:40]!r})", CONSTRAINT_SYNTAX_HINT)
     numbers: list[int] = []
     given = [part for part in found.group(1, 2, 3) if part is not None]
     for index, part in enumerate(given):
         if part in "xX*":
             # `1.x.3` would be a slip: after a wildcard only wildcards make sense.
             if any(later not in "xX*" for later in given[index:]) or found[4]:
-                raise _refused(text, f"a version constraint (at {word[:40]!r})", FORMS)
+                raise _invalid_version_error(text, f"a version constraint (at {word[:40]!r})", CONSTRAINT_SYNTAX_HINT)
             break
-        numbers.append(_number(part, text))
-    return tuple(numbers), _pre_release(found[4], text)
+        numbers.append(_parse_number(part, text))
+    return tuple(numbers), _parse_pre_release(found[4], text)
 
 
 def _bounds(operator: str, partial: _Partial) -> tuple[Bound, ...]:
     """The plain comparisons that an operator with a (possibly partial) version stands for."""
     numbers, pre = partial
-    low = _padded(numbers, pre)
+    low = _padded_version(numbers, pre)
     if not numbers:  # a lone wildcard
         return (Bound("<", _before(Version(0, 0, 0))),) if operator in "<>" else (Bound(">=", Version(0, 0, 0)),)
     full = len(numbers) == 3
     match operator:
         case "=":
-            return (Bound("=", low),) if full else _range(low, _next(numbers, len(numbers) - 1))
+            return (Bound("=", low),) if full else _range(low, _next_version(numbers, len(numbers) - 1))
         case "~":
-            return _range(low, _next(numbers, min(1, len(numbers) - 1)))
+            return _range(low, _next_version(numbers, min(1, len(numbers) - 1)))
         case "^":
             # The first number that is not zero may not change; where all are zero, the last one given.
             fixed = next((i for i, number in enumerate(numbers) if number), len(numbers) - 1)
-            return _range(low, _next(numbers, fixed))
+            return _range(low, _next_version(numbers, fixed))
         case ">":
-            return (Bound(">", low),) if full else (Bound(">=", _next(numbers, len(numbers) - 1)),)
+            return (Bound(">", low),) if full else (Bound(">=", _next_version(numbers, len(numbers) - 1)),)
         case "<=":
-            return (Bound("<=", low),) if full else (Bound("<", _before(_next(numbers, len(numbers) - 1))),)
+            return (Bound("<=", low),) if full else (Bound("<", _before(_next_version(numbers, len(numbers) - 1))),)
         case "<":
             return (Bound("<", low if full else _before(low)),)
         case _:
@@ -218,25 +222,25 @@ def _before(version: Version) -> Version:
     return Version(*version.core, pre=(0,))
 
 
-def _next(numbers: tuple[int, ...], index: int) -> Version:
-    return _padded((*numbers[:index], numbers[index] + 1), ())
+def _next_version(numbers: tuple[int, ...], index: int) -> Version:
+    return _padded_version((*numbers[:index], numbers[index] + 1), ())
 
 
-def _padded(numbers: tuple[int, ...], pre: tuple[int | str, ...]) -> Version:
+def _padded_version(numbers: tuple[int, ...], pre: tuple[int | str, ...]) -> Version:
     major, minor, patch = (*numbers, 0, 0, 0)[:3]
     return Version(major, minor, patch, pre)
 
 
-def _pre_release(text: str | None, whole: str) -> tuple[int | str, ...]:
-    return tuple(_number(part, whole) if part.isdecimal() else part for part in text.split(".")) if text else ()
+def _parse_pre_release(text: str | None, whole: str) -> tuple[int | str, ...]:
+    return tuple(_parse_number(part, whole) if part.isdecimal() else part for part in text.split(".")) if text else ()
 
 
-def _number(digits: str, whole: str) -> int:
+def _parse_number(digits: str, whole: str) -> int:
     if len(digits) > 16 or int(digits) > MAX_NUMBER:
-        raise _refused(whole, "a version", f"numbers in a version go up to {MAX_NUMBER}")
+        raise _invalid_version_error(whole, "a version", f"numbers in a version go up to {MAX_NUMBER}")
     return int(digits)
 
 
-def _refused(text: str, what: str, hint: str) -> OperatorError:
+def _invalid_version_error(text: str, what: str, hint: str) -> OperatorError:
     shown = text if len(text) <= 60 else text[:59] + "…"
     return OperatorError(f"{shown!r} is not {what}", code="version.invalid", hint=hint)

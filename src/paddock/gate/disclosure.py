@@ -11,20 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from paddock.capabilities.asking import Tally
-from paddock.core.events_calls import UNDISCLOSED
+from paddock.capabilities.request import MethodCounts
+from paddock.core.events.calls import UNDISCLOSED_TEXT
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import Manifest
-from paddock.plugins.runtimes.envelopes import checked_part
-from paddock.plugins.supervision.flight import NET
+from paddock.plugins.dialects.envelope import result_value
+from paddock.runtime.calls import NETWORK_TALLY_KEY
 
-NETWORK, MODEL = UNDISCLOSED
-_WAYS: Final = {NET: NETWORK, "http": NETWORK, "model": MODEL}  # by the family of what is in a tally
-_OUTSIDE: Final = frozenset(map(str, (Effect.EXTERNAL_CALL, Effect.EXTERNAL_SEND, Effect.WEBHOOK_EMIT)))
-_TOKENS: Final = ("tokens_in", "tokens_out")
+NETWORK, MODEL = UNDISCLOSED_TEXT
+_CHANNEL_OF_METHOD: Final = {
+    NETWORK_TALLY_KEY: NETWORK,
+    "http": NETWORK,
+    "model": MODEL,
+}  # by the family of what is in a tally
+_EXTERNAL_EFFECTS: Final = frozenset(map(str, (Effect.EXTERNAL_CALL, Effect.EXTERNAL_SEND, Effect.WEBHOOK_EMIT)))
+_TOKEN_METRICS: Final = ("tokens_in", "tokens_out")
 
 
-def undisclosed(manifest: Manifest, effects: tuple[str, ...], tally: Tally, answer: Any) -> tuple[str, ...] | None:
+def find_undisclosed(
+    manifest: Manifest, effects: tuple[str, ...], tally: MethodCounts, answer: Any
+) -> tuple[str, ...] | None:
     """What a call used without saying so; None where there is nothing of that kind.
 
     Args:
@@ -33,34 +39,34 @@ def undisclosed(manifest: Manifest, effects: tuple[str, ...], tally: Tally, answ
         tally: What was asked for in the call.
         answer: What came of it, with its envelope.
     """
-    used = {way for name in tally if (way := _WAYS.get(name.partition(".")[0]))}
+    used = {way for name in tally if (way := _CHANNEL_OF_METHOD.get(name.partition(".")[0]))}
     if _counts_tokens(answer):
         used.add(MODEL)
-    if not _OUTSIDE.isdisjoint(effects):
+    if not _EXTERNAL_EFFECTS.isdisjoint(effects):
         used.discard(NETWORK)
-    if not used or _disclosed(manifest, answer):
+    if not used or _is_disclosed(manifest, answer):
         return None
     return tuple(sorted(used))
 
 
-def _disclosed(manifest: Manifest, answer: Any) -> bool:
+def _is_disclosed(manifest: Manifest, answer: Any) -> bool:
     return any(
-        _fields(part.get("nondeterminism")).get("is_nondeterministic") is True or part.get("randomness_disclosure")
-        for part in _parts(manifest, answer)
+        _as_dict(part.get("nondeterminism")).get("is_nondeterministic") is True or part.get("randomness_disclosure")
+        for part in _answer_parts(manifest, answer)
     )
 
 
-def _parts(manifest: Manifest, answer: Any) -> Iterator[Mapping[str, Any]]:
+def _answer_parts(manifest: Manifest, answer: Any) -> Iterator[Mapping[str, Any]]:
     """The answer, and what is inside its envelope: not every envelope has a field for it."""
-    yield _fields(answer)
-    yield _fields(checked_part(manifest, answer))
+    yield _as_dict(answer)
+    yield _as_dict(result_value(manifest, answer))
 
 
 def _counts_tokens(answer: Any) -> bool:
-    metrics = _fields(_fields(answer).get("metrics"))
-    counts = [metrics.get(name) for name in _TOKENS]
+    metrics = _as_dict(_as_dict(answer).get("metrics"))
+    counts = [metrics.get(name) for name in _TOKEN_METRICS]
     return any(isinstance(count, int | float) and count > 0 for count in counts)
 
 
-def _fields(value: Any) -> Mapping[str, Any]:
+def _as_dict(value: Any) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

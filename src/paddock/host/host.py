@@ -9,82 +9,78 @@ from typing import Any
 
 import anyio
 
-from paddock.capabilities.artifacts.artifacts import Artifacts
+from paddock.capabilities.artifacts.service import ArtifactService
 from paddock.config.directories import Directories
-from paddock.config.origins import LoadedSettings
+from paddock.config.resolve import LoadedSettings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
 from paddock.core.ids import DEFAULT_TENANT, CallId, PluginName, PrincipalId, RequestId, Tenant, new_id
-from paddock.events.live import LiveEvents
-from paddock.gate.calls import Calls
-from paddock.gate.claiming import Claims
-from paddock.gate.effects.keys import checked_key
+from paddock.core.single_flight import SingleFlight
+from paddock.gate.calls.handle import CallHandle
+from paddock.gate.calls.registry import CallRegistry
+from paddock.gate.calls.resume import ApprovalTokens
 from paddock.gate.gate import Gate
-from paddock.gate.live_call import LiveCall
-from paddock.host.accounts import Accounts
-from paddock.host.actions import Actions
-from paddock.host.activation import Activation
-from paddock.host.api_keys import ApiKeys
-from paddock.host.approving import Approving
-from paddock.host.callers import at_this_machine, context_for
-from paddock.host.condition import Condition
-from paddock.host.configuring import Configuring
-from paddock.host.consents import Consents
-from paddock.host.console import Console
-from paddock.host.credentials import Credentials
-from paddock.host.definitions import Definitions
-from paddock.host.departures import Departures
-from paddock.host.doubts import Doubts
-from paddock.host.embedding import embedded, point_to_the_program
-from paddock.host.explaining import Explaining
-from paddock.host.exposing import Exposing
-from paddock.host.followers import Following
-from paddock.host.installing import Installing
-from paddock.host.knobs import knobs_of
-from paddock.host.ledger_reading import LedgerReading
-from paddock.host.log_files import log_name
-from paddock.host.metrics import Metrics
-from paddock.host.offers import Offers
-from paddock.host.people import People
-from paddock.host.plugin_activity import PluginActivity
-from paddock.host.plugin_logs import PluginLogs
-from paddock.host.policy_reading import PolicyReading
-from paddock.host.reading import Reading
-from paddock.host.reconciling import Reconciler, owned
-from paddock.host.repairs.looking import Looking
-from paddock.host.repairs.machine import Machine
-from paddock.host.repairs.mending import Mending
-from paddock.host.repairs.repairs import Repairs
-from paddock.host.rulebook import Rulebook
-from paddock.host.secret_keeping import SecretKeeping
-from paddock.host.secret_overview import SecretOverview
-from paddock.host.shared_looks import SharedLooks
-from paddock.host.sign_ins import SignIns
-from paddock.host.turning import Turning
-from paddock.host.uninstalling import Uninstalling
-from paddock.host.verifying import Verifying
-from paddock.host.versions import Versions
-from paddock.host.watching import PluginNews
-from paddock.host.webhooks import Webhooks
+from paddock.gate.idempotency.states import validate_idempotency_key
+from paddock.host.calling.actions import Actions
+from paddock.host.calling.activation import Activation
+from paddock.host.calling.approvals import ApprovalService
+from paddock.host.calling.caller_view import CallableAccess, PermittedPlugins
+from paddock.host.calling.resources import ResourceReader
+from paddock.host.calling.unknown_outcomes import UnknownOutcomes
+from paddock.host.explain.explain_service import ExplainService
+from paddock.host.identity.api_keys import ApiKeyService
+from paddock.host.identity.caller import build_call_context, local_principal
+from paddock.host.identity.console_sessions import ConsoleSessions
+from paddock.host.identity.credentials import CredentialVerifier
+from paddock.host.identity.oidc import OidcIdentities
+from paddock.host.identity.people import ConsentService, PeopleService
+from paddock.host.ledger.reader import LedgerReader
+from paddock.host.ledger.verification import VerificationService
+from paddock.host.ledger.webhooks import WebhookService
+from paddock.host.observability.health import HostHealth
+from paddock.host.observability.metrics import Metrics
+from paddock.host.plugins.activity import ActivityReader
+from paddock.host.plugins.config_service import ConfigService
+from paddock.host.plugins.discovery import DefinitionService
+from paddock.host.plugins.embedded import build_embedded, replace_log_hint
+from paddock.host.plugins.install import InstallService
+from paddock.host.plugins.knob_service import KnobService
+from paddock.host.plugins.knobs import describe_knobs
+from paddock.host.plugins.logs.log_files import log_name
+from paddock.host.plugins.logs.plugin_logs import PluginLogs
+from paddock.host.plugins.pubsub import Subscription
+from paddock.host.plugins.reconciler import Reconciler, tenant_plugin_of
+from paddock.host.plugins.supervisor_events import SupervisorEvents
+from paddock.host.plugins.uninstall import UninstallCleanup, UninstallService
+from paddock.host.plugins.versions import VersionService
+from paddock.host.policy.active_policy import ActivePolicy
+from paddock.host.policy.policy_service import PolicyService
+from paddock.host.repairs.fact_collector import FactCollector
+from paddock.host.repairs.host_probe import HostProbe
+from paddock.host.repairs.repair_actions import RepairActions
+from paddock.host.repairs.repair_service import RepairService
+from paddock.host.secrets.secret_service import SecretService
+from paddock.host.secrets.usage import SecretUsageService
+from paddock.host.secrets.user_requirements import UserRequirements
 from paddock.manifest.capability import Capability
-from paddock.plugins.details import details_of
-from paddock.plugins.enabling import disable, enable
-from paddock.plugins.leavings import refuse_leaving
-from paddock.plugins.listing import Listed, list_plugins
-from paddock.plugins.listing import State as Seen
-from paddock.plugins.registry import require_plugin
-from paddock.plugins.store_thread import StoreThread
-from paddock.plugins.supervision.deployment import Status
-from paddock.plugins.supervision.flight import OnEvent
-from paddock.plugins.supervision.lifecycle import State
-from paddock.plugins.supervision.questions import Ask
-from paddock.plugins.supervision.supervisor import DRAIN, Supervisor
-from paddock.principals.subjects import principal_of
+from paddock.plugins.manage.details import load_details
+from paddock.plugins.manage.enable import disable, enable
+from paddock.plugins.store.listing import InstalledPlugin, list_plugins
+from paddock.plugins.store.listing import InstalledState as Seen
+from paddock.plugins.store.lookup import require_plugin
+from paddock.plugins.store.purge import check_no_pending_purge
+from paddock.plugins.store.thread import StoreThread
+from paddock.principals.principal_name import resolve_principal
 from paddock.principals.tenants import require_tenant
-from paddock.secrets.keys import Keys
+from paddock.runtime.calls import AskCaller, OnEvent
+from paddock.runtime.deployment import PluginStatus
+from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.supervisor import DRAIN_TIMEOUT_S, Supervisor
+from paddock.secrets.wrapping_keys import WrappingKeys
+from paddock.webhooks.live_events import LiveEvents
 
-LONGEST_START = 60.0  # seconds for which somebody waits who moved a plugin to another version
+VERSION_START_TIMEOUT_S = 60.0  # seconds for which somebody waits who moved a plugin to another version
 
 
 class Host:
@@ -99,94 +95,106 @@ class Host:
         views: StoreThread,
         supervisor: Supervisor,
         gate: Gate,
-        calls: Calls,
-        claims: Claims,
-        approving: Approving,
-        credentials: Credentials,
-        console: Console,
-        people: People,
-        api_keys: ApiKeys,
-        consents: Consents,
-        sign_ins: SignIns,
-        explaining: Explaining,
-        ledger: LedgerReading,
-        verifying: Verifying,
+        calls: CallRegistry,
+        claims: ApprovalTokens,
+        approving: ApprovalService,
+        credentials: CredentialVerifier,
+        console: ConsoleSessions,
+        people: PeopleService,
+        api_keys: ApiKeyService,
+        consents: ConsentService,
+        sign_ins: OidcIdentities,
+        explaining: ExplainService,
+        ledger: LedgerReader,
+        verifying: VerificationService,
         activation: Activation,
-        installing: Installing,
-        rules: Rulebook,
-        policy: PolicyReading,
-        condition: Condition,
+        installing: InstallService,
+        rules: ActivePolicy,
+        policy: PolicyService,
+        condition: HostHealth,
         metrics: Metrics,
         reconciler: Reconciler,
-        departures: Departures,
-        turning: Turning,
-        configuring: Configuring,
-        activity: PluginActivity,
-        artifacts: Artifacts,
-        definitions: Definitions,
+        departures: UninstallCleanup,
+        turning: KnobService,
+        configuring: ConfigService,
+        activity: ActivityReader,
+        artifacts: ArtifactService,
+        definitions: DefinitionService,
         live: LiveEvents,
-        webhooks: Webhooks,
-        doubts: Doubts,
-        keys: Keys,
-        machine: Machine,
+        webhooks: WebhookService,
+        doubts: UnknownOutcomes,
+        keys: WrappingKeys,
+        machine: HostProbe,
         environ: Mapping[str, str],
         logs: PluginLogs,
-        news: PluginNews,
+        news: SupervisorEvents,
         clock: Clock,
         random: Random,
     ) -> None:
         self.directories = directories
-        self.loaded = loaded  # each setting with where it came from
+        self.loaded_settings = loaded  # each setting with where it came from
         self.settings = loaded.settings
         self.calls = calls
         self.actions = Actions(gate, calls, claims)
-        self.offers = Offers(gate)
-        self.exposing = Exposing(gate, calls, claims, rules, reconciler)
-        self.approving = approving
+        self.permitted_plugins = PermittedPlugins(gate)
+        self.callable_access = CallableAccess(gate, calls, claims, rules, reconciler)
+        self.approvals = approving
         self.credentials = credentials
-        self.console = console
+        self.console_sessions = console
         self.people = people
         self.api_keys = api_keys
         self.consents = consents
-        self.sign_ins = sign_ins
-        self.explaining = explaining
+        self.oidc_identities = sign_ins
+        self.explain_service = explaining
         self.ledger = ledger
-        self.verifying = verifying
+        self.verification = verifying
         self.activation = activation
-        self.installing = installing
-        self.installing.put_into_effect = self._moved
-        self.uninstalling = Uninstalling(store, self.reconcile)
-        self.versions = Versions(store, views, self._moved)
-        self.turning = turning
-        self.configuring = configuring
+        self.install_service = installing
+        self.install_service.apply_version_change = self._apply_version_change
+        self.uninstall_service = UninstallService(store, self.reconcile)
+        self.versions = VersionService(store, views, self._apply_version_change)
+        self.knob_service = turning
+        self.config_service = configuring
         self.activity = activity
-        self.rules = rules
+        self.active_policy = rules
         self.policy = policy
-        self.condition = condition
+        self.health = condition
         self.metrics = metrics
         self.definitions = definitions
         self.artifacts = artifacts
-        self.live = live
+        self.live_events = live
         self.webhooks = webhooks
-        self.doubts = doubts
-        self.secrets = SecretKeeping(views, keys, reconciler.reconcile)
-        self.secret_overview = SecretOverview(views)
-        self.accounts = Accounts(gate.catalogue, self.offers, self.secrets)
-        looking = Looking(views, self.runtime, self._judge, gate.catalogue, condition, machine, keys, environ, clock)
-        mending = Mending(store, self, self.versions, self._moved, webhooks, self.secrets)
-        self.repairs = Repairs(looking, mending, views)
+        self.unknown_outcomes = doubts
+        self.secrets = SecretService(views, keys, reconciler.reconcile)
+        self.secret_usage = SecretUsageService(views)
+        self.user_requirements = UserRequirements(gate.catalogue, self.permitted_plugins, self.secrets)
+        looking = FactCollector(
+            views,
+            self.runtime_status,
+            self._restart_if_modified,
+            gate.catalogue,
+            condition,
+            machine,
+            keys,
+            environ,
+            clock,
+        )
+        mending = RepairActions(store, self, self.versions, self._apply_version_change, webhooks, self.secrets)
+        self.repairs = RepairService(looking, mending, views)
         self._store = store
         self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
         # Every operator's first page asks, again and again while it is open, and each looks at files of all plugins.
-        self._listings: SharedLooks[Tenant, list[Listed]] = SharedLooks(lambda tenant: views.run(list_plugins, tenant))
+        self._shared_listing: SingleFlight[Tenant, list[InstalledPlugin]] = SingleFlight(
+            lambda tenant: views.run(list_plugins, tenant)
+        )
         self._supervisor = supervisor
         self._gate = gate
         self._claims = claims
-        self._reading = Reading(views, gate)
+        self._resources = ResourceReader(views, gate)
         self._reconciler = reconciler
-        self._departures = departures
+        self._uninstall_cleanup = departures
         self._logs = logs
-        self._news = news
+        self._supervisor_events = news
         self._clock = clock
         self._random = random
 
@@ -200,7 +208,7 @@ class Host:
         principal: Principal | None = None,
         context: CallContext | None = None,
         on_event: OnEvent | None = None,
-        ask: Ask | None = None,
+        ask: AskCaller | None = None,
         approval_token: str | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
@@ -224,40 +232,42 @@ class Host:
             PaddockError: whatever stood in the way.
         """
         if context is None:
-            context = self.operator_context(None) if principal is None else self.context_of(principal)
+            context = self.operator_context(None) if principal is None else self.call_context(principal)
         if idempotency_key is not None:
-            context = replace(context, idempotency_key=checked_key(idempotency_key))
+            context = replace(context, idempotency_key=validate_idempotency_key(idempotency_key))
         target = self._gate.catalogue(context.tenant).find(name)
         if approval_token is not None:
-            return await (await self.claimed(approval_token, name, params, context)).wait()
+            return await (await self.claim_approved_call(approval_token, name, params, context)).wait()
         try:
             return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
         except NeedsApproval as held:
-            self.calls.held(CallId(held.details["call_id"]), target, context, held)
+            self.calls.restore_held(CallId(held.details["call_id"]), target, context, held)
             raise
         except PaddockError as error:
             plugin = target.manifest.name
             if context.tenant == DEFAULT_TENANT and plugin in self._reconciler.embedded:
-                point_to_the_program(error, plugin)
+                replace_log_hint(error, plugin)
             raise
 
-    async def claimed(self, token: str, name: str, params: Mapping[str, Any], context: CallContext) -> LiveCall:
+    async def claim_approved_call(
+        self, token: str, name: str, params: Mapping[str, Any], context: CallContext
+    ) -> CallHandle:
         """The call that waited for a person and that this token was given out for. See `Claims.claim`."""
-        return await self._claims.claim(token, self._gate.catalogue(context.tenant).find(name), params, context)
+        return await self._claims.redeem(token, self._gate.catalogue(context.tenant).find(name), params, context)
 
-    async def shown(self, live: LiveCall) -> dict[str, Any]:
+    async def describe_call(self, live: CallHandle) -> dict[str, Any]:
         """A call as data; of one in progress also what its operator said last, and when it is asked next."""
-        following = self._gate.following
+        following = self._gate.long_running
         told = live.to_json()
         if live.status == "in_progress" and following is not None:
-            told["in_progress"] = await following.so_far(live.context.tenant, live.id)
+            told["in_progress"] = await following.progress(live.context.tenant, live.id)
         return told
 
     def operator_context(self, operator: str | None, tenant: Tenant = DEFAULT_TENANT) -> CallContext:
         """The context of a call that the person at this machine makes, in a tenant that there is (see `tenant`)."""
-        return self.context_of(at_this_machine(operator, tenant), operator=operator)
+        return self.call_context(local_principal(operator, tenant), operator=operator)
 
-    def context_of(
+    def call_context(
         self,
         principal: Principal,
         *,
@@ -267,7 +277,7 @@ class Host:
     ) -> CallContext:
         """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did."""
         request = RequestId(new_id("req", self._clock, self._random))
-        return context_for(principal, request, operator, trace=trace, idempotency_key=idempotency_key)
+        return build_call_context(principal, request, operator, trace=trace, idempotency_key=idempotency_key)
 
     async def tenant(self, name: str) -> Tenant:
         """A tenant by name.
@@ -292,7 +302,9 @@ class Host:
             Denied: they may not act any more.
         """
         now = self._clock.now()
-        return await self._views.run(lambda store: store.database.read(lambda tx: principal_of(tx, name, tenant, now)))
+        return await self._views.run(
+            lambda store: store.database.read(lambda tx: resolve_principal(tx, name, tenant, now))
+        )
 
     async def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         """Serve functions of this program to the default tenant as a plugin, behind the same door as all others.
@@ -309,15 +321,15 @@ class Host:
             Conflict: another plugin has that name.
             Busy: another plugin had that name, and is still leaving.
         """
-        one = embedded(manifest, functions)
+        one = build_embedded(manifest, functions)
         name = str(one.deployment.name)
         installed = {listed.plugin.name for listed in await self._views.run(list_plugins)}
         if name in installed or name in self._reconciler.embedded:
             raise Conflict(f"there is a plugin {name!r} already", code="plugin.name_taken", hint="choose another name")
-        await self._store.run(lambda store: refuse_leaving(store, name))
+        await self._store.run(lambda store: check_no_pending_purge(store, name))
         self._reconciler.embedded[name] = one
         await self._reconciler.reconcile()
-        await self.approving.come_back(name)
+        await self.approvals.restore_waiting_calls(name)
 
     def callables(self, tenant: Tenant = DEFAULT_TENANT) -> tuple[str, ...]:
         """The full names of everything that a tenant can call."""
@@ -337,7 +349,7 @@ class Host:
             NotFound: it is not installed; or not enabled, where it has to be started.
             PaddockError: it has to be started, and does not run.
         """
-        return await self._reading.tools(plugin, tenant, meet=meet)
+        return await self._resources.tools(plugin, tenant, meet=meet)
 
     async def resources(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
         """What a plugin has to read: `resources`, `templates` of such, and what is `withheld` from use.
@@ -347,7 +359,7 @@ class Host:
         Raises:
             NotFound: it is not installed.
         """
-        return await self._reading.resources(plugin, tenant)
+        return await self._resources.resources(plugin, tenant)
 
     async def read_resource(self, plugin: str, uri: str, *, context: CallContext | None = None) -> dict[str, Any]:
         """One document of a plugin, as `contents`: only one that its server lists, or that a template of it fits.
@@ -356,11 +368,11 @@ class Host:
             NotFound: the plugin is not enabled, or offers nothing there.
             PaddockError: see `call`.
         """
-        return await self._reading.read_resource(plugin, uri, context or self.operator_context(None))
+        return await self._resources.read_resource(plugin, uri, context or self.operator_context(None))
 
     async def prompts(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
         """The `prompts` that a plugin has, with their arguments. See `resources`."""
-        return await self._reading.prompts(plugin, tenant)
+        return await self._resources.prompts(plugin, tenant)
 
     async def get_prompt(
         self, plugin: str, name: str, arguments: Mapping[str, Any] | None = None, *, context: CallContext | None = None
@@ -372,7 +384,7 @@ class Host:
             Invalid: the arguments are not those that it declares; carries every mistake.
             PaddockError: see `call`.
         """
-        return await self._reading.get_prompt(plugin, name, arguments or {}, context or self.operator_context(None))
+        return await self._resources.get_prompt(plugin, name, arguments or {}, context or self.operator_context(None))
 
     # --- plugins ------------------------------------------------------------------------------------------------------
 
@@ -382,11 +394,11 @@ class Host:
         For whoever operates the host: plugins are installed for all, and this names those too that the tenant has not.
         What the tenant's own people may know of is `callables`.
         """
-        listed = await self._listings.take(tenant)
+        listed = await self._shared_listing.run(tenant)
         for one in listed:
             if one.version is not None:
-                self._judge(one.plugin.name, one.version.digest, one.state)
-        return [self._listed(one, tenant) for one in listed]
+                self._restart_if_modified(one.plugin.name, one.version.digest, one.state)
+        return [self._plugin_summary(one, tenant) for one in listed]
 
     async def plugin(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
         """Everything about one installed plugin; it is ended where its files changed. See `plugins`.
@@ -394,14 +406,14 @@ class Host:
         Raises:
             NotFound: it is not installed.
         """
-        details = await self._views.run(lambda store: details_of(store, name), tenant)
+        details = await self._views.run(lambda store: load_details(store, name), tenant)
         facts = await asyncio.to_thread(details.to_value)  # a server may say a great deal
-        self._judge(facts["name"], facts["digest"], facts["state"])
-        return facts | {"runtime": self.runtime(facts["name"], tenant)}
+        self._restart_if_modified(facts["name"], facts["digest"], facts["state"])
+        return facts | {"runtime": self.runtime_status(facts["name"], tenant)}
 
     async def knobs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
         """What a person may tune of a plugin. See `knobs_of`; they are turned by `turning`."""
-        return await self._views.run(lambda store: knobs_of(store, name), tenant)
+        return await self._views.run(lambda store: describe_knobs(store, name), tenant)
 
     async def enable(
         self,
@@ -423,16 +435,16 @@ class Host:
 
         Raises:
             NeedsConsent: the plugin asks for more than the tenant granted; nothing has changed.
-            PaddockError: it must not be enabled; see `plugins/enabling.py`.
+            PaddockError: it must not be enabled; see `plugins/manage/enable.py`.
         """
         said_yes = tuple(acknowledged)
-        doer = by or at_this_machine(None).id
+        doer = by or local_principal(None).id
         row = await self._store.run(lambda store: enable(store, name, said_yes), tenant, by=doer)
         await self._reconciler.reconcile()
-        unfit = self._reconciler.unfit.get((tenant, row.plugin))
+        unfit = self._reconciler.blocked.get((tenant, row.plugin))
         if unfit is not None:
             raise unfit.error
-        key = self._reconciler.keys.get((tenant, row.plugin))
+        key = self._reconciler.current_keys.get((tenant, row.plugin))
         if key is None:
             raise Conflict(
                 f"{row.plugin} was disabled while it was being enabled",
@@ -440,16 +452,16 @@ class Host:
                 hint="run the command again",
             )
         status = await (self._reconciler.restart(key) if anew else self._reconciler.enable(key))
-        unused = await self._reconciler.unused_config(key)
-        return {"name": row.plugin, "version": row.version, **runtime_value(status, unused_config=unused)}
+        unused = await self._reconciler.wait_unused_config_reason(key)
+        return {"name": row.plugin, "version": row.version, **runtime_to_json(status, unused_config=unused)}
 
     async def disable(
         self, name: str, tenant: Tenant = DEFAULT_TENANT, *, by: PrincipalId | None = None
     ) -> dict[str, Any]:
         """End a plugin and let it run no more for a tenant. What the tenant granted stays granted. `by` as above."""
-        plugin = await self._store.run(lambda store: disable(store, name), tenant, by=by or at_this_machine(None).id)
+        plugin = await self._store.run(lambda store: disable(store, name), tenant, by=by or local_principal(None).id)
         await self._reconciler.reconcile()
-        await self._reconciler.forget(plugin.name, tenant)
+        await self._reconciler.stop_unwanted(plugin.name, tenant)
         return {"name": plugin.name, "version": plugin.current_version, "state": "disabled"}
 
     async def logs(self, name: str, *, tenant: Tenant = DEFAULT_TENANT, lines: int = 50) -> list[dict[str, Any]]:
@@ -459,38 +471,38 @@ class Host:
             NotFound: it is not installed.
             HostError: the disk with the log files does not answer.
         """
-        return await self._logs.last(log_name(tenant, await self._name(name)), lines)
+        return await self._logs.read_last(log_name(tenant, await self._resolve_name(name)), lines)
 
-    async def follow_logs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Following[dict[str, Any]]:
+    async def follow_logs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Subscription[dict[str, Any]]:
         """Its lines from now on: from when this was awaited, not from when the first is asked for."""
-        return self._logs.follow(log_name(tenant, await self._name(name)))
+        return self._logs.follow(log_name(tenant, await self._resolve_name(name)))
 
-    async def follow_notifications(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Following[dict[str, Any]]:
+    async def follow_notifications(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Subscription[dict[str, Any]]:
         """What it announces from now on."""
-        return self._news.notifications(tenant, await self._name(name))
+        return self._supervisor_events.follow_notifications(tenant, await self._resolve_name(name))
 
-    def follow_states(self) -> Following[Status]:
+    def follow_states(self) -> Subscription[PluginStatus]:
         """Every change of any plugin's state from now on, for whoever operates the host: of all tenants."""
-        return self._news.states()
+        return self._supervisor_events.follow_states()
 
-    def statuses(self) -> tuple[Status, ...]:
+    def statuses(self) -> tuple[PluginStatus, ...]:
         """How every plugin that is known to the supervisor is doing, of all tenants."""
         return self._supervisor.statuses()
 
-    def on_demand(self, status: Status) -> bool:
+    def starts_on_demand(self, status: PluginStatus) -> bool:
         """Whether it is a plugin that has no process right now because its next call starts one."""
-        idle = status.state in (State.DISABLED, State.STOPPED)
-        return idle and self._reconciler.keys.get(owned(status.key)) == status.key
+        idle = status.state in (PluginState.DISABLED, PluginState.STOPPED)
+        return idle and self._reconciler.current_keys.get(tenant_plugin_of(status.key)) == status.key
 
-    async def settled(self, within: float | None = None) -> tuple[Status, ...]:
+    async def wait_settled(self, within: float | None = None) -> tuple[PluginStatus, ...]:
         """The same, once each of them runs or is known not to; some are still starting where that takes longer."""
         with anyio.move_on_after(within):
             for status in self._supervisor.statuses():
                 if (
-                    status.state in (State.SPAWNING, State.DISABLED)
-                    and self._reconciler.keys.get(owned(status.key)) == status.key
+                    status.state in (PluginState.SPAWNING, PluginState.DISABLED)
+                    and self._reconciler.current_keys.get(tenant_plugin_of(status.key)) == status.key
                 ):
-                    await self._supervisor.settled(status.key)
+                    await self._supervisor.wait_settled(status.key)
         return self._supervisor.statuses()
 
     # --- the daemon's own ---------------------------------------------------------------------------------------------
@@ -498,35 +510,35 @@ class Host:
     async def reconcile(self) -> None:
         """Look at the rows again: a command changed them. What it asks for is in effect when this returns."""
         await self._reconciler.reconcile()
-        self._reconciler.try_again()
-        await self._reconciler.carried_out()
-        await self._departures.look()
-        await self._departures.over()
+        self._reconciler.retry_modified()
+        await self._reconciler.wait_applied()
+        await self._uninstall_cleanup.start_pending()
+        await self._uninstall_cleanup.wait_finished()
 
-    async def _moved(self, name: str) -> None:
+    async def _apply_version_change(self, name: str) -> None:
         """The same for a plugin that has another version now, once its processes run or are known not to."""
         await self.reconcile()
-        with anyio.move_on_after(LONGEST_START):
+        with anyio.move_on_after(VERSION_START_TIMEOUT_S):
             for status in self._supervisor.statuses():
-                if status.key.plugin == name and status.state is State.SPAWNING:
-                    await self._supervisor.settled(status.key)
+                if status.key.plugin == name and status.state is PluginState.SPAWNING:
+                    await self._supervisor.wait_settled(status.key)
 
     async def drain(self) -> None:
         """Take no new calls and wait for those under way, for a while."""
-        await asyncio.gather(self.calls.drain(DRAIN), self.exposing.drain(DRAIN))
+        await asyncio.gather(self.calls.drain(DRAIN_TIMEOUT_S), self.callable_access.drain(DRAIN_TIMEOUT_S))
 
-    async def _name(self, name: str) -> str:
+    async def _resolve_name(self, name: str) -> str:
         plugin = await self._views.run(lambda store: store.database.read(lambda tx: require_plugin(tx, name)))
         return plugin.name
 
-    def _judge(self, name: str, digest: str, state: str) -> None:
+    def _restart_if_modified(self, name: str, digest: str, state: str) -> None:
         """What was just seen of a plugin's files counts for its processes too, whichever tenant's they are."""
         if state == Seen.MODIFIED:
-            for key in self._reconciler.keys.values():
+            for key in self._reconciler.current_keys.values():
                 if key.plugin == name and key.digest == digest:
-                    self._reconciler.distrust(key)
+                    self._reconciler.restart_modified(key)
 
-    def _listed(self, one: Listed, tenant: Tenant) -> dict[str, Any]:
+    def _plugin_summary(self, one: InstalledPlugin, tenant: Tenant) -> dict[str, Any]:
         return {
             "name": one.plugin.name,
             "version": one.version.version if one.version else one.plugin.current_version,
@@ -535,24 +547,24 @@ class Host:
             "kind": one.kind,
             "description": one.description,
             "waiting": one.waiting,
-            "runtime": self.runtime(one.plugin.name, tenant),
+            "runtime": self.runtime_status(one.plugin.name, tenant),
         }
 
-    def runtime(self, name: str, tenant: Tenant) -> dict[str, Any] | None:
+    def runtime_status(self, name: str, tenant: Tenant) -> dict[str, Any] | None:
         """How a plugin's process is doing for a tenant, by the plugin's own name; None where there is none."""
-        unfit = self._reconciler.unfit.get((tenant, name))
+        unfit = self._reconciler.blocked.get((tenant, name))
         if unfit is not None:
-            return runtime_value(unfit.status())
+            return runtime_to_json(unfit.status())
         found = self._supervisor.statuses_of(tenant, PluginName(name))
-        current = self._reconciler.keys.get((tenant, name))
+        current = self._reconciler.current_keys.get((tenant, name))
         shown = next((one for one in found if one.key == current), found[-1] if found else None)
         if shown is None:
             return None
-        unused = self._reconciler.unused.get(shown.key, "")
-        return runtime_value(shown, on_demand=self.on_demand(shown), unused_config=unused)
+        unused = self._reconciler.unused_config_reasons.get(shown.key, "")
+        return runtime_to_json(shown, on_demand=self.starts_on_demand(shown), unused_config=unused)
 
 
-def runtime_value(status: Status, *, on_demand: bool = False, unused_config: str = "") -> dict[str, Any]:
+def runtime_to_json(status: PluginStatus, *, on_demand: bool = False, unused_config: str = "") -> dict[str, Any]:
     """How a plugin is doing, as data; see `Host.on_demand`, and `Reconciler.unused_config`."""
     return {
         "state": status.state.value,

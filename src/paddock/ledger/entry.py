@@ -16,22 +16,21 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import orjson
 
 from paddock.core.canonical import MAX_DEPTH, MAX_SAFE_INTEGER, canonical_bytes
-from paddock.core.clock import Random
+from paddock.core.clock import Random, format_utc
 from paddock.core.errors import CallerError
-from paddock.core.event import Event, field_names, plain
-from paddock.core.events_ledger import EntryUndescribed
-from paddock.core.time_text import time_text
-from paddock.ledger.chain import SALT_BYTES, Sealed, committed
+from paddock.core.events.event import Event, field_names, to_json_value
+from paddock.core.events.system import EntryUndescribed
+from paddock.ledger.entry_hash import SALT_BYTES, SealedEntry, commit_personal
 
-PRINCIPAL = "principal"
+PRINCIPAL_FIELD = "principal"
 
-_PEOPLE = (
+_PERSON_FIELDS = (
     "operator_id", "user_id", "accepted_by", "by", "answered_by", "given_by", "revoked_by", "requester", "person",
     "owner",
 )  # fmt: skip
 """Fields that name who acted, where nothing else does; the first that says something is the principal."""
 
-PERSONAL = frozenset(
+PERSONAL_FIELDS = frozenset(
     """
     principal operator_id user_id accepted_by by answered_by requester person owner
     project_id session_id agent_path message_ids user_choice
@@ -40,7 +39,7 @@ PERSONAL = frozenset(
     approved_by comment holder given_by revoked_by ended_why operator proposed secret repair
     """.split()  # noqa: SIM905 - a table of words
 )
-FACTS = frozenset(
+FACT_FIELDS = frozenset(
     """
     name plugin plugin_id plugins first second version old_version new_version local capability_diff
     method capability capabilities_count methods_count tools_count tool tool_name tables hook knob side request_id
@@ -58,29 +57,29 @@ FACTS = frozenset(
 )
 
 
-class Written(NamedTuple):
+class PreEncoded(NamedTuple):
     """Facts that are canonical JSON already; the call and the request that they belong to stand in the draft."""
 
     text: bytes
     plugin: str
 
 
-class Apart(NamedTuple):
+class SplitEvent(NamedTuple):
     """An event that is taken apart already, by whoever makes thousands a second. What is not known is left out."""
 
     kind: type[Event]
-    facts: dict[str, Any] | Written
+    facts: dict[str, Any] | PreEncoded
     personal: dict[str, Any]
 
 
-Made: TypeAlias = Event | Apart | Callable[[], Event | Apart]
+EventSource: TypeAlias = Event | SplitEvent | Callable[[], Event | SplitEvent]
 """An event, or what makes it in the ledger's own time."""
 
 
-class Draft(NamedTuple):
+class EntryDraft(NamedTuple):
     """An event on its way into the ledger, with what is known of the call that it belongs to."""
 
-    event: Made
+    event: EventSource
     tenant: str
     at: datetime
     call: str | None = None
@@ -88,11 +87,11 @@ class Draft(NamedTuple):
     principal: str | None = None
 
 
-NamedDraft: TypeAlias = tuple[str, Draft]
+IdentifiedDraft: TypeAlias = tuple[str, EntryDraft]
 """With the id that it will have."""
 
 
-class Prepared(NamedTuple):
+class PreparedEntry(NamedTuple):
     """All of a row that does not depend on the rows before it."""
 
     id: str
@@ -108,7 +107,7 @@ class Prepared(NamedTuple):
     commitment: bytes | None
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """An entry of the ledger, as it is read. What was erased of it is missing in `personal`."""
 
     tenant: str
@@ -127,7 +126,7 @@ class Entry(NamedTuple):
     @property
     def data(self) -> dict[str, Any]:
         """The event as it was published; null where nothing was known, and where it was erased."""
-        from paddock.core.events import EVENT_TYPES
+        from paddock.core.events.index import EVENT_TYPES
 
         kind = EVENT_TYPES.get(self.type)
         fields = dict.fromkeys(field_names(kind)) if kind else {}
@@ -138,43 +137,45 @@ class Entry(NamedTuple):
         return self._asdict()
 
 
-def prepared(name: str, draft: Draft, random: Random) -> Prepared:
+def prepare_entry(name: str, draft: EntryDraft, random: Random) -> PreparedEntry:
     """The entry of an event under this id, with its commitment made."""
     event = draft.event
-    if not isinstance(event, (Event, Apart)):
-        event = _made(event)
-    kind, facts, personal = _taken_apart(event) if isinstance(event, Event) else event
-    plan = _plan(kind)
+    if not isinstance(event, (Event, SplitEvent)):
+        event = _resolve_event(event)
+    kind, facts, personal = _split_event(event) if isinstance(event, Event) else event
+    plan = _split_plan(kind)
     principal = draft.principal
     if principal is None and personal:
-        principal = personal.get(PRINCIPAL) or next((personal[name] for name in _PEOPLE if name in personal), None)
+        principal = personal.get(PRINCIPAL_FIELD) or next(
+            (personal[name] for name in _PERSON_FIELDS if name in personal), None
+        )
     if principal is not None:
-        personal[PRINCIPAL] = principal
+        personal[PRINCIPAL_FIELD] = principal
     # Each costs a hash, and most entries tell of nobody.
     text = salt = commitment = None
     if personal:
-        text, salt = _written(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
-        commitment = committed(salt, text)
-    if isinstance(facts, Written):
+        text, salt = _encode_fields(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
+        commitment = commit_personal(salt, text)
+    if isinstance(facts, PreEncoded):
         found, plugin, call, request = facts.text, facts.plugin, draft.call, draft.request
     else:
-        found, plugin = _written(facts, plan.unsure_facts), facts.get(plan.plugin) if plan.plugin else None
+        found, plugin = _encode_fields(facts, plan.unsure_facts), facts.get(plan.plugin) if plan.plugin else None
         call, request = draft.call or facts.get("call_id"), draft.request or facts.get("request_id")
-    at = time_text(draft.at)
-    return Prepared(name, at, kind.type, plugin, call, request, principal, found, text, salt, commitment)
+    at = format_utc(draft.at)
+    return PreparedEntry(name, at, kind.type, plugin, call, request, principal, found, text, salt, commitment)
 
 
-def _taken_apart(event: Event) -> Apart:
-    plan = _plan(type(event))
+def _split_event(event: Event) -> SplitEvent:
+    plan = _split_plan(type(event))
     values = plan.values(event)
     # What is not known is left out: it costs room in every row, and says nothing.
     facts = {name: value for name, value in zip(plan.facts, values, strict=False) if value is not None}
     told = values[len(plan.facts) :]
     personal = {name: value for name, value in zip(plan.personal, told, strict=False) if value is not None}
-    return Apart(type(event), facts, personal)
+    return SplitEvent(type(event), facts, personal)
 
 
-def _made(make: Callable[[], Event | Apart]) -> Event | Apart:
+def _resolve_event(make: Callable[[], Event | SplitEvent]) -> Event | SplitEvent:
     """The event; where it cannot be made that it was there, for one odd call must not keep all others out."""
     try:
         return make()
@@ -182,32 +183,32 @@ def _made(make: Callable[[], Event | Apart]) -> Event | Apart:
         return EntryUndescribed(type(error).__name__)
 
 
-def mended(one: Prepared) -> Prepared:
+def sanitize_entry(one: PreparedEntry) -> PreparedEntry:
     """The same with names that a database keeps, for what somebody calls a request must not stop the ledger.
 
     Half a character and NUL become a question mark.
     """
     names = one[3:7]
-    plugin, call, request, principal = found = tuple(None if text is None else storable(text) for text in names)
+    plugin, call, request, principal = found = tuple(None if text is None else storable_text(text) for text in names)
     if found == names:
         return one
     personal, commitment = one.personal, one.commitment
     if principal is not None and personal is not None and one.salt is not None:
-        personal = canonical_bytes({**orjson.loads(personal), PRINCIPAL: principal})
-        commitment = committed(one.salt, personal)
+        personal = canonical_bytes({**orjson.loads(personal), PRINCIPAL_FIELD: principal})
+        commitment = commit_personal(one.salt, personal)
     return one._replace(
         plugin=plugin, call=call, request=request, principal=principal, personal=personal, commitment=commitment
     )
 
 
-def storable(text: str) -> str:
+def storable_text(text: str) -> str:
     """The text as both engines keep it."""
     return text if text.isprintable() else text.encode(errors="replace").decode().replace("\0", "?")
 
 
-def read(row: Sealed) -> Entry:
+def read_entry(row: SealedEntry) -> LedgerEntry:
     """A row as an entry. What somebody else put there and is no object of JSON is shown as `unreadable`."""
-    return Entry(
+    return LedgerEntry(
         row.tenant,
         row.seq,
         row.id,
@@ -216,14 +217,14 @@ def read(row: Sealed) -> Entry:
         row.plugin,
         row.call,
         row.request,
-        as_object(row.facts),
-        {} if row.personal is None else as_object(row.personal),
+        parse_object(row.facts),
+        {} if row.personal is None else parse_object(row.personal),
         row.erased,
         row.hash.hex(),
     )
 
 
-def as_object(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
     """The fields that a column holds."""
     try:
         found = orjson.loads(text)
@@ -234,7 +235,7 @@ def as_object(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {"unreadable": text}
 
 
-class _Plan(NamedTuple):
+class _SplitPlan(NamedTuple):
     """How events of one kind are taken apart; worked out once, for some come thousands of times a second."""
 
     facts: tuple[str, ...]
@@ -245,15 +246,15 @@ class _Plan(NamedTuple):
     unsure_personal: tuple[str, ...]
 
 
-_SURE = ("str", "str | None", "bool", "bool | None", "tuple[str, ...]")
+_PLAIN_TYPES = ("str", "str | None", "bool", "bool | None", "tuple[str, ...]")
 """Types that orjson writes as the standard does, whatever the value."""
 
 
 @cache
-def _plan(kind: type[Event]) -> _Plan:
+def _split_plan(kind: type[Event]) -> _SplitPlan:
     names = field_names(kind)
-    facts = tuple(sorted(name for name in names if name in FACTS))
-    personal = tuple(sorted(name for name in names if name not in FACTS))
+    facts = tuple(sorted(name for name in names if name in FACT_FIELDS))
+    personal = tuple(sorted(name for name in names if name not in FACT_FIELDS))
     # Other things have names too.
     of_plugins = kind.type.startswith(("plugin.", "protocol.", "compact", "approval.", "call."))
     places = ("name", "plugin", "plugin_id") if of_plugins else ("plugin",)
@@ -261,8 +262,8 @@ def _plan(kind: type[Event]) -> _Plan:
     # Asked for two things or more it gives a tuple, so two are asked for that are always there.
     fetch = attrgetter(*facts, *personal, "type", "type")
     kinds = {field.name: str(field.type) for field in dataclasses.fields(cast("Any", kind))}
-    unsure = frozenset(name for name in names if kinds[name] not in _SURE)
-    return _Plan(
+    unsure = frozenset(name for name in names if kinds[name] not in _PLAIN_TYPES)
+    return _SplitPlan(
         facts,
         personal,
         fetch,
@@ -272,10 +273,10 @@ def _plan(kind: type[Event]) -> _Plan:
     )
 
 
-def _written(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
+def _encode_fields(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
     """The fields as canonical JSON; what has no such form as text, for what a plugin wrote must not stop the ledger."""
     for name in unsure:
-        if name in fields and not _simple(fields[name]):
+        if name in fields and not _is_plain_json(fields[name]):
             break
     else:
         try:
@@ -283,16 +284,16 @@ def _written(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
         except TypeError:
             pass  # half a character
     try:
-        whole = plain(fields)
+        whole = to_json_value(fields)
     except (TypeError, RecursionError):  # a set of things that have no order; as deep as no JSON is
         whole = fields
     try:
         return canonical_bytes(whole)
     except CallerError:
-        return canonical_bytes(_mended(whole, MAX_DEPTH // 2))
+        return canonical_bytes(_sanitize_value(whole, MAX_DEPTH // 2))
 
 
-def _simple(value: Any, depth: int = 3) -> bool:
+def _is_plain_json(value: Any, depth: int = 3) -> bool:
     """Whether orjson writes it as the standard does; a shorter way for most."""
     kind = cast("type[Any]", type(value))
     if kind is float:
@@ -305,25 +306,25 @@ def _simple(value: Any, depth: int = 3) -> bool:
         return not value or (
             depth > 0
             and all(type(key) is str and key.isascii() for key in value)
-            and all(_simple(inner, depth - 1) for inner in value.values())
+            and all(_is_plain_json(inner, depth - 1) for inner in value.values())
         )
-    return (kind is tuple or kind is list) and depth > 0 and all(_simple(inner, depth - 1) for inner in value)
+    return (kind is tuple or kind is list) and depth > 0 and all(_is_plain_json(inner, depth - 1) for inner in value)
 
 
-def _mended(value: Any, depth: int) -> Any:
+def _sanitize_value(value: Any, depth: int) -> Any:
     """The value with what JSON has no place for as text."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict) and depth:
         pairs = cast("dict[Any, Any]", value).items()
-        return {_mended(str(key), 0): _mended(inner, depth - 1) for key, inner in pairs}
+        return {_sanitize_value(str(key), 0): _sanitize_value(inner, depth - 1) for key, inner in pairs}
     if isinstance(value, (list, tuple)) and depth:
-        return [_mended(inner, depth - 1) for inner in cast("list[Any]", value)]
+        return [_sanitize_value(inner, depth - 1) for inner in cast("list[Any]", value)]
     if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) <= MAX_SAFE_INTEGER):
         return value
     if isinstance(value, float) and abs(value) < float("inf"):
         return value
     try:
-        return _mended(str(cast("object", value))[:1000], 0)
+        return _sanitize_value(str(cast("object", value))[:1000], 0)
     except (ValueError, RecursionError):  # a number of thousands of digits; as deep as before
         return f"<{type(cast('object', value)).__name__}>"

@@ -9,15 +9,15 @@ from typing import Any
 from paddock.core.canonical import canonical_bytes
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import NotFound
-from paddock.core.events_ledger import LedgerErased
-from paddock.ledger.append import LedgerTable
-from paddock.ledger.entry import as_object
-from paddock.principals.api_keys import keys
+from paddock.core.events.system import LedgerErased
+from paddock.ledger.entry import parse_object
+from paddock.ledger.write.append import TransactionLedger
+from paddock.principals.api_keys import list_keys
 from paddock.store.database import Row, Transaction
 
-_RANGES_OF_ONE = 1_000  # of rows that one entry tells of
+_MAX_RANGES_PER_ENTRY = 1_000  # of rows that one entry tells of
 _PERSON, _LOCAL = "user:", "local:"
-_IN_WORDS = frozenset({"ended_why", "error_message"})
+_FREE_TEXT_FIELDS = frozenset({"ended_why", "error_message"})
 """Fields that the host writes whole sentences into, with people's ids in them."""
 
 
@@ -50,7 +50,7 @@ def erase(
     Raises:
         NotFound: nothing tells of them.
     """
-    ranges = joined(_naming(tx, tenant, known_as(tx, tenant, principal)))
+    ranges = to_ranges(_rows_naming(tx, tenant, principal_aliases(tx, tenant, principal)))
     if not ranges and not beside:
         raise NotFound(
             "no entry of the ledger tells of them",
@@ -63,37 +63,39 @@ def erase(
             "UPDATE ledger SET personal = NULL, salt = NULL, principal = NULL WHERE tenant = ? AND seq BETWEEN ? AND ?",
             (tenant, first, last),
         )
-    table = LedgerTable(tx, clock, random, tenant)
-    for begin in range(0, len(ranges) or 1, _RANGES_OF_ONE):
-        rows = tuple(ranges[begin : begin + _RANGES_OF_ONE])
-        table.publish(LedgerErased(entries=_count(rows), rows=rows, principal=by, explanation=explanation))
-    return _count(ranges)
+    table = TransactionLedger(tx, clock, random, tenant)
+    for begin in range(0, len(ranges) or 1, _MAX_RANGES_PER_ENTRY):
+        rows = tuple(ranges[begin : begin + _MAX_RANGES_PER_ENTRY])
+        table.publish(LedgerErased(entries=_count_rows(rows), rows=rows, principal=by, explanation=explanation))
+    return _count_rows(ranges)
 
 
-def known_as(tx: Transaction, tenant: str, principal: str) -> frozenset[str]:
+def principal_aliases(tx: Transaction, tenant: str, principal: str) -> frozenset[str]:
     """Whom entries mean by a person: themselves, and each key that they have or ever had."""
     if not principal.startswith(_PERSON):
         return frozenset({principal})
-    made = [row for row in _mentioning(tx, tenant, principal) if row["type"] == "api_key.created"]
+    made = [row for row in _rows_mentioning(tx, tenant, principal) if row["type"] == "api_key.created"]
     ids = {
-        as_object(row["facts"]).get("key_id") for row in made if as_object(row["personal"]).get("owner") == principal
+        parse_object(row["facts"]).get("key_id")
+        for row in made
+        if parse_object(row["personal"]).get("owner") == principal
     }
-    ids.update(key.id for key in keys(tx, tenant, principal.removeprefix(_PERSON)))
+    ids.update(key.id for key in list_keys(tx, tenant, principal.removeprefix(_PERSON)))
     return frozenset({principal, *(f"key:{one}" for one in ids)})
 
 
-def _naming(tx: Transaction, tenant: str, names: Collection[str]) -> list[int]:
+def _rows_naming(tx: Transaction, tenant: str, names: Collection[str]) -> list[int]:
     """The rows in which a personal field is one of these."""
     found: set[int] = set()
     for name in names:
-        rows = _mentioning(tx, tenant, name)
+        rows = _rows_mentioning(tx, tenant, name)
         if name.startswith(_LOCAL):
-            rows += _mentioning(tx, tenant, name.removeprefix(_LOCAL))
-        found.update(row["seq"] for row in rows if _names(as_object(row["personal"]), name))
+            rows += _rows_mentioning(tx, tenant, name.removeprefix(_LOCAL))
+        found.update(row["seq"] for row in rows if _names_principal(parse_object(row["personal"]), name))
     return sorted(found)
 
 
-def _mentioning(tx: Transaction, tenant: str, name: str) -> list[Row]:
+def _rows_mentioning(tx: Transaction, tenant: str, name: str) -> list[Row]:
     """The rows in whose personal part this text is, in whatever place."""
     written = canonical_bytes(name).decode()[1:-1]
     pattern = "".join(f"\\{character}" if character in "\\%_" else character for character in written)
@@ -103,10 +105,10 @@ def _mentioning(tx: Transaction, tenant: str, name: str) -> list[Row]:
     )
 
 
-def _names(personal: dict[str, Any], principal: str) -> bool:
+def _names_principal(personal: dict[str, Any], principal: str) -> bool:
     def named(name: str, value: Any) -> bool:
-        if name in _IN_WORDS:
-            return mentions(value, principal)
+        if name in _FREE_TEXT_FIELDS:
+            return mentions_principal(value, principal)
         if name == "operator_id" and f"{_LOCAL}{value}" == principal:
             return True
         return value == principal or (isinstance(value, list) and principal in value)
@@ -114,18 +116,18 @@ def _names(personal: dict[str, Any], principal: str) -> bool:
     return any(named(name, value) for name, value in personal.items())
 
 
-def mentions(words: object, principal: str) -> bool:
+def mentions_principal(words: object, principal: str) -> bool:
     """Whether a sentence has this id in it, and not only one that begins or ends alike."""
     if not isinstance(words, str) or ":" not in principal:
         return False
     return re.search(rf"(?<![\w.@+:-]){re.escape(principal)}(?![\w@+-]|\.\w)", words) is not None
 
 
-def _count(ranges: Iterable[tuple[int, int]]) -> int:
+def _count_rows(ranges: Iterable[tuple[int, int]]) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
-def joined(numbers: Iterable[int]) -> list[tuple[int, int]]:
+def to_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Ascending numbers as ranges, both ends included."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from paddock.manifest.credential_places import credentials_at
-from paddock.manifest.network import BadCapability, Network, NoNetwork, network
-from paddock.manifest.secret_use import SecretUse, secret_use
+from paddock.manifest.credential_paths import credentials_at
+from paddock.manifest.network import InvalidCapability, NetworkAccess, NoNetwork, parse_network
+from paddock.manifest.secret_use import SecretUse, parse_secret_use
 
 # What a Shu plugin declares and what OSQR's data access turns into; `log` and `audit` need no declaration.
 HOST_FAMILIES: Mapping[str, str] = {
@@ -46,34 +46,34 @@ HOST_FAMILIES: Mapping[str, str] = {
 FAMILY_ALIASES = {"rate_limit": "rate", "logger": "log", "pkv": "vault"}
 FAMILY_MODES = {"vault": ("read", "write"), "memory": ("reference_only", "full")}
 
-_BINARY = re.compile(r"[A-Za-z0-9._+-]{1,64}")
+_PROGRAM_NAME = re.compile(r"[A-Za-z0-9._+-]{1,64}")
 _GLOB = re.compile(r"[*?\[\]{}]")
 
-Root: TypeAlias = Literal["", "config", "project"]
+PathRoot: TypeAlias = Literal["", "config", "project"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
     mode: Literal["read", "write"]
     path: str
-    root: Root = ""
+    root: PathRoot = ""
 
     def __str__(self) -> str:
-        return f"{self.mode}:fs:{located(self.root, self.path)}"
+        return f"{self.mode}:fs:{rooted_path(self.root, self.path)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Execute:
     binary: str
     path: str
-    root: Root = ""
+    root: PathRoot = ""
 
     def __str__(self) -> str:
-        return f"exec:{self.binary}:{located(self.root, self.path)}"
+        return f"exec:{self.binary}:{rooted_path(self.root, self.path)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class StorageAccess:
     mode: Literal["read", "write"]
 
     def __str__(self) -> str:
@@ -89,14 +89,14 @@ class HostService:
         return f"host:{self.family}" + (f":{self.mode}" if self.mode else "")
 
 
-Capability: TypeAlias = FileAccess | Execute | Network | NoNetwork | Storage | HostService | SecretUse
+Capability: TypeAlias = FileAccess | Execute | NetworkAccess | NoNetwork | StorageAccess | HostService | SecretUse
 
 
-def located(root: Root, path: str) -> str:
+def rooted_path(root: PathRoot, path: str) -> str:
     return f"{root}:{path}" if root else path
 
 
-def normalise(item: Any) -> list[str]:
+def normalise_entry(item: Any) -> list[str]:
     """A list entry as capability texts: YAML writes `- net: []` as a map and `- net:[]` as a string.
 
     Raises:
@@ -117,51 +117,57 @@ def normalise(item: Any) -> list[str]:
             if isinstance(key, str) and isinstance(value, str):
                 # `- read:fs: /opt/x` with a stray space is a map to YAML and a capability to its author.
                 return [f"{key}:{value}"]
-    raise BadCapability(
+    raise InvalidCapability(
         "expected a capability as text", "write it as one string, e.g. 'read:fs:/opt/data'; no network is 'net:[]'"
     )
 
 
-def parse(text: str) -> Capability:
+def parse_capability(text: str) -> Capability:
     """One capability from its text.
 
     Raises:
         BadCapability: the text is outside the grammar.
     """
     if len(text) > 1024 or not text.isprintable():
-        raise BadCapability("is over 1024 characters or has control characters", "write a short, printable capability")
+        raise InvalidCapability(
+            "is over 1024 characters or has control characters", "write a short, printable capability"
+        )
     head, _, rest = text.partition(":")
     match head:
         case "read" | "write":
             if not rest.startswith("fs:"):
-                raise BadCapability(f"{text!r} names no kind of thing to {head}", f"write '{head}:fs:/absolute/path'")
-            root, path = _path(rest.removeprefix("fs:"), example=f"{head}:fs:/opt/data")
+                raise InvalidCapability(
+                    f"{text!r} names no kind of thing to {head}", f"write '{head}:fs:/absolute/path'"
+                )
+            root, path = _parse_path(rest.removeprefix("fs:"), example=f"{head}:fs:/opt/data")
             return FileAccess(head, path, root)
         case "exec":
             binary, colon, where = rest.partition(":")
-            if not colon or not _BINARY.fullmatch(binary):
-                raise BadCapability(f"{text!r} does not name a program and a directory", "write 'exec:bash:/opt/tool'")
-            root, path = _path(where, example=f"exec:{binary}:/opt/tool")
+            if not colon or not _PROGRAM_NAME.fullmatch(binary):
+                raise InvalidCapability(
+                    f"{text!r} does not name a program and a directory", "write 'exec:bash:/opt/tool'"
+                )
+            root, path = _parse_path(where, example=f"exec:{binary}:/opt/tool")
             return Execute(binary, path, root)
         case "net":
-            return network(text, rest)
+            return parse_network(text, rest)
         case "kaged" | "paddock" if rest in ("storage:read", "storage:write"):
-            return Storage("write" if rest.endswith("write") else "read")
+            return StorageAccess("write" if rest.endswith("write") else "read")
         case "storage" if rest in ("read", "write"):
-            return Storage("write" if rest == "write" else "read")
+            return StorageAccess("write" if rest == "write" else "read")
         case "host":
-            return host_service(rest)
+            return parse_host_service(rest)
         case "secret":
-            return secret_use(text, rest)
+            return parse_secret_use(text, rest)
         case _:
-            raise BadCapability(
+            raise InvalidCapability(
                 f"{text!r} is not a capability",
                 "use read:fs:PATH, write:fs:PATH, exec:BINARY:PATH, net:HOST:PORT, net:[], storage:read, "
                 "storage:write or host:FAMILY",
             )
 
 
-def host_service(text: str) -> HostService:
+def parse_host_service(text: str) -> HostService:
     """A service of the host from `family` or `family:mode`.
 
     Raises:
@@ -170,34 +176,34 @@ def host_service(text: str) -> HostService:
     name, _, mode = text.partition(":")
     family = FAMILY_ALIASES.get(name, name)
     if family not in HOST_FAMILIES:
-        raise BadCapability(f"the host has no service {name!r}", f"choose from {', '.join(sorted(HOST_FAMILIES))}")
+        raise InvalidCapability(f"the host has no service {name!r}", f"choose from {', '.join(sorted(HOST_FAMILIES))}")
     modes = FAMILY_MODES.get(family)
     if modes and mode not in modes:
         what = f"host:{family} has no mode {mode[:40]!r}" if mode else f"host:{family} needs a mode"
-        raise BadCapability(what, f"write {' or '.join(f'host:{family}:{m}' for m in modes)}")
+        raise InvalidCapability(what, f"write {' or '.join(f'host:{family}:{m}' for m in modes)}")
     if mode and not modes:
-        raise BadCapability(f"host:{family} has no modes", f"write 'host:{family}'")
+        raise InvalidCapability(f"host:{family} has no modes", f"write 'host:{family}'")
     return HostService(family, mode or None)
 
 
-def _path(text: str, *, example: str) -> tuple[Root, str]:
-    root: Root = ""
+def _parse_path(text: str, *, example: str) -> tuple[PathRoot, str]:
+    root: PathRoot = ""
     if text.startswith("config:"):
         root, text = "config", text.removeprefix("config:")
     elif text.startswith("project:"):
         root, text = "project", text.removeprefix("project:")
     if not text.startswith("/"):
-        raise BadCapability(
+        raise InvalidCapability(
             f"the path {text!r} is not absolute",
             f"write it from the root, e.g. '{example}', or below 'config:/' or 'project:/'",
         )
     if _GLOB.search(text):
-        raise BadCapability(
+        raise InvalidCapability(
             f"the path {text!r} has a pattern in it", "name the directory itself; it includes everything below"
         )
     segments = [segment for segment in text.split("/") if segment not in ("", ".")]
     if ".." in segments:
-        raise BadCapability(f"the path {text!r} climbs with '..'", "write the path without '..'")
+        raise InvalidCapability(f"the path {text!r} climbs with '..'", "write the path without '..'")
     return root, "/" + "/".join(segments)
 
 
@@ -208,13 +214,13 @@ def covers(granted: Capability, asked: Capability) -> bool:
             return (
                 granted.root == asked.root
                 and (granted.mode == "write" or asked.mode == "read")
-                and _below(granted.path, asked.path)
+                and _is_below(granted.path, asked.path)
             )
-        case Network(host="*"), Network() | NoNetwork():
+        case NetworkAccess(host="*"), NetworkAccess() | NoNetwork():
             return True
-        case Network(), Network():
+        case NetworkAccess(), NetworkAccess():
             return granted.includes(asked)
-        case Storage(), Storage():
+        case StorageAccess(), StorageAccess():
             return granted.mode == "write" or asked.mode == "read"
         case HostService(family="memory", mode="full"), HostService(family="memory"):
             return True
@@ -226,11 +232,11 @@ def covers(granted: Capability, asked: Capability) -> bool:
             return granted == asked
 
 
-def _below(parent: str, child: str) -> bool:
+def _is_below(parent: str, child: str) -> bool:
     return parent == "/" or child == parent or child.startswith(parent + "/")
 
 
-def uncovered(granted: Iterable[Capability], asked: Iterable[Capability]) -> list[Capability]:
+def missing_capabilities(granted: Iterable[Capability], asked: Iterable[Capability]) -> list[Capability]:
     """What is asked for and not included in what was granted: the list a person must say yes to."""
     have = list(granted)
     return [
@@ -240,36 +246,36 @@ def uncovered(granted: Iterable[Capability], asked: Iterable[Capability]) -> lis
     ]
 
 
-def joined(first: Iterable[Capability], second: Iterable[Capability]) -> tuple[Capability, ...]:
+def merge_capabilities(first: Iterable[Capability], second: Iterable[Capability]) -> tuple[Capability, ...]:
     """Both lists as one. Where either asks for the network, the other's `net:[]` says nothing any more."""
     both = list(dict.fromkeys([*first, *second]))
-    connected = any(isinstance(capability, Network) for capability in both)
+    connected = any(isinstance(capability, NetworkAccess) for capability in both)
     return tuple(one for one in both if not (connected and isinstance(one, NoNetwork)))
 
 
-_WITHIN: Mapping[Root, str] = {"": "", "config": " in its configuration folder", "project": " in your project"}
+_ROOT_TEXT: Mapping[PathRoot, str] = {"": "", "config": " in its configuration folder", "project": " in your project"}
 
 
-def describe(capability: Capability) -> str:
+def describe_capability(capability: Capability) -> str:
     """The capability in plain words, for a consent screen."""
     match capability:
         case FileAccess(mode, path, root):
             verb = "read" if mode == "read" else "read and change"
             if path == "/":
-                return f"{verb} everything{_WITHIN[root] or ' on this machine'}"
+                return f"{verb} everything{_ROOT_TEXT[root] or ' on this machine'}"
             # Nobody has looked at the disk, so it may be a file or a folder.
-            words = f"{verb} {path}{_WITHIN[root]}, and everything in it if it is a folder"
+            words = f"{verb} {path}{_ROOT_TEXT[root]}, and everything in it if it is a folder"
             held = "" if root else credentials_at(path)
             return f"{words}; it holds {held} (dangerous)" if held else words
         case Execute(binary, path, root):
-            return f"run the program {binary} in {located(root, path)}"
-        case Network(host="*"):
+            return f"run the program {binary} in {rooted_path(root, path)}"
+        case NetworkAccess(host="*"):
             return "connect to every public host, on any port (dangerous)"
-        case Network(host, port):
+        case NetworkAccess(host, port):
             return f"connect to {host}" + (" on any port" if port is None else f" on port {port}")
         case NoNetwork():
             return "no network"
-        case Storage(mode):
+        case StorageAccess(mode):
             return "read its own tables" if mode == "read" else "read and write its own tables"
         case HostService(family, mode):
             words = HOST_FAMILIES[family]
@@ -279,10 +285,10 @@ def describe(capability: Capability) -> str:
             return f"{words} sent to {str(to.to).removeprefix('net:')}, as {to.header}" if to else f"{words} as a value"
 
 
-def dangerous(capability: Capability) -> bool:
+def is_dangerous(capability: Capability) -> bool:
     """Whether a person should look twice: it reaches credentials, most of the machine or all of the network."""
     match capability:
-        case Network(host="*"):
+        case NetworkAccess(host="*"):
             return True
         case FileAccess(path=path, root=""):
             return path.count("/") == 1 or bool(credentials_at(path))
@@ -290,11 +296,11 @@ def dangerous(capability: Capability) -> bool:
             return False
 
 
-def harmless(capabilities: Iterable[Capability]) -> bool:
+def is_harmless(capabilities: Iterable[Capability]) -> bool:
     """Whether a cage with these can change nothing outside: no network, no writing, no programs, no stored rows."""
     for capability in capabilities:
         match capability:
-            case FileAccess(mode="read") | NoNetwork() | Storage(mode="read"):
+            case FileAccess(mode="read") | NoNetwork() | StorageAccess(mode="read"):
                 continue
             case HostService(family="cache" | "log" | "audit" | "rate" | "identity" | "query" | "ocr" | "cursor"):
                 continue

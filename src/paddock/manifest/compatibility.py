@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-from paddock.core.schema import check_schema, join_path
-from paddock.core.schema_walk import Resolver
+from paddock.core.schema.compile import check_schema, join_path
+from paddock.core.schema.traversal import ReferenceResolver
 from paddock.core.semver import Version
 
 MAX_DEPTH = 64
 MAX_PAIRS = 2000  # of places that refer elsewhere; every pair of two strange schemas would be too many
 
 
-class Change(StrEnum):
+class CompatibilityLevel(StrEnum):
     """How much a difference matters to callers; the least version step that may carry it."""
 
     NONE = "patch"
@@ -28,52 +28,52 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SchemaDifference:
     """One difference between two versions' schemas."""
 
     path: str
-    change: Change
+    change: CompatibilityLevel
     message: str
 
 
-Path = tuple[str | int, ...]
+SchemaPath = tuple[str | int, ...]
 
 
-def compare_input(old: Any, new: Any, path: Path = ("input",)) -> list[Difference]:
+def compare_input(old: Any, new: Any, path: SchemaPath = ("input",)) -> list[SchemaDifference]:
     """Differences in what a callable accepts: breaking where something accepted before is refused now."""
-    return _compared(old, new, path, widening_breaks=False)
+    return _compare(old, new, path, widening_breaks=False)
 
 
-def compare_output(old: Any, new: Any, path: Path = ("output",)) -> list[Difference]:
+def compare_output(old: Any, new: Any, path: SchemaPath = ("output",)) -> list[SchemaDifference]:
     """Differences in what a callable answers: breaking where something promised before may be missing now."""
-    return _compared(old, new, path, widening_breaks=True)
+    return _compare(old, new, path, widening_breaks=True)
 
 
-def _compared(old: Any, new: Any, path: Path, *, widening_breaks: bool) -> list[Difference]:
+def _compare(old: Any, new: Any, path: SchemaPath, *, widening_breaks: bool) -> list[SchemaDifference]:
     """All differences. A schema that is no sound one is not walked: what it means cannot be judged."""
     for which, schema in (("old", old), ("new", new)):
         if schema is not None and check_schema(schema):
             if old == new:
                 return []
             message = f"the {which} schema is not sound, so the change cannot be judged and counts as breaking"
-            return [Difference(join_path(path), Change.BREAKING, message)]
+            return [SchemaDifference(join_path(path), CompatibilityLevel.BREAKING, message)]
     return list(_Comparison(old, new, widening_breaks=widening_breaks).of(old, new, path))
 
 
-def step_between(old: Version, new: Version) -> Change:
+def version_step(old: Version, new: Version) -> CompatibilityLevel:
     """What the version numbers say about the change. Below 1.0.0 a minor step may break, as semver allows."""
     if new.major != old.major:
-        return Change.BREAKING
+        return CompatibilityLevel.BREAKING
     if new.minor != old.minor:
-        return Change.BREAKING if new.major == 0 else Change.ADDITIVE
-    return Change.NONE
+        return CompatibilityLevel.BREAKING if new.major == 0 else CompatibilityLevel.ADDITIVE
+    return CompatibilityLevel.NONE
 
 
-_LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
-_UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_LOWER_BOUNDS = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_UPPER_BOUNDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 # Adding one of these accepts less, removing it accepts more, changing it does both.
 _NARROWING = ("pattern", "format", "multipleOf", "uniqueItems", "propertyNames", "contains", "dependentRequired")
-_UNJUDGED = (
+_UNCOMPARED_KEYWORDS = (
     *("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "prefixItems", "patternProperties"),
     *("dependentSchemas", "dependencies", "unevaluatedProperties", "unevaluatedItems", "additionalItems"),
 )
@@ -86,15 +86,15 @@ class _Comparison:
         self._old = old
         self._new = new
         # One for each side: each gathers the names inside its schema once, however many references there are.
-        self._resolver_of_old = Resolver()
-        self._resolver_of_new = Resolver()
+        self._resolver_of_old = ReferenceResolver()
+        self._resolver_of_new = ReferenceResolver()
         self._widening_breaks = widening_breaks
         self._followed: set[tuple[str, str] | tuple[int, int]] = set()
 
-    def of(self, old: Any, new: Any, path: Path) -> Iterator[Difference]:
+    def of(self, old: Any, new: Any, path: SchemaPath) -> Iterator[SchemaDifference]:
         """Every difference between two places of the schemas."""
         references = _text(_as_object(old).get("$ref")), _text(_as_object(new).get("$ref"))
-        if not any(references) and old == new and not _refers(old):
+        if not any(references) and old == new and not _has_references(old):
             return
         if len(path) > MAX_DEPTH:
             message = "lies too deep to be judged and counts as breaking"
@@ -112,8 +112,8 @@ class _Comparison:
                 message = "refers to more than can be compared and counts as breaking"
                 yield self._difference(path, message, narrowed=True, widened=True)
                 return
-            old = _followed(self._resolver_of_old, self._old, old)
-            new = _followed(self._resolver_of_new, self._new, new)
+            old = _resolve_reference(self._resolver_of_old, self._old, old)
+            new = _resolve_reference(self._resolver_of_new, self._new, new)
         before, after = _as_object(old), _as_object(new)
         yield from self._types(before, after, path)
         yield from self._values(before, after, path)
@@ -122,23 +122,29 @@ class _Comparison:
         yield from self._properties(before, after, path)
         yield from self._inner(before, after, path)
 
-    def _difference(self, path: Path, message: str, *, narrowed: bool, widened: bool) -> Difference:
+    def _difference(self, path: SchemaPath, message: str, *, narrowed: bool, widened: bool) -> SchemaDifference:
         breaking = widened if self._widening_breaks else narrowed
-        return Difference(join_path(path), Change.BREAKING if breaking else Change.ADDITIVE, message)
+        return SchemaDifference(
+            join_path(path), CompatibilityLevel.BREAKING if breaking else CompatibilityLevel.ADDITIVE, message
+        )
 
-    def _types(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
-        old, new = _kinds(before), _kinds(after)
+    def _types(
+        self, before: Mapping[str, Any], after: Mapping[str, Any], path: SchemaPath
+    ) -> Iterator[SchemaDifference]:
+        old, new = _schema_types(before), _schema_types(after)
         if old == new:
             return
         yield self._difference(
             path,
-            f"the type changed from {_shown(before.get('type'))} to {_shown(after.get('type'))}",
+            f"the type changed from {_value_text(before.get('type'))} to {_value_text(after.get('type'))}",
             narrowed=new is not None and (old is None or not old <= new),
             widened=old is not None and (new is None or not new <= old),
         )
 
-    def _values(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
-        old, new = _allowed(before), _allowed(after)
+    def _values(
+        self, before: Mapping[str, Any], after: Mapping[str, Any], path: SchemaPath
+    ) -> Iterator[SchemaDifference]:
+        old, new = _allowed_values(before), _allowed_values(after)
         if old == new:
             return
         gone = new is not None and (old is None or bool(old - new))
@@ -150,24 +156,28 @@ class _Comparison:
         if more:
             yield self._difference(path, f"more values are allowed{which}", narrowed=False, widened=True)
 
-    def _bounds(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
-        for key in (*_LOWER, *_UPPER):
+    def _bounds(
+        self, before: Mapping[str, Any], after: Mapping[str, Any], path: SchemaPath
+    ) -> Iterator[SchemaDifference]:
+        for key in (*_LOWER_BOUNDS, *_UPPER_BOUNDS):
             old, new = _number(before.get(key)), _number(after.get(key))
             if old == new:
                 continue
-            narrowed = new is not None and (old is None or (new > old if key in _LOWER else new < old))
-            message = f"{key} changed from {_shown(old)} to {_shown(new)}"
+            narrowed = new is not None and (old is None or (new > old if key in _LOWER_BOUNDS else new < old))
+            message = f"{key} changed from {_value_text(old)} to {_value_text(new)}"
             yield self._difference(path, message, narrowed=narrowed, widened=not narrowed)
         for key in _NARROWING:
             if before.get(key) != after.get(key):
                 narrowed, widened = bool(after.get(key)), bool(before.get(key))
                 yield self._difference(path, f"the {key} changed", narrowed=narrowed, widened=widened)
-        for key in _UNJUDGED:
+        for key in _UNCOMPARED_KEYWORDS:
             if before.get(key) != after.get(key):
                 message = f"{key} changed, which cannot be judged and counts as breaking"
                 yield self._difference(path, message, narrowed=True, widened=True)
 
-    def _required(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+    def _required(
+        self, before: Mapping[str, Any], after: Mapping[str, Any], path: SchemaPath
+    ) -> Iterator[SchemaDifference]:
         old, new = _names(before, "required"), _names(after, "required")
         for name in sorted(new - old):
             message = "is always there now" if self._widening_breaks else "is required now and was not before"
@@ -176,7 +186,9 @@ class _Comparison:
             message = "was always there and is optional now" if self._widening_breaks else "is no longer required"
             yield self._difference((*path, name), message, narrowed=False, widened=True)
 
-    def _properties(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+    def _properties(
+        self, before: Mapping[str, Any], after: Mapping[str, Any], path: SchemaPath
+    ) -> Iterator[SchemaDifference]:
         old, new = _as_object(before.get("properties")), _as_object(after.get("properties"))
         closed = after.get("additionalProperties") is False
         for name in old:
@@ -192,7 +204,9 @@ class _Comparison:
             if name not in old:
                 yield self._difference((*path, name), "is new", narrowed=False, widened=False)
 
-    def _inner(self, before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> Iterator[Difference]:
+    def _inner(
+        self, before: Mapping[str, Any], after: Mapping[str, Any], path: SchemaPath
+    ) -> Iterator[SchemaDifference]:
         """What lists hold, and what an object may hold beside its named fields."""
         if "items" in before or "items" in after:
             yield from self.of(before.get("items", True), after.get("items", True), (*path, "items"))
@@ -206,7 +220,7 @@ class _Comparison:
             yield self._difference(path, message, narrowed=new is False, widened=old is False)
 
 
-def _followed(resolver: Resolver, root: Any, schema: Any) -> Any:
+def _resolve_reference(resolver: ReferenceResolver, root: Any, schema: Any) -> Any:
     """What a reference stands for, with what is written beside it."""
     seen: set[str] = set()
     here = _as_object(schema)
@@ -220,7 +234,7 @@ def _followed(resolver: Resolver, root: Any, schema: Any) -> Any:
     return here
 
 
-def _refers(schema: Any) -> bool:
+def _has_references(schema: Any) -> bool:
     """Whether anything inside refers elsewhere, so that equal texts may mean different things."""
     pending = [schema]
     while pending:
@@ -248,7 +262,7 @@ def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _kinds(schema: Mapping[str, Any]) -> set[str] | None:
+def _schema_types(schema: Mapping[str, Any]) -> set[str] | None:
     declared = schema.get("type")
     if declared is None:
         return None
@@ -257,7 +271,7 @@ def _kinds(schema: Mapping[str, Any]) -> set[str] | None:
     return kinds | {"integer"} if "number" in kinds else kinds
 
 
-def _allowed(schema: Mapping[str, Any]) -> set[str] | None:
+def _allowed_values(schema: Mapping[str, Any]) -> set[str] | None:
     if "const" in schema:
         return {repr(schema["const"])}
     values = schema.get("enum")
@@ -269,5 +283,5 @@ def _names(schema: Mapping[str, Any], key: str) -> set[str]:
     return {name for name in cast("list[Any]", value) if isinstance(name, str)} if isinstance(value, list) else set()
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "anything" if value is None else str(value)

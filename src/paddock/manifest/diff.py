@@ -8,23 +8,29 @@ from typing import Any, cast
 
 from paddock.core.printable import printable
 from paddock.core.semver import Version
-from paddock.manifest.asked import asked_of
-from paddock.manifest.behaviour import consent_sections
-from paddock.manifest.capability import Capability, NoNetwork, covers, describe, uncovered
-from paddock.manifest.compatibility import Change, Difference, compare_input, compare_output, step_between
+from paddock.manifest.capability import Capability, NoNetwork, covers, describe_capability, missing_capabilities
+from paddock.manifest.compatibility import (
+    CompatibilityLevel,
+    SchemaDifference,
+    compare_input,
+    compare_output,
+    version_step,
+)
+from paddock.manifest.consent_text import consent_sections
 from paddock.manifest.model import CallableSpec, Manifest, Schema
 from paddock.manifest.native_writer import to_document
+from paddock.manifest.permissions import requested_capabilities
 
 # Gives the schema itself, also where a manifest only names a file of its package.
-SchemaOf = Callable[[Schema | None], object]
+ResolveSchema = Callable[[Schema | None], object]
 
-_PATHS = 20  # more are counted
-_PATH_DEPTH = 3
-_LONGEST = 2000  # longer than any capability
+_MAX_PATHS = 20  # more are counted
+_MAX_PATH_DEPTH = 3
+_MAX_CHANGE_CHARS = 2000  # longer than any capability
 
 
 @dataclass(frozen=True, slots=True)
-class Upgrade:
+class UpgradeDiff:
     """The difference between an installed version and the one that would replace it."""
 
     old_version: str
@@ -32,52 +38,58 @@ class Upgrade:
     added: tuple[Capability, ...]  # asked for now and not included before: needs its own yes
     removed: tuple[Capability, ...]
     changes: tuple[str, ...]  # in plain words, everything else a person agreed to that is different now
-    compatibility: tuple[Difference, ...]  # schema differences larger than the version step allows
+    compatibility: tuple[SchemaDifference, ...]  # schema differences larger than the version step allows
 
 
-def upgrade_between(old: Manifest, new: Manifest, schema_of_old: SchemaOf, schema_of_new: SchemaOf) -> Upgrade:
+def diff_manifests(
+    old: Manifest, new: Manifest, schema_of_old: ResolveSchema, schema_of_new: ResolveSchema
+) -> UpgradeDiff:
     """Compare two versions of one plugin."""
-    before, after = asked_of(old), asked_of(new)
+    before, after = requested_capabilities(old), requested_capabilities(new)
     gone = [one for one in before if one not in after and not isinstance(one, NoNetwork)]
-    return Upgrade(
+    return UpgradeDiff(
         old.version,
         new.version,
-        tuple(uncovered(before, after)),
+        tuple(missing_capabilities(before, after)),
         tuple(gone),
-        tuple(_changes(old, new)),
+        tuple(_changed_lines(old, new)),
         tuple(compatibility_report(old, new, schema_of_old, schema_of_new)),
     )
 
 
 def compatibility_report(
-    old: Manifest, new: Manifest, schema_of_old: SchemaOf, schema_of_new: SchemaOf
-) -> list[Difference]:
+    old: Manifest, new: Manifest, schema_of_old: ResolveSchema, schema_of_new: ResolveSchema
+) -> list[SchemaDifference]:
     """Schema differences that the step between the two version numbers does not allow."""
-    found: list[Difference] = []
+    found: list[SchemaDifference] = []
     after = {spec.name: spec for spec in new.callables}
     for spec in old.callables:
         replacement = after.get(spec.name)
         if replacement is None:
-            found.append(Difference(spec.name, Change.BREAKING, "is gone"))
+            found.append(SchemaDifference(spec.name, CompatibilityLevel.BREAKING, "is gone"))
             continue
         found.extend(_schema_differences(spec, replacement, schema_of_old, schema_of_new))
     before = {spec.name for spec in old.callables}
-    found.extend(Difference(spec.name, Change.ADDITIVE, "is new") for spec in new.callables if spec.name not in before)
-    order = list(Change)
-    allowed = order.index(step_between(Version.parse(old.version), Version.parse(new.version)))
+    found.extend(
+        SchemaDifference(spec.name, CompatibilityLevel.ADDITIVE, "is new")
+        for spec in new.callables
+        if spec.name not in before
+    )
+    order = list(CompatibilityLevel)
+    allowed = order.index(version_step(Version.parse(old.version), Version.parse(new.version)))
     return [difference for difference in found if order.index(difference.change) > allowed]
 
 
 def _schema_differences(
-    old: CallableSpec, new: CallableSpec, schema_of_old: SchemaOf, schema_of_new: SchemaOf
-) -> list[Difference]:
+    old: CallableSpec, new: CallableSpec, schema_of_old: ResolveSchema, schema_of_new: ResolveSchema
+) -> list[SchemaDifference]:
     return [
         *compare_input(schema_of_old(old.input_schema), schema_of_new(new.input_schema), (old.name, "input")),
         *compare_output(schema_of_old(old.output_schema), schema_of_new(new.output_schema), (old.name, "output")),
     ]
 
 
-def _changes(old: Manifest, new: Manifest) -> list[str]:
+def _changed_lines(old: Manifest, new: Manifest) -> list[str]:
     """Each consent line that appears or disappears, then whatever else is different; capabilities added or removed
     have their own lists.
     """
@@ -93,25 +105,29 @@ def _changes(old: Manifest, new: Manifest) -> list[str]:
     ]
     if old.caged != new.caged:
         lines.insert(0, "now runs elsewhere and is NOT caged" if old.caged else "now runs here, in a cage")
-    lines.extend(_narrowed(old, new))
-    paths = list(_differing(_compared_values(old), _compared_values(new), ()))
+    lines.extend(_covered_additions(old, new))
+    paths = list(_differing_paths(_compared_values(old), _compared_values(new), ()))
     if paths:
-        more = f" and {len(paths) - _PATHS} more paths" if len(paths) > _PATHS else ""
-        lines.append(f"also changed: {', '.join(printable(path) for path in paths[:_PATHS])}{more}")
+        more = f" and {len(paths) - _MAX_PATHS} more paths" if len(paths) > _MAX_PATHS else ""
+        lines.append(f"also changed: {', '.join(printable(path) for path in paths[:_MAX_PATHS])}{more}")
     return lines
 
 
-def _narrowed(old: Manifest, new: Manifest) -> Iterator[str]:
+def _covered_additions(old: Manifest, new: Manifest) -> Iterator[str]:
     """New capabilities that need no new yes, because something agreed to before includes them."""
-    before, after = asked_of(old), asked_of(new)
+    before, after = requested_capabilities(old), requested_capabilities(new)
     for one in after:
         if one in before or isinstance(one, NoNetwork):
             continue
         wider = next((held for held in before if covers(held, one)), None)
         if wider is not None:
             kept = wider in after
-            line = f"also lists {one}, which {wider} includes" if kept else f"narrowed to {one} — {describe(one)}"
-            yield printable(line, _LONGEST)
+            line = (
+                f"also lists {one}, which {wider} includes"
+                if kept
+                else f"narrowed to {one} — {describe_capability(one)}"
+            )
+            yield printable(line, _MAX_CHANGE_CHARS)
 
 
 def _compared_values(manifest: Manifest) -> dict[str, Any]:
@@ -120,19 +136,19 @@ def _compared_values(manifest: Manifest) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in ("version", "capabilities")}
 
 
-def _differing(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _differing_paths(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[str]:
     """The paths at which two documents differ, to the depth that a person can look up."""
     if old == new:
         return
     before, after = _by_name(old), _by_name(new)
-    if before is None or after is None or len(path) == _PATH_DEPTH:
+    if before is None or after is None or len(path) == _MAX_PATH_DEPTH:
         yield ".".join(path)
         return
     for key in dict.fromkeys([*before, *after]):
         if key not in before or key not in after:
             yield ".".join((*path, key))
         else:
-            yield from _differing(before[key], after[key], (*path, key))
+            yield from _differing_paths(before[key], after[key], (*path, key))
     if list(before) != list(after) and before == after and isinstance(new, list):
         yield ".".join(path)  # the order alone
 

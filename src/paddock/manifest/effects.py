@@ -20,7 +20,7 @@ class Effect(StrEnum):
     UNKNOWN = "unknown"
 
 
-ALIASES = {
+EFFECT_ALIASES = {
     "gmail_send": Effect.EXTERNAL_SEND,
     "email_send": Effect.EXTERNAL_SEND,
     "s3_final_write": Effect.FINAL_WRITE,
@@ -28,9 +28,9 @@ ALIASES = {
     "none": Effect.READ_ONLY,
 }
 
-HARMLESS = frozenset({Effect.READ_ONLY})
+HARMLESS_EFFECTS = frozenset({Effect.READ_ONLY})
 
-IN_WORDS = {
+EFFECT_TEXT = {
     Effect.READ_ONLY: "reads and answers, changes nothing",
     Effect.PRODUCE_OUTCOME: "records an outcome",
     Effect.DB_WRITE: "writes to a database",
@@ -49,9 +49,9 @@ def parse_effect(text: str) -> Effect | None:
     try:
         return Effect(text)
     except ValueError:
-        return ALIASES.get(text)
+        return EFFECT_ALIASES.get(text)
 
 
-def accepted_words() -> list[str]:
+def effect_words() -> list[str]:
     """Every word that `parse_effect` takes, for error messages."""
-    return [effect.value for effect in Effect] + sorted(ALIASES)
+    return [effect.value for effect in Effect] + sorted(EFFECT_ALIASES)

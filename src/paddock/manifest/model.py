@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability
 from paddock.manifest.effects import Effect
-from paddock.manifest.secret_use import Recipient
+from paddock.manifest.secret_use import SecretRecipient
 
 JsonObject: TypeAlias = Mapping[str, Any]
 
@@ -29,7 +29,7 @@ class Dialect(StrEnum):
     MCP = "mcp"
 
 
-class Kind(StrEnum):
+class PluginKind(StrEnum):
     """What a plugin is. The four Kernel kinds have enforced boundaries; `plugin` is everything else."""
 
     PLUGIN = "plugin"
@@ -39,7 +39,7 @@ class Kind(StrEnum):
     ADAPTER = "adapter"
 
 
-class Form(StrEnum):
+class CallableForm(StrEnum):
     """How a callable is reached on the plugin's own wire."""
 
     METHOD = "method"  # a JSON-RPC method under its own name
@@ -70,7 +70,7 @@ class CallableSpec:
     """One thing a plugin can be asked to do."""
 
     name: str
-    form: Form
+    form: CallableForm
     description: str = ""
     title: str = ""
     input_schema: Schema | None = None
@@ -200,7 +200,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class IdentityRequirement:
     """An account at a provider that a person must have connected."""
 
     provider: str
@@ -258,7 +258,7 @@ class Manifest:
     license: str = ""
     homepage: str = ""
     icon: str = ""
-    kind: Kind = Kind.PLUGIN
+    kind: PluginKind = PluginKind.PLUGIN
     api: int = 1
     trust_claim: str | None = None  # a claim only; the effective tier is computed from the signature
     runtime: Runtime | None = None
@@ -279,11 +279,13 @@ class Manifest:
     data_access: DataAccess | None = None
     resources: tuple[Resource, ...] = ()
     prompts: tuple[Prompt, ...] = ()
-    identities: tuple[Identity, ...] = ()
+    identities: tuple[IdentityRequirement, ...] = ()
     operation_auth: tuple[OperationAuth, ...] = ()
     secrets: tuple[str, ...] = ()
     # A secret that stands here goes into headers of requests to these, written in by the host, and nowhere else.
-    secret_hosts: Mapping[str, tuple[Recipient, ...]] = field(default_factory=dict[str, "tuple[Recipient, ...]"])
+    secret_hosts: Mapping[str, tuple[SecretRecipient, ...]] = field(
+        default_factory=dict[str, "tuple[SecretRecipient, ...]"]
+    )
     feeds: Feeds = Feeds()
     origins: tuple[str, ...] = ()
     timing: Timing = Timing()
@@ -296,8 +298,8 @@ class Manifest:
     @property
     def whole(self) -> CallableSpec | None:
         """The callable that the plugin is, where it is one; it may have actions beside it."""
-        main = [spec for spec in self.callables if spec.form is not Form.ACTION]
-        return main[0] if len(main) == 1 and main[0].form is Form.WHOLE else None
+        main = [spec for spec in self.callables if spec.form is not CallableForm.ACTION]
+        return main[0] if len(main) == 1 and main[0].form is CallableForm.WHOLE else None
 
     @property
     def caged(self) -> bool:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import re
 import unicodedata
 
-MAX_NAME = 64
-RESERVED = frozenset({"paddock", "kaged", "system", "host", "mcp", "plugin", "plugins"})
+MAX_NAME_CHARS = 64
+RESERVED_NAMES = frozenset({"paddock", "kaged", "system", "host", "mcp", "plugin", "plugins"})
 # The agent's own tools live under these; a plugin of that name is legal and confusing.
 BUILT_IN_NAMESPACES = frozenset({"file", "search", "code", "debug", "shell"})
 RESERVED_METHOD_OWNERS = ("kaged.", "paddock.", "system.")
 
-_ANY_DIALECT = re.compile(r"[A-Za-z][A-Za-z0-9]*((?:[._]|-+)[A-Za-z0-9]+)*-*")
-_KAGED = re.compile(r"[a-z][a-z0-9-]*")
-_TOOL = re.compile(r"[a-z][a-z0-9_]*")
-_METHOD = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,3}")
-_MCP_TOOL = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
+_PLUGIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*((?:[._]|-+)[A-Za-z0-9]+)*-*")
+_KAGED_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_TOOL_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_METHOD_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,3}")
+_MCP_TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
 
 
-def plugin_name_fault(name: str) -> tuple[str, str] | None:
+def plugin_name_problem(name: str) -> tuple[str, str] | None:
     """What is wrong with a plugin's name in any dialect, with a hint; None when nothing is."""
     if not name:
         return "is empty", "give the plugin a name"
-    if len(name) > MAX_NAME:
-        return f"is longer than {MAX_NAME} characters", "choose a shorter name"
+    if len(name) > MAX_NAME_CHARS:
+        return f"is longer than {MAX_NAME_CHARS} characters", "choose a shorter name"
     odd = next((character for character in name if not character.isascii()), None)
     if odd is not None:
         label = unicodedata.name(odd, "an unnamed character")
@@ -33,44 +33,44 @@ def plugin_name_fault(name: str) -> tuple[str, str] | None:
         )
     if "__" in name or ":" in name:
         return "has '__' or ':' in it, which Paddock uses to join names", "use a single '-' or '_'"
-    if name.lower() in RESERVED:
+    if name.lower() in RESERVED_NAMES:
         return f"{name!r} is reserved", "choose another name"
-    if not _ANY_DIALECT.fullmatch(name):
+    if not _PLUGIN_NAME.fullmatch(name):
         return (
-            f"{_shown(name)} is not a name",
+            f"{_quoted_name(name)} is not a name",
             "start with a letter; then letters and digits, joined by '-', '_' or '.'",
         )
     return None
 
 
-def kaged_name_fault(name: str) -> tuple[str, str] | None:
+def kaged_name_problem(name: str) -> tuple[str, str] | None:
     """What is wrong with a name under kaged's stricter rule."""
-    fault = plugin_name_fault(name)
-    if fault is None and not _KAGED.fullmatch(name):
-        return f"{_shown(name)} is not a slug", "use lowercase letters, digits and '-', starting with a letter"
+    fault = plugin_name_problem(name)
+    if fault is None and not _KAGED_NAME.fullmatch(name):
+        return f"{_quoted_name(name)} is not a slug", "use lowercase letters, digits and '-', starting with a letter"
     return fault
 
 
 def is_tool_name(name: str) -> bool:
     """A single lowercase segment, as kaged and native tools are named."""
-    return bool(_TOOL.fullmatch(name)) and len(name) <= MAX_NAME
+    return bool(_TOOL_NAME.fullmatch(name)) and len(name) <= MAX_NAME_CHARS
 
 
 def is_mcp_tool_name(name: str) -> bool:
     """A tool name as MCP servers write them."""
-    return bool(_MCP_TOOL.fullmatch(name))
+    return bool(_MCP_TOOL_NAME.fullmatch(name))
 
 
-def method_fault(name: str) -> tuple[str, str] | None:
+def method_name_problem(name: str) -> tuple[str, str] | None:
     """What is wrong with a plugin-declared method or notification name."""
     if name.startswith(RESERVED_METHOD_OWNERS):
         return (
-            f"{_shown(name)} is in a reserved namespace",
+            f"{_quoted_name(name)} is in a reserved namespace",
             "methods may not begin with 'kaged.', 'paddock.' or 'system.'",
         )
-    if not _METHOD.fullmatch(name):
+    if not _METHOD_NAME.fullmatch(name):
         return (
-            f"{_shown(name)} is not a method name",
+            f"{_quoted_name(name)} is not a method name",
             "write 2 to 4 lowercase segments joined by dots, e.g. 'presets.list'",
         )
     return None
@@ -82,10 +82,10 @@ def slug(text: str) -> str:
     joined = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     if joined[:1].isdigit():
         joined = f"p-{joined}"
-    return joined[:MAX_NAME].strip("-")
+    return joined[:MAX_NAME_CHARS].strip("-")
 
 
-def _shown(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return repr(name if len(name) <= 80 else name[:77] + "…")
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from paddock.manifest.model import (
     Behaviour,
+    CallableForm,
     CallableSpec,
     CommandRuntime,
     Dialect,
-    Form,
-    Identity,
-    Kind,
+    IdentityRequirement,
     Manifest,
     OperationAuth,
+    PluginKind,
     Prompt,
     PythonRuntime,
     Runtime,
@@ -25,7 +25,7 @@ from paddock.manifest.model import (
     SchemaFile,
     Timing,
 )
-from paddock.manifest.yaml_text import plain_scalar
+from paddock.manifest.syntax.yaml_document import plain_scalar
 
 
 def to_document(manifest: Manifest) -> dict[str, Any]:
@@ -41,15 +41,15 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
         "homepage": manifest.homepage,
         "icon": manifest.icon,
         "dialect": manifest.dialect.value if manifest.dialect is not Dialect.NATIVE else "",
-        "kind": manifest.kind.value if manifest.kind is not Kind.PLUGIN else "",
+        "kind": manifest.kind.value if manifest.kind is not PluginKind.PLUGIN else "",
         "trust_claim": manifest.trust_claim,
         "runtime": _runtime(manifest.runtime) if manifest.runtime else None,
         "start": manifest.start if manifest.start != "eager" else "",
         "capabilities": [str(capability) for capability in manifest.capabilities],
-        "execute": [_callable(one) for one in manifest.callables if one.form is Form.WHOLE],
-        "tools": [_callable(one) for one in manifest.callables if one.form is Form.TOOL],
-        "actions": [_callable(one) for one in manifest.callables if one.form is Form.ACTION],
-        "methods": [_callable(one) for one in manifest.callables if one.form is Form.METHOD],
+        "execute": [_callable(one) for one in manifest.callables if one.form is CallableForm.WHOLE],
+        "tools": [_callable(one) for one in manifest.callables if one.form is CallableForm.TOOL],
+        "actions": [_callable(one) for one in manifest.callables if one.form is CallableForm.ACTION],
+        "methods": [_callable(one) for one in manifest.callables if one.form is CallableForm.METHOD],
         "allowed_actions": list(manifest.allowed_actions),
         "roles": list(manifest.roles),
         "hooks": list(manifest.hooks),
@@ -57,13 +57,13 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
         "config_schema": manifest.config_schema,
         "system_config_schema": manifest.system_config_schema,
         "knobs": {
-            knob.name: _filled(
+            knob.name: _without_empty(
                 {"type": knob.type, "label": knob.label, "description": knob.description, "binds_to": knob.binds_to}
             )
             | dict(knob.options)
             for knob in manifest.knobs
         },
-        "requires": _filled(
+        "requires": _without_empty(
             {
                 "tools": [
                     tool.name if tool.constraint == "*" else f"{tool.name}@{tool.constraint}"
@@ -74,7 +74,7 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
             }
         ),
         "policy_tags": list(manifest.policy_tags),
-        "observability": _filled(
+        "observability": _without_empty(
             {
                 "log_level": manifest.observability.log_level if manifest.observability.log_level != "info" else "",
                 "emit_samples": manifest.observability.emit_samples or None,
@@ -82,7 +82,9 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
         ),
         "behaviour": _behaviour(manifest.behaviour) if manifest.behaviour else None,
         "resources": [
-            _filled({"uri": item.uri, "name": item.name, "description": item.description, "mime_type": item.mime_type})
+            _without_empty(
+                {"uri": item.uri, "name": item.name, "description": item.description, "mime_type": item.mime_type}
+            )
             for item in manifest.resources
         ],
         "prompts": [_prompt(prompt) for prompt in manifest.prompts],
@@ -90,7 +92,9 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
         "operation_auth": {auth.operation: _operation_auth(auth) for auth in manifest.operation_auth},
         "secrets": list(manifest.secrets),
         "secret_hosts": {name: list(map(str, places)) for name, places in manifest.secret_hosts.items()},
-        "feeds": _filled({"default_op": manifest.feeds.default_op, "allowed_ops": list(manifest.feeds.allowed_ops)}),
+        "feeds": _without_empty(
+            {"default_op": manifest.feeds.default_op, "allowed_ops": list(manifest.feeds.allowed_ops)}
+        ),
         "origins": list(manifest.origins),
         "timing": _timing(manifest.timing),
     }
@@ -133,7 +137,7 @@ def to_yaml(manifest: Manifest) -> str:
     return yaml.dump(to_document(manifest), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)  # pyright: ignore[reportUnknownMemberType]
 
 
-def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, "", [], {})}
 
 
@@ -141,14 +145,14 @@ def _runtime(runtime: Runtime) -> dict[str, Any]:
     match runtime:
         case CommandRuntime():
             protocol = runtime.protocol if runtime.protocol != "paddock" else ""
-            return _filled(
+            return _without_empty(
                 {"command": list(runtime.command), "protocol": protocol, "cwd": runtime.cwd, "env": dict(runtime.env)}
             )
         case PythonRuntime():
-            return _filled({"python": dict(runtime.entrypoints), "env": dict(runtime.env)})
+            return _without_empty({"python": dict(runtime.entrypoints), "env": dict(runtime.env)})
         case _:
             transport = runtime.transport if runtime.transport != "streamable-http" else ""
-            return _filled({"url": runtime.url, "transport": transport, "headers": dict(runtime.headers)})
+            return _without_empty({"url": runtime.url, "transport": transport, "headers": dict(runtime.headers)})
 
 
 def _schema(schema: Schema | None) -> Any:
@@ -156,13 +160,13 @@ def _schema(schema: Schema | None) -> Any:
 
 
 def _callable(spec: CallableSpec) -> dict[str, Any]:
-    shown = _filled({"name": spec.name, "title": spec.title, "description": spec.description})
+    shown = _without_empty({"name": spec.name, "title": spec.title, "description": spec.description})
     for key, schema in (("input_schema", spec.input_schema), ("output_schema", spec.output_schema)):
         if schema is not None:
             shown[key] = _schema(schema)
     if spec.effects is not None:
         shown["effects"] = [effect.value for effect in spec.effects]
-    return shown | _filled(
+    return shown | _without_empty(
         {
             "policy_tags": list(spec.policy_tags),
             "required_scopes": list(spec.required_scopes),
@@ -183,7 +187,7 @@ def _behaviour(behaviour: Behaviour) -> dict[str, Any]:
         "confidence_threshold": behaviour.confidence_threshold,
         "honesty_override": behaviour.honesty_override,
         "direct_feedback_kept": behaviour.direct_feedback_kept,
-    } | _filled(
+    } | _without_empty(
         {
             "style": behaviour.style,
             "honesty_mode": behaviour.honesty_mode,
@@ -197,15 +201,17 @@ def _behaviour(behaviour: Behaviour) -> dict[str, Any]:
 
 def _prompt(prompt: Prompt) -> dict[str, Any]:
     arguments = [
-        _filled({"name": argument.name, "description": argument.description, "required": argument.required or None})
+        _without_empty(
+            {"name": argument.name, "description": argument.description, "required": argument.required or None}
+        )
         for argument in prompt.arguments
     ]
-    shown = _filled({"name": prompt.name, "description": prompt.description, "arguments": arguments})
+    shown = _without_empty({"name": prompt.name, "description": prompt.description, "arguments": arguments})
     return shown if prompt.text is None else shown | {"text": prompt.text}
 
 
-def _identity(identity: Identity) -> dict[str, Any]:
-    return _filled(
+def _identity(identity: IdentityRequirement) -> dict[str, Any]:
+    return _without_empty(
         {
             "provider": identity.provider,
             "mode": identity.mode,
@@ -216,7 +222,7 @@ def _identity(identity: Identity) -> dict[str, Any]:
 
 
 def _operation_auth(auth: OperationAuth) -> dict[str, Any]:
-    return _filled(
+    return _without_empty(
         {
             "provider": auth.provider,
             "mode": auth.mode,

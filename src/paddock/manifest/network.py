@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 
 
-class BadCapability(ValueError):
+class InvalidCapability(ValueError):
     """Why a text is no capability, and what would be one."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -19,14 +19,14 @@ class BadCapability(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class NetworkAccess:
     host: str  # "*" is every host
     port: int | None  # None is every port
 
     def __str__(self) -> str:
         return "net:*" if self.host == "*" else f"net:{self.host}:{'*' if self.port is None else self.port}"
 
-    def includes(self, other: Network) -> bool:
+    def includes(self, other: NetworkAccess) -> bool:
         """Whether whoever may go here may go there."""
         return self.host == "*" or (self.host == other.host and self.port in (None, other.port))
 
@@ -37,7 +37,7 @@ class NoNetwork:
         return "net:[]"
 
 
-def network(text: str, rest: str) -> Network | NoNetwork:
+def parse_network(text: str, rest: str) -> NetworkAccess | NoNetwork:
     """What stands after `net:`.
 
     Args:
@@ -50,18 +50,18 @@ def network(text: str, rest: str) -> Network | NoNetwork:
     if rest == "[]":
         return NoNetwork()
     if rest == "*":
-        return Network("*", None)
+        return NetworkAccess("*", None)
     host, colon, port = rest.rpartition(":")
     host = host.lower()
     if not colon or not (_HOST.fullmatch(host) or _is_ipv6(host)):
-        raise BadCapability(
+        raise InvalidCapability(
             f"{text!r} does not name a host and a port", "write 'net:api.example.com:443', or ':*' for all ports"
         )
     if port == "*":
-        return Network(host, None)
+        return NetworkAccess(host, None)
     if not port.isascii() or not port.isdigit() or len(port) > 5 or not 1 <= int(port) <= 65535:
-        raise BadCapability(f"{port!r} is not a port", "write a number from 1 to 65535, or '*'")
-    return Network(host, int(port))
+        raise InvalidCapability(f"{port!r} is not a port", "write a number from 1 to 65535, or '*'")
+    return NetworkAccess(host, int(port))
 
 
 def _is_ipv6(host: str) -> bool:

@@ -12,25 +12,25 @@ from typing import Any
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
-from paddock.core.schema import CompiledSchema, compile_trusted, join_path
-from paddock.manifest.capability import joined
+from paddock.core.schema.compile import CompiledSchema, compile_trusted, join_path
+from paddock.manifest.capability import merge_capabilities
 from paddock.manifest.dialects import kaged, kernel, mcp_bundle, mcp_clients, mcp_registry, native, osqr, shu
-from paddock.manifest.dialects.mcp_lists import MCP_SERVERS, VSCODE, server_lists
-from paddock.manifest.dialects.mcp_settings import Imported
-from paddock.manifest.document import MAX_BYTES, Document, refused
-from paddock.manifest.document import Path as Place
-from paddock.manifest.forms import form_of
-from paddock.manifest.kind_boundary import check_kind_boundary
+from paddock.manifest.dialects.detect import detect_dialect
+from paddock.manifest.dialects.mcp_clients import MCP_SERVERS, VSCODE, find_server_lists
+from paddock.manifest.dialects.mcp_user_config import ImportedServer
 from paddock.manifest.model import Manifest
 from paddock.manifest.names import slug
 from paddock.manifest.package_files import NoFiles, PackageFiles
-from paddock.manifest.parse import EMPTY, EMPTY_HINT, parse_document
-from paddock.manifest.readiness import FETCHED_AT_START, obstacles
-from paddock.manifest.reading import Reading
-from paddock.manifest.report import MAX_ENTRIES, Fields, Report
-from paddock.manifest.rules import check_entries, is_package_path, warn_unknown
+from paddock.manifest.permissions import check_kind_boundary
+from paddock.manifest.result import ManifestResult
+from paddock.manifest.rules.readiness import FETCHED_AT_START, find_blockers
+from paddock.manifest.rules.shared import check_entry_count, is_package_path, warn_unknown
+from paddock.manifest.syntax.document import MAX_FILE_BYTES, ParsedDocument, invalid_file_error
+from paddock.manifest.syntax.document import ValuePath as Place
+from paddock.manifest.syntax.fields import MAX_ENTRIES, Fields, ProblemReport
+from paddock.manifest.syntax.parse import EMPTY, EMPTY_HINT, parse_document
 
-SCHEMAS = Path(__file__).parent / "schemas"
+SCHEMA_DIRECTORY = Path(__file__).parent / "schemas"
 
 # Where a package's manifest may stand, most specific name first.
 FILE_NAMES = (
@@ -51,7 +51,7 @@ FILE_NAMES = (
     "mcp.json",
 )
 
-_USUAL = ("paddock.yaml", "kaged-plugin.yaml", "manifest.py", "manifest.yaml")
+_COMMON_FILE_NAMES = ("paddock.yaml", "kaged-plugin.yaml", "manifest.py", "manifest.yaml")
 
 
 class DirectoryFiles:
@@ -64,7 +64,7 @@ class DirectoryFiles:
         try:
             if "/" not in path:  # nothing on the way that could be a link
                 return stat.S_ISREG(os.lstat(self._root / path).st_mode)
-            os.close(self._opened(path))
+            os.close(self._open_file(path))
         except (OSError, ValueError, Invalid):
             return False
         return True
@@ -79,21 +79,21 @@ class DirectoryFiles:
 
     def read(self, path: str) -> bytes | None:
         try:
-            data = _bounded(self._opened(path))
+            data = _read_bounded(self._open_file(path))
         except (OSError, ValueError, Invalid):
             return None
-        return data if len(data) <= MAX_BYTES else None
+        return data if len(data) <= MAX_FILE_BYTES else None
 
-    def document(self, path: str) -> Document:
+    def document(self, path: str) -> ParsedDocument:
         """One file of the package, parsed.
 
         Raises:
             Invalid: it cannot be read or parsed.
         """
         try:
-            data = _bounded(self._opened(path))
+            data = _read_bounded(self._open_file(path))
         except OSError as error:
-            raise refused(path, error.strerror or "cannot be opened", code="not_a_file") from None
+            raise invalid_file_error(path, error.strerror or "cannot be opened", code="not_a_file") from None
         return parse_document(path, data)
 
     def module_source(self, module: str) -> tuple[str, str] | None:
@@ -106,10 +106,10 @@ class DirectoryFiles:
                 return path, data.decode("utf-8", "replace")
         return None
 
-    def _opened(self, path: str) -> int:
+    def _open_file(self, path: str) -> int:
         """A handle on a regular file, reached without passing through any link."""
         if not is_package_path(path):
-            raise refused(path, "is not a path inside the package", code="not_a_file")
+            raise invalid_file_error(path, "is not a path inside the package", code="not_a_file")
         *folders, name = [part for part in path.split("/") if part not in ("", ".")] or ["."]
         here = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -117,65 +117,67 @@ class DirectoryFiles:
                 inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
                 os.close(here)
                 here = inner
-            return _regular(name, os.open(name, _READ | os.O_NOFOLLOW, dir_fd=here))
+            return _require_regular(name, os.open(name, _OPEN_FLAGS | os.O_NOFOLLOW, dir_fd=here))
         finally:
             os.close(here)
 
 
 # Non-blocking: opening a pipe that nobody writes to would otherwise wait for ever.
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def _regular(name: str, handle: int) -> int:
+def _require_regular(name: str, handle: int) -> int:
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
     os.close(handle)
-    raise refused(name, "is not a regular file", hint="links, pipes and devices are not read", code="not_a_file")
+    raise invalid_file_error(
+        name, "is not a regular file", hint="links, pipes and devices are not read", code="not_a_file"
+    )
 
 
-def _bounded(handle: int) -> bytes:
+def _read_bounded(handle: int) -> bytes:
     """At most one byte more than a manifest may have."""
     with os.fdopen(handle, "rb") as file:
-        return file.read(MAX_BYTES + 1)
+        return file.read(MAX_FILE_BYTES + 1)
 
 
-def read_package(root: Path) -> Reading:
+def read_package(root: Path) -> ManifestResult:
     """The manifest of a package directory, with a sibling paddock.yaml that may add the program.
 
     Raises:
         Invalid: there is no manifest, or it cannot be parsed at all.
     """
     files = DirectoryFiles(root)
-    found = files.existing(FILE_NAMES) or _sole_json(root)
+    found = files.existing(FILE_NAMES) or _single_json_file(root)
     if not found:
-        raise _missing(root)
+        raise _no_manifest_error(root)
     first = files.document(found[0])
     if found[0].startswith("paddock.") and "name" not in Fields(first.value):
-        others = [name for name in found if not name.startswith("paddock.")] or _sole_json(root)
+        others = [name for name in found if not name.startswith("paddock.")] or _single_json_file(root)
         if others:
-            return _read(files.document(others[0]), files, first)
-    return _read(first, files, None)
+            return _read_document(files.document(others[0]), files, first)
+    return _read_document(first, files, None)
 
 
-def _missing(root: Path) -> Invalid:
+def _no_manifest_error(root: Path) -> Invalid:
     odd = next((name for name in FILE_NAMES if os.path.lexists(root / name)), None)
     what = f"{odd} is not a regular file" if odd else "no manifest was found"
-    hint = "links, pipes and devices are not read" if odd else f"add one of {', '.join(_USUAL)}, …"
+    hint = "links, pipes and devices are not read" if odd else f"add one of {', '.join(_COMMON_FILE_NAMES)}, …"
     name = printable(root.name or str(root))
     return Invalid(f"{name} holds no manifest", [Problem("", what, hint, "missing")], code="manifest.missing")
 
 
-def read_file(path: Path) -> Reading:
+def read_file(path: Path) -> ManifestResult:
     """One manifest file by itself; files it refers to are looked for beside it.
 
     Raises:
         Invalid: it cannot be parsed at all.
         OSError: it cannot be opened.
     """
-    return _read(_file_document(path), DirectoryFiles(path.parent), None)
+    return _read_document(_file_document(path), DirectoryFiles(path.parent), None)
 
 
-def read_each(path: Path) -> list[tuple[str, Reading]]:
+def read_each_server(path: Path) -> list[tuple[str, ManifestResult]]:
     """Every server of a settings file by the name it has there, judged by itself: a bad one does not spoil the others.
 
     A file of any other kind is one reading, under its plugin's name.
@@ -187,45 +189,45 @@ def read_each(path: Path) -> list[tuple[str, Reading]]:
     document = _file_document(path)
     files = DirectoryFiles(path.parent)
     titles: list[str] = []
-    if form_of(document) in (MCP_SERVERS, VSCODE):
-        lists = server_lists(Fields(document.value), document.name)
+    if detect_dialect(document) in (MCP_SERVERS, VSCODE):
+        lists = find_server_lists(Fields(document.value), document.name)
         titles = list(dict.fromkeys(title for servers in lists for title in servers.titles))
     if 0 < len(titles) <= MAX_ENTRIES:
         # Names that become one are judged together, to be refused together.
         alike: dict[str, set[str]] = {}
         for title in titles:
             alike.setdefault(slug(title), set()).add(title)
-        return [(title, _read(document, files, None, alike[slug(title)].__contains__)) for title in titles]
-    reading = _read(document, files, None)
+        return [(title, _read_document(document, files, None, alike[slug(title)].__contains__)) for title in titles]
+    reading = _read_document(document, files, None)
     return [(reading.plugins[0].manifest.name if reading.plugins else document.name, reading)]
 
 
-def _file_document(path: Path) -> Document:
+def _file_document(path: Path) -> ParsedDocument:
     name = f".vscode/{path.name}" if path.parent.name == ".vscode" else path.name
-    return parse_document(name, _bounded(_regular(name, os.open(path, _READ))))
+    return parse_document(name, _read_bounded(_require_regular(name, os.open(path, _OPEN_FLAGS))))
 
 
-def read_bytes(name: str, data: bytes, files: PackageFiles | None = None) -> Reading:
+def read_bytes(name: str, data: bytes, files: PackageFiles | None = None) -> ManifestResult:
     """A manifest from memory.
 
     Raises:
         Invalid: it cannot be parsed at all.
     """
-    return _read(parse_document(name, data), files or NoFiles(), None)
+    return _read_document(parse_document(name, data), files or NoFiles(), None)
 
 
-def read_values(document: Document) -> Manifest:
+def read_stored(document: ParsedDocument) -> Manifest:
     """A manifest of our own form that was checked when it was stored.
 
     Raises:
         Invalid: it does not hold any more what the rules ask for.
     """
-    report = Report(document)
+    report = ProblemReport(document)
     manifest = native.read(Fields(document.value), report)
-    return Reading(document.name, native.SCHEMA, (Imported(manifest),), tuple(report.errors), ()).single()
+    return ManifestResult(document.name, native.SCHEMA, (ImportedServer(manifest),), tuple(report.errors), ()).single()
 
 
-def _sole_json(root: Path) -> list[str]:
+def _single_json_file(root: Path) -> list[str]:
     """Kernel manifests have no fixed name: a package with exactly one JSON file at its root means that one."""
     try:
         names = sorted(
@@ -239,19 +241,19 @@ def _sole_json(root: Path) -> list[str]:
 
 
 @cache
-def compiled(form: str) -> CompiledSchema:
+def dialect_schema(form: str) -> CompiledSchema:
     """The published schema of a dialect, ready to check documents with."""
     import orjson
 
-    return compile_trusted(orjson.loads((SCHEMAS / f"{form}.schema.json").read_bytes()))
+    return compile_trusted(orjson.loads((SCHEMA_DIRECTORY / f"{form}.schema.json").read_bytes()))
 
 
 def known_fields(form: str) -> list[str]:
     """The top-level fields that a dialect's published schema describes."""
-    return list(Fields(compiled(form).source).within("properties").value)
+    return list(Fields(dialect_schema(form).source).within("properties").value)
 
 
-_SINGLE: dict[str, Callable[[Fields, Report, PackageFiles], Manifest]] = {
+_DIALECT_READERS: dict[str, Callable[[Fields, ProblemReport, PackageFiles], Manifest]] = {
     native.SCHEMA: lambda fields, report, _: native.read(fields, report),
     kaged.SCHEMA: lambda fields, report, _: kaged.read(fields, report),
     kernel.SCHEMA: lambda fields, report, _: kernel.read(fields, report),
@@ -262,66 +264,68 @@ _SINGLE: dict[str, Callable[[Fields, Report, PackageFiles], Manifest]] = {
 }
 
 
-def _read(
-    document: Document,
+def _read_document(
+    document: ParsedDocument,
     files: PackageFiles,
-    overlay: Document | None,
+    overlay: ParsedDocument | None,
     wanted: Callable[[str], bool] = lambda _: True,  # of the servers of a settings file
-) -> Reading:
-    form = form_of(document)
-    report = Report(document)
+) -> ManifestResult:
+    form = detect_dialect(document)
+    report = ProblemReport(document)
     if document.value is None:  # nothing but comments
         report.error((), EMPTY, EMPTY_HINT, "empty")
-        return Reading(document.name, form or "", (), tuple(report.errors), ())
+        return ManifestResult(document.name, form or "", (), tuple(report.errors), ())
     if form is None or form == native.RUNTIME_SCHEMA:
         what = (
             "only adds a program, and there is no manifest beside it" if form else "is no manifest that Paddock knows"
         )
         report.error((), what, "see the manifest reference for the seven dialects", "unknown_dialect")
-        return Reading(document.name, form or "", (), tuple(report.errors), ())
+        return ManifestResult(document.name, form or "", (), tuple(report.errors), ())
     fields = Fields(document.value)
     if form in (MCP_SERVERS, VSCODE):
-        lists = [servers.only(wanted) for servers in server_lists(fields, document.name)]
+        lists = [servers.only(wanted) for servers in find_server_lists(fields, document.name)]
         structural = [
             problem
             for servers in [one for one in lists if one.titles] or lists
-            for problem in _structural(document, form, servers.holder.value, servers.holder.path)
+            for problem in _schema_problems(document, form, servers.holder.value, servers.holder.path)
         ]
         report.add(structural)
         plugins = mcp_clients.read_servers(lists, report)
     else:
-        structural = _structural(document, form, document.value)
+        structural = _schema_problems(document, form, document.value)
         report.add(structural)
-        check_entries(report, fields)
+        check_entry_count(report, fields)
         warn_unknown(report, fields, known_fields(form))
-        plugins = [Imported(_SINGLE[form](fields, report, files))]
+        plugins = [ImportedServer(_DIALECT_READERS[form](fields, report, files))]
     if overlay is not None:
-        plugins = [_overlaid(plugin, overlay, report) for plugin in plugins]
+        plugins = [_apply_overlay(plugin, overlay, report) for plugin in plugins]
     for plugin in plugins:
         check_kind_boundary(report, plugin.manifest)
     if not report.errors:
         for plugin in plugins:
-            report.warnings.extend(_importable(problem, form) for problem in obstacles(plugin.manifest, files))
+            report.warnings.extend(
+                _with_import_hint(problem, form) for problem in find_blockers(plugin.manifest, files)
+            )
     # Where the structure is wrong already, a rule about the same place says nothing new.
     wrong = {problem.path for problem in structural}
     broken = [problem for problem in report.errors[len(structural) :] if problem.path not in wrong]
-    errors = _unique([*report.errors[: len(structural)], *broken])
-    warnings = _unique([problem for problem in report.warnings if problem.path not in wrong])
-    return Reading(document.name, form, tuple(plugins), _in_order(errors), _in_order(warnings))
+    errors = _unique_problems([*report.errors[: len(structural)], *broken])
+    warnings = _unique_problems([problem for problem in report.warnings if problem.path not in wrong])
+    return ManifestResult(document.name, form, tuple(plugins), _sort_problems(errors), _sort_problems(warnings))
 
 
-def _importable(problem: Problem, form: str) -> Problem:
+def _with_import_hint(problem: Problem, form: str) -> Problem:
     """With the shorter way out, where the file is one that `paddock import` takes."""
     if problem.code != FETCHED_AT_START or form not in (MCP_SERVERS, VSCODE, mcp_registry.SCHEMA):
         return problem
     return replace(problem, hint="run 'paddock import' on the file: it installs that package instead")
 
 
-def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:
+def _apply_overlay(plugin: ImportedServer, overlay: ParsedDocument, report: ProblemReport) -> ImportedServer:
     """The plugin with the program and the capabilities that a sibling paddock.yaml supplies."""
-    extra = Report(overlay)
+    extra = ProblemReport(overlay)
     fields = Fields(overlay.value)
-    report.add(_structural(overlay, native.RUNTIME_SCHEMA, overlay.value))
+    report.add(_schema_problems(overlay, native.RUNTIME_SCHEMA, overlay.value))
     manifest = plugin.manifest
     if manifest.runtime is not None and "runtime" in fields:
         extra.error(("runtime",), "the manifest beside it already names a program", "keep one of them", "runtime")
@@ -331,28 +335,30 @@ def _overlaid(plugin: Imported, overlay: Document, report: Report) -> Imported:
     report.add(extra.errors)
     report.warnings.extend(extra.warnings)
     start = native.read_start(fields) if "start" in fields else manifest.start
-    return replace(plugin, manifest=replace(manifest, start=start, capabilities=joined(manifest.capabilities, asked)))
+    return replace(
+        plugin, manifest=replace(manifest, start=start, capabilities=merge_capabilities(manifest.capabilities, asked))
+    )
 
 
-def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
+def _sort_problems(problems: list[Problem]) -> tuple[Problem, ...]:
     """From the top of the file to its end; what has no line comes last."""
-    return tuple(sorted(problems, key=lambda problem: MAX_BYTES if problem.line is None else problem.line))
+    return tuple(sorted(problems, key=lambda problem: MAX_FILE_BYTES if problem.line is None else problem.line))
 
 
-def _unique(problems: list[Problem]) -> list[Problem]:
+def _unique_problems(problems: list[Problem]) -> list[Problem]:
     """Each mistake once, the first one said."""
     return list({(problem.path, problem.message): problem for problem in reversed(problems)}.values())[::-1]
 
 
-def _structural(document: Document, form: str, value: Any, path: Place = ()) -> list[Problem]:
+def _schema_problems(document: ParsedDocument, form: str, value: Any, path: Place = ()) -> list[Problem]:
     """What the schema finds, one mistake a place: a value of the wrong type is not also too small."""
     found: dict[str, Problem] = {}
-    for problem in compiled(form).errors(value):
+    for problem in dialect_schema(form).errors(value):
         found.setdefault(problem.path, problem)
     if path:
-        found = {inner: replace(problem, path=_inside(join_path(path), inner)) for inner, problem in found.items()}
-    return document.placed(list(found.values()))
+        found = {inner: replace(problem, path=_inner_path(join_path(path), inner)) for inner, problem in found.items()}
+    return document.with_lines(list(found.values()))
 
 
-def _inside(path: str, inner: str) -> str:
+def _inner_path(path: str, inner: str) -> str:
     return path + ("" if not inner or inner.startswith("[") else ".") + inner

@@ -12,26 +12,28 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from paddock.core.secret_name import possible
-from paddock.manifest.network import BadCapability, Network, network
+from paddock.core.secret import is_valid_secret_name
+from paddock.manifest.network import InvalidCapability, NetworkAccess, parse_network
 
-AUTHORIZATION = "authorization"
-_HEADER = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
-_HOW = "write 'api.example.com:443', or 'X-Api-Key@api.example.com:443' for another header than Authorization"
+AUTHORIZATION_HEADER = "authorization"
+_HEADER_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
+_RECIPIENT_HINT = (
+    "write 'api.example.com:443', or 'X-Api-Key@api.example.com:443' for another header than Authorization"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Recipient:
+class SecretRecipient:
     """A header of requests to a host."""
 
-    to: Network
-    header: str = AUTHORIZATION  # in lower case
+    to: NetworkAccess
+    header: str = AUTHORIZATION_HEADER  # in lower case
 
     def __str__(self) -> str:
         where = str(self.to).removeprefix("net:")
-        return where if self.header == AUTHORIZATION else f"{self.header}@{where}"
+        return where if self.header == AUTHORIZATION_HEADER else f"{self.header}@{where}"
 
-    def includes(self, other: Recipient) -> bool:
+    def includes(self, other: SecretRecipient) -> bool:
         return self.header == other.header and self.to.includes(other.to)
 
 
@@ -40,7 +42,7 @@ class SecretUse:
     """A secret, and where it goes."""
 
     name: str
-    to: Recipient | None = None  # None is every use, also as a value that the plugin sees
+    to: SecretRecipient | None = None  # None is every use, also as a value that the plugin sees
 
     def __str__(self) -> str:
         return f"secret:{self.name}" + (f"={self.to}" if self.to else "")
@@ -50,32 +52,32 @@ class SecretUse:
         return self.name == other.name and there
 
 
-def recipient(text: str) -> Recipient:
+def parse_recipient(text: str) -> SecretRecipient:
     """Where a secret may go, from its text.
 
     Raises:
         BadCapability: it names no such place.
     """
     named, at, rest = text.rpartition("@")
-    header = named.lower() if at else AUTHORIZATION
+    header = named.lower() if at else AUTHORIZATION_HEADER
     try:
-        to = network(text, rest)
-    except BadCapability as error:
-        raise BadCapability(error.message, _HOW) from None
-    if not isinstance(to, Network) or to.host == "*" or not _HEADER.fullmatch(header):
-        raise BadCapability(f"{text!r} names no host, or no header", _HOW)
-    return Recipient(to, header)
+        to = parse_network(text, rest)
+    except InvalidCapability as error:
+        raise InvalidCapability(error.message, _RECIPIENT_HINT) from None
+    if not isinstance(to, NetworkAccess) or to.host == "*" or not _HEADER_NAME.fullmatch(header):
+        raise InvalidCapability(f"{text!r} names no host, or no header", _RECIPIENT_HINT)
+    return SecretRecipient(to, header)
 
 
-def secret_use(text: str, rest: str) -> SecretUse:
+def parse_secret_use(text: str, rest: str) -> SecretUse:
     """What stands after `secret:`.
 
     Raises:
         BadCapability: it names no secret, or no place for it.
     """
     name, bound, where = rest.partition("=")
-    if not possible(name):
-        raise BadCapability(
+    if not is_valid_secret_name(name):
+        raise InvalidCapability(
             f"{text!r} names no secret", "write 'secret:api_key' or 'secret:api_key=api.example.com:443'"
         )
-    return SecretUse(name, recipient(where) if bound else None)
+    return SecretUse(name, parse_recipient(where) if bound else None)

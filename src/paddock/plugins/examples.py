@@ -34,7 +34,7 @@ class Example:
 
 
 @cache
-def examples_here() -> tuple[Example, ...]:
+def list_examples() -> tuple[Example, ...]:
     """All that can be read. Blocks the first time: it reads their manifests, which come with the program."""
     found: list[Example] = []
     for folder in example_plugins():

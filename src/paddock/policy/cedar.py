@@ -12,30 +12,30 @@ from typing import Any, Final, cast
 
 import orjson
 
-_SYNTAX_TREES = "cedarpy.pst"
+_SYNTAX_TREE_MODULE = "cedarpy.pst"
 
 
-def _loaded() -> Any:
+def _load_cedar() -> Any:
     """The library, without its classes for syntax trees: making those takes most of its time to load.
 
     An empty module stands in for them meanwhile, and goes again: whoever else in this process wants them gets them.
     """
-    if "cedarpy" in sys.modules or _SYNTAX_TREES in sys.modules:
+    if "cedarpy" in sys.modules or _SYNTAX_TREE_MODULE in sys.modules:
         return import_module("cedarpy")
-    sys.modules[_SYNTAX_TREES] = ModuleType(_SYNTAX_TREES)
+    sys.modules[_SYNTAX_TREE_MODULE] = ModuleType(_SYNTAX_TREE_MODULE)
     try:
         library = import_module("cedarpy")
     finally:
-        del sys.modules[_SYNTAX_TREES]
+        del sys.modules[_SYNTAX_TREE_MODULE]
     vars(library).pop("pst", None)
     return library
 
 
-_cedar: Final = _loaded()
+_cedar: Final = _load_cedar()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CedarResponse:
     """What Cedar says to one question."""
 
     allowed: bool
@@ -45,7 +45,7 @@ class Answer:
     """Rules that could not be evaluated, and that Cedar therefore passed over. Whoever reads this must deny."""
 
 
-class Evaluator:
+class CedarEvaluator:
     """A schema and rules, parsed once. Never changed; safe to ask from any thread."""
 
     def __init__(self, schema: str, rules: str) -> None:
@@ -60,14 +60,14 @@ class Evaluator:
         """
         return _cedar.Entities.from_json_str(orjson.dumps(entities).decode(), self._schema)
 
-    def ask(
+    def evaluate(
         self,
         principal: Mapping[str, str],
         action: str,
         resource: Mapping[str, str],
         context: Mapping[str, Any],
         entities: Any,
-    ) -> Answer:
+    ) -> CedarResponse:
         """The answer to one question about these entities."""
         question = {
             "principal": principal,
@@ -78,10 +78,10 @@ class Evaluator:
         said = _cedar.is_authorized(question, self._rules, entities, schema=self._schema)
         names = said.diagnostics.id_annotations_by_reason
         deciding = tuple(sorted(names[reason] for reason in said.diagnostics.reasons))
-        return Answer(bool(said.allowed), deciding, tuple(said.diagnostics.errors))
+        return CedarResponse(bool(said.allowed), deciding, tuple(said.diagnostics.errors))
 
 
-def parsed(text: str, count: int) -> list[Mapping[str, Any]]:
+def parse_policies(text: str, count: int) -> list[Mapping[str, Any]]:
     """So many rules as Cedar's JSON, in order.
 
     Raises:
@@ -93,10 +93,10 @@ def parsed(text: str, count: int) -> list[Mapping[str, Any]]:
         raise ValueError("`?principal` and `?resource` are for templates, which are of no use here")
     if len(policies) != count:
         raise ValueError("a rule ends with its first `;`")
-    return [policies[numbered(index)] for index in range(count)]
+    return [policies[cedar_policy_id(index)] for index in range(count)]
 
 
-def misfits(text: str, schema: str) -> list[tuple[str, str]]:
+def validation_errors(text: str, schema: str) -> list[tuple[str, str]]:
     """Everything in the rules that does not fit the schema: which rule, as Cedar numbers them, and what is wrong."""
     checked = _cedar.validate_policies(text, schema)
     found = [(str(error.policy_id), str(error.error)) for error in checked.errors]
@@ -105,6 +105,6 @@ def misfits(text: str, schema: str) -> list[tuple[str, str]]:
     return found
 
 
-def numbered(index: int) -> str:
+def cedar_policy_id(index: int) -> str:
     """What Cedar calls the rule that stands there in the text."""
     return f"policy{index}"

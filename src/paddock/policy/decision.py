@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
 
 ApprovalKind: TypeAlias = Literal["confirmation", "consent", "action", "gate"]
-Remember: TypeAlias = Literal["never", "tool", "plugin"]
-Cause: TypeAlias = Literal["forbidden", "nothing_allows", "error"]
+RememberLimit: TypeAlias = Literal["never", "tool", "plugin"]
+DenyCause: TypeAlias = Literal["forbidden", "nothing_allows", "error"]
 
 #: From the lightest to the strictest; where several rules ask, the strictest holds.
 APPROVAL_KINDS: Final[tuple[ApprovalKind, ...]] = ("confirmation", "consent", "action", "gate")
 #: From the strictest to the widest; where several rules ask, the strictest holds.
-REMEMBERED: Final[tuple[Remember, ...]] = ("never", "tool", "plugin")
+REMEMBER_LIMITS: Final[tuple[RememberLimit, ...]] = ("never", "tool", "plugin")
 DEFAULT_APPROVERS: Final = ("role:approver", "role:operator")
 
 
@@ -42,12 +42,12 @@ class Deny:
     reason: str
     """For those who may know: the person who operates this host, and the ledger."""
     version: str
-    cause: Cause = "forbidden"
+    cause: DenyCause = "forbidden"
     public_reason: str = ""
     """For everybody else, where a rule keeps its text from them; empty: the reason itself."""
 
     @property
-    def told(self) -> str:
+    def caller_reason(self) -> str:
         """What whoever asked is told."""
         return self.public_reason or self.reason
 
@@ -68,13 +68,13 @@ class Ask:
     """Whether it must be another person than the one who asks; None: as is usual for the tenant."""
     quorum: int = 1
     """How many people must say yes."""
-    remember: Remember = "never"
+    remember: RememberLimit = "never"
     """What a yes may be kept for."""
     public_reason: str = ""
     """For all who neither operate this host nor answer, where a rule keeps its text from them; empty: the reason."""
 
     @property
-    def told(self) -> str:
+    def caller_reason(self) -> str:
         """What whoever asked is told."""
         return self.public_reason or self.reason
 

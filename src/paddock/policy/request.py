@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from paddock.policy.subject import Subject, reference
-from paddock.policy.target import CallableTarget, CapabilityTarget, Target
+from paddock.policy.principal import PolicyPrincipal, entity_reference
+from paddock.policy.target import CallableTarget, CapabilityTarget, PolicyTarget
 
-Action: TypeAlias = Literal["call", "propose", "use"]
+PolicyAction: TypeAlias = Literal["call", "propose", "use"]
 
 
 @dataclass(frozen=True, slots=True)
-class CallCircumstances:
+class CallEnvironment:
     """What surrounds a call."""
 
     background: bool = False
@@ -28,7 +28,7 @@ class CallCircumstances:
 
 
 @dataclass(frozen=True, slots=True)
-class UseCircumstances:
+class UseEnvironment:
     """What surrounds a plugin's request to the host."""
 
     method: str
@@ -41,37 +41,39 @@ class UseCircumstances:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PolicyRequest:
     """The question. Build it with `to_call`, `to_propose` or `to_use`."""
 
-    subject: Subject
-    action: Action
-    target: Target
-    circumstances: CallCircumstances | UseCircumstances | None = None
+    principal: PolicyPrincipal
+    action: PolicyAction
+    target: PolicyTarget
+    environment: CallEnvironment | UseEnvironment | None = None
 
 
-_ORDINARY = CallCircumstances()
+_DEFAULT_ENVIRONMENT = CallEnvironment()
 
 
-def to_call(subject: Subject, target: CallableTarget, circumstances: CallCircumstances = _ORDINARY) -> Request:
+def build_call_request(
+    subject: PolicyPrincipal, target: CallableTarget, circumstances: CallEnvironment = _DEFAULT_ENVIRONMENT
+) -> PolicyRequest:
     """May somebody call this?"""
-    return Request(subject, "call", target, circumstances)
+    return PolicyRequest(subject, "call", target, circumstances)
 
 
-def to_propose(agent: Subject, target: CallableTarget) -> Request:
+def build_propose_request(agent: PolicyPrincipal, target: CallableTarget) -> PolicyRequest:
     """May an agent put this into a plan?"""
-    return Request(agent, "propose", target)
+    return PolicyRequest(agent, "propose", target)
 
 
-def to_use(
-    plugin: Subject,
+def build_use_request(
+    plugin: PolicyPrincipal,
     target: CapabilityTarget,
     *,
     method: str,
     granted: bool,
     call_effects: Iterable[str] | None = None,
     underway_effects: Iterable[str] | None = None,
-) -> Request:
+) -> PolicyRequest:
     """May a plugin ask the host for this?
 
     Args:
@@ -83,26 +85,29 @@ def to_use(
         underway_effects: Where it says of no call that it serves it: the declared effects of all those that it works
             on; None where it works on none.
     """
-    return Request(
-        plugin, "use", target, UseCircumstances(method, granted, _declared(call_effects), _declared(underway_effects))
+    return PolicyRequest(
+        plugin,
+        "use",
+        target,
+        UseEnvironment(method, granted, _declared_effects(call_effects), _declared_effects(underway_effects)),
     )
 
 
-def _declared(effects: Iterable[str] | None) -> frozenset[str] | None:
+def _declared_effects(effects: Iterable[str] | None) -> frozenset[str] | None:
     return None if effects is None else frozenset(map(str, effects))
 
 
-def context_of(request: Request) -> dict[str, Any]:
+def cedar_context(request: PolicyRequest) -> dict[str, Any]:
     """The circumstances as Cedar takes them; what is unknown is left out."""
-    match request.circumstances:
+    match request.environment:
         case None:
             return {}
-        case CallCircumstances(background, dry_run, project, agent_path):
+        case CallEnvironment(background, dry_run, project, agent_path):
             known = {"background": background, "dry_run": dry_run, "project": project, "agent_path": agent_path}
             return {name: value for name, value in known.items() if value is not None}
-        case UseCircumstances(method, granted, call_effects, underway_effects):
+        case UseEnvironment(method, granted, call_effects, underway_effects):
             context: dict[str, Any] = {"method": method, "granted": granted}
             for name, effects in (("call_effects", call_effects), ("underway_effects", underway_effects)):
                 if effects is not None:
-                    context[name] = [reference("Effect", effect) for effect in sorted(effects)]
+                    context[name] = [entity_reference("Effect", effect) for effect in sorted(effects)]
             return context

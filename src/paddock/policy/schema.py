@@ -7,51 +7,102 @@ whitelist, and only plugins are of a kind and signed.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from paddock.policy.vocabulary import Vocabulary
+from paddock.manifest.capability import HOST_FAMILIES
+from paddock.manifest.definition_flags import DefinitionFlag
+from paddock.manifest.effects import Effect
+from paddock.manifest.model import PluginKind
 
-CALLERS: Final = ("User", "ApiKey", "Agent", "Adapter", "Plugin")
+#: Tags that plugins of the documented examples carry, and those that the shipped rules speak of.
+SHIPPED_TAGS: Final = (
+    "draft_only",
+    "external_send",
+    "overrides_identity_core",
+    "overrides_safety_guardrails",
+    "overrides_user_sovereignty",
+    "pii_access",
+    "pii_allowed",
+    "proposal_only",
+    "read_only",
+    "writes_final",
+)
+#: Roles that the shipped rules know. Any other word may be a role too.
+SHIPPED_ROLES: Final = ("operator", "approver", "member", "guest")
+TIERS: Final = ("personal", "community", "verified")
+#: What a signature is worth; `embedded` and `remote` code has no package that could be signed.
+SIGNATURES: Final = ("unsigned", "community-signed", "verified", "modified", "embedded", "remote")
+#: What a plugin can ask of the host: its services, and its tables, files, programs and connections.
+CAPABILITY_FAMILIES: Final = (*sorted(HOST_FAMILIES), "exec", "fs", "net", "tables")
 
-_SUBJECT = """\
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The closed lists. Only the tags are the operator's to add to (setting `policy.tags`)."""
+
+    tags: tuple[str, ...] = SHIPPED_TAGS
+
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """The words of each list, by the name that rules use for it."""
+        return {
+            "Effect": tuple(map(str, Effect)),
+            "Family": CAPABILITY_FAMILIES,
+            "Flag": tuple(map(str, DefinitionFlag)),
+            "Kind": tuple(map(str, PluginKind)),
+            "Signature": SIGNATURES,
+            "Tag": self.tags,
+            "Tier": TIERS,
+        }
+
+
+def build_vocabulary(own_tags: Iterable[str] = ()) -> Vocabulary:
+    """The shipped words and one's own tags."""
+    return Vocabulary(tuple(sorted({*SHIPPED_TAGS, *own_tags})))
+
+
+PRINCIPAL_TYPES: Final = ("User", "ApiKey", "Agent", "Adapter", "Plugin")
+
+_PRINCIPAL_ATTRIBUTES = """\
   tenant: String,
   scopes: Set<String>,
   consents: Set<Callable>,
   interactive: Bool"""
 
-_TRAITS = """\
+_TRAIT_ATTRIBUTES = """\
   kind: Kind,
   tier: Tier,
   signature: Signature,
   tags: Set<Tag>"""
 
-_TEXT = f"""\
+_SCHEMA_TEXT = f"""\
 entity Role;
 entity Group;
 
 // People, also the one at this machine's terminal, and the keys that act for them.
 entity User in [Role, Group] {{
-{_SUBJECT},
+{_PRINCIPAL_ATTRIBUTES},
 }};
 entity ApiKey in [Role, Group] {{
-{_SUBJECT},
+{_PRINCIPAL_ATTRIBUTES},
 }};
 entity Agent in [Role, Group] {{
-{_SUBJECT},
+{_PRINCIPAL_ATTRIBUTES},
   may_call: Set<Callable>,
 }};
 entity Adapter in [Role, Group] {{
-{_SUBJECT},
+{_PRINCIPAL_ATTRIBUTES},
 }};
 entity Plugin in [Role, Group] {{
-{_SUBJECT},
-{_TRAITS},
+{_PRINCIPAL_ATTRIBUTES},
+{_TRAIT_ATTRIBUTES},
 }};
 
 // What can be called.
 entity Callable in [Plugin] {{
-{_TRAITS},
+{_TRAIT_ATTRIBUTES},
   effects: Set<Effect>,
   flags: Set<Flag>,
   requires_approval: Bool,
@@ -67,7 +118,7 @@ entity Capability {{
 // A call that nobody has said yes to is `callUnattended`; with a person's yes it is `call`.
 action anyCall;
 action call, callUnattended in [anyCall] appliesTo {{
-  principal: [{", ".join(CALLERS)}],
+  principal: [{", ".join(PRINCIPAL_TYPES)}],
   resource: [Callable],
   context: {{ background: Bool, dry_run: Bool, project?: String, agent_path?: String }},
 }};
@@ -91,9 +142,9 @@ action use appliesTo {{
 
 def schema_text(vocabulary: Vocabulary) -> str:
     """The whole schema."""
-    lists = "".join(_enum(name, words) for name, words in vocabulary.words.items())
-    return f"{lists}\n{_TEXT}"
+    lists = "".join(_enum_entity(name, words) for name, words in vocabulary.words.items())
+    return f"{lists}\n{_SCHEMA_TEXT}"
 
 
-def _enum(name: str, words: Sequence[str]) -> str:
+def _enum_entity(name: str, words: Sequence[str]) -> str:
     return f"entity {name} enum [{', '.join(json.dumps(word) for word in words)}];\n"

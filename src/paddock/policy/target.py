@@ -11,20 +11,28 @@ from paddock.manifest.capability import (
     Execute,
     FileAccess,
     HostService,
-    Network,
+    NetworkAccess,
     NoNetwork,
     SecretUse,
-    Storage,
+    StorageAccess,
 )
 from paddock.manifest.effects import Effect
-from paddock.manifest.effects_of import effects_of
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.manifest.names import full_name
-from paddock.policy.subject import NOBODY_BEHIND_IT, Entity, Traits, reference, trait_attributes, traits_of, uid
+from paddock.manifest.permissions import callable_effects
+from paddock.policy.principal import (
+    UNTRUSTED_TRAITS,
+    CedarEntity,
+    PluginTraits,
+    entity_reference,
+    entity_uid,
+    plugin_traits,
+    trait_attributes,
+)
 
 # What changing something through a service does to the world. What is left out keeps books for the plugin itself: its
 # cache, how far it read, what it wrote to the log.
-_CHANGES: Final = {
+_WRITE_EFFECTS: Final = {
     "tables": Effect.DB_WRITE,
     "storage": Effect.DB_WRITE,
     "kb": Effect.DB_WRITE,
@@ -40,7 +48,7 @@ class CallableTarget:
 
     name: str
     plugin: str
-    traits: Traits = NOBODY_BEHIND_IT
+    traits: PluginTraits = UNTRUSTED_TRAITS
     effects: frozenset[str] = frozenset({"unknown"})
     requires_approval: bool = False
     flags: frozenset[str] = frozenset()
@@ -64,7 +72,7 @@ class CapabilityTarget:
         return self.name
 
 
-Target: TypeAlias = CallableTarget | CapabilityTarget
+PolicyTarget: TypeAlias = CallableTarget | CapabilityTarget
 
 
 def callable_target(
@@ -74,8 +82,8 @@ def callable_target(
     return CallableTarget(
         full_name(manifest.name, spec.name),
         manifest.name,
-        traits_of(manifest, tier=tier, signature=signature, tags=spec.policy_tags),
-        frozenset(map(str, effects_of(manifest, spec))),
+        plugin_traits(manifest, tier=tier, signature=signature, tags=spec.policy_tags),
+        frozenset(map(str, callable_effects(manifest, spec))),
         spec.requires_approval,
         flags,
     )
@@ -93,7 +101,7 @@ def capability_target(
     """
     family = _family(needs)
     if effects is None:
-        effects = (_CHANGES[family],) if writes and family in _CHANGES else ()
+        effects = (_WRITE_EFFECTS[family],) if writes and family in _WRITE_EFFECTS else ()
     return CapabilityTarget(str(needs or HostService("log")), family, writes, frozenset(map(str, effects)))
 
 
@@ -101,13 +109,13 @@ def _family(needs: Capability | None) -> str:
     match needs:
         case None:
             return "log"
-        case Storage():
+        case StorageAccess():
             return "tables"
         case FileAccess():
             return "fs"
         case Execute():
             return "exec"
-        case Network() | NoNetwork():
+        case NetworkAccess() | NoNetwork():
             return "net"
         case HostService(family):
             return family
@@ -115,17 +123,21 @@ def _family(needs: Capability | None) -> str:
             return "secrets"
 
 
-def target_entity(target: Target, known_tags: frozenset[str]) -> Entity:
+def target_entity(target: PolicyTarget, known_tags: frozenset[str]) -> CedarEntity:
     """The target as Cedar takes it."""
-    effects = [reference("Effect", effect) for effect in sorted(target.effects)]
+    effects = [entity_reference("Effect", effect) for effect in sorted(target.effects)]
     if isinstance(target, CapabilityTarget):
-        attributes: Entity = {
-            "family": reference("Family", target.family),
+        attributes: CedarEntity = {
+            "family": entity_reference("Family", target.family),
             "writes": target.writes,
             "effects": effects,
         }
-        return {"uid": uid("Capability", target.name), "attrs": attributes, "parents": []}
+        return {"uid": entity_uid("Capability", target.name), "attrs": attributes, "parents": []}
     attributes = trait_attributes(target.traits, known_tags)
-    flags = [reference("Flag", flag) for flag in sorted(target.flags)]
+    flags = [entity_reference("Flag", flag) for flag in sorted(target.flags)]
     attributes |= {"effects": effects, "flags": flags, "requires_approval": target.requires_approval}
-    return {"uid": uid("Callable", target.name), "attrs": attributes, "parents": [uid("Plugin", target.plugin)]}
+    return {
+        "uid": entity_uid("Callable", target.name),
+        "attrs": attributes,
+        "parents": [entity_uid("Plugin", target.plugin)],
+    }

@@ -11,29 +11,29 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from paddock.core.errors import HostError
-from paddock.policy.annotations import Wanted
-from paddock.policy.rules import Rule, Rules, version_of
-from paddock.policy.vocabulary import Vocabulary
+from paddock.policy.annotations import ApprovalRequirement
+from paddock.policy.rules import Rule, RuleSet, rules_version
+from paddock.policy.schema import Vocabulary
 from paddock.store.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class PolicyVersion:
     """A version, and since when it decided."""
 
     version: str
     since: str
 
 
-def put_in_force(tx: Transaction, rules: Rules, now: str) -> bool:
+def activate_version(tx: Transaction, rules: RuleSet, now: str) -> bool:
     """Note that these rules decide from now on; whether they are others than before."""
-    latest = latest_in_force(tx)
+    latest = current_version(tx)
     if latest is not None and latest.version == rules.version:
         return False
     # Two hosts of one database may start at the same moment with the same rules.
     tx.execute(
         "INSERT INTO policy_versions (version, document, first_at) VALUES (?, ?, ?) ON CONFLICT (version) DO NOTHING",
-        (rules.version, _document(rules), now),
+        (rules.version, _version_json(rules), now),
     )
     tx.execute(
         "INSERT INTO policy_in_force (since, version) VALUES (?, ?) ON CONFLICT (since, version) DO NOTHING",
@@ -42,7 +42,7 @@ def put_in_force(tx: Transaction, rules: Rules, now: str) -> bool:
     return True
 
 
-def rules_of(tx: Transaction, version: str) -> Rules | None:
+def load_version(tx: Transaction, version: str) -> RuleSet | None:
     """The rules of a version, or None where it never was in force here.
 
     Rules of an older program may not fit today's schema. They are for reading; only what `checked_rules` gives decides.
@@ -54,33 +54,33 @@ def rules_of(tx: Transaction, version: str) -> Rules | None:
     if row is None:
         return None
     kept = cast("dict[str, Any]", json.loads(row["document"]))
-    rules = tuple(_rule(one) for one in cast("list[dict[str, Any]]", kept["rules"]))
-    if version_of(rules, kept["schema"]) != version:
+    rules = tuple(_rule_from_json(one) for one in cast("list[dict[str, Any]]", kept["rules"]))
+    if rules_version(rules, kept["schema"]) != version:
         raise HostError(
             f"the rules that are kept as {version} are not those that were in force",
             code="policy.version_changed",
             hint="somebody changed the database; see: paddock ledger verify",
         )
-    return Rules(rules, Vocabulary(tuple(kept["tags"])))
+    return RuleSet(rules, Vocabulary(tuple(kept["tags"])))
 
 
-def history(tx: Transaction, limit: int = 50) -> list[InForce]:
+def list_versions(tx: Transaction, limit: int = 50) -> list[PolicyVersion]:
     """Which versions were in force, the newest first."""
     rows = tx.all("SELECT version, since FROM policy_in_force ORDER BY since DESC LIMIT ?", (limit,))
-    return [InForce(**row) for row in rows]
+    return [PolicyVersion(**row) for row in rows]
 
 
-def latest_in_force(tx: Transaction) -> InForce | None:
+def current_version(tx: Transaction) -> PolicyVersion | None:
     """The version that decides, or decided last; None before the first."""
-    return next(iter(history(tx, 1)), None)
+    return next(iter(list_versions(tx, 1)), None)
 
 
-def _document(rules: Rules) -> str:
+def _version_json(rules: RuleSet) -> str:
     listed = [dataclasses.asdict(rule) for rule in rules.rules]
     return json.dumps({"rules": listed, "schema": rules.schema, "tags": rules.vocabulary.tags}, ensure_ascii=False)
 
 
-def _rule(kept: dict[str, Any]) -> Rule:
+def _rule_from_json(kept: dict[str, Any]) -> Rule:
     wanted: dict[str, Any] = {**kept["wanted"], "approvers": tuple(kept["wanted"]["approvers"])}
-    whole: dict[str, Any] = {**kept, "wanted": Wanted(**wanted)}
+    whole: dict[str, Any] = {**kept, "wanted": ApprovalRequirement(**wanted)}
     return Rule(**whole)

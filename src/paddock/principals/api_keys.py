@@ -18,29 +18,28 @@ from typing import Literal
 from paddock.core.call import Principal
 from paddock.core.clock import Random
 from paddock.core.errors import Conflict, Denied, NotFound, OperatorError
-from paddock.core.events_principals import ApiKeyCreated, ApiKeyRevoked
+from paddock.core.events.principals import ApiKeyCreated, ApiKeyRevoked
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.core.printable import printable
 from paddock.core.secret import Secret
-from paddock.principals.change import Change
-from paddock.principals.names import all_checked
-from paddock.principals.people import require_person
-from paddock.principals.rights import rights_of
+from paddock.principals.name_rules import validate_names
+from paddock.principals.people import load_rights, require_person
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Row, Transaction
 
-TO_BE_NAMED = frozenset({"operator", "approver"})
+EXPLICIT_ROLES = frozenset({"operator", "approver"})
 """Roles that a key has only where somebody named them: with the one it does everything, with the other it decides."""
 
 _TOKEN = re.compile(r"pdk_([a-z2-7]{8})_[a-z2-7]{52}")
-_NOBODY = "0" * 64
-_NOTED_EVERY = timedelta(minutes=1)
+_DUMMY_HASH = "0" * 64
+_LAST_USED_INTERVAL = timedelta(minutes=1)
 _COLUMNS = (
     "k.id, k.tenant, k.owner, k.label, k.hash, k.roles, k.scopes, k.created_at, k.created_by, k.expires_at, "
     "k.revoked_at, k.last_used_at, p.disabled AS owner_disabled "
     "FROM api_keys k JOIN people p ON p.tenant = k.tenant AND p.name = k.owner"
 )
 
-KeyState = Literal["live", "revoked", "expired", "owner disabled"]
+ApiKeyState = Literal["live", "revoked", "expired", "owner disabled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class ApiKey:
     last_used_at: str | None
     owner_disabled: bool
 
-    def state(self, now: datetime) -> KeyState:
+    def state(self, now: datetime) -> ApiKeyState:
         """Whether it works, and why it does not."""
         if self.revoked_at is not None:
             return "revoked"
@@ -71,7 +70,7 @@ class ApiKey:
 
 
 def create_key(
-    change: Change,
+    change: AuditedTransaction,
     owner: str,
     random: Random,
     *,
@@ -104,9 +103,9 @@ def create_key(
             code="person.disabled",
             hint=f"let them act again first: paddock user enable {owner}",
         )
-    wanted = rights.roles - TO_BE_NAMED if roles is None else all_checked("role", roles)
-    opened = all_checked("scope", scopes)
-    if beyond := rights.beyond(wanted, opened):
+    wanted = rights.roles - EXPLICIT_ROLES if roles is None else validate_names("role", roles)
+    opened = validate_names("scope", scopes)
+    if beyond := rights.not_held(wanted, opened):
         raise OperatorError(
             f"{owner} does not have {', '.join(beyond)}, and a key never has more than its owner",
             code="api_key.too_much",
@@ -122,7 +121,7 @@ def create_key(
         "INSERT INTO api_keys (id, tenant, owner, label, hash, roles, scopes, created_at, created_by, expires_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *(key_id, change.tenant, owner, label, _hash(token), json.dumps(told[0]), json.dumps(told[1])),
+            *(key_id, change.tenant, owner, label, _hash_key(token), json.dumps(told[0]), json.dumps(told[1])),
             *(change.now, change.by, ends),
         ),
     )
@@ -130,7 +129,7 @@ def create_key(
     return require_key(change.tx, change.tenant, key_id), Secret(token)
 
 
-def authenticate(tx: Transaction, token: str, now: datetime, *, tenant: str | None = None) -> Principal:
+def authenticate_key(tx: Transaction, token: str, now: datetime, *, tenant: str | None = None) -> Principal:
     """Whom a token proves its holder to be, with what they may do right now.
 
     Args:
@@ -143,19 +142,19 @@ def authenticate(tx: Transaction, token: str, now: datetime, *, tenant: str | No
         Denied: `auth.refused`, in the same words whatever is wrong with it.
     """
     found = _TOKEN.fullmatch(token)
-    key = _find(tx, found[1]) if found else None
+    key = _find_key(tx, found[1]) if found else None
     # Hashed and compared in every case, so that the time taken does not tell which ids exist.
-    same = hmac.compare_digest(_hash(token), key.hash if key else _NOBODY)
+    same = hmac.compare_digest(_hash_key(token), key.hash if key else _DUMMY_HASH)
     if key is None or not same or key.state(now) != "live" or tenant not in (None, key.tenant):
         raise Denied(
             "this key is not taken here", code="auth.refused", hint="ask whoever gave it to you for one that works"
         )
-    return principal_with(tx, key)
+    return key_principal(tx, key)
 
 
-def principal_with(tx: Transaction, key: ApiKey) -> Principal:
+def key_principal(tx: Transaction, key: ApiKey) -> Principal:
     """Who acts with a key. Roles and scopes that its owner has lost are lost to it too."""
-    rights = rights_of(tx, key.tenant, key.owner).within(key.roles, key.scopes)
+    rights = load_rights(tx, key.tenant, key.owner).restrict(key.roles, key.scopes)
     return Principal(
         PrincipalId(f"key:{key.id}"),
         rights.scopes,
@@ -167,19 +166,19 @@ def principal_with(tx: Transaction, key: ApiKey) -> Principal:
     )
 
 
-def note_use(tx: Transaction, key: str, now: datetime) -> bool:
+def record_key_use(tx: Transaction, key: str, now: datetime) -> bool:
     """Keep when a key was last used, to the minute; whether anything had to be written."""
     row = tx.one("SELECT last_used_at FROM api_keys WHERE id = ?", (key.removeprefix("key:"),))
-    if row is None or (row["last_used_at"] and now - datetime.fromisoformat(row["last_used_at"]) < _NOTED_EVERY):
+    if row is None or (row["last_used_at"] and now - datetime.fromisoformat(row["last_used_at"]) < _LAST_USED_INTERVAL):
         return False
     tx.execute("UPDATE api_keys SET last_used_at = ? WHERE id = ?", (now.isoformat(), key.removeprefix("key:")))
     return True
 
 
-def keys(tx: Transaction, tenant: str, owner: str | None = None) -> list[ApiKey]:
+def list_keys(tx: Transaction, tenant: str, owner: str | None = None) -> list[ApiKey]:
     """The keys of a tenant, or of one person of it, oldest first."""
     rows = tx.all(f"SELECT {_COLUMNS} WHERE k.tenant = ? ORDER BY k.created_at, k.id", (tenant,))
-    return [key for row in rows if owner in (None, (key := _key(row)).owner)]
+    return [key for row in rows if owner in (None, (key := _key_from_row(row)).owner)]
 
 
 def require_key(tx: Transaction, tenant: str, wanted: str) -> ApiKey:
@@ -188,7 +187,7 @@ def require_key(tx: Transaction, tenant: str, wanted: str) -> ApiKey:
     Raises:
         NotFound: the tenant has none.
     """
-    key = _find(tx, wanted.removeprefix("key:"))
+    key = _find_key(tx, wanted.removeprefix("key:"))
     if key is None or key.tenant != tenant:
         # A whole token may have been typed: only what can be an id is repeated.
         named = repr(printable(wanted)) if len(wanted) <= 20 else "that id"
@@ -196,7 +195,7 @@ def require_key(tx: Transaction, tenant: str, wanted: str) -> ApiKey:
     return key
 
 
-def revoke_key(change: Change, wanted: str) -> ApiKey:
+def revoke_key(change: AuditedTransaction, wanted: str) -> ApiKey:
     """Have a key work no more. One that was revoked before stays as it is.
 
     Raises:
@@ -209,16 +208,16 @@ def revoke_key(change: Change, wanted: str) -> ApiKey:
     return require_key(change.tx, change.tenant, key.id)
 
 
-def _find(tx: Transaction, key_id: str) -> ApiKey | None:
+def _find_key(tx: Transaction, key_id: str) -> ApiKey | None:
     row = tx.one(f"SELECT {_COLUMNS} WHERE k.id = ?", (key_id,))  # our own columns
-    return _key(row) if row else None
+    return _key_from_row(row) if row else None
 
 
-def _key(row: Row) -> ApiKey:
+def _key_from_row(row: Row) -> ApiKey:
     words = {column: frozenset[str](json.loads(row[column])) for column in ("roles", "scopes")}
     facts: Row = {**row, **words, "owner_disabled": bool(row["owner_disabled"])}
     return ApiKey(**facts)
 
 
-def _hash(token: str) -> str:
+def _hash_key(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddock.core.errors import NotFound
-from paddock.core.events_principals import ConsentGiven, ConsentRevoked
+from paddock.core.events.principals import ConsentGiven, ConsentRevoked
 from paddock.core.printable import printable
 from paddock.manifest.names import full_name
-from paddock.principals.change import Change
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Row, Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
+class ConsentRecord:
     """A person's yes to one callable; none any more once it was revoked."""
 
     tenant: str
@@ -25,7 +25,7 @@ class Consent:
     revoked_at: str | None = None
 
 
-def consented(tx: Transaction, tenant: str, person: str, plugin: str, callable_name: str) -> bool:
+def has_consent(tx: Transaction, tenant: str, person: str, plugin: str, callable_name: str) -> bool:
     """Whether this person's yes to this callable stands right now."""
     found = tx.one(
         "SELECT 1 AS yes FROM person_consents "
@@ -37,24 +37,26 @@ def consented(tx: Transaction, tenant: str, person: str, plugin: str, callable_n
 
 def consented_names(tx: Transaction, tenant: str, person: str) -> frozenset[str]:
     """The full names of all that this person's yes stands for right now."""
-    return frozenset(full_name(one.plugin, one.callable) for one in consents(tx, tenant, person))
+    return frozenset(full_name(one.plugin, one.callable) for one in list_consents(tx, tenant, person))
 
 
-def consents(tx: Transaction, tenant: str, person: str | None = None, *, revoked: bool = False) -> list[Consent]:
+def list_consents(
+    tx: Transaction, tenant: str, person: str | None = None, *, revoked: bool = False
+) -> list[ConsentRecord]:
     """What stands in a tenant, of everybody or of one person; with `revoked` also what was taken back."""
     whose, values = ("", (tenant,)) if person is None else (" AND person = ?", (tenant, person))
     rows = tx.all(
         f"SELECT * FROM person_consents WHERE tenant = ?{whose} ORDER BY person, plugin, callable",  # noqa: S608
         values,
     )
-    return [one for row in rows if (one := Consent(**row)).revoked_at is None or revoked]
+    return [one for row in rows if (one := ConsentRecord(**row)).revoked_at is None or revoked]
 
 
-def give_consent(change: Change, person: str, plugin: str, callable_name: str) -> Consent:
+def give_consent(change: AuditedTransaction, person: str, plugin: str, callable_name: str) -> ConsentRecord:
     """Keep a person's yes to one callable. One that stands stays as it was given."""
-    if consented(change.tx, change.tenant, person, plugin, callable_name):
-        return _one(change, person, plugin, callable_name)
-    given = Consent(change.tenant, person, plugin, callable_name, change.now, change.by)
+    if has_consent(change.tx, change.tenant, person, plugin, callable_name):
+        return _find_consent(change, person, plugin, callable_name)
+    given = ConsentRecord(change.tenant, person, plugin, callable_name, change.now, change.by)
     change.tx.execute(
         "INSERT INTO person_consents (tenant, person, plugin, callable, given_at, given_by) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (tenant, person, plugin, callable) DO UPDATE "
@@ -65,45 +67,45 @@ def give_consent(change: Change, person: str, plugin: str, callable_name: str) -
     return given
 
 
-def revoke_consent(change: Change, person: str, plugin: str, callable_name: str) -> Consent:
+def revoke_consent(change: AuditedTransaction, person: str, plugin: str, callable_name: str) -> ConsentRecord:
     """Take a person's yes back.
 
     Raises:
         NotFound: there is none that stands.
     """
-    if not consented(change.tx, change.tenant, person, plugin, callable_name):
+    if not has_consent(change.tx, change.tenant, person, plugin, callable_name):
         raise NotFound(
             f"{printable(person)} has not consented to {printable(plugin)} {printable(callable_name)}",
             code="consent.not_found",
             hint="see 'paddock consent list'",
         )
-    _revoke(change, _one(change, person, plugin, callable_name))
-    return _one(change, person, plugin, callable_name)
+    _revoke(change, _find_consent(change, person, plugin, callable_name))
+    return _find_consent(change, person, plugin, callable_name)
 
 
-def revoke_consents_of(change: Change, person: str) -> None:
+def revoke_person_consents(change: AuditedTransaction, person: str) -> None:
     """Take back everything that a person said yes to in the change's tenant."""
-    for consent in consents(change.tx, change.tenant, person):
+    for consent in list_consents(change.tx, change.tenant, person):
         _revoke(change, consent)
 
 
-def forget_consents(tx: Transaction, plugin: str) -> list[Consent]:
+def delete_plugin_consents(tx: Transaction, plugin: str) -> list[ConsentRecord]:
     """Drop all that anybody said of a plugin that goes, and tell what of it stood: the next of that name is another."""
     rows: list[Row] = tx.all(
         "SELECT * FROM person_consents WHERE plugin = ? ORDER BY tenant, person, callable", (plugin,)
     )
     tx.execute("DELETE FROM person_consents WHERE plugin = ?", (plugin,))
-    return [consent for row in rows if (consent := Consent(**row)).revoked_at is None]
+    return [consent for row in rows if (consent := ConsentRecord(**row)).revoked_at is None]
 
 
-def forget_revoked(tx: Transaction, tenant: str, person: str) -> int:
+def delete_revoked_consents(tx: Transaction, tenant: str, person: str) -> int:
     """Drop what somebody took back, for whoever wants nothing known of them; how many there were."""
     return tx.execute(
         "DELETE FROM person_consents WHERE tenant = ? AND person = ? AND revoked_at IS NOT NULL", (tenant, person)
     )
 
 
-def _revoke(change: Change, consent: Consent) -> None:
+def _revoke(change: AuditedTransaction, consent: ConsentRecord) -> None:
     change.tx.execute(
         "UPDATE person_consents SET revoked_at = ? WHERE tenant = ? AND person = ? AND plugin = ? AND callable = ?",
         (change.now, consent.tenant, consent.person, consent.plugin, consent.callable),
@@ -111,10 +113,10 @@ def _revoke(change: Change, consent: Consent) -> None:
     change.publish.publish(ConsentRevoked(consent.person, consent.plugin, consent.callable, change.by))
 
 
-def _one(change: Change, person: str, plugin: str, callable_name: str) -> Consent:
+def _find_consent(change: AuditedTransaction, person: str, plugin: str, callable_name: str) -> ConsentRecord:
     row = change.tx.one(
         "SELECT * FROM person_consents WHERE tenant = ? AND person = ? AND plugin = ? AND callable = ?",
         (change.tenant, person, plugin, callable_name),
     )
     assert row is not None  # asked just before, in this unit of work
-    return Consent(**row)
+    return ConsentRecord(**row)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddock.core.errors import Conflict, NotFound
-from paddock.core.events_principals import GroupChanged
+from paddock.core.events.principals import GroupChanged
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
-from paddock.principals.change import Change
-from paddock.principals.names import checked
+from paddock.principals.name_rules import validate_name
 from paddock.principals.people import require_person
 from paddock.principals.tenants import require_tenant
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PersonGroup:
     """A group with the names of its members."""
 
     tenant: Tenant
@@ -26,22 +26,22 @@ class Group:
     members: tuple[str, ...] = ()
 
 
-def groups(tx: Transaction, tenant: str) -> list[Group]:
+def list_groups(tx: Transaction, tenant: str) -> list[PersonGroup]:
     """Every group of a tenant, by name."""
     members: dict[str, list[str]] = {}
     for row in tx.all("SELECT group_name, person FROM group_members WHERE tenant = ? ORDER BY person", (tenant,)):
         members.setdefault(row["group_name"], []).append(row["person"])
     rows = tx.all("SELECT tenant, name, title, created_at FROM groups WHERE tenant = ? ORDER BY name", (tenant,))
-    return [Group(**row, members=tuple(members.get(row["name"], ()))) for row in rows]
+    return [PersonGroup(**row, members=tuple(members.get(row["name"], ()))) for row in rows]
 
 
-def require_group(tx: Transaction, tenant: str, name: str) -> Group:
+def require_group(tx: Transaction, tenant: str, name: str) -> PersonGroup:
     """The group of that name.
 
     Raises:
         NotFound: the tenant has none.
     """
-    found = next((group for group in groups(tx, tenant) if group.name == name), None)
+    found = next((group for group in list_groups(tx, tenant) if group.name == name), None)
     if found is None:
         require_tenant(tx, tenant)
         raise NotFound(
@@ -52,7 +52,7 @@ def require_group(tx: Transaction, tenant: str, name: str) -> Group:
     return found
 
 
-def add_group(change: Change, name: str, title: str = "") -> Group:
+def add_group(change: AuditedTransaction, name: str, title: str = "") -> PersonGroup:
     """Make a group.
 
     Raises:
@@ -60,7 +60,9 @@ def add_group(change: Change, name: str, title: str = "") -> Group:
         OperatorError: no group can be called that.
         Conflict: one is.
     """
-    group = Group(require_tenant(change.tx, change.tenant).name, checked("group", name), title or name, change.now)
+    group = PersonGroup(
+        require_tenant(change.tx, change.tenant).name, validate_name("group", name), title or name, change.now
+    )
     added = change.tx.execute(
         "INSERT INTO groups (tenant, name, title, created_at) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (tenant, name) DO NOTHING",
@@ -72,7 +74,7 @@ def add_group(change: Change, name: str, title: str = "") -> Group:
     return group
 
 
-def change_member(change: Change, name: str, person: str, *, remove: bool = False) -> Group:
+def change_member(change: AuditedTransaction, name: str, person: str, *, remove: bool = False) -> PersonGroup:
     """Take somebody into a group, or out of it.
 
     Raises:
@@ -94,8 +96,8 @@ def change_member(change: Change, name: str, person: str, *, remove: bool = Fals
     return require_group(change.tx, change.tenant, name)
 
 
-def delete_group(change: Change, name: str) -> Group:
-    """Remove a group's row; its members stay people. What it was to answer goes in `policy/leaving.py`.
+def delete_group(change: AuditedTransaction, name: str) -> PersonGroup:
+    """Remove a group's row; its members stay people. What it was to answer goes in `approvals/removal.py`.
 
     Raises:
         NotFound: there is none of that name.

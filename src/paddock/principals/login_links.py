@@ -7,15 +7,14 @@ from datetime import datetime, timedelta
 
 from paddock.core.clock import Random
 from paddock.core.errors import Denied
-from paddock.core.events_principals import LoginLinkMade, LoginLinkRefused
+from paddock.core.events.principals import LoginLinkMade, LoginLinkRefused
 from paddock.core.ids import PrincipalId, Tenant
 from paddock.core.secret import Secret
-from paddock.principals.change import Change
-from paddock.principals.sessions import signed_in_as
-from paddock.principals.tokens import hash_of_token, new_token
+from paddock.principals.sessions import hash_token, new_token, session_subject
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
-LASTS = timedelta(minutes=15)
+LINK_TTL = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class LoginLink:
     used_at: str | None = None
 
 
-def make_link(change: Change, who: str, random: Random) -> tuple[LoginLink, Secret]:
+def make_link(change: AuditedTransaction, who: str, random: Random) -> tuple[LoginLink, Secret]:
     """A link that signs somebody of the change's tenant in, and its token; `who` as in `open_session`.
 
     Raises:
@@ -37,15 +36,15 @@ def make_link(change: Change, who: str, random: Random) -> tuple[LoginLink, Secr
         OperatorError: that is nobody who signs in, or of another tenant.
         Denied: they may not act.
     """
-    now, subject = datetime.fromisoformat(change.now), signed_in_as(change, who)
+    now, subject = datetime.fromisoformat(change.now), session_subject(change, who)
     token = new_token("pdl", random)
-    made = LoginLink(f"link_{random.bytes(8).hex()}", change.tenant, subject, (now + LASTS).isoformat())
+    made = LoginLink(f"link_{random.bytes(8).hex()}", change.tenant, subject, (now + LINK_TTL).isoformat())
     change.tx.execute("DELETE FROM login_links WHERE expires_at < ?", ((now - timedelta(days=1)).isoformat(),))
     change.tx.execute(
         "INSERT INTO login_links (id, tenant, subject, hash, made_at, made_by, expires_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            *(made.id, made.tenant, made.subject, hash_of_token(token.reveal())),
+            *(made.id, made.tenant, made.subject, hash_token(token.reveal())),
             *(change.now, change.by, made.expires_at),
         ),
     )
@@ -56,12 +55,12 @@ def make_link(change: Change, who: str, random: Random) -> tuple[LoginLink, Secr
 def find_link(tx: Transaction, token: str) -> LoginLink | None:
     """The link of a token, used or not; none once it was refused."""
     row = tx.one(
-        "SELECT id, tenant, subject, expires_at, used_at FROM login_links WHERE hash = ?", (hash_of_token(token),)
+        "SELECT id, tenant, subject, expires_at, used_at FROM login_links WHERE hash = ?", (hash_token(token),)
     )
     return LoginLink(**row) if row else None
 
 
-def use_link(change: Change, link: LoginLink) -> str | None:
+def consume_link(change: AuditedTransaction, link: LoginLink) -> str | None:
     """Use a link up, in the unit in which somebody is signed in with it; why it is no good, where it is not."""
     used = change.tx.execute(
         "UPDATE login_links SET used_at = ? WHERE id = ? AND used_at IS NULL AND expires_at > ?",
@@ -76,7 +75,7 @@ def use_link(change: Change, link: LoginLink) -> str | None:
     return why
 
 
-def void_links_of(change: Change, subject: str) -> None:
+def void_links_for(change: AuditedTransaction, subject: str) -> None:
     """Have no link sign somebody in any more that was made for them before."""
     change.tx.execute(
         "UPDATE login_links SET used_at = ? WHERE tenant = ? AND subject = ? AND used_at IS NULL",
@@ -84,7 +83,7 @@ def void_links_of(change: Change, subject: str) -> None:
     )
 
 
-def link_refused() -> Denied:
+def invalid_link_error() -> Denied:
     """What whoever comes with a link that is no good is told, whatever is wrong with it."""
     return Denied(
         "this link does not sign anybody in, or not any more",
@@ -93,7 +92,7 @@ def link_refused() -> Denied:
     )
 
 
-def any_session_or_link(tx: Transaction) -> bool:
+def has_ever_signed_in(tx: Transaction) -> bool:
     """Whether anybody was ever signed in here, or got a link to."""
     row = tx.one("SELECT EXISTS (SELECT 1 FROM console_sessions) OR EXISTS (SELECT 1 FROM login_links) AS there")
     return bool(row and row["there"])

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
+from paddock.core.call import OPERATOR
 from paddock.core.errors import Conflict, NotFound
-from paddock.core.events_principals import PersonAdded, PersonChanged
-from paddock.core.ids import PrincipalId, Tenant
+from paddock.core.events.principals import PersonAdded, PersonChanged
+from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.core.printable import printable
-from paddock.principals.change import Change
-from paddock.principals.names import all_checked, checked
-from paddock.principals.rights import Rights, rights_of
+from paddock.principals.name_rules import validate_name, validate_names
 from paddock.principals.tenants import require_tenant
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Row, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Roles decide through rules, scopes open callables that are kept to them, groups are for rules to speak of."""
+
+    roles: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def not_held(self, roles: Iterable[str], scopes: Iterable[str]) -> list[str]:
+        """Which of these they do not have themselves, and so cannot hand on."""
+        lacking = [] if OPERATOR in self.roles else sorted({*scopes} - self.scopes)
+        return sorted({*roles} - self.roles) + lacking
+
+    def restrict(self, roles: frozenset[str], scopes: frozenset[str]) -> Rights:
+        """What is left of these for a key of theirs: never more than they have now, whatever they had once."""
+        return Rights(roles & self.roles, scopes if OPERATOR in self.roles else scopes & self.scopes, self.groups)
+
+
+def load_rights(tx: Transaction, tenant: str, person: str) -> Rights:
+    """Everything that a person has, in one look."""
+    rows = tx.all(
+        "SELECT 'role' AS kind, role AS word FROM person_roles WHERE tenant = ? AND person = ? "
+        "UNION ALL SELECT 'scope' AS kind, scope AS word FROM person_scopes WHERE tenant = ? AND person = ? "
+        "UNION ALL SELECT 'group' AS kind, group_name AS word FROM group_members WHERE tenant = ? AND person = ?",
+        (tenant, person) * 3,
+    )
+    return Rights(
+        *(frozenset(row["word"] for row in rows if row["kind"] == kind) for kind in ("role", "scope", "group"))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +65,16 @@ class Person:
         return PrincipalId(f"user:{self.name}")
 
 
-def people(tx: Transaction, tenant: str) -> list[Person]:
+def list_people(tx: Transaction, tenant: str) -> list[Person]:
     """Everybody of a tenant, by name."""
-    return [_person(tx, row) for row in tx.all("SELECT * FROM people WHERE tenant = ? ORDER BY name", (tenant,))]
+    return [
+        _person_from_row(tx, row) for row in tx.all("SELECT * FROM people WHERE tenant = ? ORDER BY name", (tenant,))
+    ]
 
 
 def find_person(tx: Transaction, tenant: str, name: str) -> Person | None:
     row = tx.one("SELECT * FROM people WHERE tenant = ? AND name = ?", (tenant, name))
-    return _person(tx, row) if row else None
+    return _person_from_row(tx, row) if row else None
 
 
 def require_person(tx: Transaction, tenant: str, name: str) -> Person:
@@ -63,7 +96,12 @@ def require_person(tx: Transaction, tenant: str, name: str) -> Person:
 
 
 def add_person(
-    change: Change, name: str, *, display_name: str = "", roles: Iterable[str] = ("member",), scopes: Iterable[str] = ()
+    change: AuditedTransaction,
+    name: str,
+    *,
+    display_name: str = "",
+    roles: Iterable[str] = ("member",),
+    scopes: Iterable[str] = (),
 ) -> Person:
     """Add somebody to the change's tenant.
 
@@ -73,8 +111,8 @@ def add_person(
         Conflict: somebody is.
     """
     tx, tenant = change.tx, require_tenant(change.tx, change.tenant).name
-    rights = Rights(all_checked("role", roles), all_checked("scope", scopes))
-    person = Person(tenant, checked("person", name), display_name or name, False, change.now, rights)
+    rights = Rights(validate_names("role", roles), validate_names("scope", scopes))
+    person = Person(tenant, validate_name("person", name), display_name or name, False, change.now, rights)
     added = tx.execute(
         "INSERT INTO people (tenant, name, display_name, disabled, created_at) VALUES (?, ?, ?, 0, ?) "
         "ON CONFLICT (tenant, name) DO NOTHING",
@@ -87,12 +125,17 @@ def add_person(
             hint=f"see 'paddock user show {name}'",
         )
     _write_rights(change, person.name, Rights(), rights)
-    change.publish.publish(PersonAdded(person.id, *_told(rights), change.by))
+    change.publish.publish(PersonAdded(person.id, *_rights_lists(rights), change.by))
     return person
 
 
 def change_rights(
-    change: Change, name: str, what: Literal["roles", "scopes"], *, add: Iterable[str] = (), remove: Iterable[str] = ()
+    change: AuditedTransaction,
+    name: str,
+    what: Literal["roles", "scopes"],
+    *,
+    add: Iterable[str] = (),
+    remove: Iterable[str] = (),
 ) -> Person:
     """Give somebody roles or scopes, and take others away. Their keys lose what they lose, at once.
 
@@ -102,15 +145,15 @@ def change_rights(
     """
     person = require_person(change.tx, change.tenant, name)
     before = getattr(person.rights, what)
-    after = (before | all_checked("role" if what == "roles" else "scope", add)) - frozenset(remove)
+    after = (before | validate_names("role" if what == "roles" else "scope", add)) - frozenset(remove)
     rights = replace(person.rights, **{what: after})
     if after != before:
         _write_rights(change, person.name, person.rights, rights)
-        change.publish.publish(PersonChanged(person.id, what, *_told(rights), change.by))
+        change.publish.publish(PersonChanged(person.id, what, *_rights_lists(rights), change.by))
     return replace(person, rights=rights)
 
 
-def set_disabled(change: Change, name: str, disabled: bool) -> Person:
+def set_disabled(change: AuditedTransaction, name: str, disabled: bool) -> Person:
     """Let somebody act no more, or again. Their keys stay and do not work meanwhile.
 
     Raises:
@@ -121,24 +164,24 @@ def set_disabled(change: Change, name: str, disabled: bool) -> Person:
         change.tx.execute(
             "UPDATE people SET disabled = ? WHERE tenant = ? AND name = ?", (disabled, person.tenant, person.name)
         )
-        told = PersonChanged(person.id, "disabled" if disabled else "enabled", *_told(person.rights), change.by)
+        told = PersonChanged(person.id, "disabled" if disabled else "enabled", *_rights_lists(person.rights), change.by)
         change.publish.publish(told)
     return replace(person, disabled=disabled)
 
 
-def delete_person(change: Change, person: Person) -> None:
-    """Remove somebody's row, roles, scopes and places in groups. All else of theirs goes in `policy/leaving.py`."""
+def delete_person(change: AuditedTransaction, person: Person) -> None:
+    """Remove somebody's row, roles, scopes and places in groups. All else of theirs goes in `approvals/removal.py`."""
     change.tx.execute("DELETE FROM people WHERE tenant = ? AND name = ?", (person.tenant, person.name))
     change.publish.publish(PersonChanged(person.id, "removed", (), (), change.by))
 
 
-def _person(tx: Transaction, row: Row) -> Person:
-    rights = rights_of(tx, row["tenant"], row["name"])
+def _person_from_row(tx: Transaction, row: Row) -> Person:
+    rights = load_rights(tx, row["tenant"], row["name"])
     facts: Row = {**row, "disabled": bool(row["disabled"]), "rights": rights}
     return Person(**facts)
 
 
-def _write_rights(change: Change, person: str, before: Rights, after: Rights) -> None:
+def _write_rights(change: AuditedTransaction, person: str, before: Rights, after: Rights) -> None:
     for table, column, had, has in (
         ("person_roles", "role", before.roles, after.roles),
         ("person_scopes", "scope", before.scopes, after.scopes),
@@ -155,5 +198,26 @@ def _write_rights(change: Change, person: str, before: Rights, after: Rights) ->
             )
 
 
-def _told(rights: Rights) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _rights_lists(rights: Rights) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(sorted(rights.roles)), tuple(sorted(rights.scopes))
+
+
+APPROVER_ROLE = "approver"
+
+T = TypeVar("T")
+
+
+def count_approvers(tx: Transaction, tenant: str) -> int:
+    """The people who may act and have a role for it; in the default tenant, whoever operates this host as well."""
+    able = [one for one in list_people(tx, tenant) if not one.disabled and {APPROVER_ROLE, OPERATOR} & one.rights.roles]
+    return len(able) + (tenant == DEFAULT_TENANT)
+
+
+def detect_second_approver(change: AuditedTransaction, unit: Callable[[AuditedTransaction], T]) -> tuple[T, bool]:
+    """What a change gives, and whether it left the tenant with several who may approve, where it had one.
+
+    From then on nobody approves what they asked for themselves, which whoever made the change should hear.
+    """
+    before = count_approvers(change.tx, change.tenant)
+    given = unit(change)
+    return given, before <= 1 < count_approvers(change.tx, change.tenant)

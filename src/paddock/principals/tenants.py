@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddock.core.errors import Conflict, NotFound, OperatorError
-from paddock.core.events_principals import TenantCreated, TenantRemoved
+from paddock.core.events.principals import TenantCreated, TenantRemoved
 from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.printable import printable
-from paddock.principals.change import Change
-from paddock.principals.names import checked
+from paddock.principals.name_rules import validate_name
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
 # What keeps a tenant from being removed: the table, what its rows are called, and what to do about them.
-_KEPT = (
+_BLOCKING_TABLES = (
     ("people", "people", "remove them: paddock user remove NAME --tenant {tenant}"),
     ("groups", "groups", "remove them: paddock group remove NAME --tenant {tenant}"),
     ("grants", "grants of plugins", "uninstall those plugins: paddock plugin list"),
@@ -28,7 +28,7 @@ _KEPT = (
 
 
 @dataclass(frozen=True, slots=True)
-class TenantRow:
+class TenantRecord:
     """A tenant as it is kept. The default one was never made."""
 
     name: Tenant
@@ -36,13 +36,13 @@ class TenantRow:
     created_at: str | None
 
 
-def tenants(tx: Transaction) -> list[TenantRow]:
+def list_tenants(tx: Transaction) -> list[TenantRecord]:
     """All of them, the default one first."""
     rows = tx.all("SELECT name, title, created_at FROM tenants ORDER BY created_at IS NOT NULL, name")
-    return [TenantRow(**row) for row in rows]
+    return [TenantRecord(**row) for row in rows]
 
 
-def require_tenant(tx: Transaction, name: str) -> TenantRow:
+def require_tenant(tx: Transaction, name: str) -> TenantRecord:
     """The tenant of that name.
 
     Raises:
@@ -50,11 +50,11 @@ def require_tenant(tx: Transaction, name: str) -> TenantRow:
     """
     row = tx.one("SELECT name, title, created_at FROM tenants WHERE name = ?", (name,))
     if row is None:
-        raise unknown_tenant(name)
-    return TenantRow(**row)
+        raise unknown_tenant_error(name)
+    return TenantRecord(**row)
 
 
-def unknown_tenant(name: str) -> NotFound:
+def unknown_tenant_error(name: str) -> NotFound:
     """What is said of a name that no tenant has, and of another tenant's to whoever may not know of it."""
     return NotFound(
         f"there is no tenant {printable(name, 80)!r}",
@@ -63,14 +63,14 @@ def unknown_tenant(name: str) -> NotFound:
     )
 
 
-def add_tenant(change: Change, name: str, title: str = "") -> TenantRow:
+def add_tenant(change: AuditedTransaction, name: str, title: str = "") -> TenantRecord:
     """Make a tenant.
 
     Raises:
         OperatorError: nobody can be called that.
         Conflict: there is one of that name.
     """
-    row = TenantRow(Tenant(checked("tenant", name)), title or name, change.now)
+    row = TenantRecord(Tenant(validate_name("tenant", name)), title or name, change.now)
     added = change.tx.execute(
         "INSERT INTO tenants (name, title, created_at) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
         (row.name, row.title, row.created_at),
@@ -81,7 +81,7 @@ def add_tenant(change: Change, name: str, title: str = "") -> TenantRow:
     return row
 
 
-def remove_tenant(change: Change, name: str) -> TenantRow:
+def remove_tenant(change: AuditedTransaction, name: str) -> TenantRecord:
     """Remove a tenant that nothing belongs to any more.
 
     Raises:
@@ -92,7 +92,11 @@ def remove_tenant(change: Change, name: str) -> TenantRow:
     row = require_tenant(change.tx, name)
     if row.name == DEFAULT_TENANT:
         raise OperatorError("the default tenant stays", code="tenant.default", hint="remove another one")
-    kept = [(words, count, way) for table, words, way in _KEPT if (count := _count(change.tx, table, row.name))]
+    kept = [
+        (words, count, way)
+        for table, words, way in _BLOCKING_TABLES
+        if (count := _count_rows(change.tx, table, row.name))
+    ]
     if kept:
         raise Conflict(
             f"the tenant {name} still has {', '.join(f'{words} ({count})' for words, count, _ in kept)}",
@@ -106,6 +110,6 @@ def remove_tenant(change: Change, name: str) -> TenantRow:
     return row
 
 
-def _count(tx: Transaction, table: str, tenant: str) -> int:
+def _count_rows(tx: Transaction, table: str, tenant: str) -> int:
     row = tx.one(f"SELECT count(*) AS n FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608  # our own tables
     return row["n"] if row else 0

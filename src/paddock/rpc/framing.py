@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from paddock.rpc.message import MAX_FRAME
-from paddock.rpc.structure import StructureCounter
+from paddock.rpc.message import MAX_FRAME_BYTES, StructureCounter
 
-COUNTED_FROM: Final = 64 * 1024
+STRUCTURE_CHECKED_FROM_BYTES: Final = 64 * 1024
 """Lines up to this size are not counted: they cannot hold much more than the longest may."""
 
-MAX_STRUCTURE: Final = 150_000
+MAX_STRUCTURE_TOKENS: Final = 150_000
 """How many of `{}[],:` a longer line may have outside its strings. Reading the worst of them takes some 30 ms."""
 
 
-class Violation(Exception):
+class FramingViolation(Exception):
     """A line passed a bound. The connection cannot go on: where the next line starts is not looked for.
 
     `before` holds the lines that were complete before it in the same chunk.
@@ -33,13 +32,13 @@ class Violation(Exception):
         self.before: list[bytes] = []
 
 
-class Oversize(Violation):
+class LineTooLong(FramingViolation):
     """A line is longer than the limit."""
 
     kind = "oversize_message"
 
 
-class TooDense(Violation):
+class LineTooDense(FramingViolation):
     """A long line has more structure than can be parsed in good time."""
 
     kind = "too_dense"
@@ -51,14 +50,18 @@ class LineSplitter:
     __slots__ = ("_counted_from", "_counter", "_held", "_limit", "_max_structure", "_violation")
 
     def __init__(
-        self, limit: int = MAX_FRAME, *, counted_from: int = COUNTED_FROM, max_structure: int = MAX_STRUCTURE
+        self,
+        limit: int = MAX_FRAME_BYTES,
+        *,
+        counted_from: int = STRUCTURE_CHECKED_FROM_BYTES,
+        max_structure: int = MAX_STRUCTURE_TOKENS,
     ) -> None:
         self._limit = limit
         self._counted_from = min(counted_from, limit)
         self._max_structure = max_structure
         self._held = bytearray()  # of the line that is not complete
         self._counter: StructureCounter | None = None
-        self._violation: Violation | None = None
+        self._violation: FramingViolation | None = None
 
     @property
     def held(self) -> int:
@@ -77,12 +80,12 @@ class LineSplitter:
         lines = chunk.split(b"\n")
         rest = lines.pop()
         if self._held or len(chunk) > self._counted_from:
-            return _without_returns(self._checked(lines, rest))
+            return _strip_line_ends(self._feed_checked(lines, rest))
         if rest:
             self._held += rest
-        return _without_returns(lines) if b"\r" in chunk or b"" in lines else lines
+        return _strip_line_ends(lines) if b"\r" in chunk or b"" in lines else lines
 
-    def _checked(self, ends: list[bytes], rest: bytes) -> list[bytes]:
+    def _feed_checked(self, ends: list[bytes], rest: bytes) -> list[bytes]:
         """The same for lines that began earlier or may be long."""
         lines: list[bytes] = []
         try:
@@ -93,8 +96,8 @@ class LineSplitter:
                 self._counter = None
             if rest:
                 self._hold(rest)
-        except Violation as violation:
-            violation.before = _without_returns(lines)
+        except FramingViolation as violation:
+            violation.before = _strip_line_ends(lines)
             self._violation = violation
             self._held = bytearray()
             raise
@@ -104,16 +107,16 @@ class LineSplitter:
         self._held += part
         size = len(self._held)
         if size > self._limit:
-            raise Oversize(f"a line has more than {self._limit} bytes")
+            raise LineTooLong(f"a line has more than {self._limit} bytes")
         if size > self._counted_from:
             if self._counter is None:
                 self._counter = StructureCounter()
                 part = bytes(self._held)
             if self._counter.count(part) > self._max_structure:
                 most = f"{self._max_structure} brackets, commas and colons"
-                raise TooDense(f"a line of more than {self._counted_from} bytes has more than {most}")
+                raise LineTooDense(f"a line of more than {self._counted_from} bytes has more than {most}")
 
 
-def _without_returns(lines: list[bytes]) -> list[bytes]:
+def _strip_line_ends(lines: list[bytes]) -> list[bytes]:
     """The lines without what `\\r\\n` leaves at their ends, and without empty ones."""
     return [bare for line in lines if (bare := line.rstrip(b"\r"))]

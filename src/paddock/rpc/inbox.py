@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from paddock.rpc.framing import LineSplitter, Violation
+from paddock.rpc.framing import FramingViolation, LineSplitter
 from paddock.rpc.transport import Receiver
 
-TURN: Final = 64 * 1024
+MAX_PORTION_BYTES: Final = 64 * 1024
 """How much is handed over before everybody else has a turn, in bytes."""
 
-PER_LINE: Final = 512
+LINE_OVERHEAD_BYTES: Final = 512
 """What a line counts beside its length, so that a turn of tiny lines is short too."""
 
 
@@ -32,7 +32,7 @@ class Inbox:
         self._resume = resume
         self._splitter = LineSplitter()
         self._lines: deque[bytes] = deque()
-        self._violation: Violation | None = None
+        self._violation: FramingViolation | None = None
         self._violation_told = False
         self._end: str | None = None
         self._delivering = False  # from start to stop
@@ -43,7 +43,7 @@ class Inbox:
     def start(self) -> None:
         """Begin to deliver, from the next turn of the event loop on."""
         self._delivering = not self._stopped
-        self._book()
+        self._schedule()
 
     def stop(self) -> None:
         """Deliver nothing more, not even the rest of this portion, and keep nothing."""
@@ -57,38 +57,38 @@ class Inbox:
             return
         try:
             self._lines.extend(self._splitter.feed(chunk))
-        except Violation as violation:
+        except FramingViolation as violation:
             self._lines.extend(violation.before)
             self._violation = violation
         if not self._booked:
-            self._portion()
+            self._deliver_portion()
 
     def end(self, reason: str) -> None:
         """Nothing more will arrive."""
         if self._end is None:
             self._end = reason
             if not self._booked:
-                self._portion()
+                self._deliver_portion()
 
-    def _book(self) -> None:
+    def _schedule(self) -> None:
         if not self._booked:
             self._booked = True
-            asyncio.get_running_loop().call_soon(self._portion)
+            asyncio.get_running_loop().call_soon(self._deliver_portion)
 
-    def _portion(self) -> None:
+    def _deliver_portion(self) -> None:
         self._booked = False
         lines = self._lines
         deliver = self._receiver.frame_received
-        left = TURN
+        left = MAX_PORTION_BYTES
         while lines and left > 0 and self._delivering:
             line = lines.popleft()
-            left -= len(line) + PER_LINE
+            left -= len(line) + LINE_OVERHEAD_BYTES
             deliver(line)
         if not self._delivering:
             return
         behind = bool(lines)
         if behind:
-            self._book()
+            self._schedule()
         elif self._violation is not None or self._end is not None:
             self._finish()
         self._wait(behind or self._violation is not None)

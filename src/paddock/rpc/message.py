@@ -17,16 +17,61 @@ What we write is plain JSON only: dates, dataclasses and subclasses of `str` and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final, Literal, TypeGuard
 
 import orjson
 
-from paddock.core.json_value import MAX_DEPTH
-from paddock.rpc.faults import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NO_EFFECT, RpcFault, to_wire
-from paddock.rpc.structure import nested_deeper
+from paddock.core.schema.json_value import MAX_DEPTH
+from paddock.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, NO_EFFECT, RpcError, error_member
 
-MAX_FRAME: Final = 4 * 1024 * 1024
-MAX_ID_TEXT: Final = 128
+_NOT_STRUCTURE: Final = bytes(byte for byte in range(256) if byte not in b"{}[],:")
+_NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"{}[]")
+_DEPTH_STEPS: Final = bytes.maketrans(b"{[]}", b"\x01\x01\xff\xff")  # one in, and one out as a signed byte
+
+
+class StructureCounter:
+    """Counts `{}[],:` outside strings, over any number of pieces of one text.
+
+    For text that is no JSON the count means nothing, and does no harm: the parser refuses it where it goes wrong.
+    """
+
+    __slots__ = ("_escaped", "_quoted", "_total")
+
+    def __init__(self) -> None:
+        self._quoted = False  # the last piece ended inside a string
+        self._escaped = False  # and on a backslash
+        self._total = 0
+
+    def count(self, piece: bytes) -> int:
+        """How many there were so far, this piece included."""
+        if self._escaped and piece:
+            self._escaped = False
+            if piece[0] in b'"\\':  # it belongs to the backslash before it
+                piece = piece[1:]
+        # Pairs of backslashes first: what is left of a run of them then escapes the byte behind it.
+        piece = piece.replace(b"\\\\", b"")
+        if piece.endswith(b"\\"):
+            self._escaped = True
+        runs = piece.replace(b'\\"', b"").split(b'"')
+        outside = runs[1::2] if self._quoted else runs[::2]
+        self._quoted ^= len(runs) % 2 == 0
+        self._total += len(b"".join(outside).translate(None, _NOT_STRUCTURE))
+        return self._total
+
+
+def exceeds_depth(text: bytes, depth: int) -> bool:
+    """Whether the containers of a valid JSON text are nested more than `depth` deep.
+
+    Looks at the bytes alone: to walk a dense value takes longer than to parse it.
+    """
+    outside = b"".join(text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    steps = memoryview(outside.translate(_DEPTH_STEPS, _NOT_BRACKETS)).cast("b")
+    return max(accumulate(steps), default=0) > depth
+
+
+MAX_FRAME_BYTES: Final = 4 * 1024 * 1024
+MAX_ID_CHARS: Final = 128
 
 MessageId = int | str
 
@@ -42,7 +87,7 @@ _ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RpcRequest:
     """They ask, and expect an answer under this id."""
 
     id: MessageId
@@ -51,7 +96,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
+class RpcNotification:
     """They tell, and expect nothing."""
 
     method: str
@@ -59,7 +104,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RpcResult:
     """They answer."""
 
     id: MessageId
@@ -67,15 +112,15 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RpcFailure:
     """They answer with an error; without an id when they could not read what it is an answer to."""
 
     id: MessageId | None
-    fault: RpcFault
+    fault: RpcError
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedMessage:
     """JSON that is not a message by the rules above.
 
     `meant_as` is what it tried to be, as far as one can tell: only a request is answered.
@@ -89,39 +134,39 @@ class Malformed:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NonRpcLine:
     """A line that is no JSON-RPC at all."""
 
     line: bytes
 
 
-Message = Request | Notification | Result | Failure | Malformed | Noise
+RpcMessage = RpcRequest | RpcNotification | RpcResult | RpcFailure | MalformedMessage | NonRpcLine
 
 
-def decode(frame: bytes) -> Message:
+def decode(frame: bytes) -> RpcMessage:
     """What a line says. Takes any bytes and never raises."""
     try:
         value = _loads(frame)
     except orjson.JSONDecodeError as error:
         if error.msg.startswith("depth limit exceeded"):
             return _too_deep({})
-        return Noise(frame)
+        return NonRpcLine(frame)
     if not _is_object(value):
         if isinstance(value, list):
-            return Malformed(INVALID_REQUEST, "batches are not accepted", kind="batch")
-        return Noise(frame)
+            return MalformedMessage(INVALID_REQUEST, "batches are not accepted", kind="batch")
+        return NonRpcLine(frame)
     # Each level takes two bytes, so most lines are too short to be deep, and few of the others open enough.
     if (
         len(frame) > 2 * MAX_DEPTH
         and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH
-        and nested_deeper(frame, MAX_DEPTH)
+        and exceeds_depth(frame, MAX_DEPTH)
     ):
         return _too_deep(value)
     if value.get("jsonrpc") != "2.0":
         return _malformed(value, '`jsonrpc` is not "2.0"')
     if "method" in value:
-        return _asked(value)
-    return _answered(value)
+        return _decode_call(value)
+    return _decode_answer(value)
 
 
 def encode_request(id: MessageId, method: str, params: dict[str, Any] | None = None) -> bytes:  # noqa: A002
@@ -130,7 +175,7 @@ def encode_request(id: MessageId, method: str, params: dict[str, Any] | None = N
     Raises:
         RpcFault: it holds what JSON cannot, or is over 4 MiB.
     """
-    return _line({"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}, INVALID_PARAMS)
+    return _encode_line({"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}, INVALID_PARAMS)
 
 
 def encode_notification(method: str, params: dict[str, Any] | None = None) -> bytes:
@@ -139,7 +184,7 @@ def encode_notification(method: str, params: dict[str, Any] | None = None) -> by
     Raises:
         RpcFault: it holds what JSON cannot, or is over 4 MiB.
     """
-    return _line({"jsonrpc": "2.0", "method": method, "params": params or {}}, INVALID_PARAMS)
+    return _encode_line({"jsonrpc": "2.0", "method": method, "params": params or {}}, INVALID_PARAMS)
 
 
 def encode_result(id: MessageId, value: Any) -> bytes:  # noqa: A002
@@ -148,35 +193,35 @@ def encode_result(id: MessageId, value: Any) -> bytes:  # noqa: A002
     Raises:
         RpcFault: it holds what JSON cannot, or is over 4 MiB.
     """
-    return _line({"jsonrpc": "2.0", "id": id, "result": value}, INTERNAL_ERROR)
+    return _encode_line({"jsonrpc": "2.0", "id": id, "result": value}, INTERNAL_ERROR)
 
 
-def encode_failure(id: MessageId | None, fault: RpcFault) -> bytes:  # noqa: A002
+def encode_failure(id: MessageId | None, fault: RpcError) -> bytes:  # noqa: A002
     """An error answer as a line. Never raises: data that does not fit or is no JSON is left out, then the message.
 
     That nothing happened is still said.
     """
     bare = {NO_EFFECT: True} if _is_object(fault.data) and fault.data.get(NO_EFFECT) is True else None
-    unwritten = RpcFault(fault.code, "the error cannot be written", bare)
-    for told in (fault, RpcFault(fault.code, fault.message, bare), unwritten):
+    unwritten = RpcError(fault.code, "the error cannot be written", bare)
+    for told in (fault, RpcError(fault.code, fault.message, bare), unwritten):
         try:
-            return _line({"jsonrpc": "2.0", "id": id, "error": to_wire(told)}, INTERNAL_ERROR)
-        except RpcFault:
+            return _encode_line({"jsonrpc": "2.0", "id": id, "error": error_member(told)}, INTERNAL_ERROR)
+        except RpcError:
             continue
     raise AssertionError("a number and a constant can be written")
 
 
-def _line(message: dict[str, Any], code: int) -> bytes:
+def _encode_line(message: dict[str, Any], code: int) -> bytes:
     try:
         line = _dumps(message, None, _STRICT)
     except orjson.JSONEncodeError as error:
-        raise RpcFault(code, f"the message cannot be written as JSON: {error}") from error
-    if len(line) > MAX_FRAME + 1:  # the newline is not part of the line
-        raise RpcFault(code, f"the message has {len(line) - 1} bytes, and at most {MAX_FRAME} are allowed")
+        raise RpcError(code, f"the message cannot be written as JSON: {error}") from error
+    if len(line) > MAX_FRAME_BYTES + 1:  # the newline is not part of the line
+        raise RpcError(code, f"the message has {len(line) - 1} bytes, and at most {MAX_FRAME_BYTES} are allowed")
     return line
 
 
-def _asked(value: dict[str, Any]) -> Request | Notification | Malformed:
+def _decode_call(value: dict[str, Any]) -> RpcRequest | RpcNotification | MalformedMessage:
     method = value["method"]
     params = value.get("params", _ABSENT)
     if type(method) is not str or "result" in value or "error" in value:
@@ -187,15 +232,15 @@ def _asked(value: dict[str, Any]) -> Request | Notification | Malformed:
     if id is _ABSENT:
         if not _is_object(params):
             return _malformed(value, "`params` is not an object", INVALID_PARAMS)
-        return Notification(method, params)
+        return RpcNotification(method, params)
     if not _is_id(id):
         return _malformed(value, "`id` is neither an integer of 64 bits nor short text")
     if not _is_object(params):
         return _malformed(value, "`params` is not an object", INVALID_PARAMS)
-    return Request(id, method, params)
+    return RpcRequest(id, method, params)
 
 
-def _answered(value: dict[str, Any]) -> Result | Failure | Malformed:
+def _decode_answer(value: dict[str, Any]) -> RpcResult | RpcFailure | MalformedMessage:
     id = value.get("id", _ABSENT)  # noqa: A001
     error = value.get("error", _ABSENT)
     if error is _ABSENT:
@@ -203,14 +248,14 @@ def _answered(value: dict[str, Any]) -> Result | Failure | Malformed:
             return _malformed(value, "there is no `method`, no `result` and no `error`")
         if not _is_id(id):
             return _malformed(value, "`id` is neither an integer of 64 bits nor short text")
-        return Result(id, value["result"])
+        return RpcResult(id, value["result"])
     if "result" in value:
         return _malformed(value, "`result` and `error` stand side by side")
     if id is not None and not _is_id(id):
         return _malformed(value, "`id` is neither an integer of 64 bits nor short text")
     if not _is_object(error) or type(error.get("code")) is not int or type(error.get("message")) is not str:
         return _malformed(value, "`error` is not an object with a whole number `code` and a text `message`")
-    return Failure(id, RpcFault(error["code"], error["message"], error.get("data")))
+    return RpcFailure(id, RpcError(error["code"], error["message"], error.get("data")))
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -219,19 +264,19 @@ def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
 
 def _is_id(id: Any) -> TypeGuard[MessageId]:  # noqa: A002
     # type(), not isinstance(): True is an int to Python.
-    return type(id) is int or (type(id) is str and len(id) <= MAX_ID_TEXT)
+    return type(id) is int or (type(id) is str and len(id) <= MAX_ID_CHARS)
 
 
-def _malformed(value: dict[str, Any], reason: str, code: int = INVALID_REQUEST) -> Malformed:
+def _malformed(value: dict[str, Any], reason: str, code: int = INVALID_REQUEST) -> MalformedMessage:
     id = value.get("id", _ABSENT)  # noqa: A001
     readable = id if _is_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):
-        return Malformed(code, reason, readable, meant_as="answer")
+        return MalformedMessage(code, reason, readable, meant_as="answer")
     if "method" in value and id is _ABSENT and code == INVALID_PARAMS:
-        return Malformed(code, reason, meant_as="notification")
-    return Malformed(code, reason, readable)
+        return MalformedMessage(code, reason, meant_as="notification")
+    return MalformedMessage(code, reason, readable)
 
 
-def _too_deep(value: dict[str, Any]) -> Malformed:
+def _too_deep(value: dict[str, Any]) -> MalformedMessage:
     found = _malformed(value, f"nested more than {MAX_DEPTH} levels deep")
-    return Malformed(found.code, found.reason, found.id, "too_deep", found.meant_as)
+    return MalformedMessage(found.code, found.reason, found.id, "too_deep", found.meant_as)

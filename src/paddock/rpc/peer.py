@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from paddock.core.errors import PaddockError
-from paddock.rpc.faults import INTERNAL_ERROR, INVALID_REQUEST, RESOURCE_BUSY, PeerLost, RpcFault, fault_of
+from paddock.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, RESOURCE_BUSY, PeerLost, RpcError, to_rpc_error
 from paddock.rpc.message import (
-    Failure,
-    Malformed,
+    MalformedMessage,
     MessageId,
-    Noise,
-    Notification,
-    Request,
-    Result,
+    NonRpcLine,
+    RpcFailure,
+    RpcNotification,
+    RpcRequest,
+    RpcResult,
     decode,
     encode_failure,
     encode_notification,
@@ -29,16 +29,16 @@ from paddock.rpc.transport import Transport
 MAX_SERVING: Final = 32
 """How many requests of the other side are worked on at a time; one more is answered -32005."""
 
-RESERVED: Final = 8
+RESERVED_SLOTS: Final = 8
 """How many beyond these are worked on of requests that `passes`."""
 
 
-SENT: Final = object()
+REPLY_SENT: Final = object()
 """The result of a request that was answered early."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InboundRequest:
     """A request that is being worked on.
 
     Attributes:
@@ -48,13 +48,13 @@ class Asked:
     """
 
     id: MessageId
-    early: Callable[[Any], bool]
+    reply_early: Callable[[Any], bool]
 
 
-class PeerOwner(Protocol):
+class PeerHandler(Protocol):
     """Whom a peer serves. All but `serve` are called from the event loop, must be quick and must not raise."""
 
-    async def serve(self, method: str, params: dict[str, Any], asked: Asked) -> Any:
+    async def serve(self, method: str, params: dict[str, Any], asked: InboundRequest) -> Any:
         """The answer to a request. An `RpcFault` or `PaddockError` becomes an error answer, anything else -32603."""
         ...
 
@@ -86,14 +86,14 @@ class PeerOwner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pending:
+class PendingRequest:
     """A request that was sent. The future ends with the answer, an `RpcFault` or `PeerLost`."""
 
     id: int
     future: asyncio.Future[Any]
 
 
-class Peer:
+class JsonRpcPeer:
     """Speaks for its owner over one transport, from `attach` until `close` or until the other side is gone.
 
     Ids are counted from 1, each side for itself. An answer that comes after its caller gave up, or comes twice, is
@@ -107,7 +107,7 @@ class Peer:
 
     def __init__(
         self,
-        owner: PeerOwner,
+        owner: PeerHandler,
         *,
         max_serving: int = MAX_SERVING,
         passes: Callable[[str, Mapping[str, Any]], bool] = lambda _method, _params: False,
@@ -135,7 +135,7 @@ class Peer:
         """How many of our requests wait for an answer."""
         return len(self._pending)
 
-    def request(self, method: str, params: dict[str, Any] | None = None) -> Pending:
+    def request(self, method: str, params: dict[str, Any] | None = None) -> PendingRequest:
         """Ask. Whoever stops waiting calls `forget`.
 
         Raises:
@@ -147,7 +147,7 @@ class Peer:
         transport.send(encode_request(id, method, params))
         self._last_id = id
         future = self._pending[id] = self._loop.create_future()
-        return Pending(id, future)
+        return PendingRequest(id, future)
 
     async def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
         """Ask, and wait for the answer as long as the caller does.
@@ -162,12 +162,12 @@ class Peer:
         finally:
             self.forget(pending)
 
-    def forget(self, pending: Pending) -> None:
+    def forget(self, pending: PendingRequest) -> None:
         """Nobody waits for this answer any more. Harmless when it has come."""
         if self._pending.pop(pending.id, None) is not None:
             pending.future.cancel()
 
-    def detach(self, pending: Pending) -> asyncio.Future[Any]:
+    def detach(self, pending: PendingRequest) -> asyncio.Future[Any]:
         """Part the answer from its caller: `pending.future` is the caller's to end, and the returned one ends with the
         answer if it still comes, or with `PeerLost`. It is done already when the answer has come.
 
@@ -176,7 +176,7 @@ class Peer:
         late: asyncio.Future[Any] = self._loop.create_future()
         if self._pending.pop(pending.id, None) is not None:
             self._late[pending.id] = late
-            late.add_done_callback(_seen)
+            late.add_done_callback(_mark_retrieved)
         else:
             late.set_result(None)
         return late
@@ -213,7 +213,7 @@ class Peer:
         for future in waiting:
             if not future.done():
                 future.set_exception(PeerLost(reason))
-                _seen(future)
+                _mark_retrieved(future)
 
     async def wait_closed(self) -> None:
         """After `close`: wait until nothing is being served any more and the transport has given everything back."""
@@ -227,13 +227,13 @@ class Peer:
 
     def frame_received(self, frame: bytes) -> None:
         message = decode(frame)
-        if isinstance(message, (Result, Failure)):
+        if isinstance(message, (RpcResult, RpcFailure)):
             self._settle(message)
-        elif isinstance(message, Request):
+        elif isinstance(message, RpcRequest):
             self._begin(message)
-        elif isinstance(message, Notification):
+        elif isinstance(message, RpcNotification):
             self._owner.notified(message.method, message.params)
-        elif isinstance(message, Noise):
+        elif isinstance(message, NonRpcLine):
             self._owner.noise(frame)
         else:
             self._refuse(message)
@@ -251,38 +251,38 @@ class Peer:
 
     # Answers to us.
 
-    def _settle(self, answer: Result | Failure) -> None:
+    def _settle(self, answer: RpcResult | RpcFailure) -> None:
         future = self._pending.pop(answer.id, None)
         if future is None:
             self._unexpected(answer)
         elif future.done():  # its caller was cancelled and has not told us yet
             self.late_replies += 1
         else:
-            _end(future, answer)
+            _resolve(future, answer)
 
-    def _unexpected(self, answer: Result | Failure) -> None:
+    def _unexpected(self, answer: RpcResult | RpcFailure) -> None:
         id = answer.id  # noqa: A001
         if type(id) is int and 0 < id <= self._last_id:
             self.late_replies += 1
             late = self._late.pop(id, None)
             if late is not None and not late.done():
-                _end(late, answer)
+                _resolve(late, answer)
             return
-        if isinstance(answer, Failure) and id is None:
+        if isinstance(answer, RpcFailure) and id is None:
             self._owner.violated("unaddressed_error", f"they could not read something of ours: {answer.fault.message}")
         else:
             self._owner.violated("unknown_reply", f"an answer to {id!r}, which was never asked")
 
     # Requests to us.
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self, request: RpcRequest) -> None:
         id = request.id  # noqa: A001
         if id in self._serving:
-            self._answer(encode_failure(id, RpcFault(INVALID_REQUEST, "a request with this id is under way")))
+            self._answer(encode_failure(id, RpcError(INVALID_REQUEST, "a request with this id is under way")))
             self._owner.violated("duplicate_id", f"two requests at once under the id {id!r}")
         elif len(self._serving) >= self._max_serving and not self._has_reserved(request):
             busy = f"{self._max_serving} requests are being worked on; try again"
-            self._answer(encode_failure(id, RpcFault(RESOURCE_BUSY, busy)))
+            self._answer(encode_failure(id, RpcError(RESOURCE_BUSY, busy)))
         else:
             task = self._loop.create_task(self._serve(request))
             self._serving[id] = task
@@ -293,31 +293,33 @@ class Peer:
         if self._serving.get(id) is task:  # and not a later request, which may bear the id of one that is answered
             del self._serving[id]
 
-    def _has_reserved(self, request: Request) -> bool:
-        room = len(self._serving) < self._max_serving + RESERVED
+    def _has_reserved(self, request: RpcRequest) -> bool:
+        room = len(self._serving) < self._max_serving + RESERVED_SLOTS
         return room and self._passes(request.method, request.params)
 
-    async def _serve(self, request: Request) -> None:
+    async def _serve(self, request: RpcRequest) -> None:
         id = request.id  # noqa: A001
         try:
             try:
-                result = await self._owner.serve(request.method, request.params, Asked(id, partial(self._early, id)))
-                if result is SENT:
+                result = await self._owner.serve(
+                    request.method, request.params, InboundRequest(id, partial(self._reply_early, id))
+                )
+                if result is REPLY_SENT:
                     return
                 frame = encode_result(id, result)
-            except RpcFault as fault:
+            except RpcError as fault:
                 frame = encode_failure(id, fault)
             except PaddockError as error:
-                frame = encode_failure(id, fault_of(error))
+                frame = encode_failure(id, to_rpc_error(error))
             except Exception as error:
                 # Theirs to know that it failed, ours to know why.
-                frame = encode_failure(id, RpcFault(INTERNAL_ERROR, "internal error"))
+                frame = encode_failure(id, RpcError(INTERNAL_ERROR, "internal error"))
                 self._loop.call_exception_handler({"message": f"serving {request.method!r} failed", "exception": error})
             await self._deliver(frame)
         except PeerLost:
             pass  # nobody is left to read the answer
 
-    def _early(self, id: MessageId, result: Any) -> bool:  # noqa: A002
+    def _reply_early(self, id: MessageId, result: Any) -> bool:  # noqa: A002
         """See `Asked`; on any thread."""
         transport, task = self._transport, self._serving.get(id)
         if self._closed is not None or transport is None or task is None:
@@ -338,23 +340,23 @@ class Peer:
         while True:
             try:
                 return transport.send(frame)
-            except RpcFault:
+            except RpcError:
                 await transport.drained()
 
-    def _refuse(self, message: Malformed) -> None:
+    def _refuse(self, message: MalformedMessage) -> None:
         if message.meant_as == "request":
-            self._answer(encode_failure(message.id, RpcFault(message.code, message.reason)))
+            self._answer(encode_failure(message.id, RpcError(message.code, message.reason)))
         elif message.meant_as == "answer" and message.id is not None:
             future = self._pending.pop(message.id, None)
             if future is not None and not future.done():
-                future.set_exception(RpcFault(INTERNAL_ERROR, f"the answer was malformed: {message.reason}"))
+                future.set_exception(RpcError(INTERNAL_ERROR, f"the answer was malformed: {message.reason}"))
         self._owner.violated(message.kind, message.reason)
 
     def _answer(self, frame: bytes) -> None:
         """Send a short answer that nothing waits behind."""
         try:
             self._open().send(frame)
-        except RpcFault as fault:
+        except RpcError as fault:
             self._owner.violated("unread_answers", fault.message)
         except PeerLost:
             pass
@@ -367,14 +369,14 @@ class Peer:
         return self._transport
 
 
-def _end(future: asyncio.Future[Any], answer: Result | Failure) -> None:
-    if isinstance(answer, Result):
+def _resolve(future: asyncio.Future[Any], answer: RpcResult | RpcFailure) -> None:
+    if isinstance(answer, RpcResult):
         future.set_result(answer.value)
     else:
         future.set_exception(answer.fault)
 
 
-def _seen(future: asyncio.Future[Any]) -> None:
+def _mark_retrieved(future: asyncio.Future[Any]) -> None:
     """A caller that never looks at how it ended is no reason for a warning."""
     if not future.cancelled():
         future.exception()

@@ -21,7 +21,7 @@ _NONCE_BYTES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class SecretVersion:
     """Which version of which secret it is. `owner` is empty where it belongs to the whole tenant."""
 
     tenant: str
@@ -29,7 +29,7 @@ class About:
     name: str
     version: int
 
-    def bound(self, layer: str) -> bytes:
+    def associated_data(self, layer: str) -> bytes:
         """What a layer is bound to. Written as JSON, so that no two of these can read alike."""
         return json.dumps(["paddock-secret-v1", layer, self.tenant, self.owner, self.name, self.version]).encode()
 
@@ -58,41 +58,43 @@ class Envelope:
     sealed: bytes = field(repr=False)
 
 
-def seal(value: Secret, about: About, key: WrappingKey, random: Random) -> Envelope:
+def seal(value: Secret, about: SecretVersion, key: WrappingKey, random: Random) -> Envelope:
     """The value, sealed under a fresh data key."""
     data_key = random.bytes(KEY_BYTES)
-    sealed = _locked(data_key, value.reveal().encode("utf-8", "surrogatepass"), about.bound("value"), random)
-    return Envelope(key.id, _wrapped(data_key, about, key, random), sealed)
+    sealed = _encrypt(data_key, value.reveal().encode("utf-8", "surrogatepass"), about.associated_data("value"), random)
+    return Envelope(key.id, _wrap_data_key(data_key, about, key, random), sealed)
 
 
-def unseal(envelope: Envelope, about: About, key: WrappingKey) -> Secret:
+def unseal(envelope: Envelope, about: SecretVersion, key: WrappingKey) -> Secret:
     """The value again.
 
     Raises:
         HostError: `secret.unreadable`, when it is another key, the bytes were changed, or they belong elsewhere.
     """
-    data_key = _data_key(envelope, about, key)
-    return Secret(_unlocked(data_key, envelope.sealed, about.bound("value"), about).decode("utf-8", "surrogatepass"))
+    data_key = _unwrap_data_key(envelope, about, key)
+    return Secret(
+        _decrypt(data_key, envelope.sealed, about.associated_data("value"), about).decode("utf-8", "surrogatepass")
+    )
 
 
-def rewrap(envelope: Envelope, about: About, old: WrappingKey, new: WrappingKey, random: Random) -> Envelope:
+def rewrap(envelope: Envelope, about: SecretVersion, old: WrappingKey, new: WrappingKey, random: Random) -> Envelope:
     """The same sealed value with its data key under another key. The value itself is not opened.
 
     Raises:
         HostError: `secret.unreadable`; see `unseal`.
     """
-    return Envelope(new.id, _wrapped(_data_key(envelope, about, old), about, new, random), envelope.sealed)
+    return Envelope(new.id, _wrap_data_key(_unwrap_data_key(envelope, about, old), about, new, random), envelope.sealed)
 
 
-def _wrapped(data_key: bytes, about: About, key: WrappingKey, random: Random) -> bytes:
-    return _locked(key.raw, data_key, about.bound(f"key {key.id}"), random)
+def _wrap_data_key(data_key: bytes, about: SecretVersion, key: WrappingKey, random: Random) -> bytes:
+    return _encrypt(key.raw, data_key, about.associated_data(f"key {key.id}"), random)
 
 
-def _data_key(envelope: Envelope, about: About, key: WrappingKey) -> bytes:
-    return _unlocked(key.raw, envelope.wrapped, about.bound(f"key {key.id}"), about)
+def _unwrap_data_key(envelope: Envelope, about: SecretVersion, key: WrappingKey) -> bytes:
+    return _decrypt(key.raw, envelope.wrapped, about.associated_data(f"key {key.id}"), about)
 
 
-def _locked(key: bytes, data: bytes, bound: bytes, random: Random) -> bytes:
+def _encrypt(key: bytes, data: bytes, bound: bytes, random: Random) -> bytes:
     # Imported here: it is slow to load, and few commands and calls need it.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -100,7 +102,7 @@ def _locked(key: bytes, data: bytes, bound: bytes, random: Random) -> bytes:
     return nonce + AESGCM(key).encrypt(nonce, data, bound)
 
 
-def _unlocked(key: bytes, data: bytes, bound: bytes, about: About) -> bytes:
+def _decrypt(key: bytes, data: bytes, bound: bytes, about: SecretVersion) -> bytes:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

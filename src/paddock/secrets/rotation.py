@@ -17,30 +17,30 @@ from typing import Literal, NamedTuple
 
 from paddock.core.clock import Random
 from paddock.core.errors import Busy, HostError, OperatorError
-from paddock.core.events_secrets import SecretRotated
-from paddock.secrets.envelope import About, WrappingKey, rewrap
-from paddock.secrets.keys import AUTO, Keys
+from paddock.core.events.secrets import SecretRotated
+from paddock.secrets.envelope import SecretVersion, WrappingKey, rewrap
+from paddock.secrets.key_stores import WrappingKeyRecord
 from paddock.secrets.rows import (
-    ANNOUNCED,
-    REPLACED,
-    Deed,
-    announce_key,
-    envelope_in,
-    forget_key,
-    key_in_use,
-    keys_out_of_use,
+    KEY_PENDING,
+    KEY_REPLACED,
+    AuditScope,
+    active_key,
+    delete_key_record,
+    inactive_keys,
+    read_envelope,
+    register_pending_key,
 )
-from paddock.secrets.sources import KeyNote
+from paddock.secrets.wrapping_keys import AUTO, WrappingKeys
 from paddock.store.database import DirectDatabase, Transaction
 
-AT_ONCE = 100  # rows of one unit: short enough that nobody waits long for the database
+ROWS_PER_BATCH = 100  # rows of one unit: short enough that nobody waits long for the database
 
-_Place = tuple[str, str, str]
-_BEFORE_ALL: _Place = ("", "", "")
+_RowKey = tuple[str, str, str]
+_FIRST_ROW_KEY: _RowKey = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class UnrotatedSecret:
     """A secret that stays under the key it was under: it is damaged, or that key is not here."""
 
     tenant: str
@@ -51,33 +51,33 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class RotationResult:
     """What a rotation came to. `kept` are the keys that could not be destroyed yet, and why."""
 
     key_id: str
     moved: int
     resumed: bool
-    left: tuple[Left, ...]
+    left: tuple[UnrotatedSecret, ...]
     kept: dict[str, str]
 
 
-class _Step(NamedTuple):
+class _BatchResult(NamedTuple):
     """What one unit came to."""
 
     moved: int
-    left: list[Left]
-    last: _Place | None
+    left: list[UnrotatedSecret]
+    last: _RowKey | None
 
 
 def rotate(
     database: DirectDatabase,
-    keys: Keys,
+    keys: WrappingKeys,
     random: Random,
-    deed: Callable[[Transaction], Deed],
+    deed: Callable[[Transaction], AuditScope],
     *,
     preferred: str | None = None,
     progress: Callable[[int], None] = lambda _moved: None,
-) -> Rotated | None:
+) -> RotationResult | None:
     """Put every secret under a new key; or finish the rotation that somebody began. None where there is no secret yet.
 
     What cannot be opened is left, and keeps nothing else from going under the new key.
@@ -97,20 +97,20 @@ def rotate(
         HostError: `secret.key_missing`, when the key in use is nowhere; `secret.same_key`.
         OperatorError: `secret.key`, when there can be no other key.
     """
-    with database.holding("rotation") as alone:
+    with database.try_lock("rotation") as alone:
         if not alone:
             raise Busy("another rotation of the key is under way", code="secret.rotating", hint="wait until it is done")
-        if (now := database.read(key_in_use)) is None:
+        if (now := database.read(active_key)) is None:
             return None
         rotation = _Rotation(database, keys, random, deed, progress)
-        rotation.clean()
-        if database.read(partial(keys_out_of_use, state=REPLACED)):
-            finished = rotation.finish(now, resumed=True)
-            elsewhere = preferred is not None and preferred != keys.place_of(now)
+        rotation.destroy_pending_keys()
+        if database.read(partial(inactive_keys, state=KEY_REPLACED)):
+            finished = rotation.rewrap_all(now, resumed=True)
+            elsewhere = preferred is not None and preferred != keys.store_of(now)
             if finished is not None and not elsewhere:
                 return finished
-        place = preferred or (keys.preferred if keys.preferred != AUTO else keys.place_of(now))
-        return rotation.finish(rotation.begin(now, place), resumed=False)
+        place = preferred or (keys.preferred if keys.preferred != AUTO else keys.store_of(now))
+        return rotation.rewrap_all(rotation.activate_new_key(now, place), resumed=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,115 +118,115 @@ class _Rotation:
     """One run: what it works with."""
 
     database: DirectDatabase
-    keys: Keys
+    keys: WrappingKeys
     random: Random
-    deed: Callable[[Transaction], Deed]
+    deed: Callable[[Transaction], AuditScope]
     progress: Callable[[int], None]
 
-    def clean(self) -> None:
+    def destroy_pending_keys(self) -> None:
         """Destroy the keys that were never taken into use, since whoever made them was killed."""
-        for note in self.database.read(partial(keys_out_of_use, state=ANNOUNCED)):
+        for note in self.database.read(partial(inactive_keys, state=KEY_PENDING)):
             with suppress(OperatorError):  # the next rotation tries again
-                self._destroy(note)
+                self._destroy_key(note)
 
-    def begin(self, now: KeyNote, place: str) -> KeyNote:
+    def activate_new_key(self, now: WrappingKeyRecord, place: str) -> WrappingKeyRecord:
         """Make a key, and take it into use."""
         self.keys.find(now)  # without it nothing could be wrapped again
-        note = self.keys.make(partial(self._announce, now), place).note
-        self.database.write(partial(_take_into_use, old=now.id, new=note.id))
+        note = self.keys.create(partial(self._register_key, now), place).note
+        self.database.write(partial(_activate_key, old=now.id, new=note.id))
         return note
 
-    def _announce(self, now: KeyNote, note: KeyNote) -> None:
-        before = self.database.read(partial(keys_out_of_use, state=REPLACED))
+    def _register_key(self, now: WrappingKeyRecord, note: WrappingKeyRecord) -> None:
+        before = self.database.read(partial(inactive_keys, state=KEY_REPLACED))
         if note.id in (now.id, *(one.id for one in before)):
             raise HostError(
                 "the new key is the one in use, or one that was before",
                 code="secret.same_key",
                 hint="put the new one into the credential paddock-kek, and the old one into paddock-kek-old",
             )
-        self.database.write(lambda tx: announce_key(tx, note, self.deed(tx).now))
+        self.database.write(lambda tx: register_pending_key(tx, note, self.deed(tx).now))
 
-    def finish(self, now: KeyNote, *, resumed: bool) -> Rotated | None:
+    def rewrap_all(self, now: WrappingKeyRecord, *, resumed: bool) -> RotationResult | None:
         """Wrap everything with the key in use, and destroy the others.
 
         Returns:
             None where somebody else's rotation was to be finished, and there was nothing to do for it any more.
         """
-        new, moved, left = self.keys.find(now), 0, list[Left]()
-        for note in self.database.read(_wrapping):
-            for step in self._move(note, new):
+        new, moved, left = self.keys.find(now), 0, list[UnrotatedSecret]()
+        for note in self.database.read(_keys_still_wrapping):
+            for step in self._rewrap_batches(note, new):
                 moved += step.moved
                 left += step.left
                 self.progress(moved)
-        retired, kept = self._retire()
-        self.database.empty_log()
+        retired, kept = self._destroy_unused_keys()
+        self.database.truncate_log()
         if resumed and not (moved or retired):
             return None
-        self.database.write(lambda tx: _tell(self.deed(tx), now.id, moved))
-        return Rotated(now.id, moved, resumed, tuple(left), kept)
+        self.database.write(lambda tx: _publish_rotation(self.deed(tx), now.id, moved))
+        return RotationResult(now.id, moved, resumed, tuple(left), kept)
 
-    def _move(self, note: KeyNote, new: WrappingKey) -> Generator[_Step, None, None]:
+    def _rewrap_batches(self, note: WrappingKeyRecord, new: WrappingKey) -> Generator[_BatchResult, None, None]:
         try:
             old = self.keys.find(note)
         except HostError:
-            yield _Step(0, self.database.read(partial(_under, key_id=note.id)), None)
+            yield _BatchResult(0, self.database.read(partial(_secrets_under_key, key_id=note.id)), None)
             return
-        after: _Place | None = _BEFORE_ALL
+        after: _RowKey | None = _FIRST_ROW_KEY
         while after is not None:
-            step = self.database.write(partial(_move_some, after=after, old=old, new=new, random=self.random))
+            step = self.database.write(partial(_rewrap_batch, after=after, old=old, new=new, random=self.random))
             after = step.last
             yield step
 
-    def _retire(self) -> tuple[int, dict[str, str]]:
+    def _destroy_unused_keys(self) -> tuple[int, dict[str, str]]:
         """Destroy the keys that nothing is wrapped with any more: how many, and which are kept for what reason."""
-        wrapping = {note.id for note in self.database.read(_wrapping)}
+        wrapping = {note.id for note in self.database.read(_keys_still_wrapping)}
         retired, kept = 0, dict[str, str]()
-        for note in self.database.read(partial(keys_out_of_use, state=REPLACED)):
+        for note in self.database.read(partial(inactive_keys, state=KEY_REPLACED)):
             if note.id in wrapping:
                 kept[note.id] = "secrets are left that it may open"
                 continue
             try:
-                self._destroy(note)
+                self._destroy_key(note)
                 retired += 1
             except OperatorError as error:
                 kept[note.id] = error.message
         return retired, kept
 
-    def _destroy(self, note: KeyNote) -> None:
+    def _destroy_key(self, note: WrappingKeyRecord) -> None:
         """Destroy a key, and then note it no more: never the other way round."""
         self.keys.destroy(note)
-        self.database.write(partial(forget_key, key_id=note.id))
+        self.database.write(partial(delete_key_record, key_id=note.id))
 
 
-def _take_into_use(tx: Transaction, old: str, new: str) -> None:
-    tx.execute("UPDATE secret_keys SET in_use = ? WHERE id = ?", (REPLACED, old))
+def _activate_key(tx: Transaction, old: str, new: str) -> None:
+    tx.execute("UPDATE secret_keys SET in_use = ? WHERE id = ?", (KEY_REPLACED, old))
     tx.execute("UPDATE secret_keys SET in_use = 1 WHERE id = ?", (new,))
 
 
-def _wrapping(tx: Transaction) -> list[KeyNote]:
+def _keys_still_wrapping(tx: Transaction) -> list[WrappingKeyRecord]:
     """The keys out of use that something is still wrapped with."""
     used = {row["key_id"] for row in tx.all("SELECT DISTINCT key_id FROM secrets WHERE key_id IS NOT NULL")}
-    return [note for note in keys_out_of_use(tx, REPLACED) if note.id in used]
+    return [note for note in inactive_keys(tx, KEY_REPLACED) if note.id in used]
 
 
-def _under(tx: Transaction, key_id: str) -> list[Left]:
+def _secrets_under_key(tx: Transaction, key_id: str) -> list[UnrotatedSecret]:
     rows = tx.all("SELECT tenant, owner, name FROM secrets WHERE key_id = ? ORDER BY tenant, owner, name", (key_id,))
-    return [Left(row["tenant"], row["owner"], row["name"], key_id, "key_missing") for row in rows]
+    return [UnrotatedSecret(row["tenant"], row["owner"], row["name"], key_id, "key_missing") for row in rows]
 
 
-def _move_some(tx: Transaction, after: _Place, old: WrappingKey, new: WrappingKey, random: Random) -> _Step:
+def _rewrap_batch(tx: Transaction, after: _RowKey, old: WrappingKey, new: WrappingKey, random: Random) -> _BatchResult:
     rows = tx.all(
         "SELECT tenant, owner, name, version, key_id, wrapped, sealed FROM secrets WHERE key_id = ?"
         " AND (tenant, owner, name) > (?, ?, ?) ORDER BY tenant, owner, name LIMIT ?",
-        (old.id, *after, AT_ONCE),
+        (old.id, *after, ROWS_PER_BATCH),
     )
-    moved, left = 0, list[Left]()
+    moved, left = 0, list[UnrotatedSecret]()
     for row in rows:
-        about = About(row["tenant"], row["owner"], row["name"], row["version"])
+        about = SecretVersion(row["tenant"], row["owner"], row["name"], row["version"])
         try:
-            changed = rewrap(envelope_in(row), about, old, new, random)
+            changed = rewrap(read_envelope(row), about, old, new, random)
         except HostError:
-            left.append(Left(about.tenant, about.owner, about.name, old.id, "damaged"))
+            left.append(UnrotatedSecret(about.tenant, about.owner, about.name, old.id, "damaged"))
             continue
         moved += tx.execute(
             "UPDATE secrets SET key_id = ?, wrapped = ? WHERE tenant = ? AND owner = ? AND name = ? AND version = ?"
@@ -234,8 +234,8 @@ def _move_some(tx: Transaction, after: _Place, old: WrappingKey, new: WrappingKe
             (new.id, changed.wrapped, about.tenant, about.owner, about.name, about.version, old.id),
         )
     last = rows[-1] if rows else None
-    return _Step(moved, left, (last["tenant"], last["owner"], last["name"]) if last else None)
+    return _BatchResult(moved, left, (last["tenant"], last["owner"], last["name"]) if last else None)
 
 
-def _tell(deed: Deed, key_id: str, count: int) -> None:
+def _publish_rotation(deed: AuditScope, key_id: str, count: int) -> None:
     deed.publish.publish(SecretRotated(key_id=key_id, count=count, by=deed.by))

@@ -11,118 +11,130 @@ from paddock.core.clock import Random
 from paddock.core.errors import HostError
 from paddock.core.secret import Secret
 from paddock.manifest.model import Manifest
-from paddock.secrets.declared import Order, Scope, missing, missing_secrets, needed
 from paddock.secrets.envelope import WrappingKey, unseal
-from paddock.secrets.keys import Keys
+from paddock.secrets.key_stores import WrappingKeyRecord
+from paddock.secrets.requirements import (
+    LookupOrder,
+    SecretScope,
+    missing_names,
+    missing_secrets_error,
+    required_secrets,
+)
 from paddock.secrets.rows import (
-    Deed,
-    Found,
-    Listed,
-    announce_key,
+    AuditScope,
+    SealedSecret,
+    SecretInfo,
+    activate_first_key,
+    active_key,
+    delete_key_record,
+    existing_secrets,
     find_secret,
-    first_key,
-    forget_key,
-    have,
-    key_in_use,
+    register_pending_key,
     set_secret,
 )
-from paddock.secrets.sources import KeyNote
+from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.database import Database, DirectDatabase, Transaction
 
-CANNOT_BE_OPENED = frozenset({"secret.key_missing", "secret.unreadable", "secret.key"})
-_TRIES = 5
+UNREADABLE_CODES = frozenset({"secret.key_missing", "secret.unreadable", "secret.key"})
+_MAX_WRITE_ATTEMPTS = 5
 
 
-def keep_secret(
+def store_secret(
     database: DirectDatabase,
-    keys: Keys,
+    keys: WrappingKeys,
     random: Random,
-    deed: Callable[[Transaction], Deed],
+    deed: Callable[[Transaction], AuditScope],
     name: str,
     owner: str,
     value: Secret,
-) -> Listed:
+) -> SecretInfo:
     """Give a secret a new version, sealed under the key in use; the first key is made for the first secret.
 
     Raises:
         HostError: `secret.key_missing`, when the key in use is nowhere: no other is made in its place.
         OperatorError: `secret.key`, when it cannot be used.
     """
-    for _ in range(_TRIES):  # more than one only where somebody rotates at the same time
-        key = sealing_key(database, keys, deed)
-        kept = database.write(partial(_set, deed=deed, name=name, owner=owner, value=value, key=key, random=random))
+    for _ in range(_MAX_WRITE_ATTEMPTS):  # more than one only where somebody rotates at the same time
+        key = get_sealing_key(database, keys, deed)
+        kept = database.write(
+            partial(_write_version, deed=deed, name=name, owner=owner, value=value, key=key, random=random)
+        )
         if kept is not None:
             return kept
     raise HostError("the key for secrets changes all the time", code="secret.key", hint="is a rotation going on?")
 
 
-def sealing_key(database: DirectDatabase, keys: Keys, deed: Callable[[Transaction], Deed]) -> WrappingKey:
+def get_sealing_key(
+    database: DirectDatabase, keys: WrappingKeys, deed: Callable[[Transaction], AuditScope]
+) -> WrappingKey:
     """The key in use, for `set_secret`; made where there is none yet.
 
     Raises:
         HostError: `secret.key_missing`, when it is nowhere.
         OperatorError: `secret.key`, when it cannot be used.
     """
-    return keys.find(database.read(key_in_use) or _first_key(database, keys, deed))
+    return keys.find(database.read(active_key) or _create_first_key(database, keys, deed))
 
 
-def _first_key(database: DirectDatabase, keys: Keys, deed: Callable[[Transaction], Deed]) -> KeyNote:
-    made = keys.make(lambda note: database.write(lambda tx: announce_key(tx, note, deed(tx).now)))
-    note = database.write(lambda tx: first_key(tx, made.note))
+def _create_first_key(
+    database: DirectDatabase, keys: WrappingKeys, deed: Callable[[Transaction], AuditScope]
+) -> WrappingKeyRecord:
+    made = keys.create(lambda note: database.write(lambda tx: register_pending_key(tx, note, deed(tx).now)))
+    note = database.write(lambda tx: activate_first_key(tx, made.note))
     if note.id != made.note.id:
         keys.destroy(made.note)
-        database.write(lambda tx: forget_key(tx, made.note.id))
+        database.write(lambda tx: delete_key_record(tx, made.note.id))
     return note
 
 
-def _set(
+def _write_version(
     tx: Transaction,
-    deed: Callable[[Transaction], Deed],
+    deed: Callable[[Transaction], AuditScope],
     name: str,
     owner: str,
     value: Secret,
     key: WrappingKey,
     random: Random,
-) -> Listed | None:
+) -> SecretInfo | None:
     return set_secret(deed(tx), name, owner, value, key, random)
 
 
-def opened(keys: Keys, found: Found) -> Secret:
+def open_secret(keys: WrappingKeys, found: SealedSecret) -> Secret:
     """The value of a sealed secret. May block.
 
     Raises:
         HostError: `secret.key_missing` or `secret.unreadable`.
         OperatorError: `secret.key`, when the key cannot be used.
     """
-    keys.keep_only(found.noted)
-    return unseal(found.envelope, found.about, keys.find(found.key))
+    keys.forget_unlisted(found.known_key_ids)
+    return unseal(found.envelope, found.version, keys.find(found.key))
 
 
-def look_up(
-    database: DirectDatabase, keys: Keys, tenant: str, person: str | None, name: str, order: Order
+def read_secret(
+    database: DirectDatabase, keys: WrappingKeys, tenant: str, person: str | None, name: str, order: LookupOrder
 ) -> Secret | None:
     """The first of these that is set; None where there is none. Blocks, and raises as `opened` does."""
     for again in (True, False):
         found = database.read(lambda tx: find_secret(tx, tenant, person, name, order))
         try:
-            return opened(keys, found) if found is not None else None
+            return open_secret(keys, found) if found is not None else None
         except HostError as error:
-            if not (again and moved_meanwhile(error)):
+            if not (again and may_have_rotated(error)):
                 raise
     return None
 
 
-def moved_meanwhile(error: HostError) -> bool:
+def may_have_rotated(error: HostError) -> bool:
     """Whether it is worth another look: a rotation may have come to its end between the row and the key."""
     return error.error_code == "secret.key_missing"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class OpenedSecret:
     """A secret that was found, and whose it was."""
 
     value: Secret
-    scope: Scope
+    scope: SecretScope
     owner: str
 
 
@@ -131,9 +143,9 @@ class Vault:
     """Secrets for a host that goes on running."""
 
     database: Database
-    keys: Keys
+    keys: WrappingKeys
 
-    async def get(self, tenant: str, person: str | None, name: str, order: Order) -> Given | None:
+    async def get(self, tenant: str, person: str | None, name: str, order: LookupOrder) -> OpenedSecret | None:
         """The first of these that is set, for this person; None where there is none.
 
         Raises:
@@ -145,15 +157,15 @@ class Vault:
             if found is None:
                 return None
             try:
-                if self.keys.remembered(found.key):
-                    value = opened(self.keys, found)
+                if self.keys.is_cached(found.key):
+                    value = open_secret(self.keys, found)
                 else:
-                    value = await asyncio.to_thread(opened, self.keys, found)
+                    value = await asyncio.to_thread(open_secret, self.keys, found)
             except HostError as error:
-                if again and moved_meanwhile(error):
+                if again and may_have_rotated(error):
                     continue
                 raise
-            return Given(value, found.scope, found.about.owner)
+            return OpenedSecret(value, found.scope, found.version.owner)
         return None
 
     async def require(self, tenant: str, person: str | None, manifest: Manifest, operation: str | None) -> None:
@@ -162,10 +174,10 @@ class Vault:
         Raises:
             CallerError: `missing_secrets`, with all of their names.
         """
-        wanted = needed(manifest, operation)
+        wanted = required_secrets(manifest, operation)
         if not wanted:
             return
-        found = await self.database.read(lambda tx: have(tx, tenant, person, wanted))
-        absent = missing(wanted, found)
+        found = await self.database.read(lambda tx: existing_secrets(tx, tenant, person, wanted))
+        absent = missing_names(wanted, found)
         if absent:
-            raise missing_secrets(manifest, operation or "", absent, tenant=tenant, person=person)
+            raise missing_secrets_error(manifest, operation or "", absent, tenant=tenant, person=person)

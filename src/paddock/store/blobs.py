@@ -22,15 +22,13 @@ from typing import BinaryIO, Protocol
 
 from paddock.core.clock import Clock
 from paddock.core.errors import CallerError, HostError, NotFound, StoreUnavailable
+from paddock.store.database import DirectDatabase, Transaction
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, sync_directory
 
-from .database import DirectDatabase, Transaction
-from .durable import sync_directory
-from .space import OUT_OF_SPACE
+MAX_BLOB_BYTES = 256 * 1024 * 1024
+SWEEP_GRACE = timedelta(hours=1)
 
-LARGEST_BLOB = 256 * 1024 * 1024
-GRACE = timedelta(hours=1)
-
-_CHUNK = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 
@@ -77,7 +75,7 @@ class FileBlobs:
         except OSError as error:
             raise StoreUnavailable(
                 f"a blob cannot be kept in {self._directory}: {error.strerror}",
-                code="store.full" if error.errno in OUT_OF_SPACE else None,
+                code="store.full" if error.errno in OUT_OF_SPACE_ERRNOS else None,
                 hint=f"check the space and permissions there: df -h {self._directory}",
             ) from error
 
@@ -108,14 +106,14 @@ class FileBlobs:
         try:
             file = self._path(digest).open("rb")
         except FileNotFoundError as error:
-            raise _missing(digest) from error
+            raise _missing_error(digest) from error
         except OSError as error:
             raise HostError(f"the blob {digest} cannot be read: {error.strerror}", code="blob.unreadable") from error
         try:
             actual = sha256()
-            while chunk := file.read(_CHUNK):
+            while chunk := file.read(_CHUNK_BYTES):
                 actual.update(chunk)
-            _check(digest, actual.hexdigest())
+            _verify_digest(digest, actual.hexdigest())
             file.seek(0)
         except BaseException:
             file.close()
@@ -138,7 +136,7 @@ class FileBlobs:
                 file.unlink(missing_ok=True)
 
     def _path(self, digest: str) -> Path:
-        hexadecimal = _hexadecimal(digest)
+        hexadecimal = _parse_digest(digest)
         return self._directory / hexadecimal[:2] / hexadecimal
 
 
@@ -164,25 +162,25 @@ class RowBlobs:
         return digest
 
     def open(self, digest: str) -> BinaryIO:
-        _hexadecimal(digest)
+        _parse_digest(digest)
         row = self._database.read(lambda tx: tx.one("SELECT data FROM blobs WHERE digest = ?", (digest,)))
         if row is None:
-            raise _missing(digest)
-        _check(digest, sha256(row["data"]).hexdigest())
+            raise _missing_error(digest)
+        _verify_digest(digest, sha256(row["data"]).hexdigest())
         return BytesIO(row["data"])
 
     def has(self, digest: str) -> bool:
-        _hexadecimal(digest)
+        _parse_digest(digest)
         found = self._database.read(lambda tx: tx.one("SELECT 1 AS found FROM blobs WHERE digest = ?", (digest,)))
         return found is not None
 
     def delete(self, digest: str) -> None:
-        _hexadecimal(digest)
+        _parse_digest(digest)
         self._database.write(lambda tx: tx.execute("DELETE FROM blobs WHERE digest = ?", (digest,)))
 
     def sweep(self, keep: Container[str]) -> None:
         # A blob that was put lately may be waiting for the row that will name it, on whatever node.
-        before = (self._clock.now() - GRACE).isoformat()
+        before = (self._clock.now() - SWEEP_GRACE).isoformat()
         old = self._database.read(lambda tx: tx.all("SELECT digest FROM blobs WHERE put_at < ?", (before,)))
         gone = [row["digest"] for row in old if row["digest"] not in keep]
 
@@ -194,25 +192,25 @@ class RowBlobs:
             self._database.write(unit)
 
 
-def blobs_of(database: DirectDatabase, directory: Path, clock: Clock) -> Blobs:
+def open_blobs(database: DirectDatabase, directory: Path, clock: Clock) -> Blobs:
     """Where this database's blobs are: rows on PostgreSQL, else files below the directory."""
     return RowBlobs(database, clock) if database.engine == "postgresql" else FileBlobs(directory)
 
 
 def _chunks(data: bytes | BinaryIO | Path) -> Iterator[bytes]:
-    with _readable(data) as stream:
+    with _open_stream(data) as stream:
         total = 0
-        while chunk := stream.read(_CHUNK):
+        while chunk := stream.read(_CHUNK_BYTES):
             total += len(chunk)
-            if total > LARGEST_BLOB:
+            if total > MAX_BLOB_BYTES:
                 raise CallerError(
-                    f"that is more than the {LARGEST_BLOB // 1024**2} MiB a blob may have", code="blob.too_large"
+                    f"that is more than the {MAX_BLOB_BYTES // 1024**2} MiB a blob may have", code="blob.too_large"
                 )
             yield chunk
 
 
 @contextmanager
-def _readable(data: bytes | BinaryIO | Path) -> Generator[BinaryIO, None, None]:
+def _open_stream(data: bytes | BinaryIO | Path) -> Generator[BinaryIO, None, None]:
     match data:
         case bytes():
             yield BytesIO(data)
@@ -223,7 +221,7 @@ def _readable(data: bytes | BinaryIO | Path) -> Generator[BinaryIO, None, None]:
             yield data  # whoever opened it closes it
 
 
-def _hexadecimal(digest: str) -> str:
+def _parse_digest(digest: str) -> str:
     """The digits of a blob's name. Anything else is refused here, before it could become part of a path."""
     named = _DIGEST.fullmatch(digest)
     if named is None:
@@ -231,7 +229,7 @@ def _hexadecimal(digest: str) -> str:
     return named[1]
 
 
-def _check(digest: str, actual: str) -> None:
+def _verify_digest(digest: str, actual: str) -> None:
     if digest != f"sha256:{actual}":
         raise HostError(
             f"the blob {digest} is damaged",
@@ -241,7 +239,7 @@ def _check(digest: str, actual: str) -> None:
         )
 
 
-def _missing(digest: str) -> NotFound:
+def _missing_error(digest: str) -> NotFound:
     return NotFound(f"there is no blob {digest}", code="blob.missing")
 
 

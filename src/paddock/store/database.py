@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
 from paddock.core.errors import OperatorError
-
-from .lock import Role
-from .migrate import MIGRATIONS
-from .transaction import Row, Transaction
+from paddock.store.lock import Role
+from paddock.store.migrate import MIGRATIONS_DIR
+from paddock.store.transaction import Row, Transaction
 
 __all__ = ["Database", "DirectDatabase", "Engine", "Role", "Row", "Transaction", "open_database", "open_direct"]
 
@@ -71,7 +70,7 @@ class DirectDatabase(Protocol):
 
     def read(self, fn: Callable[[Transaction], T]) -> T: ...
 
-    def empty_log(self) -> Path | None:
+    def truncate_log(self) -> Path | None:
         """Have what was overwritten lie in no log beside the rows any more.
 
         Returns:
@@ -79,7 +78,7 @@ class DirectDatabase(Protocol):
         """
         ...
 
-    def holding(self, work: str) -> AbstractContextManager[bool]:
+    def try_lock(self, work: str) -> AbstractContextManager[bool]:
         """Whether nobody else is at this work, in any process; then nobody begins it before the block ends.
 
         It is nobody's again however the process ends.
@@ -91,7 +90,7 @@ class DirectDatabase(Protocol):
 
 @asynccontextmanager
 async def open_database(
-    where: str | Path, *, migrations: Path = MIGRATIONS, role: Role = "daemon", wait: float = 10.0
+    where: str | Path, *, migrations: Path = MIGRATIONS_DIR, role: Role = "daemon", wait: float = 10.0
 ) -> AsyncGenerator[Database, None]:
     """The database at a path, `sqlite:///path` or `postgresql://…`, migrated, for as long as the block runs.
 
@@ -107,11 +106,11 @@ async def open_database(
     """
     database: Database
     if (path := embedded_path(where)) is not None:
-        from .group_commit import open_group_commit
+        from paddock.store.group_commit import open_group_commit
 
         database = await open_group_commit(path, migrations=migrations, role=role, wait=wait)
     else:
-        from .postgres_pool import open_pool
+        from paddock.store.postgres_pool import open_pool
 
         database = await open_pool(str(where), migrations=migrations)
     try:
@@ -122,16 +121,16 @@ async def open_database(
 
 @contextmanager
 def open_direct(
-    where: str | Path, *, migrations: Path = MIGRATIONS, role: Role = "command", wait: float = 10.0
+    where: str | Path, *, migrations: Path = MIGRATIONS_DIR, role: Role = "command", wait: float = 10.0
 ) -> Generator[DirectDatabase, None, None]:
     """The same for a one-shot command. Arguments and errors are those of `open_database`."""
     database: DirectDatabase
     if (path := embedded_path(where)) is not None:
-        from .sqlite import SqliteDirect
+        from paddock.store.sqlite import SqliteDirect
 
         database = SqliteDirect.open(path, migrations=migrations, role=role, wait=wait)
     else:
-        from .postgres import PostgresDirect
+        from paddock.store.postgres import PostgresDirect
 
         database = PostgresDirect.open(str(where), migrations=migrations)
     try:

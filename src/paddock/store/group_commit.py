@@ -26,16 +26,15 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import apsw
 
 from paddock.core.errors import PaddockError, StoreUnavailable
-
-from .lock import Role
-from .opening import opened_in_thread
-from .sqlite import SqliteDirect, SqliteTransaction, connect, failure, transaction
-from .transaction import Transaction
+from paddock.store.lock import Role
+from paddock.store.open_in_thread import open_in_thread
+from paddock.store.sqlite import SqliteDirect, SqliteTransaction, connect, to_paddock_error, transaction
+from paddock.store.transaction import Transaction
 
 T = TypeVar("T")
 
-_LARGEST_GROUP = 256
-_MOST_WAITING = 1024  # units accepted and not answered; the next caller waits its turn
+_MAX_GROUP_UNITS = 256
+_MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller waits its turn
 _READERS = 4
 
 
@@ -53,7 +52,7 @@ class _Outcome(NamedTuple):
 async def open_group_commit(path: Path, *, migrations: Path, role: Role, wait: float) -> GroupCommit:
     """Open the embedded database without holding up the event loop while another process has it."""
     return GroupCommit(
-        await opened_in_thread(lambda: SqliteDirect.open(path, migrations=migrations, role=role, wait=wait))
+        await open_in_thread(lambda: SqliteDirect.open(path, migrations=migrations, role=role, wait=wait))
     )
 
 
@@ -66,8 +65,8 @@ class GroupCommit:
         self._direct = direct
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Unit | None] = SimpleQueue()
-        self._write_room = asyncio.Semaphore(_MOST_WAITING)
-        self._read_room = asyncio.Semaphore(_MOST_WAITING)
+        self._write_slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
+        self._read_slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
         self._writer: Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         # A list as a stack: append and pop are atomic, and the pool has no more threads than it may have connections.
@@ -75,10 +74,10 @@ class GroupCommit:
         self._closing: asyncio.Future[None] | None = None
 
     async def write(self, fn: Callable[[Transaction], T]) -> T:
-        await self._write_room.acquire()  # given back when the unit is answered
+        await self._write_slots.acquire()  # given back when the unit is answered
         if self._closing is not None:
-            self._write_room.release()
-            raise _closed(self._direct.path)
+            self._write_slots.release()
+            raise _closed_error(self._direct.path)
         if self._writer is None:
             self._writer = Thread(target=self._write_groups, name="paddock-store-writer", daemon=True)
             self._writer.start()
@@ -87,9 +86,9 @@ class GroupCommit:
         return await answer
 
     async def read(self, fn: Callable[[Transaction], T]) -> T:
-        async with self._read_room:
+        async with self._read_slots:
             if self._closing is not None:
-                raise _closed(self._direct.path)
+                raise _closed_error(self._direct.path)
             if self._readers is None:
                 self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="paddock-store-reader")
             return await self._loop.run_in_executor(self._readers, self._read, fn)
@@ -130,7 +129,7 @@ class GroupCommit:
             unit = self._queue.get()
             while unit is not None:
                 group.append(unit)
-                if len(group) == _LARGEST_GROUP:
+                if len(group) == _MAX_GROUP_UNITS:
                     break
                 try:
                     unit = self._queue.get_nowait()
@@ -138,7 +137,7 @@ class GroupCommit:
                     break
             last = unit is None
             if group:
-                self._tell(self._commit(group))
+                self._notify_callers(self._commit(group))
 
     def _commit(self, group: list[_Unit]) -> list[_Outcome]:
         """Run a group in one transaction and say how each unit fared, once that is certain."""
@@ -147,13 +146,13 @@ class GroupCommit:
             with transaction(self._direct.connection, self._direct.path, "BEGIN IMMEDIATE") as whole:
                 outcomes = [self._run(unit, whole) for unit in group]
                 try:
-                    whole.run_unfinished(whole.finish)
+                    whole.run_without_hooks(whole.run_commit_hooks)
                 except BaseException as error:
                     unfinished = error
                     raise
         except BaseException as error:  # the thread must live on, and every caller be answered
             if unfinished is None or isinstance(unfinished, StoreUnavailable):
-                return [_Outcome(unit.answer, None, _group_failed(error)) for unit in group]
+                return [_Outcome(unit.answer, None, _group_failed_error(error)) for unit in group]
             if len(group) == 1:
                 return [_Outcome(group[0].answer, None, unfinished)]
             # What one of them left to the end cannot be done: it must not spoil it for the others.
@@ -165,27 +164,27 @@ class GroupCommit:
         connection.execute("SAVEPOINT unit")
         tx = SqliteTransaction(connection, path)
         try:
-            result = tx.run_unfinished(unit.fn)
+            result = tx.run_without_hooks(unit.fn)
         except BaseException as error:  # belongs to the unit's caller, whatever it is
             if not connection.in_transaction:
                 # Out of space or memory, SQLite took back the whole group: all of it has failed.
-                raise tx.failure or failure(apsw.AbortError(str(error)), connection, path) from error
+                raise tx.failure or to_paddock_error(apsw.AbortError(str(error)), connection, path) from error
             connection.execute("ROLLBACK TO unit")
             connection.execute("RELEASE unit")
             return _Outcome(unit.answer, None, error)
         connection.execute("RELEASE unit")
-        for finish, items in tx.to_finish.items():
-            whole.to_finish.setdefault(finish, []).extend(items)
+        for finish, items in tx.commit_hooks.items():
+            whole.commit_hooks.setdefault(finish, []).extend(items)
         return _Outcome(unit.answer, result, None)
 
-    def _tell(self, outcomes: list[_Outcome]) -> None:
+    def _notify_callers(self, outcomes: list[_Outcome]) -> None:
         """Answer a whole group with one wake-up of the loop: a wake-up each would cost more than the writing."""
         with suppress(RuntimeError):  # the loop is gone, and with it everyone who waited
-            self._loop.call_soon_threadsafe(self._answer, outcomes)
+            self._loop.call_soon_threadsafe(self._set_results, outcomes)
 
-    def _answer(self, outcomes: list[_Outcome]) -> None:
+    def _set_results(self, outcomes: list[_Outcome]) -> None:
         for answer, result, error in outcomes:
-            self._write_room.release()
+            self._write_slots.release()
             if answer.done():
                 continue  # its caller was cancelled
             if error is None:
@@ -194,7 +193,7 @@ class GroupCommit:
                 answer.set_exception(error)
 
 
-def _group_failed(error: BaseException) -> StoreUnavailable:
+def _group_failed_error(error: BaseException) -> StoreUnavailable:
     """The news for one caller; each gets an error of its own, for an error remembers where it was raised."""
     if isinstance(error, PaddockError):
         told = StoreUnavailable(error.message, code=error.error_code, hint=error.hint, details=error.details)
@@ -204,5 +203,5 @@ def _group_failed(error: BaseException) -> StoreUnavailable:
     return told
 
 
-def _closed(path: Path) -> StoreUnavailable:
+def _closed_error(path: Path) -> StoreUnavailable:
     return StoreUnavailable(f"the store {path} is closed", code="store.closed")

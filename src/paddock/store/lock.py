@@ -26,11 +26,11 @@ LOCK_NAME = "paddock.lock"
 
 Role = Literal["command", "daemon"]
 
-_PAUSE = 0.05  # seconds between attempts: flock has no timeout of its own
-_LONGEST_NOTE = 256
+_RETRY_INTERVAL_S = 0.05  # seconds between attempts: flock has no timeout of its own
+_MAX_NOTE_BYTES = 256
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """The process that has the store, as far as it can be told."""
 
     pid: int | None
@@ -45,7 +45,7 @@ class StoreLock:
 
     def __init__(self, descriptor: int, *, left: bool = False) -> None:
         self._descriptor: int | None = descriptor
-        self.left = left
+        self.unclean_shutdown = left
 
     @classmethod
     def take(cls, directory: Path, role: Role, *, wait: float = 10.0) -> StoreLock:
@@ -58,9 +58,9 @@ class StoreLock:
             StoreUnavailable: `store.locked`, naming who holds it and what to do.
         """
         path = directory / LOCK_NAME
-        descriptor = _opened(path)
+        descriptor = _open_lock_file(path)
         try:
-            _wait_for(descriptor, path, role, deadline=time.monotonic() + wait)
+            _wait_for_lock(descriptor, path, role, deadline=time.monotonic() + wait)
             left = os.fstat(descriptor).st_size > 0
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "role": role}).encode(), 0)
@@ -84,20 +84,20 @@ class StoreLock:
 
 
 @contextmanager
-def held(path: Path) -> Generator[bool, None, None]:
+def try_file_lock(path: Path) -> Generator[bool, None, None]:
     """Whether nobody else holds the lock at this path; if so it is ours for as long as the block runs.
 
     Raises:
         StoreUnavailable: it cannot be opened.
     """
-    descriptor = _opened(path)
+    descriptor = _open_lock_file(path)
     try:
-        yield _try(descriptor)
+        yield _try_flock(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _opened(path: Path) -> int:
+def _open_lock_file(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -107,15 +107,15 @@ def _opened(path: Path) -> int:
         ) from error
 
 
-def _wait_for(descriptor: int, path: Path, role: Role, *, deadline: float) -> None:
-    while not _try(descriptor):
-        holder = _holder(descriptor)
+def _wait_for_lock(descriptor: int, path: Path, role: Role, *, deadline: float) -> None:
+    while not _try_flock(descriptor):
+        holder = _read_holder(descriptor)
         if (role == "daemon" and holder.role == "daemon") or time.monotonic() >= deadline:
-            raise _locked(path, holder)
-        time.sleep(_PAUSE)
+            raise _locked_error(path, holder)
+        time.sleep(_RETRY_INTERVAL_S)
 
 
-def _try(descriptor: int) -> bool:
+def _try_flock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -125,17 +125,17 @@ def _try(descriptor: int) -> bool:
     return True
 
 
-def _holder(descriptor: int) -> Holder:
+def _read_holder(descriptor: int) -> LockHolder:
     """Who wrote the note; what a killed holder left is overwritten by the next."""
     try:
-        note = json.loads(os.pread(descriptor, _LONGEST_NOTE, 0))
+        note = json.loads(os.pread(descriptor, _MAX_NOTE_BYTES, 0))
         pid, role = note["pid"], note["role"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return Holder(None, "daemon")
-    return Holder(pid if isinstance(pid, int) else None, "command" if role == "command" else "daemon")
+        return LockHolder(None, "daemon")
+    return LockHolder(pid if isinstance(pid, int) else None, "command" if role == "command" else "daemon")
 
 
-def _locked(path: Path, holder: Holder) -> StoreUnavailable:
+def _locked_error(path: Path, holder: LockHolder) -> StoreUnavailable:
     who = f"a Paddock {holder.role}" + (f" (pid {holder.pid})" if holder.pid else "")
     if holder.role == "daemon":
         what = f"stop it first: kill {holder.pid}" if holder.pid else "stop it first"

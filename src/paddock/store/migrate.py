@@ -23,14 +23,15 @@ from typing import NamedTuple, Protocol
 
 from paddock import __version__
 from paddock.core.errors import HostError
+from paddock.store.transaction import Transaction
 
-from .transaction import Transaction
-
-MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS_DIR = Path(__file__).parent / "migrations"
 
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
-_WORD = re.compile(r"\{(\w+)\}")
-_TABLE = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT, program TEXT)"
+_TYPE_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_CREATE_TABLE_SQL = (
+    "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT, program TEXT)"
+)
 
 
 class Migration(NamedTuple):
@@ -42,7 +43,7 @@ class Migration(NamedTuple):
     checksum: str
 
 
-class Applied(NamedTuple):
+class AppliedMigration(NamedTuple):
     """A step that a database has taken, and the version of the program that took it."""
 
     number: int
@@ -63,20 +64,20 @@ class Migratable(Protocol):
     """What migrating asks of an engine."""
 
     @property
-    def words(self) -> Mapping[str, str]:
+    def type_names(self) -> Mapping[str, str]:
         """What the words in braces stand for."""
         ...
 
     def has_table(self, name: str) -> bool: ...
 
-    def reading(self) -> AbstractContextManager[Transaction]: ...
+    def read_transaction(self) -> AbstractContextManager[Transaction]: ...
 
-    def alone(self) -> AbstractContextManager[ScriptTransaction]:
+    def exclusive_transaction(self) -> AbstractContextManager[ScriptTransaction]:
         """A transaction during which no other process migrates; committed at the end of the block."""
         ...
 
 
-def load(folder: Path) -> tuple[Migration, ...]:
+def load_migrations(folder: Path) -> tuple[Migration, ...]:
     """The migrations of a folder, in order.
 
     Raises:
@@ -96,7 +97,7 @@ def load(folder: Path) -> tuple[Migration, ...]:
     return tuple(found)
 
 
-def pending(applied: Sequence[Applied], known: Sequence[Migration]) -> tuple[Migration, ...]:
+def pending_migrations(applied: Sequence[AppliedMigration], known: Sequence[Migration]) -> tuple[Migration, ...]:
     """The steps a database still has to take.
 
     Raises:
@@ -122,40 +123,40 @@ def pending(applied: Sequence[Applied], known: Sequence[Migration]) -> tuple[Mig
     return tuple(known[len(applied) :])
 
 
-def is_current(engine: Migratable, folder: Path = MIGRATIONS) -> bool:
+def is_current(engine: Migratable, folder: Path = MIGRATIONS_DIR) -> bool:
     """Whether no step is missing: the everyday case, which takes no lock."""
     if not engine.has_table("migrations"):
         return False
-    with engine.reading() as tx:
-        return not pending(_applied(tx), load(folder))
+    with engine.read_transaction() as tx:
+        return not pending_migrations(_applied_migrations(tx), load_migrations(folder))
 
 
-def migrate(engine: Migratable, folder: Path = MIGRATIONS) -> int:
+def migrate(engine: Migratable, folder: Path = MIGRATIONS_DIR) -> int:
     """Take every step that is missing and return how many there were."""
     if is_current(engine, folder):
         return 0
-    known = load(folder)
+    known = load_migrations(folder)
     taken = 0
     while True:
-        with engine.alone() as tx:
-            tx.script(_TABLE)
+        with engine.exclusive_transaction() as tx:
+            tx.script(_CREATE_TABLE_SQL)
             # Asked again now that nobody else can migrate: another process may have been quicker.
-            steps = pending(_applied(tx), known)
+            steps = pending_migrations(_applied_migrations(tx), known)
             if not steps:
                 return taken
-            _take(tx, steps[0], engine.words)
+            _apply_migration(tx, steps[0], engine.type_names)
         taken += 1
 
 
-def _take(tx: ScriptTransaction, step: Migration, words: Mapping[str, str]) -> None:
-    tx.script(rendered(step.sql, words))
+def _apply_migration(tx: ScriptTransaction, step: Migration, words: Mapping[str, str]) -> None:
+    tx.script(render_migration(step.sql, words))
     tx.execute(
         "INSERT INTO migrations (number, name, checksum, program) VALUES (?, ?, ?, ?)",
         (step.number, step.name, step.checksum, __version__),
     )
 
 
-def rendered(sql: str, words: Mapping[str, str]) -> str:
+def render_migration(sql: str, words: Mapping[str, str]) -> str:
     """A migration in the spelling of one engine.
 
     Raises:
@@ -167,9 +168,9 @@ def rendered(sql: str, words: Mapping[str, str]) -> str:
             raise HostError(f"a migration uses {word[0]}, which means nothing", code="store.migrations")
         return words[word[1]]
 
-    return _WORD.sub(spelled, sql)
+    return _TYPE_PLACEHOLDER.sub(spelled, sql)
 
 
-def _applied(tx: Transaction) -> list[Applied]:
+def _applied_migrations(tx: Transaction) -> list[AppliedMigration]:
     rows = tx.all("SELECT number, name, checksum, program FROM migrations ORDER BY number")
-    return [Applied(**row) for row in rows]
+    return [AppliedMigration(**row) for row in rows]

@@ -20,20 +20,19 @@ from psycopg.rows import dict_row
 from psycopg.types.numeric import NumericBinaryLoader
 
 from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
-
-from .migrate import migrate
-from .statement import Statement, Value
-from .transaction import CheckedTransaction, Row, Transaction
+from paddock.store.migrate import migrate
+from paddock.store.statement import Statement, Value
+from paddock.store.transaction import CheckedTransaction, Row, Transaction
 
 T = TypeVar("T")
 
 Connection = psycopg.Connection[Row]
-Connections = Callable[[], AbstractContextManager[Connection]]
+ConnectionFactory = Callable[[], AbstractContextManager[Connection]]
 
-_ATTEMPTS = 20
-_LONGEST_PAUSE = 0.1
+_MAX_ATTEMPTS = 20
+_MAX_RETRY_DELAY_S = 0.1
 _MIGRATION_LOCK = 0x7061_6464_6F63_6B  # "paddock", the number every node locks while it migrates
-_WORK_LOCKS = 0x7061_6464  # "padd", beside a number for each kind of work that one node at a time does
+_JOB_LOCK_CLASS = 0x7061_6464  # "padd", beside a number for each kind of work that one node at a time does
 
 
 def connect(url: str) -> Connection:
@@ -44,13 +43,13 @@ def connect(url: str) -> Connection:
     """
     try:
         connection = psycopg.Connection[Row].connect(url, row_factory=dict_row, connect_timeout=10)
-        prepare(connection)
+        configure_connection(connection)
     except psycopg.Error as error:
-        raise failure(error) from error
+        raise to_paddock_error(error) from error
     return connection
 
 
-def prepare(connection: Connection) -> None:
+def configure_connection(connection: Connection) -> None:
     """Our settings on a fresh connection."""
     # sum() of 64-bit numbers comes back as numeric; SQLite's comes back as a plain number.
     connection.adapters.register_loader("numeric", _NumberLoader)
@@ -66,7 +65,7 @@ class _NumberLoader(NumericBinaryLoader):
         return int(number) if number == number.to_integral_value() else float(number)
 
 
-def failure(error: psycopg.Error) -> PaddockError:
+def to_paddock_error(error: psycopg.Error) -> PaddockError:
     """The error of our own tree for one of psycopg's. Never shows the address, which may hold a password."""
     first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
     told = (error.diag.message_primary or first_line).rstrip(".")
@@ -115,7 +114,7 @@ class PostgresTransaction(CheckedTransaction):
         try:
             self._connection.execute(sql.encode())
         except psycopg.Error as error:
-            raise failure(error) from error
+            raise to_paddock_error(error) from error
 
     def _change(self, statement: Statement, values: tuple[Value, ...]) -> int:
         return max(0, self._run(statement, values).rowcount)
@@ -129,16 +128,16 @@ class PostgresTransaction(CheckedTransaction):
             # Binary: a blob would otherwise travel as hexadecimal text.
             return self._connection.execute(statement.postgres.encode(), values, binary=True)
         except psycopg.Error as error:
-            raise failure(error) from error
+            raise to_paddock_error(error) from error
 
 
 class PostgresDirect:
     """The database on the calling thread. Safe to share between threads when its connections come from a pool."""
 
     engine: Literal["postgresql"] = "postgresql"
-    words: Mapping[str, str] = {"text": 'TEXT COLLATE "C"', "bigint": "BIGINT", "blob": "BYTEA", "strict": ""}
+    type_names: Mapping[str, str] = {"text": 'TEXT COLLATE "C"', "bigint": "BIGINT", "blob": "BYTEA", "strict": ""}
 
-    def __init__(self, connections: Connections, close: Callable[[], None], random: Random | None = None) -> None:
+    def __init__(self, connections: ConnectionFactory, close: Callable[[], None], random: Random | None = None) -> None:
         self._connections = connections
         self._close = close
         self._random = random or Random()  # noqa: S311  # spreads retries, guards nothing
@@ -147,9 +146,9 @@ class PostgresDirect:
     def open(cls, url: str, *, migrations: Path) -> PostgresDirect:
         """Connect once and migrate."""
         connection = connect(url)
-        return cls(lambda: nullcontext(connection), connection.close).migrated(migrations)
+        return cls(lambda: nullcontext(connection), connection.close).migrate_or_close(migrations)
 
-    def migrated(self, migrations: Path) -> PostgresDirect:
+    def migrate_or_close(self, migrations: Path) -> PostgresDirect:
         """This database, brought up to date; closed when that fails."""
         try:
             migrate(self, migrations)
@@ -159,40 +158,40 @@ class PostgresDirect:
         return self
 
     def write(self, fn: Callable[[Transaction], T]) -> T:
-        for attempt in range(1, _ATTEMPTS):
+        for attempt in range(1, _MAX_ATTEMPTS):
             try:
                 with self._transaction(read_only=False) as tx:
                     return tx.run(fn)
             except StoreUnavailable as error:
-                if not _lost_a_race(error):
+                if not _is_serialization_failure(error):
                     raise
-            time.sleep(self._random.uniform(0, min(_LONGEST_PAUSE, 0.002 * 2**attempt)))
+            time.sleep(self._random.uniform(0, min(_MAX_RETRY_DELAY_S, 0.002 * 2**attempt)))
         with self._transaction(read_only=False) as tx:
             return tx.run(fn)
 
     def read(self, fn: Callable[[Transaction], T]) -> T:
-        with self.reading() as tx:
+        with self.read_transaction() as tx:
             return tx.run(fn)
 
-    def empty_log(self) -> Path | None:
+    def truncate_log(self) -> Path | None:
         return None  # the server's own affair
 
     @contextmanager
-    def holding(self, work: str) -> Generator[bool, None, None]:
+    def try_lock(self, work: str) -> Generator[bool, None, None]:
         # Of the session, so that it outlasts the units of work that are done meanwhile.
         with self._connections() as connection:
-            got = _answer(connection, "SELECT pg_try_advisory_lock(%s, hashtext(%s)) AS held", work)
+            got = _query_advisory_lock(connection, "SELECT pg_try_advisory_lock(%s, hashtext(%s)) AS held", work)
             try:
                 yield bool(got)
             finally:
                 if got and not connection.closed:
-                    _answer(connection, "SELECT pg_advisory_unlock(%s, hashtext(%s)) AS held", work)
+                    _query_advisory_lock(connection, "SELECT pg_advisory_unlock(%s, hashtext(%s)) AS held", work)
 
     def close(self) -> None:
         self._close()
 
     def has_table(self, name: str) -> bool:
-        with self.reading() as tx:
+        with self.read_transaction() as tx:
             # Only where new tables would go: another schema of the search path may hold another program's.
             return (
                 tx.one(
@@ -201,12 +200,12 @@ class PostgresDirect:
                 is not None
             )
 
-    def reading(self) -> AbstractContextManager[PostgresTransaction]:
+    def read_transaction(self) -> AbstractContextManager[PostgresTransaction]:
         """A transaction that cannot write."""
         return self._transaction(read_only=True)
 
     @contextmanager
-    def alone(self) -> Generator[PostgresTransaction, None, None]:
+    def exclusive_transaction(self) -> Generator[PostgresTransaction, None, None]:
         """A transaction during which no other node migrates."""
         # READ COMMITTED: what a node sees must be newer than its wait for the lock.
         with self._transaction(read_only=False, isolation=psycopg.IsolationLevel.READ_COMMITTED) as tx:
@@ -224,7 +223,7 @@ class PostgresDirect:
                 connection.isolation_level = isolation or default
             except psycopg.Error as error:
                 connection.close()
-                raise failure(error) from error
+                raise to_paddock_error(error) from error
             try:
                 yield PostgresTransaction(connection)
                 _commit(connection)
@@ -233,12 +232,12 @@ class PostgresDirect:
                 raise
 
 
-def _answer(connection: Connection, question: LiteralString, work: str) -> Any:
+def _query_advisory_lock(connection: Connection, question: LiteralString, work: str) -> Any:
     try:
-        row = connection.execute(question, (_WORK_LOCKS, work)).fetchone()
+        row = connection.execute(question, (_JOB_LOCK_CLASS, work)).fetchone()
         connection.commit()
     except psycopg.Error as error:
-        raise failure(error) from error
+        raise to_paddock_error(error) from error
     return row and row["held"]
 
 
@@ -247,14 +246,14 @@ def _commit(connection: Connection) -> None:
         connection.commit()
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         if error.sqlstate is not None and not connection.broken:
-            raise failure(error) from error  # the server answered: nothing was kept
+            raise to_paddock_error(error) from error  # the server answered: nothing was kept
         raise StoreUnavailable(
             "the connection to PostgreSQL broke during a commit, so it is not known whether it was kept",
             code="store.outcome_unknown",
             hint="look before doing it again",
         ) from error
     except psycopg.Error as error:
-        raise failure(error) from error
+        raise to_paddock_error(error) from error
 
 
 def _roll_back(connection: Connection) -> None:
@@ -264,5 +263,5 @@ def _roll_back(connection: Connection) -> None:
         connection.close()  # a connection in an unknown state is of no use to the next unit
 
 
-def _lost_a_race(error: StoreUnavailable) -> bool:
+def _is_serialization_failure(error: StoreUnavailable) -> bool:
     return isinstance(error.__cause__, (errors.SerializationFailure, errors.DeadlockDetected))

@@ -14,33 +14,32 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from paddock.core.errors import StoreUnavailable
-
-from .opening import opened_in_thread
-from .postgres import Connection, PostgresDirect, connect, prepare
-from .transaction import Row, Transaction
+from paddock.store.open_in_thread import open_in_thread
+from paddock.store.postgres import Connection, PostgresDirect, configure_connection, connect
+from paddock.store.transaction import Row, Transaction
 
 T = TypeVar("T")
 
-_CONNECTIONS = 8
-_MOST_WAITING = 1024  # units accepted and not answered; the next caller waits its turn
+_MAX_CONNECTIONS = 8
+_MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller waits its turn
 
 
 async def open_pool(url: str, *, migrations: Path) -> PostgresPool:
     """Open the database without holding up the event loop while the server answers."""
-    return PostgresPool(await opened_in_thread(lambda: _open(url, migrations)))
+    return PostgresPool(await open_in_thread(lambda: _open_pool(url, migrations)))
 
 
-def _open(url: str, migrations: Path) -> PostgresDirect:
+def _open_pool(url: str, migrations: Path) -> PostgresDirect:
     # Asked once without the pool: a wrong address shall say so, where a pool would only report that it waited.
     connect(url).close()
     pool = ConnectionPool(
         url,
         connection_class=psycopg.Connection[Row],
         kwargs={"row_factory": dict_row, "connect_timeout": 10},
-        configure=prepare,
-        check=_check,
+        configure=configure_connection,
+        check=_check_connection,
         min_size=1,
-        max_size=_CONNECTIONS,
+        max_size=_MAX_CONNECTIONS,
         timeout=10.0,
         name="paddock-store",
         open=True,
@@ -59,10 +58,10 @@ def _open(url: str, migrations: Path) -> PostgresDirect:
         finally:
             pool.putconn(connection)
 
-    return PostgresDirect(pooled, pool.close).migrated(migrations)
+    return PostgresDirect(pooled, pool.close).migrate_or_close(migrations)
 
 
-def _check(connection: Connection) -> None:
+def _check_connection(connection: Connection) -> None:
     """Raise for a connection that the server has dropped; the pool then makes another."""
     connection.execute("SELECT 1")
     connection.rollback()
@@ -79,18 +78,18 @@ class PostgresPool:
     def __init__(self, direct: PostgresDirect) -> None:
         self.direct = direct
         self._loop = asyncio.get_running_loop()
-        self._room = asyncio.Semaphore(_MOST_WAITING)
-        self._workers = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="paddock-store")
+        self._slots = asyncio.Semaphore(_MAX_PENDING_UNITS)
+        self._workers = ThreadPoolExecutor(_MAX_CONNECTIONS, thread_name_prefix="paddock-store")
         self._closing: asyncio.Future[None] | None = None
 
     async def write(self, fn: Callable[[Transaction], T]) -> T:
-        return await self._work(self.direct.write, fn)
+        return await self._run_in_thread(self.direct.write, fn)
 
     async def read(self, fn: Callable[[Transaction], T]) -> T:
-        return await self._work(self.direct.read, fn)
+        return await self._run_in_thread(self.direct.read, fn)
 
-    async def _work(self, run: Callable[[Callable[[Transaction], T]], T], fn: Callable[[Transaction], T]) -> T:
-        async with self._room:
+    async def _run_in_thread(self, run: Callable[[Callable[[Transaction], T]], T], fn: Callable[[Transaction], T]) -> T:
+        async with self._slots:
             if self._closing is not None:
                 raise StoreUnavailable("the store is closed", code="store.closed")
             return await self._loop.run_in_executor(self._workers, run, fn)

@@ -16,13 +16,12 @@ from typing import Any, Literal, TypeVar
 import apsw
 
 from paddock.core.errors import Conflict, HostError, PaddockError, StoreUnavailable
-
-from .lock import Role, StoreLock, held
-from .migrate import is_current, migrate
-from .soundness import require_sound
-from .space import OUT_OF_SPACE
-from .statement import Statement, Value
-from .transaction import CheckedTransaction, Row, Transaction
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS
+from paddock.store.lock import Role, StoreLock, try_file_lock
+from paddock.store.migrate import is_current, migrate
+from paddock.store.sqlite_integrity import check_integrity
+from paddock.store.statement import Statement, Value
+from paddock.store.transaction import CheckedTransaction, Row, Transaction
 
 T = TypeVar("T")
 
@@ -56,14 +55,14 @@ def connect(path: Path, *, read_only: bool = False, unshared: bool = False) -> a
             connection.pragma("temp_store", "MEMORY")
         connection.pragma("foreign_keys", True)
     except apsw.Error as error:
-        told = failure(error, connection, path)  # asks the connection, so before it is closed
+        told = to_paddock_error(error, connection, path)  # asks the connection, so before it is closed
         if connection is not None:
             connection.close()
         raise told from error
     return connection
 
 
-def _connect_on_any_disk(path: Path) -> apsw.Connection:
+def _connect_even_if_full(path: Path) -> apsw.Connection:
     """A connection that can at least read, also where the disk has no room for the index that processes share."""
     try:
         return connect(path)
@@ -101,15 +100,15 @@ def create_file(path: Path) -> None:
     except OSError as error:
         raise StoreUnavailable(
             f"the store {path} cannot be opened: {error.strerror}",
-            code="store.full" if error.errno in OUT_OF_SPACE else None,
+            code="store.full" if error.errno in OUT_OF_SPACE_ERRNOS else None,
             hint=f"check who owns {path.parent} and its permissions",
         ) from error
 
 
-def failure(error: apsw.Error, connection: apsw.Connection | None, path: Path) -> PaddockError:
+def to_paddock_error(error: apsw.Error, connection: apsw.Connection | None, path: Path) -> PaddockError:
     """The error of our own tree for one of SQLite's."""
     system = connection.system_errno if connection is not None and isinstance(error, apsw.IOError) else 0
-    if isinstance(error, apsw.FullError) or system in OUT_OF_SPACE:
+    if isinstance(error, apsw.FullError) or system in OUT_OF_SPACE_ERRNOS:
         return StoreUnavailable(
             f"there is no room left for the store {path}",
             code="store.full",
@@ -153,7 +152,7 @@ class SqliteTransaction(CheckedTransaction):
         try:
             self._connection.execute(sql)
         except apsw.Error as error:
-            raise failure(error, self._connection, self._path) from error
+            raise to_paddock_error(error, self._connection, self._path) from error
 
     def _change(self, statement: Statement, values: tuple[Value, ...]) -> int:
         before = self._connection.total_changes()
@@ -175,7 +174,7 @@ class SqliteTransaction(CheckedTransaction):
                     names = [column[0] for column in cursor.get_description()]
                 rows.append(row)
         except apsw.Error as error:
-            raise failure(error, self._connection, self._path) from error
+            raise to_paddock_error(error, self._connection, self._path) from error
         return names, rows
 
 
@@ -185,7 +184,7 @@ def transaction(connection: apsw.Connection, path: Path, begin: str) -> Generato
     try:
         connection.execute(begin)
     except apsw.Error as error:
-        raise failure(error, connection, path) from error
+        raise to_paddock_error(error, connection, path) from error
     try:
         yield SqliteTransaction(connection, path)
         connection.execute("COMMIT")
@@ -195,7 +194,7 @@ def transaction(connection: apsw.Connection, path: Path, begin: str) -> Generato
             with suppress(apsw.Error):  # the first error is the one to tell
                 connection.execute("ROLLBACK")
         if isinstance(error, apsw.Error):
-            raise failure(error, connection, path) from error
+            raise to_paddock_error(error, connection, path) from error
         raise
 
 
@@ -206,7 +205,7 @@ class SqliteDirect:
     """
 
     engine: Literal["sqlite"] = "sqlite"
-    words: Mapping[str, str] = {"text": "TEXT", "bigint": "INTEGER", "blob": "BLOB", "strict": "STRICT"}
+    type_names: Mapping[str, str] = {"text": "TEXT", "bigint": "INTEGER", "blob": "BLOB", "strict": "STRICT"}
 
     def __init__(self, path: Path, connection: apsw.Connection, lock: StoreLock | None) -> None:
         self.path = path
@@ -223,32 +222,32 @@ class SqliteDirect:
         lock = StoreLock.take(path.parent, role, wait=wait) if role == "daemon" else None
         try:
             # A daemon needs its readers beside the writer; it says that the disk is full instead of limping.
-            connection = _connect_on_any_disk(path) if role == "command" else connect(path)
+            connection = _connect_even_if_full(path) if role == "command" else connect(path)
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
         database = cls(path, connection, lock)
         try:
-            if lock is not None and lock.left:
-                database._require_sound(lock)
-            database._bring_up_to_date(migrations, wait)
+            if lock is not None and lock.unclean_shutdown:
+                database._check_integrity(lock)
+            database._migrate(migrations, wait)
         except BaseException:
             database.close()
             raise
         return database
 
-    def _require_sound(self, lock: StoreLock) -> None:
+    def _check_integrity(self, lock: StoreLock) -> None:
         try:
-            require_sound(self.connection, self.path)
+            check_integrity(self.connection, self.path)
         except apsw.Error as error:
             lock.release(sound=False)
-            raise failure(error, self.connection, self.path) from error
+            raise to_paddock_error(error, self.connection, self.path) from error
         except HostError:
             lock.release(sound=False)
             raise
 
-    def _bring_up_to_date(self, migrations: Path, wait: float) -> None:
+    def _migrate(self, migrations: Path, wait: float) -> None:
         deadline = time.monotonic() + wait
         while not is_current(self, migrations):
             if self._lock is not None:
@@ -268,25 +267,25 @@ class SqliteDirect:
                 lock.release()
 
     def write(self, fn: Callable[[Transaction], T]) -> T:
-        with self.alone() as tx:
+        with self.exclusive_transaction() as tx:
             return tx.run(fn)
 
     def read(self, fn: Callable[[Transaction], T]) -> T:
-        with self.reading() as tx:
+        with self.read_transaction() as tx:
             return tx.run(fn)
 
-    def empty_log(self) -> Path | None:
+    def truncate_log(self) -> Path | None:
         log = self.path.with_name(f"{self.path.name}-wal")
         try:
             busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except apsw.BusyError:
             return log
         except apsw.Error as error:
-            raise failure(error, self.connection, self.path) from error
+            raise to_paddock_error(error, self.connection, self.path) from error
         return log if busy and busy[0] else None
 
-    def holding(self, work: str) -> AbstractContextManager[bool]:
-        return held(self.path.with_name(f"{self.path.stem}-{work}.lock"))
+    def try_lock(self, work: str) -> AbstractContextManager[bool]:
+        return try_file_lock(self.path.with_name(f"{self.path.stem}-{work}.lock"))
 
     def close(self) -> None:
         try:
@@ -296,11 +295,11 @@ class SqliteDirect:
                 self._lock.release()
 
     def has_table(self, name: str) -> bool:
-        with self.reading() as tx:
+        with self.read_transaction() as tx:
             return tx.one("SELECT 1 AS found FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)) is not None
 
     @contextmanager
-    def reading(self) -> Generator[SqliteTransaction, None, None]:
+    def read_transaction(self) -> Generator[SqliteTransaction, None, None]:
         """A transaction that cannot write."""
         self.connection.pragma("query_only", True)
         try:
@@ -310,7 +309,7 @@ class SqliteDirect:
             self.connection.pragma("query_only", False)
 
     @contextmanager
-    def alone(self) -> Generator[SqliteTransaction, None, None]:
+    def exclusive_transaction(self) -> Generator[SqliteTransaction, None, None]:
         """A transaction that holds SQLite's write lock from the start."""
         with transaction(self.connection, self.path, "BEGIN IMMEDIATE") as tx:
             yield tx

@@ -18,7 +18,7 @@ from paddock.core.errors import HostError
 
 Value = str | int | float | bytes | None
 
-_LARGEST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
 # Quoted text first, so that what stands inside quotes is never taken for a mark.
 _TOKENS = re.compile(
@@ -41,18 +41,18 @@ class Statement(NamedTuple):
 
     sqlite: str
     postgres: str
-    marks: int
+    placeholder_count: int
 
 
 @lru_cache(maxsize=1024)
-def checked(sql: str) -> Statement:
+def check_statement(sql: str) -> Statement:
     """The statement in both spellings.
 
     Raises:
         HostError: `store.statement` when it is not in what both engines speak; a mistake in our own code.
     """
     if _FIRST_WORD.match(sql) is None:
-        raise _refused(sql, "a unit of work may only SELECT, INSERT, UPDATE, DELETE or begin WITH")
+        raise _invalid_statement_error(sql, "a unit of work may only SELECT, INSERT, UPDATE, DELETE or begin WITH")
     body = sql.rstrip().removesuffix(";")
     pieces: list[str] = []
     marks = 0
@@ -65,29 +65,31 @@ def checked(sql: str) -> Statement:
                 position = token.end()
             case "quoted":
                 if "?" in token[0] or "%" in token[0]:
-                    raise _refused(sql, "a literal holds ? or %; bind it with a ? instead")
+                    raise _invalid_statement_error(sql, "a literal holds ? or %; bind it with a ? instead")
             case "comment":
-                raise _refused(sql, "comments belong beside the code, not in the statement")
+                raise _invalid_statement_error(sql, "comments belong beside the code, not in the statement")
             case "numbered":
-                raise _refused(sql, "write ? without a number")
+                raise _invalid_statement_error(sql, "write ? without a number")
             case "open":
-                raise _refused(sql, "a quote is never closed")
+                raise _invalid_statement_error(sql, "a quote is never closed")
             case "percent":
-                raise _refused(sql, "% means something else to each engine")
+                raise _invalid_statement_error(sql, "% means something else to each engine")
             case _:
-                raise _refused(sql, "one statement at a time")
+                raise _invalid_statement_error(sql, "one statement at a time")
     pieces.append(body[position:])
-    return Statement(sqlite=body, postgres="".join(pieces), marks=marks)
+    return Statement(sqlite=body, postgres="".join(pieces), placeholder_count=marks)
 
 
-def bound(statement: Statement, params: Sequence[Value]) -> tuple[Value, ...]:
+def bind_values(statement: Statement, params: Sequence[Value]) -> tuple[Value, ...]:
     """The parameters as both engines store them alike.
 
     Raises:
         HostError: `store.statement` for a wrong count, or a value that one of the engines could not keep.
     """
-    if len(params) != statement.marks:
-        raise _refused(statement.sqlite, f"{statement.marks} placeholders, {len(params)} values")
+    if len(params) != statement.placeholder_count:
+        raise _invalid_statement_error(
+            statement.sqlite, f"{statement.placeholder_count} placeholders, {len(params)} values"
+        )
     # Nearly all are plain text or nothing or small numbers, which need no further look; this runs for every value of
     # every row.
     return tuple(
@@ -96,28 +98,28 @@ def bound(statement: Statement, params: Sequence[Value]) -> tuple[Value, ...]:
             if (type(value) is str and value.isascii() and "\0" not in value)
             or value is None
             or type(value) is bytes
-            or (type(value) is int and -_LARGEST <= value <= _LARGEST)
-            else _bindable(statement, value)
+            or (type(value) is int and -_MAX_INT64 <= value <= _MAX_INT64)
+            else _bind_value(statement, value)
             for value in params
         ]
     )
 
 
-def _bindable(statement: Statement, value: Value) -> Value:
+def _bind_value(statement: Statement, value: Value) -> Value:
     match value:
         case bool():
             return int(value)  # PostgreSQL would refuse a boolean for an INTEGER column
         case str():
             # PostgreSQL text holds no NUL, and neither engine holds half a surrogate pair.
             if "\0" in value or (not value.isascii() and _has_surrogate(value)):
-                raise _refused(statement.sqlite, "a text holds NUL or a lone surrogate")
+                raise _invalid_statement_error(statement.sqlite, "a text holds NUL or a lone surrogate")
         case int():
-            if not -_LARGEST - 1 <= value <= _LARGEST:
-                raise _refused(statement.sqlite, "a number does not fit in 64 bits")
+            if not -_MAX_INT64 - 1 <= value <= _MAX_INT64:
+                raise _invalid_statement_error(statement.sqlite, "a number does not fit in 64 bits")
         case float() | bytes() | None:
             pass
         case _:  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
-            raise _refused(statement.sqlite, f"cannot bind a {type(value).__name__}")
+            raise _invalid_statement_error(statement.sqlite, f"cannot bind a {type(value).__name__}")
     return value
 
 
@@ -125,6 +127,6 @@ def _has_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _refused(sql: str, why: str) -> HostError:
+def _invalid_statement_error(sql: str, why: str) -> HostError:
     shown = " ".join(sql.split())[:200]
     return HostError(f"the statement was refused: {why}", code="store.statement", details={"statement": shown})

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from paddock.core.errors import HostError, PaddockError
-
-from .statement import Statement, Value, bound, checked
+from paddock.store.statement import Statement, Value, bind_values, check_statement
 
 T = TypeVar("T")
 
-Finish: TypeAlias = "Callable[[Transaction, list[T]], None]"
+CommitHook: TypeAlias = "Callable[[Transaction, list[T]], None]"
 """Does something for many units of work at once."""
 
 Row = dict[str, Any]
@@ -34,7 +33,7 @@ class Transaction(Protocol):
         """The first row of a query, or None."""
         ...
 
-    def at_the_end(self, finish: Finish[T], item: T) -> None:
+    def before_commit(self, finish: CommitHook[T], item: T) -> None:
         """Have `finish` called last in this transaction, with all items that were given for it.
 
         For what many units do alike, and what costs less once for all of them: those that are committed together are
@@ -44,15 +43,15 @@ class Transaction(Protocol):
 
 
 class CheckedTransaction(ABC):
-    """A transaction that takes checked statements only, and none after one has failed.
+    """A transaction that takes check_statement statements only, and none after one has failed.
 
     An engine supplies `_change` and `_fetch`, which raise nothing but errors of our own tree.
     """
 
     def __init__(self) -> None:
         self.failure: PaddockError | None = None
-        self.to_finish: dict[Finish[Any], list[Any]] = {}
-        self._over = False
+        self.commit_hooks: dict[CommitHook[Any], list[Any]] = {}
+        self._is_over = False
 
     def execute(self, sql: str, params: Sequence[Value] = ()) -> int:
         return self._attempt(self._change, sql, params)
@@ -64,45 +63,45 @@ class CheckedTransaction(ABC):
         rows = self._attempt(self._fetch, sql, params)
         return rows[0] if rows else None
 
-    def at_the_end(self, finish: Finish[T], item: T) -> None:
-        self.to_finish.setdefault(finish, []).append(item)
+    def before_commit(self, finish: CommitHook[T], item: T) -> None:
+        self.commit_hooks.setdefault(finish, []).append(item)
 
     def run(self, fn: Callable[[Transaction], T]) -> T:
         """The result of a unit that is alone in its transaction, finished. Raises as `run_unfinished` does."""
 
         def whole(tx: Transaction) -> T:
             result = fn(tx)
-            self.finish(tx)
+            self.run_commit_hooks(tx)
             return result
 
-        return self.run_unfinished(whole)
+        return self.run_without_hooks(whole)
 
-    def finish(self, tx: Transaction) -> None:
+    def run_commit_hooks(self, tx: Transaction) -> None:
         """What was left to the end, as a unit of work."""
-        for finish, items in self.to_finish.items():
+        for finish, items in self.commit_hooks.items():
             finish(tx, items)
 
-    def run_unfinished(self, fn: Callable[[Transaction], T]) -> T:
+    def run_without_hooks(self, fn: Callable[[Transaction], T]) -> T:
         """The unit's result; its error, or that of a statement whose failure it swallowed, is raised."""
         try:
             result = fn(self)
         except StopIteration as error:
             raise RuntimeError("a unit of work raised StopIteration") from error  # no future can carry that one
         finally:
-            self._over = True
+            self._is_over = True
         if self.failure is not None:
             # PostgreSQL would turn the commit into a rollback without a word; no engine may do that.
             raise self.failure
         return result
 
     def _attempt(self, run: Callable[[Statement, tuple[Value, ...]], T], sql: str, params: Sequence[Value]) -> T:
-        if self._over:
+        if self._is_over:
             raise HostError("the transaction is over; a unit of work must not keep it", code="store.statement")
         if self.failure is not None:
             raise self.failure
         try:
-            statement = checked(sql)
-            return run(statement, bound(statement, params))
+            statement = check_statement(sql)
+            return run(statement, bind_values(statement, params))
         except PaddockError as failure:
             self.failure = failure
             raise

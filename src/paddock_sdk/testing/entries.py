@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from paddock_sdk.call import JsonObject
+from paddock_sdk.coroutine_runner import run_until_loop
 from paddock_sdk.log import Log
-from paddock_sdk.running import begin
 from paddock_sdk.testing.fake_host import FakeHost
-from paddock_sdk.testing.memory_wire import MemoryLines, result_in
+from paddock_sdk.testing.memory_wire import MemoryLines, unwrap_result
 from paddock_sdk.wire import Wire
-from paddock_sdk.worker.entries import entry_maker
-from paddock_sdk.worker.loading import load
-from paddock_sdk.worker.orders import Orders
+from paddock_sdk.worker.entry_point import load_target
+from paddock_sdk.worker.load_plugin import entry_factory
 from paddock_sdk.worker.worker import NAMESPACE, Worker
+from paddock_sdk.worker.worker_config import WorkerConfig
 
 NAME = "under_test"
 _READS = frozenset({"read_only"})
@@ -47,12 +47,14 @@ class EntryTester:
         self.log: list[JsonObject] = []
         log = Log(NAME)
         log.on_line = self.log.append
-        orders = Orders(NAME, "0.0.0", dialect, kind, "", {}, self.host.capabilities)
-        loaded, target = (load(found), found) if isinstance(found, str) else (found, getattr(found, "__name__", NAME))
+        orders = WorkerConfig(NAME, "0.0.0", dialect, kind, "", {}, self.host.capabilities)
+        loaded, target = (
+            (load_target(found), found) if isinstance(found, str) else (found, getattr(found, "__name__", NAME))
+        )
         self._native = dialect == "native"
         # What the others declare stands in their manifests.
         self._only_reads = dialect == "shu" or kind in ("agent", "tool", "adapter")
-        self._worker = Worker(orders, {NAME: entry_maker(orders)(NAME, target, loaded)}, log)
+        self._worker = Worker(orders, {NAME: entry_factory(orders)(NAME, target, loaded)}, log)
         self._lines = MemoryLines(self.host, NAMESPACE)
         self._wire = Wire(self._lines, log, NAMESPACE)
         self._request("initialize", {})
@@ -91,10 +93,10 @@ class EntryTester:
             given["_context"] = params.get("envelope", {})
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
         serving = self._worker.serve(self._wire, message, self._worker.accept(self._wire, message))
-        if not begin(serving):
+        if not run_until_loop(serving):
             import asyncio  # late: only async code needs it
 
             asyncio.run(serving)
-        said = self._lines.take()
+        said = self._lines.take_output()
         self.events = said.events
-        return result_in(said.answer)
+        return unwrap_result(said.answer)

@@ -85,7 +85,7 @@ class FakeHost:
         self.asked.append((name, params))
         if _SERVICE_OF.get(family, family) not in self._services:
             raise self._refusal(family, name, f"the plugin was not granted {name}")
-        needed = _needed(name, params)
+        needed = _required_effects(name, params)
         if needed and self.effects is not None and self.effects.isdisjoint(needed):
             raise self._refusal(family, name, f"the plugin may not ask for {name}: {UNDECLARED}")
         if name in self._answers:
@@ -173,7 +173,7 @@ class FakeHost:
         return {}
 
 
-def _needed(name: str, params: JsonObject) -> frozenset[str]:
+def _required_effects(name: str, params: JsonObject) -> frozenset[str]:
     """One of these effects a call has to declare for this question, if there are any."""
     if name in _WRITES:
         return frozenset({"db_write", "unknown"})

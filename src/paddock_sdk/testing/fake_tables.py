@@ -12,22 +12,22 @@ from typing import Any
 
 from paddock_sdk.call import JsonObject
 from paddock_sdk.faults import PluginFault
-from paddock_sdk.testing.fake_values import bound, unique_names, wired
+from paddock_sdk.testing.fake_values import bind_params, to_wire_value, unique_names
 
 STORAGE_DENIED = -32003
 BUSY = -32005
 
-_OTHERS = frozenset(
+_FORBIDDEN_ACTIONS = frozenset(
     {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
 )
 _FUNCTIONS = frozenset(
     {"load_extension", "fts3_tokenizer", "sqlite_log", "sqlite_compileoption_get", "json_pretty", "fts5", "matchinfo"}
 )
-_BEHIND_THE_TABLES = re.compile(r"dbstat|bytecode|tables_used|sqlite_stmt|sqlite_dbpage|pragma_\w+", re.IGNORECASE)
+_INTERNAL_TABLES = re.compile(r"dbstat|bytecode|tables_used|sqlite_stmt|sqlite_dbpage|pragma_\w+", re.IGNORECASE)
 _SETTINGS = re.compile(r"\s*(EXPLAIN\s+(QUERY\s+PLAN\s+)?)?(PRAGMA|VACUUM)\b", re.IGNORECASE)
 _ALTERS = re.compile(r"ALTER\b", re.IGNORECASE)
 _COMMENTS = re.compile(r"\A(\s|--[^\n]*(\n|\Z)|/\*.*?(\*/|\Z))*", re.DOTALL)
-_NOT_ITS_OWN = re.compile(
+_FORBIDDEN_MESSAGE = re.compile(
     r"not authorized|prohibited|readonly database|unknown database|may not be|reserved for internal|one statement|"
     r"no such module|no such table: (main\.)?(plugin|sqlite)_|no such table: (?!main\.)[^.]+\.|unsafe use",
     re.IGNORECASE,
@@ -111,7 +111,7 @@ class FakeTables:
         if _SETTINGS.match(sql):
             raise _refused("settings are the host's")
 
-        values = bound(params.get("params"))
+        values = bind_params(params.get("params"))
         before = self._database.total_changes
         self._database.execute(f"PRAGMA query_only = {'OFF' if may_write else 'ON'}")
         # ALTER TABLE looks at much by itself, and can do nothing but what it says.
@@ -119,7 +119,7 @@ class FakeTables:
         try:
             found = self._database.execute(sql, values)
             columns = unique_names([column[0] for column in found.description or ()])
-            rows = [{name: wired(value) for name, value in zip(columns, row, strict=True)} for row in found]
+            rows = [{name: to_wire_value(value) for name, value in zip(columns, row, strict=True)} for row in found]
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise _fault(error) from None
         finally:
@@ -133,13 +133,13 @@ def _authorize(action: int, first: str | None, second: str | None, schema: str |
 
 
 def _allowed(action: int, first: str, second: str, schema: str | None) -> bool:
-    if action in _OTHERS or schema not in (None, "main"):
+    if action in _FORBIDDEN_ACTIONS or schema not in (None, "main"):
         return False
     match action:
         case sqlite3.SQLITE_PRAGMA:
             return first == "data_version"  # full-text tables ask for it themselves
         case sqlite3.SQLITE_READ:
-            return not _BEHIND_THE_TABLES.fullmatch(first)
+            return not _INTERNAL_TABLES.fullmatch(first)
         case sqlite3.SQLITE_FUNCTION:
             return second not in _FUNCTIONS
         case sqlite3.SQLITE_CREATE_VTABLE:
@@ -149,7 +149,7 @@ def _allowed(action: int, first: str, second: str, schema: str | None) -> bool:
 
 
 def _fault(error: Exception) -> PluginFault:
-    if _NOT_ITS_OWN.search(str(error)):
+    if _FORBIDDEN_MESSAGE.search(str(error)):
         return _refused(str(error))
     code = "storage.constraint" if isinstance(error, sqlite3.IntegrityError) else "storage.sql"
     return PluginFault(f"SQLite says: {error}", {"code": code})

@@ -11,7 +11,7 @@ from paddock_sdk.faults import InvalidParams
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def bound(params: Any) -> Any:
+def bind_params(params: Any) -> Any:
     """What is bound to the marks of a statement.
 
     Raises:
@@ -34,7 +34,7 @@ def _bindable(value: Any) -> Any:
             raise InvalidParams('a value is neither text, number nor null; bytes are {"$base64": "…"}')
 
 
-def wired(value: Any) -> Any:
+def to_wire_value(value: Any) -> Any:
     """One value of a row as JSON has it."""
     if isinstance(value, bytes):
         return {"$base64": b64encode(value).decode("ascii")}

@@ -11,7 +11,7 @@ from paddock_sdk.framing import Lines
 from paddock_sdk.testing.fake_host import FakeHost
 
 
-class Said(NamedTuple):
+class CallOutput(NamedTuple):
     """What came out of one call."""
 
     answer: JsonObject | None
@@ -27,11 +27,11 @@ class MemoryLines(Lines):
         self._host = host
         self._event_method = f"{namespace}.event"
         self._incoming: list[Any] = []
-        self._said = Said(None, [], [])
+        self._output = CallOutput(None, [], [])
 
-    def take(self) -> Said:
+    def take_output(self) -> CallOutput:
         """What was said since the last time."""
-        said, self._said = self._said, Said(None, [], [])
+        said, self._output = self._output, CallOutput(None, [], [])
         return said
 
     def read(self) -> list[Any]:
@@ -46,15 +46,15 @@ class MemoryLines(Lines):
     def _send(self, text: str) -> None:
         message: JsonObject = json.loads(text)
         if "method" not in message:
-            self._said = self._said._replace(answer=message)
+            self._output = self._output._replace(answer=message)
         elif "id" in message:
-            self._incoming.append(self._answered(message))
+            self._incoming.append(self._answer_request(message))
         elif message["method"] == self._event_method:
-            self._said.events.append(message["params"]["event"])
+            self._output.events.append(message["params"]["event"])
         else:
-            self._said.notifications.append((message["method"], message["params"]))
+            self._output.notifications.append((message["method"], message["params"]))
 
-    def _answered(self, question: JsonObject) -> JsonObject:
+    def _answer_request(self, question: JsonObject) -> JsonObject:
         own = {name: value for name, value in question["params"].items() if name != "_call"}
         try:
             # Through JSON, as everything that a real host answers.
@@ -64,7 +64,7 @@ class MemoryLines(Lines):
         return {"jsonrpc": "2.0", "id": question["id"], "result": result}
 
 
-def result_in(answer: JsonObject | None) -> Any:
+def unwrap_result(answer: JsonObject | None) -> Any:
     """The result of an answer.
 
     Raises:

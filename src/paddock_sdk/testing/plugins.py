@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paddock_sdk.call import NOBODY, Context, JsonObject
+from paddock_sdk.call import NO_CALLER, Context, JsonObject
 from paddock_sdk.stdio import Plugin
 from paddock_sdk.testing.fake_host import FakeHost
-from paddock_sdk.testing.memory_wire import MemoryLines, result_in
+from paddock_sdk.testing.memory_wire import MemoryLines, unwrap_result
 from paddock_sdk.wire import Wire
 
 
@@ -49,7 +49,7 @@ class PluginTester:
         if config is not None:
             self.configure(config)
 
-    def call(self, tool: str, params: Mapping[str, Any] | None = None, context: Context = NOBODY) -> Any:
+    def call(self, tool: str, params: Mapping[str, Any] | None = None, context: Context = NO_CALLER) -> Any:
         """The result of a tool.
 
         Raises:
@@ -61,7 +61,7 @@ class PluginTester:
         finally:
             self.host.effects = None
 
-    def fire(self, hook: str, params: Mapping[str, Any] | None = None, context: Context = NOBODY) -> Any:
+    def fire(self, hook: str, params: Mapping[str, Any] | None = None, context: Context = NO_CALLER) -> Any:
         """What a hook answers. Raises as `call` does."""
         return self.request(f"{self.plugin.namespace}.hook.{hook}", params, context)
 
@@ -69,14 +69,14 @@ class PluginTester:
         """Give it new settings. Raises PluginFault where it refuses them."""
         self.request("config.update", {"config": dict(config)})
 
-    def request(self, method: str, params: Mapping[str, Any] | None = None, context: Context = NOBODY) -> Any:
+    def request(self, method: str, params: Mapping[str, Any] | None = None, context: Context = NO_CALLER) -> Any:
         """The result of any method, by its name on the wire. Raises as `call` does."""
         given = {**(params or {}), "_context": context._asdict(), "_call": "call-under-test"}
         self.plugin.serve_one(self._wire, {"jsonrpc": "2.0", "id": 1, "method": method, "params": given})
-        said = self._lines.take()
+        said = self._lines.take_output()
         self.events = said.events
         self.notifications += said.notifications
-        return result_in(said.answer)
+        return unwrap_result(said.answer)
 
     def _tell(self, method: str, params: JsonObject) -> None:
         self.plugin.serve_one(self._wire, {"jsonrpc": "2.0", "method": method, "params": params})

@@ -14,18 +14,18 @@ from collections.abc import Callable
 from typing import Any
 
 from paddock_sdk.call import JsonObject
+from paddock_sdk.coroutine_runner import resolve_result
 from paddock_sdk.faults import METHOD_NOT_FOUND, InvalidParams, PluginFault, ScopeMissing
-from paddock_sdk.plain import fields_of
-from paddock_sdk.running import outcome
-from paddock_sdk.scopes import asks_for_scopes
-from paddock_sdk.worker.loading import LoadError
-from paddock_sdk.worker.request import Request, positional
+from paddock_sdk.jsonable import fields_of
+from paddock_sdk.scopes import checks_scopes
+from paddock_sdk.worker.entry_point import LoadError
+from paddock_sdk.worker.request import Request, positional_parameters
 from paddock_sdk.worker.results import kernel_failure, kernel_result
 
-MAPS_EVENTS = "map_external_event_to_intent"
-METHODS = (MAPS_EVENTS, "execute", "run", "__call__")
+EVENT_MAPPER = "map_external_event_to_intent"
+METHODS = (EVENT_MAPPER, "execute", "run", "__call__")
 # An agent's payload is the call itself; what the host says about the caller must not come from it.
-HOSTS_WORD = ("auth_context", "trace_context", "idempotency_key")
+HOST_FIELDS = ("auth_context", "trace_context", "idempotency_key")
 
 
 class KernelEntry:
@@ -37,45 +37,45 @@ class KernelEntry:
 
     def __init__(self, target: str, found: Any, kind: str) -> None:
         self._kind = kind
-        self._function = _function(target, found)
-        self._takes_event = getattr(self._function, "__name__", "") == MAPS_EVENTS
-        self._takes_host = [name.strip("_") for name in positional(self._function)][1:2] == ["host"]
-        if self._takes_event and asks_for_scopes(self._function):
+        self._function = _find_function(target, found)
+        self._takes_event = getattr(self._function, "__name__", "") == EVENT_MAPPER
+        self._takes_host = [name.strip("_") for name in positional_parameters(self._function)][1:2] == ["host"]
+        if self._takes_event and checks_scopes(self._function):
             raise LoadError(f"{target}: an event from outside says nothing about scopes; take the whole call instead")
 
     async def describe(self) -> JsonObject:
         return {"input_schema": None, "output_schema": None, "permissions": [], "actions": []}
 
     async def call(self, request: Request) -> Any:
-        given = [self._given(request)] + ([request.host] if self._takes_host else [])
+        given = [self._call_object(request)] + ([request.host] if self._takes_host else [])
         try:
-            result = await outcome(self._function(*given), request.stream)
+            result = await resolve_result(self._function(*given), request.stream)
         except InvalidParams as fault:
-            return self._refusal(fault, "VALIDATION_ERROR", "errors")
+            return self._error_result(fault, "VALIDATION_ERROR", "errors")
         except ScopeMissing as fault:
-            return self._refusal(fault, "PERMISSION_DENIED", "missing_scopes")
+            return self._error_result(fault, "PERMISSION_DENIED", "missing_scopes")
         return kernel_result(result, self._kind)
 
     async def act(self, action: str, request: Request) -> JsonObject:
         del action, request
         raise PluginFault("this plugin has no actions", code=METHOD_NOT_FOUND)
 
-    def _given(self, request: Request) -> JsonObject:
+    def _call_object(self, request: Request) -> JsonObject:
         if self._takes_event:
             return request.payload
         if self._kind == "agent":
-            own = {name: value for name, value in request.payload.items() if name not in HOSTS_WORD}
+            own = {name: value for name, value in request.payload.items() if name not in HOST_FIELDS}
             return {**own, **{name: value for name, value in request.envelope.items() if value is not None}}
         return {**request.envelope, "payload": request.payload}
 
-    def _refusal(self, fault: PluginFault, code: str, key: str) -> JsonObject:
+    def _error_result(self, fault: PluginFault, code: str, key: str) -> JsonObject:
         if self._kind not in ("operator", "tool"):
             raise fault
         details = fields_of(fault.data) or {}
         return kernel_failure(self._kind, code, fault.message, details.get(key, []))
 
 
-def _function(target: str, found: Any) -> Callable[..., Any]:
+def _find_function(target: str, found: Any) -> Callable[..., Any]:
     if not isinstance(found, type) and hasattr(found, "__code__"):
         return found
     made: Any = found() if isinstance(found, type) else found

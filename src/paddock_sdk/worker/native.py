@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from paddock_sdk.call import JsonObject
+from paddock_sdk.coroutine_runner import resolve_result
 from paddock_sdk.faults import METHOD_NOT_FOUND, PluginFault
 from paddock_sdk.handlers import Handler
-from paddock_sdk.running import outcome
 from paddock_sdk.stdio import Plugin
-from paddock_sdk.worker.loading import LoadError
+from paddock_sdk.worker.entry_point import LoadError
 from paddock_sdk.worker.request import Request
 
 
@@ -40,7 +40,7 @@ class NativeEntry:
 
     async def call(self, request: Request) -> Any:
         begun = self._handler.begin(request.payload, request.context, host=request.host)
-        return self._handler.finish(await outcome(begun, request.stream))
+        return self._handler.finish(await resolve_result(begun, request.stream))
 
     async def act(self, action: str, request: Request) -> JsonObject:
         del action, request

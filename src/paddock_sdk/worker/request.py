@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 from paddock_sdk.call import Context, JsonObject
+from paddock_sdk.coroutine_runner import Stream, require_event_loop
 from paddock_sdk.host import Host
-from paddock_sdk.running import Stream, on_a_loop
 
 
 class Request(NamedTuple):
@@ -51,15 +51,15 @@ class Entry(Protocol):
         ...
 
 
-async def settled(value: Any) -> Any:
+async def await_if_needed(value: Any) -> Any:
     """A value that may have to be awaited first."""
     if not hasattr(value, "__await__"):
         return value
-    await on_a_loop()
+    await require_event_loop()
     return await value
 
 
-def positional(function: Any) -> list[str]:
+def positional_parameters(function: Any) -> list[str]:
     """The names of the positional parameters that a function is called with."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__

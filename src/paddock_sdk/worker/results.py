@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from paddock_sdk.call import JsonObject
+from paddock_sdk.coroutine_runner import is_result_step
 from paddock_sdk.disclosure import STATUSES
 from paddock_sdk.faults import PluginFault
-from paddock_sdk.plain import fields_of
-from paddock_sdk.running import marked_as_result
+from paddock_sdk.jsonable import fields_of
 
 SHU_STATUSES = ("success", "error", "timeout")
 SHU_FIELDS = ("data", "error", "cost", "diagnostics", "skips", "citations", "next_cursor")
@@ -36,7 +36,7 @@ def result_fields(value: Any) -> JsonObject | None:
 def is_last_step(step: Any) -> bool:
     """Whether a step of a stream may be its result: it has the status of an envelope, or the type `result`."""
     found = result_fields(step)
-    return marked_as_result(step) or (found is not None and found.get("status") in (*SHU_STATUSES, *STATUSES))
+    return is_result_step(step) or (found is not None and found.get("status") in (*SHU_STATUSES, *STATUSES))
 
 
 def step_event(step: Any) -> JsonObject:
@@ -118,11 +118,11 @@ def kernel_result(value: Any, kind: str) -> Any:
         found = result_fields(value)
         if found is None or found.get("status") not in STATUSES:
             return {"status": "succeeded", "result": value}
-        return _kept(found, ("status", *OPERATOR_FIELDS))
+        return _select_fields(found, ("status", *OPERATOR_FIELDS))
     if kind == "tool":
         found = fields_of(value)
         enveloped = found is not None and set(found) <= set(TOOL_FIELDS) and ("result" in found or "error" in found)
-        return _kept(found, TOOL_FIELDS) if found is not None and enveloped else {"result": value}
+        return _select_fields(found, TOOL_FIELDS) if found is not None and enveloped else {"result": value}
     return value
 
 
@@ -132,7 +132,7 @@ def kernel_failure(kind: str, code: str, message: str, details: Any) -> JsonObje
     return {"status": "failed", "result": None, "error": error} if kind == "operator" else {"error": error}
 
 
-def _kept(found: Mapping[str, Any], names: tuple[str, ...]) -> JsonObject:
+def _select_fields(found: Mapping[str, Any], names: tuple[str, ...]) -> JsonObject:
     told = {name: found[name] for name in names if name in found}
     if told.get("error") is not None:
         told["error"] = error_fields(told["error"])

@@ -12,7 +12,7 @@ def main() -> None:
     sdk = os.path.dirname(os.path.dirname(here))  # noqa: PTH120
     sys.path[:] = [*(entry for entry in sys.path if entry not in (here, sdk)), sdk]
 
-    from paddock_sdk.worker.starting import start
+    from paddock_sdk.worker.start import start
 
     start()
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from paddock_sdk.call import JsonObject
+from paddock_sdk.coroutine_runner import resolve_result
 from paddock_sdk.faults import METHOD_NOT_FOUND, PluginFault
-from paddock_sdk.running import outcome
-from paddock_sdk.worker.loading import LoadError
-from paddock_sdk.worker.request import Request, positional, settled
+from paddock_sdk.worker.entry_point import LoadError
+from paddock_sdk.worker.request import Request, await_if_needed, positional_parameters
 from paddock_sdk.worker.results import action_result, shu_result
 
 
@@ -29,21 +29,23 @@ class ShuEntry:
         execute = getattr(self._plugin, "execute", None)
         if not callable(execute):
             raise LoadError(f"the entry point {target} has no execute(params, context, host)")
-        self._takes_host = len(positional(execute)) != 2  # the older form is execute(parameters, user_context)
+        self._takes_host = (
+            len(positional_parameters(execute)) != 2
+        )  # the older form is execute(parameters, user_context)
 
     async def describe(self) -> JsonObject:
-        permissions = await self._said("requires_permission")
-        actions = await self._said("list_actions")
+        permissions = await self._read_declared("requires_permission")
+        actions = await self._read_declared("list_actions")
         return {
-            "input_schema": await self._said("get_schema"),
-            "output_schema": await self._said("get_output_schema"),
+            "input_schema": await self._read_declared("get_schema"),
+            "output_schema": await self._read_declared("get_output_schema"),
             "permissions": [permissions] if isinstance(permissions, str) else list(permissions or []),
             "actions": list(actions or []),
         }
 
     async def call(self, request: Request) -> JsonObject:
         given = (request.payload, request.envelope, request.host) if self._takes_host else request[:2]
-        result = await outcome(self._plugin.execute(*given), request.stream)
+        result = await resolve_result(self._plugin.execute(*given), request.stream)
         return shu_result(result, debug=wants_diagnostics(request))
 
     async def act(self, action: str, request: Request) -> JsonObject:
@@ -51,11 +53,11 @@ class ShuEntry:
         if not callable(perform):
             raise PluginFault("this plugin has no actions", code=METHOD_NOT_FOUND)
         value = perform(action, request.payload, request.envelope, request.host)
-        return action_result(await outcome(value, request.stream), debug=wants_diagnostics(request))
+        return action_result(await resolve_result(value, request.stream), debug=wants_diagnostics(request))
 
-    async def _said(self, method: str) -> Any:
+    async def _read_declared(self, method: str) -> Any:
         ask = getattr(self._plugin, method, None)
-        return await settled(ask()) if callable(ask) else None
+        return await await_if_needed(ask()) if callable(ask) else None
 
 
 def wants_diagnostics(request: Request) -> bool:

@@ -14,46 +14,46 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from paddock_sdk.answer import Answer
-from paddock_sdk.call import Context, JsonObject, Underway
+from paddock_sdk.call import ActiveCall, Context, JsonObject
+from paddock_sdk.coroutine_runner import Stream, is_result_step
 from paddock_sdk.faults import METHOD_NOT_FOUND, InvalidParams, PluginFault
 from paddock_sdk.host import Host, declared_services
-from paddock_sdk.lifetime import Lifetime, Offer
+from paddock_sdk.lifecycle import HandshakeInfo, Lifecycle
 from paddock_sdk.log import Log
-from paddock_sdk.running import Stream, marked_as_result
-from paddock_sdk.wire import Wire, own_params
-from paddock_sdk.worker.orders import Orders
+from paddock_sdk.wire import Wire, split_params
 from paddock_sdk.worker.request import Entry, Request
 from paddock_sdk.worker.results import is_last_step, step_event
+from paddock_sdk.worker.worker_config import WorkerConfig
 
 NAMESPACE = "paddock"
-DESCRIBE = "worker.describe"
-CALLS = ("worker.call", "worker.action")  # what runs the plugin's code, and may take long
+DESCRIBE_METHOD = "worker.describe"
+CALL_METHODS = ("worker.call", "worker.action")  # what runs the plugin's code, and may take long
 
 
 class Worker:
     """A loaded plugin, ready to be asked."""
 
-    def __init__(self, orders: Orders, entries: Mapping[str, Entry], log: Log) -> None:
+    def __init__(self, orders: WorkerConfig, entries: Mapping[str, Entry], log: Log) -> None:
         self._entries = entries
         self._log = log
         native = orders.dialect not in ("shu", "kernel")
-        self._is_result = marked_as_result if native else is_last_step
+        self._is_result = is_result_step if native else is_last_step
         self._event_of = step_event
         self._declared = declared_services(orders.capabilities)
-        self._life = Lifetime(lambda: Offer(orders.name, orders.version), log)
+        self._lifecycle = Lifecycle(lambda: HandshakeInfo(orders.name, orders.version), log)
 
-    def greeted(self) -> None:
+    def skip_handshake(self) -> None:
         """Be past the handshake: somebody else had it."""
-        self._life.phase = "running"
+        self._lifecycle.phase = "running"
 
-    def accept(self, wire: Wire, message: JsonObject) -> Underway:
+    def accept(self, wire: Wire, message: JsonObject) -> ActiveCall:
         """Take a message on: from here on a call can be cancelled."""
-        call = Underway(message.get("id"), None)
-        if call.id is not None and message["method"] in CALLS:
+        call = ActiveCall(message.get("id"), None)
+        if call.id is not None and message["method"] in CALL_METHODS:
             wire.inbox.calls[call.id] = call
         return call
 
-    async def serve(self, wire: Wire, message: JsonObject, call: Underway) -> None:
+    async def serve(self, wire: Wire, message: JsonObject, call: ActiveCall) -> None:
         """Work on a message and answer it. Whatever happens to it, the next one is served."""
         try:
             wire.answer(message, await self._result(wire, message, call))
@@ -63,16 +63,16 @@ class Worker:
             if call.id is not None:
                 wire.inbox.calls.pop(call.id, None)
 
-    async def _result(self, wire: Wire, message: JsonObject, call: Underway) -> Any:
+    async def _result(self, wire: Wire, message: JsonObject, call: ActiveCall) -> Any:
         method: str = message["method"]
-        params, context, call.token = own_params(message)
-        if self._life.serves(method):
-            result = self._life.answer(method, params)
-            wire.inbox.open = self._life.phase == "running"
+        params, context, call.token = split_params(message)
+        if self._lifecycle.serves(method):
+            result = self._lifecycle.answer(method, params)
+            wire.inbox.open = self._lifecycle.phase == "running"
             return result
-        if method == DESCRIBE:
+        if method == DESCRIBE_METHOD:
             return {"callables": {name: await entry.describe() for name, entry in self._entries.items()}}
-        if method not in CALLS:
+        if method not in CALL_METHODS:
             raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
         entry = self._entries.get(str(params.get("callable")))
         if entry is None:
@@ -84,7 +84,7 @@ class Worker:
             raise InvalidParams("action must be text")
         return await entry.act(action, self._request(wire, call, context, params, "args"))
 
-    def _request(self, wire: Wire, call: Underway, context: Context, params: JsonObject, payload: str) -> Request:
+    def _request(self, wire: Wire, call: ActiveCall, context: Context, params: JsonObject, payload: str) -> Request:
         def ask(method: str, params: JsonObject, **how: Any) -> Answer[Any]:
             return wire.ask(method, params, call, **how)
 
@@ -92,15 +92,15 @@ class Worker:
             wire.event(call, event)
 
         return Request(
-            _object(params, payload),
-            _object(params, "envelope"),
+            _object_param(params, payload),
+            _object_param(params, "envelope"),
             context,
             Host(ask, self._declared, self._log, NAMESPACE, {"request_id": context.request_id}),
-            Stream(tell, lambda: wire.unwanted(call), self._is_result, self._event_of),
+            Stream(tell, lambda: wire.poll_cancelled(call), self._is_result, self._event_of),
         )
 
 
-def _object(params: JsonObject, name: str) -> JsonObject:
+def _object_param(params: JsonObject, name: str) -> JsonObject:
     value: Any = params.get(name) or {}
     if not isinstance(value, dict):
         raise InvalidParams(f"{name} must be an object")

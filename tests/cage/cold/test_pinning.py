@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.cold.pinning import Pinning, pinned
-from paddock.cage.process_tree import children
+from paddock.cage.bwrap.pinned_path import PathPinner, pin_path
+from paddock.cage.linux import child_pids
 
 
 def open_descriptors() -> int:
@@ -23,7 +23,7 @@ def test_a_pinned_place_stays_the_same_when_a_link_takes_its_name(tmp_path: Path
     for folder in (place, secret):
         folder.mkdir()
         (folder / "file").write_text(folder.name)
-    held = pinned(str(place))
+    held = pin_path(str(place))
     place.rename(tmp_path / "moved")
     place.symlink_to(secret)
     try:
@@ -41,7 +41,7 @@ def test_a_link_that_has_appeared_on_the_way_is_not_followed(tmp_path: Path, bel
     (tmp_path / "link").symlink_to(real)
     before = open_descriptors()
     with pytest.raises(OSError) as refused:
-        pinned(f"{tmp_path.resolve()}/link{below}")
+        pin_path(f"{tmp_path.resolve()}/link{below}")
     assert refused.value.errno == errno.ELOOP
     assert open_descriptors() == before
 
@@ -50,12 +50,12 @@ def test_a_place_that_is_gone_or_climbs_is_refused_and_leaves_nothing_open(tmp_p
     before = open_descriptors()
     for path in (f"{tmp_path.resolve()}/gone", f"{tmp_path.resolve()}/../x", "/etc/passwd/x"):
         with pytest.raises(OSError):
-            pinned(path)
+            pin_path(path)
     assert open_descriptors() == before
 
 
 def test_a_pinned_place_is_not_handed_to_other_programs(tmp_path: Path) -> None:
-    held = pinned(str(tmp_path.resolve()))
+    held = pin_path(str(tmp_path.resolve()))
     try:
         assert not os.get_inheritable(held)
     finally:
@@ -67,7 +67,7 @@ def test_another_process_pins_the_same_way_and_leaves_nothing_behind(tmp_path: P
     real = tmp_path.resolve() / "real"
     real.mkdir()
     (tmp_path / "link").symlink_to(real)
-    pinning, before = Pinning(), open_descriptors()
+    pinning, before = PathPinner(), open_descriptors()
     linked, gone = f"{tmp_path.resolve()}/link", f"{real}/gone"
     with pinning.open([gone, str(real), linked]) as pin:
         place = pin(str(real))
@@ -87,7 +87,7 @@ def test_places_that_were_asked_for_and_not_taken_are_let_go(tmp_path: Path) -> 
     places = [str(tmp_path.resolve() / str(number)) for number in range(100)]
     for place in places:
         Path(place).mkdir()
-    pinning, before = Pinning(), open_descriptors()
+    pinning, before = PathPinner(), open_descriptors()
     with pinning.open(places) as pin:
         os.close(pin(places[50]).descriptor)
     assert open_descriptors() == before
@@ -105,7 +105,7 @@ def test_when_the_one_who_looks_is_killed_between_two_cages_the_next_has_another
     places = [str(tmp_path.resolve() / str(number)) for number in range(30)]
     for place in places:
         Path(place).mkdir()
-    pinning, before, ours = Pinning(), open_descriptors(), children(os.getpid())
+    pinning, before, ours = PathPinner(), open_descriptors(), child_pids(os.getpid())
     with pinning.open(places[:1]) as pin:
         os.close(pin(places[0]).descriptor)
     (first,) = children_but(ours)
@@ -125,7 +125,7 @@ def test_when_the_one_who_looks_is_killed_in_the_middle_another_goes_on_and_that
     places = [str(tmp_path.resolve() / str(number)) for number in range(100)]
     for place in places:
         Path(place).mkdir()
-    pinning, before, ours = Pinning(), open_descriptors(), children(os.getpid())
+    pinning, before, ours = PathPinner(), open_descriptors(), child_pids(os.getpid())
     with pinning.open(places) as pin:
         os.close(pin(places[0]).descriptor)
         kill_and_see_it_dead(children_but(ours)[-1])
@@ -141,7 +141,7 @@ def test_when_the_one_who_looks_is_killed_in_the_middle_another_goes_on_and_that
 
 
 def children_but(known: list[int]) -> list[int]:
-    return [pid for pid in children(os.getpid()) if pid not in known]
+    return [pid for pid in child_pids(os.getpid()) if pid not in known]
 
 
 def kill_and_see_it_dead(pid: int) -> None:

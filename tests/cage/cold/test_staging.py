@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.cage.daemons import FOREVER, Daemon, open_daemon, running
 
-from paddock.doctor.cage import check_landlock
-from paddock.doctor.check import Status
+from paddock.host.doctor.cage_checks import check_landlock
+from paddock.host.doctor.check import CheckStatus
 
 
 def test_a_tree_that_only_root_can_reach_is_read_and_written_and_stays_roots(root_daemon: Daemon) -> None:
@@ -100,7 +100,7 @@ def test_what_is_mounted_later_in_a_granted_tree_does_not_come_into_a_cage_that_
 
 
 def test_for_an_ordinary_daemon_it_does_come_and_landlock_keeps_it_from_being_written_to() -> None:
-    if os.geteuid() != 0 or check_landlock().status is not Status.OK:
+    if os.geteuid() != 0 or check_landlock().status is not CheckStatus.OK:
         pytest.skip("only root can mount, and not every kernel has Landlock")
     # Not below /tmp, where Landlock lets a plugin write.
     machine = "mount --make-rshared / && mount -t tmpfs none /srv && mkdir -p /srv/tree/inner"

@@ -15,16 +15,16 @@ from tests.cage.warm.warming import is_warm
 
 from fixtures.packages import native, write_file
 from paddock.cage.launcher import CagedProcess
-from paddock.cage.network.dialing import SystemOutside
+from paddock.cage.network.egress_proxy import CageNetwork, open_cage_network
 from paddock.cage.network.relay import NetworkLimits
-from paddock.cage.network.serving import CageNetwork, open_network
-from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
-from paddock.cage.plan.machine import DiskMachine
-from paddock.cage.spec import Exit
-from paddock.cage.warden.launching import Warden, open_warden
-from paddock.core.events import Event, PluginNetConnected, PluginNetDenied
+from paddock.cage.plan.host_filesystem import DiskFilesystem
+from paddock.cage.spec import ProcessExit
+from paddock.cage.warden.client import WardenClient, open_warden
+from paddock.core.events.index import Event, PluginNetConnected, PluginNetDenied
 from paddock.manifest.read import read_package
+from paddock.net.dial import SystemNetwork
 
 PATIENCE = 30  # seconds; for a machine that does much else
 PUBLIC = "93.184.216.34"  # the played world's only public address, unless a test says otherwise
@@ -105,7 +105,7 @@ class PlayedWorld:
             raise OSError("no such name")
         return self.names[host]
 
-    def own(self, address: str) -> bool:
+    def is_local_address(self, address: str) -> bool:
         return address.startswith("127.") or address == "::1"
 
     async def connect(self, address: str, port: int) -> socket.socket:
@@ -114,7 +114,7 @@ class PlayedWorld:
             await anyio.sleep_forever()
         if (address, port) not in self.servers:
             raise ConnectionRefusedError
-        return await SystemOutside().connect("127.0.0.1", self.servers[address, port])
+        return await SystemNetwork().connect("127.0.0.1", self.servers[address, port])
 
 
 class Inside:
@@ -136,7 +136,7 @@ class Inside:
         line, _, self._rest = self._rest.partition(b"\n")
         return json.loads(line)
 
-    async def ended(self) -> Exit:
+    async def ended(self) -> ProcessExit:
         with anyio.fail_after(PATIENCE):
             return await self.process.wait()
 
@@ -159,7 +159,9 @@ class Inside:
 class Yard:
     """Starts plugins: the warden, the network, the world and what was recorded, together."""
 
-    def __init__(self, folder: Path, warden: Warden, network: CageNetwork, world: PlayedWorld, told: Told) -> None:
+    def __init__(
+        self, folder: Path, warden: WardenClient, network: CageNetwork, world: PlayedWorld, told: Told
+    ) -> None:
         self.world = world
         self.told = told
         self.network = network
@@ -184,8 +186,8 @@ class Yard:
             root=str(root),
             capabilities=manifest.capabilities,
             environment=spawn_environment(manifest, str(root), "info"),
-            surroundings=Surroundings(python="/usr/bin/python3"),
-            machine=DiskMachine(),
+            surroundings=HostPaths(python="/usr/bin/python3"),
+            machine=DiskFilesystem(),
         )
         with anyio.fail_after(PATIENCE):
             inside = Inside(await self._warden.launch(spec))
@@ -215,7 +217,7 @@ async def open_yard(
     """A place to let plugins run, for as long as the block does; `warm` starts them from a warm interpreter."""
     world, told = PlayedWorld(), Told()
     async with (
-        open_network(lambda _: told, outside=world, limits=limits) as network,
+        open_cage_network(lambda _: told, outside=world, limits=limits) as network,
         open_warden(network=network, trees=folder if warm else None) as warden,
     ):
         yard = Yard(folder, warden, network, world, told)

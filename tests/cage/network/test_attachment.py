@@ -12,11 +12,12 @@ import anyio
 import pytest
 from tests.cage.network.networked import PUBLIC, PlayedWorld, Told
 
-from paddock.cage.network.serving import open_network
-from paddock.cage.spec import CageSpec, Reach
+from paddock.cage.network.egress_proxy import open_cage_network
+from paddock.cage.spec import CageSpec
 from paddock.core.errors import HostError
+from paddock.net.egress import EgressGrant
 
-SPEC = CageSpec("cage-0", "visitor", ("/bin/true",), "/", {}, network=(Reach("api.example.test", 443),))
+SPEC = CageSpec("cage-0", "visitor", ("/bin/true",), "/", {}, network=(EgressGrant("api.example.test", 443),))
 
 
 def handed_over() -> list[socket.socket]:
@@ -37,7 +38,7 @@ async def test_what_was_connected_before_the_plugin_ended_is_still_taken() -> No
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     world.names["api.example.test"] = [PUBLIC]
     world.servers[PUBLIC, 443] = server.sockets[0].getsockname()[1]
-    async with open_network(lambda _: told, outside=world) as network:
+    async with open_cage_network(lambda _: told, outside=world) as network:
         sockets = handed_over()
         await network.attach("cage-0", SPEC, sockets)
         with socket.create_connection(sockets[0].getsockname()) as plugin:
@@ -50,7 +51,7 @@ async def test_what_was_connected_before_the_plugin_ended_is_still_taken() -> No
 
 
 async def test_sockets_that_do_not_fit_the_spec_are_refused_and_closed() -> None:
-    async with open_network(lambda _: Told(), outside=PlayedWorld()) as network:
+    async with open_cage_network(lambda _: Told(), outside=PlayedWorld()) as network:
         sockets = handed_over()
         sockets.pop().close()
         with pytest.raises(HostError) as refusal:
@@ -64,7 +65,7 @@ async def test_the_end_of_the_network_closes_and_records_everything() -> None:
     world.names["api.example.test"] = [PUBLIC]
     with socket.create_server(("127.0.0.1", 0)) as server:
         world.servers[PUBLIC, 443] = server.getsockname()[1]
-        async with open_network(lambda _: told, outside=world) as network:
+        async with open_cage_network(lambda _: told, outside=world) as network:
             sockets = handed_over()
             await network.attach("cage-0", SPEC, sockets)
             reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
@@ -80,7 +81,7 @@ async def test_the_end_of_the_network_closes_and_records_everything() -> None:
 async def test_without_free_descriptors_a_connection_waits_and_the_loop_does_not_spin() -> None:
     world, told = PlayedWorld(), Told()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    async with open_network(lambda _: told, outside=world) as network:
+    async with open_cage_network(lambda _: told, outside=world) as network:
         sockets = handed_over()
         await network.attach("cage-0", SPEC, sockets)
         with socket.socket() as plugin:
@@ -101,7 +102,7 @@ async def test_without_free_descriptors_a_connection_waits_and_the_loop_does_not
 
 async def test_a_cage_that_was_never_attached_or_is_detached_twice_is_no_trouble() -> None:
     told = Told()
-    async with open_network(lambda _: told, outside=PlayedWorld()) as network:
+    async with open_cage_network(lambda _: told, outside=PlayedWorld()) as network:
         network.detach("cage-7")
         await network.attach("cage-0", SPEC, handed_over())
         network.detach("cage-0")
@@ -112,7 +113,7 @@ async def test_a_cage_that_was_never_attached_or_is_detached_twice_is_no_trouble
 
 async def test_a_failure_of_the_block_comes_out_as_itself() -> None:
     with pytest.raises(KeyError):
-        async with open_network(lambda _: Told(), outside=PlayedWorld()) as network:
+        async with open_cage_network(lambda _: Told(), outside=PlayedWorld()) as network:
             await network.attach("cage-0", SPEC, handed_over())
             raise KeyError
 
@@ -124,6 +125,6 @@ async def test_what_a_cage_does_on_the_network_is_recorded_with_its_own_tenant()
         tenants.append(tenant)
         return Told()
 
-    async with open_network(told_for, outside=PlayedWorld()) as network:
+    async with open_cage_network(told_for, outside=PlayedWorld()) as network:
         await network.attach("cage-1", CageSpec("cage-1", "visitor", ("/bin/true",), "/", {}, tenant="acme"), [])
     assert tenants == ["acme"]

@@ -8,17 +8,16 @@ import anyio
 import pytest
 from tests.cage.network.networked import PUBLIC, PlayedWorld
 
-from paddock.cage.network.destinations import OWN_ADDRESS, PRIVATE_ADDRESS, Destination, Destinations
-from paddock.cage.network.dialing import REFUSED, TIMED_OUT, UNRESOLVED, NotDialled, SystemOutside, dial
-from paddock.cage.spec import Reach
+from paddock.net.dial import REFUSED, TIMED_OUT, UNRESOLVED, DialFailed, SystemNetwork, dial
+from paddock.net.egress import OWN_ADDRESS, PRIVATE_ADDRESS, Destination, EgressGrant, EgressPolicy
 
 API = Destination("api.example.test", 443)
 
 
 async def dialled(
-    world: PlayedWorld, *grants: Reach, to: Destination = API, seconds: float = 5
+    world: PlayedWorld, *grants: EgressGrant, to: Destination = API, seconds: float = 5
 ) -> tuple[socket.socket, str]:
-    return await dial(to, Destinations(grants), world, lookups=anyio.Semaphore(1), seconds=seconds)
+    return await dial(to, EgressPolicy(grants), world, lookups=anyio.Semaphore(1), seconds=seconds)
 
 
 @pytest.mark.req("G-48")
@@ -26,8 +25,8 @@ async def dialled(
 async def test_a_granted_name_that_leads_to_a_private_address_is_refused_and_nothing_is_dialled(address: str) -> None:
     world = PlayedWorld()
     world.names["api.example.test"] = [address]
-    with pytest.raises(NotDialled) as refusal:
-        await dialled(world, Reach("api.example.test", 443))
+    with pytest.raises(DialFailed) as refusal:
+        await dialled(world, EgressGrant("api.example.test", 443))
     assert (refusal.value.code, refusal.value.address, refusal.value.denied) == (PRIVATE_ADDRESS, address, True)
     assert world.dialled == []
 
@@ -36,8 +35,8 @@ async def test_a_granted_name_that_leads_to_a_private_address_is_refused_and_not
 async def test_of_a_names_addresses_only_the_public_ones_are_dialled() -> None:
     world = PlayedWorld()
     world.names["api.example.test"] = ["10.0.0.1", "8.8.8.8", "169.254.169.254"]
-    with pytest.raises(NotDialled) as refusal:
-        await dialled(world, Reach("api.example.test", 443))
+    with pytest.raises(DialFailed) as refusal:
+        await dialled(world, EgressGrant("api.example.test", 443))
     assert refusal.value.code == REFUSED
     assert world.dialled == [("8.8.8.8", 443)]
 
@@ -46,8 +45,8 @@ async def test_of_a_names_addresses_only_the_public_ones_are_dialled() -> None:
 async def test_a_private_address_that_is_granted_itself_is_dialled_for_its_name_too() -> None:
     world = PlayedWorld()
     world.names["api.example.test"] = ["10.0.0.1"]
-    with pytest.raises(NotDialled):
-        await dialled(world, Reach("api.example.test", 443), Reach("10.0.0.1", 443))
+    with pytest.raises(DialFailed):
+        await dialled(world, EgressGrant("api.example.test", 443), EgressGrant("10.0.0.1", 443))
     assert world.dialled == [("10.0.0.1", 443)]
 
 
@@ -59,25 +58,25 @@ async def test_this_machines_public_address_is_dialled_only_where_it_is_granted_
 
     world = AtHome()
     world.names["api.example.test"] = [PUBLIC]
-    with pytest.raises(NotDialled) as refusal:
-        await dialled(world, Reach("api.example.test", 443))
+    with pytest.raises(DialFailed) as refusal:
+        await dialled(world, EgressGrant("api.example.test", 443))
     assert (refusal.value.code, refusal.value.denied) == (OWN_ADDRESS, True)
-    with pytest.raises(NotDialled) as refusal:
-        await dialled(world, Reach("api.example.test", 443), Reach(PUBLIC, 443))
+    with pytest.raises(DialFailed) as refusal:
+        await dialled(world, EgressGrant("api.example.test", 443), EgressGrant(PUBLIC, 443))
     assert refusal.value.code == REFUSED
 
 
 async def test_a_name_that_nobody_knows_is_told_as_such() -> None:
-    with pytest.raises(NotDialled) as refusal:
-        await dialled(PlayedWorld(), Reach("api.example.test", 443))
+    with pytest.raises(DialFailed) as refusal:
+        await dialled(PlayedWorld(), EgressGrant("api.example.test", 443))
     assert (refusal.value.code, refusal.value.denied) == (UNRESOLVED, False)
 
 
 async def test_localhost_and_addresses_are_never_looked_up() -> None:
     world = PlayedWorld()
     for host in ("localhost", "10.0.0.1"):
-        with pytest.raises(NotDialled):
-            await dialled(world, Reach(host, 80), to=Destination(host, 80))
+        with pytest.raises(DialFailed):
+            await dialled(world, EgressGrant(host, 80), to=Destination(host, 80))
     assert world.asked == []
     assert world.dialled == [("127.0.0.1", 80), ("::1", 80), ("10.0.0.1", 80)]
 
@@ -88,7 +87,7 @@ async def test_an_address_that_never_answers_does_not_hide_the_next() -> None:
     world.names["api.example.test"] = ["8.8.4.4", PUBLIC]
     with socket.create_server(("127.0.0.1", 0)) as server:
         world.servers[PUBLIC, 443] = server.getsockname()[1]
-        connection, address = await dialled(world, Reach("api.example.test", 443), seconds=0.5)
+        connection, address = await dialled(world, EgressGrant("api.example.test", 443), seconds=0.5)
     connection.close()
     assert address == PUBLIC
 
@@ -97,23 +96,23 @@ async def test_when_nobody_answers_it_ends_in_time() -> None:
     world = PlayedWorld()
     world.silent |= {"8.8.4.4", PUBLIC}
     world.names["api.example.test"] = ["8.8.4.4", PUBLIC]
-    with anyio.fail_after(5), pytest.raises(NotDialled) as refusal:
-        await dialled(world, Reach("api.example.test", 443), seconds=0.2)
+    with anyio.fail_after(5), pytest.raises(DialFailed) as refusal:
+        await dialled(world, EgressGrant("api.example.test", 443), seconds=0.2)
     assert refusal.value.code == TIMED_OUT
 
 
 async def test_a_slow_name_server_is_not_waited_for_longer_than_for_a_connection() -> None:
     world = PlayedWorld()
     world.silent.add("api.example.test")
-    with anyio.fail_after(5), pytest.raises(NotDialled) as refusal:
-        await dialled(world, Reach("api.example.test", 443), seconds=0.1)
+    with anyio.fail_after(5), pytest.raises(DialFailed) as refusal:
+        await dialled(world, EgressGrant("api.example.test", 443), seconds=0.1)
     assert refusal.value.code == TIMED_OUT
 
 
 async def test_the_real_outside_knows_this_machines_addresses_and_its_names() -> None:
-    outside = SystemOutside()
-    assert outside.own("127.0.0.1")
-    assert not outside.own("192.0.2.1")
+    outside = SystemNetwork()
+    assert outside.is_local_address("127.0.0.1")
+    assert not outside.is_local_address("192.0.2.1")
     assert "127.0.0.1" in await outside.resolve("localhost")
     with pytest.raises(ConnectionRefusedError):
         await outside.connect("127.0.0.1", 1)

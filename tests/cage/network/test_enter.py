@@ -16,11 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.network.enter import MOST_SOCKETS, CannotEnter, prepare_network
-from paddock.cage.network.listeners import handed_over, wanted
-from paddock.cage.plan.addresses import plan_network
-from paddock.cage.process_tree import children
-from paddock.cage.spec import Reach
+from paddock.cage.linux import child_pids
+from paddock.cage.network.netns import (
+    MAX_SOCKETS,
+    NetworkSetupFailed,
+    match_sockets,
+    open_cage_sockets,
+    planned_sockets,
+)
+from paddock.cage.plan.network_plan import plan_network
+from paddock.net.egress import EgressGrant
 
 ORDINARY = 12345  # a user that nobody is
 RAISE_LOOPBACK = (
@@ -45,64 +50,69 @@ def empty_network(*, up: bool = True, first: str = ":") -> Iterator[int]:
 
 def test_sockets_come_in_the_order_of_the_plan() -> None:
     plan = plan_network(
-        [Reach("a.example.test", 443), Reach("b.example.test", None), Reach("[fd00::1]", None), Reach("10.0.0.1", 80)]
+        [
+            EgressGrant("a.example.test", 443),
+            EgressGrant("b.example.test", None),
+            EgressGrant("[fd00::1]", None),
+            EgressGrant("10.0.0.1", 80),
+        ]
     )
     with empty_network() as pid:
-        sockets = prepare_network(pid, plan)
+        sockets = open_cage_sockets(pid, plan)
     made = [one.getsockname()[:2] for one in sockets]
     assert not any(one.get_inheritable() for one in sockets)
     for one in sockets:
         one.close()
-    assert made == [(one.address, one.port) for one in wanted(plan)]
-    assert [one.purpose for one in wanted(plan)] == ["host", "host", "redirect", "redirect", "dns"]
+    assert made == [(one.address, one.port) for one in planned_sockets(plan)]
+    assert [one.purpose for one in planned_sockets(plan)] == ["host", "host", "redirect", "redirect", "dns"]
 
 
 def test_a_machine_without_ipv6_has_everything_else() -> None:
-    plan = plan_network([Reach("*", None)])
+    plan = plan_network([EgressGrant("*", None)])
     with empty_network(first="echo 1 > /proc/sys/net/ipv6/conf/lo/disable_ipv6") as pid:
-        without = prepare_network(pid, plan)
+        without = open_cage_sockets(pid, plan)
     with empty_network() as pid:
-        with_both = prepare_network(pid, plan)
+        with_both = open_cage_sockets(pid, plan)
     for one in (*without, *with_both):
         one.close()
     assert (len(without), len(with_both)) == (2, 3)
-    assert [one.purpose for one in handed_over(plan, 2) or ()] == ["redirect", "dns"]
-    assert [one.purpose for one in handed_over(plan, 3) or ()] == ["redirect", "redirect", "dns"]
-    assert handed_over(plan, 4) is None
+    assert [one.purpose for one in match_sockets(plan, 2) or ()] == ["redirect", "dns"]
+    assert [one.purpose for one in match_sockets(plan, 3) or ()] == ["redirect", "redirect", "dns"]
+    assert match_sockets(plan, 4) is None
 
 
 def test_a_plan_without_network_enters_nothing() -> None:
-    assert prepare_network(os.getpid(), plan_network([])) == []
+    assert open_cage_sockets(os.getpid(), plan_network([])) == []
 
 
 def test_the_hosts_own_network_is_never_entered() -> None:
-    with pytest.raises(CannotEnter, match="no network of its own"):
-        prepare_network(os.getpid(), plan_network([Reach("a.example.test", 443)]))
+    with pytest.raises(NetworkSetupFailed, match="no network of its own"):
+        open_cage_sockets(os.getpid(), plan_network([EgressGrant("a.example.test", 443)]))
 
 
 def test_a_process_that_is_gone_is_told_as_such() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    with pytest.raises(CannotEnter, match="ended before"):
-        prepare_network(process.pid, plan_network([Reach("a.example.test", 443)]))
+    with pytest.raises(NetworkSetupFailed, match="ended before"):
+        open_cage_sockets(process.pid, plan_network([EgressGrant("a.example.test", 443)]))
 
 
 def test_a_loopback_that_nobody_raises_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.cage.network.enter._LOOPBACK_SECONDS", 0.1)
-    with empty_network(up=False) as pid, pytest.raises(CannotEnter, match="did not come up"):
-        prepare_network(pid, plan_network([Reach("a.example.test", 443)]))
+    monkeypatch.setattr("paddock.cage.network.netns._LOOPBACK_TIMEOUT_S", 0.1)
+    with empty_network(up=False) as pid, pytest.raises(NetworkSetupFailed, match="did not come up"):
+        open_cage_sockets(pid, plan_network([EgressGrant("a.example.test", 443)]))
 
 
 def test_more_hosts_than_can_be_handed_over_are_refused_with_a_way_out() -> None:
-    plan = plan_network(Reach(f"h{n}.example.test", 443) for n in range(MOST_SOCKETS + 1))
-    with pytest.raises(CannotEnter) as refusal:
-        prepare_network(os.getpid(), plan)
+    plan = plan_network(EgressGrant(f"h{n}.example.test", 443) for n in range(MAX_SOCKETS + 1))
+    with pytest.raises(NetworkSetupFailed) as refusal:
+        open_cage_sockets(os.getpid(), plan)
     assert refusal.value.code == "cage.too_many_hosts"
     assert "net:api.example.com:*" in refusal.value.hint
 
 
 def test_where_descriptors_run_out_it_is_refused_and_nothing_is_left() -> None:
-    plan = plan_network(Reach(f"h{n}.example.test", 443) for n in range(20))
+    plan = plan_network(EgressGrant(f"h{n}.example.test", 443) for n in range(20))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with empty_network() as pid:
         before = held()
@@ -111,8 +121,8 @@ def test_where_descriptors_run_out_it_is_refused_and_nothing_is_left() -> None:
         try:
             for left in (0, 1, 2, 10):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (free + left, hard))
-                with pytest.raises(CannotEnter) as refusal:
-                    prepare_network(pid, plan)
+                with pytest.raises(NetworkSetupFailed) as refusal:
+                    open_cage_sockets(pid, plan)
                 assert refusal.value.code == "cage.no_descriptors"
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -121,14 +131,14 @@ def test_where_descriptors_run_out_it_is_refused_and_nothing_is_left() -> None:
 
 def held() -> tuple[int, list[int]]:
     """How many descriptors we have, and which children."""
-    return len(list(Path("/proc/self/fd").iterdir())), sorted(children(os.getpid()))
+    return len(list(Path("/proc/self/fd").iterdir())), sorted(child_pids(os.getpid()))
 
 
 def test_no_child_and_no_descriptor_is_left() -> None:
     with empty_network() as pid:
         before = held()
         for _ in range(5):
-            for one in prepare_network(pid, plan_network([Reach("a.example.test", 443)])):
+            for one in open_cage_sockets(pid, plan_network([EgressGrant("a.example.test", 443)])):
                 one.close()
         assert held() == before
 

@@ -17,7 +17,7 @@ from tests.cage.network.networked import PATIENCE, PUBLIC, Told, Yard, open_yard
 from tests.cage.network.private_ca import certificate_for
 
 from paddock.cage.network.relay import NetworkLimits
-from paddock.core.events import Event
+from paddock.core.events.index import Event
 
 Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 MEGABYTE = 1024 * 1024

@@ -15,14 +15,14 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from paddock.cage.network.splice import Carriage, Idle, Pipes
+from paddock.cage.network.splice import PipePool, RelayIdle, SpliceRelay
 
 MEGABYTE = 1024 * 1024
 
 
 @pytest.fixture(params=["spliced", "copied"])
-def pipes(request: pytest.FixtureRequest) -> Iterator[Pipes]:
-    made = Pipes(splice=request.param == "spliced")
+def pipes(request: pytest.FixtureRequest) -> Iterator[PipePool]:
+    made = PipePool(splice=request.param == "spliced")
     yield made
     made.close()
 
@@ -53,26 +53,26 @@ async def receive(end: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-async def test_ten_megabytes_each_way_at_the_same_time_arrive_whole(pipes: Pipes) -> None:
+async def test_ten_megabytes_each_way_at_the_same_time_arrive_whole(pipes: PipePool) -> None:
     left, near = connected()
     far, right = connected()
     up, down = os.urandom(10 * MEGABYTE), os.urandom(10 * MEGABYTE)
     with left, near, far, right:
-        carriage = Carriage(near, far, pipes)
+        carriage = SpliceRelay(near, far, pipes)
         with anyio.fail_after(20):
             sent = await asyncio.gather(
                 carriage.run(idle_seconds=10), send(left, up), send(right, down), receive(left), receive(right)
             )
         assert hashlib.sha256(sent[4]).digest() == hashlib.sha256(up).digest()
         assert hashlib.sha256(sent[3]).digest() == hashlib.sha256(down).digest()
-        assert (carriage.up, carriage.down) == (len(up), len(down))
+        assert (carriage.bytes_up, carriage.bytes_down) == (len(up), len(down))
 
 
-async def test_one_side_may_end_its_half_and_still_receive(pipes: Pipes) -> None:
+async def test_one_side_may_end_its_half_and_still_receive(pipes: PipePool) -> None:
     left, near = connected()
     far, right = connected()
     with left, near, far, right:
-        running = asyncio.ensure_future(Carriage(near, far, pipes).run(idle_seconds=10))
+        running = asyncio.ensure_future(SpliceRelay(near, far, pipes).run(idle_seconds=10))
         with anyio.fail_after(5):
             await send(left, b"that was all")
             assert await receive(right) == b"that was all"
@@ -81,28 +81,28 @@ async def test_one_side_may_end_its_half_and_still_receive(pipes: Pipes) -> None
             await running
 
 
-async def test_a_side_that_breaks_off_ends_it(pipes: Pipes) -> None:
+async def test_a_side_that_breaks_off_ends_it(pipes: PipePool) -> None:
     left, near = connected()
     far, right = connected()
     with left, near, far:
         right.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         right.close()
         with anyio.fail_after(5), pytest.raises(OSError):
-            await Carriage(near, far, pipes).run(idle_seconds=10)
+            await SpliceRelay(near, far, pipes).run(idle_seconds=10)
 
 
-async def test_a_connection_on_which_nothing_moves_is_idle(pipes: Pipes) -> None:
+async def test_a_connection_on_which_nothing_moves_is_idle(pipes: PipePool) -> None:
     left, near = connected()
     far, right = connected()
-    with left, near, far, right, anyio.fail_after(5), pytest.raises(Idle):
-        await Carriage(near, far, pipes).run(idle_seconds=0.05)
+    with left, near, far, right, anyio.fail_after(5), pytest.raises(RelayIdle):
+        await SpliceRelay(near, far, pipes).run(idle_seconds=0.05)
 
 
-async def test_a_reader_that_stops_does_not_fill_our_memory(pipes: Pipes) -> None:
+async def test_a_reader_that_stops_does_not_fill_our_memory(pipes: PipePool) -> None:
     left, near = connected()
     far, right = connected()
     with left, near, far, right:
-        running = asyncio.ensure_future(Carriage(near, far, pipes).run(idle_seconds=10))
+        running = asyncio.ensure_future(SpliceRelay(near, far, pipes).run(idle_seconds=10))
         sent = 0
         with anyio.move_on_after(5):
             while True:
@@ -117,12 +117,12 @@ async def test_a_reader_that_stops_does_not_fill_our_memory(pipes: Pipes) -> Non
 
 
 async def test_a_quiet_connection_holds_no_pipe_and_an_ended_one_nothing() -> None:
-    pipes = Pipes()
+    pipes = PipePool()
     left, near = connected()
     far, right = connected()
     with left, near, far, right:
         before = descriptors()
-        running = asyncio.ensure_future(Carriage(near, far, pipes).run(idle_seconds=10))
+        running = asyncio.ensure_future(SpliceRelay(near, far, pipes).run(idle_seconds=10))
         for _ in range(20):
             await asyncio.get_running_loop().sock_sendall(left, b"ping")
             assert await asyncio.get_running_loop().sock_recv(right, 100) == b"ping"
@@ -134,11 +134,11 @@ async def test_a_quiet_connection_holds_no_pipe_and_an_ended_one_nothing() -> No
 
 
 async def test_bytes_left_in_a_pipe_are_never_handed_to_another_connection() -> None:
-    pipes = Pipes()
+    pipes = PipePool()
     left, near = connected()
     far, right = connected()
     with left, near, far, right:
-        running = asyncio.ensure_future(Carriage(near, far, pipes).run(idle_seconds=10))
+        running = asyncio.ensure_future(SpliceRelay(near, far, pipes).run(idle_seconds=10))
         with anyio.move_on_after(0.5):  # the reader never reads, so the pipe stays full
             await asyncio.get_running_loop().sock_sendall(left, b"secret!!" * (4 * MEGABYTE))
         running.cancel()
@@ -146,7 +146,7 @@ async def test_bytes_left_in_a_pipe_are_never_handed_to_another_connection() -> 
     left, near = connected()
     far, right = connected()
     with left, near, far, right:
-        running = asyncio.ensure_future(Carriage(near, far, pipes).run(idle_seconds=10))
+        running = asyncio.ensure_future(SpliceRelay(near, far, pipes).run(idle_seconds=10))
         await send(left, b"mine")
         assert await receive(right) == b"mine"
         running.cancel()
@@ -159,11 +159,11 @@ async def test_where_the_kernel_cannot_splice_the_bytes_are_copied(monkeypatch: 
         raise OSError(22, "Invalid argument")
 
     monkeypatch.setattr(os, "splice", no_splice)
-    pipes = Pipes()
+    pipes = PipePool()
     left, near = connected()
     far, right = connected()
     with left, near, far, right:
-        running = asyncio.ensure_future(Carriage(near, far, pipes).run(idle_seconds=10))
+        running = asyncio.ensure_future(SpliceRelay(near, far, pipes).run(idle_seconds=10))
         await send(left, b"copied")
         assert await receive(right) == b"copied"
         await send(right, b"back")
@@ -172,7 +172,7 @@ async def test_where_the_kernel_cannot_splice_the_bytes_are_copied(monkeypatch: 
     pipes.close()
 
 
-async def test_a_fast_connection_leaves_the_loop_to_others(pipes: Pipes) -> None:
+async def test_a_fast_connection_leaves_the_loop_to_others(pipes: PipePool) -> None:
     left, near = connected()
     far, right = connected()
 
@@ -190,7 +190,7 @@ async def test_a_fast_connection_leaves_the_loop_to_others(pipes: Pipes) -> None
 
     threads = [threading.Thread(target=flood), threading.Thread(target=swallow)]
     with left, near, far, right:
-        carriage = Carriage(near, far, pipes)
+        carriage = SpliceRelay(near, far, pipes)
         running = asyncio.ensure_future(carriage.run(idle_seconds=10))
         for thread in threads:
             thread.start()
@@ -202,5 +202,5 @@ async def test_a_fast_connection_leaves_the_loop_to_others(pipes: Pipes) -> None
         await running
         for thread in threads:
             await anyio.to_thread.run_sync(thread.join, 10)
-    assert carriage.up == 200 * MEGABYTE
+    assert carriage.bytes_up == 200 * MEGABYTE
     assert worst < 0.25

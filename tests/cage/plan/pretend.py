@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
-from paddock.cage.plan.grants import Places
-from paddock.cage.plan.machine import Kind
+from paddock.cage.plan.granted_paths import GrantRoots
+from paddock.cage.plan.host_filesystem import FileKind
 from paddock.cage.spec import CageSpec
 from paddock.core.ids import PluginName
-from paddock.manifest.capability import parse
+from paddock.manifest.capability import parse_capability
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest
 
 ROOT = "/srv/paddock/plugins/notes/1.0.0"
@@ -77,7 +77,7 @@ DEBIAN = {
 }
 
 
-_KINDS: Mapping[str, Kind] = {".": "directory", "|": "special"}
+_KINDS: Mapping[str, FileKind] = {".": "directory", "|": "special"}
 
 
 class PretendMachine:
@@ -86,7 +86,7 @@ class PretendMachine:
     def __init__(self, listing: Mapping[str, str] = DEBIAN) -> None:
         self.files = dict(listing)
 
-    def kind(self, path: str) -> Kind | None:
+    def kind(self, path: str) -> FileKind | None:
         entry = self.files.get(path)
         if entry is not None:
             return "link" if entry.startswith("->") else _KINDS.get(entry, "file")
@@ -103,7 +103,7 @@ class PretendMachine:
     def runnable(self, path: str) -> bool:
         return self.files.get(path, "").startswith("*")
 
-    def opening(self, path: str) -> bytes:
+    def read_head(self, path: str) -> bytes:
         return self.files.get(path, "").removeprefix("* ").encode()
 
 
@@ -128,15 +128,15 @@ def caged(
         cage_id="cage-1",
         manifest=manifest,
         root=root,
-        capabilities=[parse(text) for text in capabilities],
+        capabilities=[parse_capability(text) for text in capabilities],
         environment=spawn_environment(manifest, root, "info"),
-        surroundings=Surroundings(
+        surroundings=HostPaths(
             python="/opt/interpreter/bin/python3.12",
             sdk="/srv/paddock/lib",
             hidden=("/srv/paddock/config", "/srv/paddock/data"),
         ),
         machine=machine or PretendMachine(),
-        places=given.pop("places", Places(config="/srv/paddock/config/notes", project="/home/ada")),
+        places=given.pop("places", GrantRoots(config="/srv/paddock/config/notes", project="/home/ada")),
         **given,
     )
 

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from paddock.cage.plan.bubblewrap import Fittings, arguments, command, zygote_arguments
+from paddock.cage.confine.init_config import process_rlimits
+from paddock.cage.plan.bwrap_arguments import CageAssets, build_arguments, build_command, build_zygote_arguments
 from paddock.cage.spec import CageSpec
-from paddock.cage.walls.orders import resource_limits
 
-_FITTINGS = Fittings(seccomp=b"(the system call filter)", trampoline={"/.cage/trampoline.py": b"(the trampoline)"})
+_FITTINGS = CageAssets(seccomp=b"(the system call filter)", init_files={"/.cage/trampoline.py": b"(the trampoline)"})
 
 
 def page(spec: CageSpec) -> str:
     """What bubblewrap is told for this cage."""
     contents: list[bytes] = []
-    words = arguments(
+    words = build_arguments(
         spec,
         source_of=lambda bind: bind.source,
         file=lambda content: _kept(contents, content),
         fittings=_FITTINGS,
-        limits=resource_limits(spec.limits, memory=False, processes=True),
+        limits=process_rlimits(spec.limits, memory=False, processes=True),
     )
-    return _lines([*words, "--", *command(spec)]) + _files(words, contents)
+    return _lines([*words, "--", *build_command(spec)]) + _files(words, contents)
 
 
 def zygote_page(spec: CageSpec) -> str:
     """What bubblewrap is told for the cage of a warm interpreter."""
     contents: list[bytes] = []
-    words = zygote_arguments(
+    words = build_zygote_arguments(
         spec,
         source_of=lambda bind: f"(staged){bind.source}",
         file=lambda content: _kept(contents, content),

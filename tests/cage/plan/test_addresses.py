@@ -8,82 +8,86 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.cage.plan.addresses import LOOPBACK, Listen, NetworkPlan, plan_network
-from paddock.cage.plan.etc_files import etc_files
-from paddock.cage.spec import Reach
+from paddock.cage.plan.network_plan import LOOPBACK, NetworkPlan, PlannedListener, etc_file_contents, plan_network
+from paddock.net.egress import EgressGrant
 
 pytestmark = pytest.mark.req("G-48")
 
 
 def test_without_a_grant_there_is_nothing_to_prepare_and_no_name_resolves() -> None:
     plan = plan_network([])
-    assert plan == NetworkPlan() and plan.empty
-    files = etc_files(plan)
+    assert plan == NetworkPlan() and plan.is_empty
+    files = etc_file_contents(plan)
     assert files["/etc/resolv.conf"] == ""
     assert "dns" not in files["/etc/nsswitch.conf"]
     assert files["/etc/hosts"] == "127.0.0.1 localhost cage\n"
 
 
 def test_a_host_and_port_is_one_listener_that_the_host_name_leads_to() -> None:
-    plan = plan_network([Reach("api.example.com", 443), Reach("api.example.com", 80), Reach("other.example", 443)])
-    assert plan.listen == (
-        Listen("127.77.0.2", 443, "api.example.com"),
-        Listen("127.77.0.2", 80, "api.example.com"),
-        Listen("127.77.0.3", 443, "other.example"),
+    plan = plan_network(
+        [EgressGrant("api.example.com", 443), EgressGrant("api.example.com", 80), EgressGrant("other.example", 443)]
+    )
+    assert plan.listeners == (
+        PlannedListener("127.77.0.2", 443, "api.example.com"),
+        PlannedListener("127.77.0.2", 80, "api.example.com"),
+        PlannedListener("127.77.0.3", 443, "other.example"),
     )
     assert not plan.redirect and not plan.routes
-    assert "127.77.0.3 other.example\n" in etc_files(plan)["/etc/hosts"]
+    assert "127.77.0.3 other.example\n" in etc_file_contents(plan)["/etc/hosts"]
 
 
 def test_all_ports_of_a_host_are_redirected_to_one_listener() -> None:
-    plan = plan_network([Reach("db.example", None)])
-    assert (plan.listen, plan.redirect, plan.redirect_port) == ((), ("127.77.0.2/32",), 1)
-    assert plan.host_of("127.77.0.2") == "db.example"
-    assert plan.host_of("127.77.0.9") is None
+    plan = plan_network([EgressGrant("db.example", None)])
+    assert (plan.listeners, plan.redirect, plan.redirect_port) == ((), ("127.77.0.2/32",), 1)
+    assert plan.host_for("127.77.0.2") == "db.example"
+    assert plan.host_for("127.77.0.9") is None
 
 
 def test_an_address_stands_for_itself_and_is_made_local() -> None:
-    plan = plan_network([Reach("10.0.0.5", 5432), Reach("[2001:db8::1]", None)])
-    assert plan.listen == (Listen("10.0.0.5", 5432, "10.0.0.5"),)
+    plan = plan_network([EgressGrant("10.0.0.5", 5432), EgressGrant("[2001:db8::1]", None)])
+    assert plan.listeners == (PlannedListener("10.0.0.5", 5432, "10.0.0.5"),)
     assert plan.routes == ("10.0.0.5/32", "2001:db8::1/128")
     assert plan.redirect == ("2001:db8::1/128",)
 
 
 def test_localhost_and_its_address_are_one_place_and_need_no_route() -> None:
-    plan = plan_network([Reach("localhost", 8080), Reach("127.0.0.1", 8080), Reach("[::1]", 80)])
-    assert plan.listen == (Listen(LOOPBACK, 8080, "localhost"), Listen("::1", 80, "[::1]"))
+    plan = plan_network([EgressGrant("localhost", 8080), EgressGrant("127.0.0.1", 8080), EgressGrant("[::1]", 80)])
+    assert plan.listeners == (PlannedListener(LOOPBACK, 8080, "localhost"), PlannedListener("::1", 80, "[::1]"))
     assert plan.routes == ()
     # A client tries every address of a name in turn: one that nobody listens on would only be in the way.
-    assert etc_files(plan)["/etc/hosts"].splitlines() == ["127.0.0.1 localhost cage"]
+    assert etc_file_contents(plan)["/etc/hosts"].splitlines() == ["127.0.0.1 localhost cage"]
 
 
 def test_everything_is_redirected_but_the_cages_own_loopback() -> None:
-    plan = plan_network([Reach("*", None), Reach("api.example.com", 443), Reach("localhost", 1)])
-    assert plan.everything and plan.dns
+    plan = plan_network([EgressGrant("*", None), EgressGrant("api.example.com", 443), EgressGrant("localhost", 1)])
+    assert plan.unrestricted and plan.dns
     assert plan.redirect == ("!127.0.0.0/8",)
     assert plan.routes == ("0.0.0.0/0",)
     # Named hosts are reached like all others; the host's loopback only where it was named, never by `net:*`.
-    assert plan.listen == (Listen(LOOPBACK, 1, "localhost"),)
+    assert plan.listeners == (PlannedListener(LOOPBACK, 1, "localhost"),)
     assert plan.redirect_port == 2, "port 1 is taken by the grant"
 
 
 def test_an_address_that_nobody_can_be_reached_at_gets_no_listener() -> None:
-    assert plan_network([Reach("0.0.0.0", 80), Reach("[::]", 80), Reach("224.0.0.1", 80)]).listen == ()
+    assert (
+        plan_network([EgressGrant("0.0.0.0", 80), EgressGrant("[::]", 80), EgressGrant("224.0.0.1", 80)]).listeners
+        == ()
+    )
 
 
 hosts = st.sampled_from(["a.example", "b.example", "localhost", "127.0.0.1", "10.1.2.3", "[::1]", "*", "8.8.8.8"])
-grants = st.lists(st.builds(Reach, hosts, st.none() | st.integers(1, 65535)), max_size=8)
+grants = st.lists(st.builds(EgressGrant, hosts, st.none() | st.integers(1, 65535)), max_size=8)
 
 
 @given(grants)
-def test_no_two_hosts_share_an_address_unless_they_are_one_place(network: list[Reach]) -> None:
+def test_no_two_hosts_share_an_address_unless_they_are_one_place(network: list[EgressGrant]) -> None:
     plan = plan_network(network)
     assert plan_network(network) == plan
     shared: dict[str, set[str]] = {}
     for host, address in plan.names.items():
         shared.setdefault(address, set()).add(host)
     assert all(names == {next(iter(names))} or names == {"localhost", "127.0.0.1"} for names in shared.values())
-    places = [(listen.address, listen.port) for listen in plan.listen]
+    places = [(listen.address, listen.port) for listen in plan.listeners]
     assert len(places) == len(set(places))
     assert (LOOPBACK, plan.redirect_port) not in places
     for prefix in plan.routes:

@@ -17,8 +17,8 @@ import pytest
 from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged
 from tests.cage.plan.rendering import page, zygote_page
 
-from paddock.cage.plan.bubblewrap import command, fittings
-from paddock.cage.spec import Bind, CageSpec, Limits, Link
+from paddock.cage.plan.bwrap_arguments import build_command, load_cage_assets
+from paddock.cage.spec import BindMount, CageSpec, ResourceLimits, SymbolicLink
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -30,8 +30,11 @@ ZYGOTE = CageSpec(
     command=(),
     directory="/",
     environment={"LANG": "C.UTF-8"},
-    binds=(Bind("/usr/bin/python3.11", "/usr/bin/python3.11"), Bind("/srv/paddock/plugins", "/srv/paddock/plugins")),
-    links=(Link("/lib", "usr/lib"),),
+    binds=(
+        BindMount("/usr/bin/python3.11", "/usr/bin/python3.11"),
+        BindMount("/srv/paddock/plugins", "/srv/paddock/plugins"),
+    ),
+    links=(SymbolicLink("/lib", "usr/lib"),),
 )
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -69,7 +72,7 @@ def test_no_grant_takes_a_wall_away(name: str) -> None:
 
 @pytest.mark.req("G-49")
 def test_memory_that_looks_like_a_disk_is_bounded_too() -> None:
-    told = page(replace(caged(), limits=Limits(tmp_bytes=1234)))
+    told = page(replace(caged(), limits=ResourceLimits(tmp_bytes=1234)))
     assert told.count("  --size 1234\n  --perms 1777\n--tmpfs") == 2
 
 
@@ -103,14 +106,14 @@ def test_a_variable_that_puts_code_before_the_walls_is_set_behind_them() -> None
 
 
 def test_a_script_runs_in_the_interpreter_that_raised_the_walls_and_a_program_replaces_it() -> None:
-    interpreter, *lean, _, mode, script = command(caged())
+    interpreter, *lean, _, mode, script = build_command(caged())
     assert (interpreter, lean, mode, script) == (
         "/usr/bin/python3",
         ["-I", "-S", "-B", "-c"],
         "python",
         f"{ROOT}/main.py",
     )
-    interpreter, *_, mode, program = command(caged(command=("bash", "./tool.sh")))
+    interpreter, *_, mode, program = build_command(caged(command=("bash", "./tool.sh")))
     assert (interpreter, mode, program) == ("/opt/interpreter/bin/python3.12", "exec", "/usr/bin/bash")
 
 
@@ -123,16 +126,16 @@ def test_arguments_are_not_on_the_command_line_of_bubblewrap(words: tuple[str, .
 
 
 def test_this_machine_has_a_filter_and_the_trampoline_compiles() -> None:
-    ready = fittings()
+    ready = load_cage_assets()
     assert len(ready.seccomp) % 8 == 0
-    assert sorted(ready.trampoline) == [
+    assert sorted(ready.init_files) == [
         f"/.cage/__pycache__/trampoline.{sys.implementation.cache_tag}.pyc",
         "/.cage/trampoline.py",
     ]
 
 
 def test_the_compiled_trampoline_is_used_where_it_fits_and_its_text_elsewhere(tmp_path: Path) -> None:
-    for path, content in fittings().trampoline.items():
+    for path, content in load_cage_assets().init_files.items():
         file = tmp_path / path.removeprefix("/.cage/")
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(content)

@@ -6,9 +6,10 @@ import pytest
 from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged, refusals, shown
 
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.plan.grants import Places, config_directories
-from paddock.cage.spec import SDK_PLACE, Bind, Link, PythonMain, Reach
-from paddock.manifest.capability import parse
+from paddock.cage.plan.granted_paths import GrantRoots, config_directories
+from paddock.cage.spec import SDK_PATH, BindMount, PythonScript, SymbolicLink
+from paddock.manifest.capability import parse_capability
+from paddock.net.egress import EgressGrant
 
 # --- files
 
@@ -32,14 +33,14 @@ def test_config_and_project_stand_for_the_folders_that_the_host_names() -> None:
 
 @pytest.mark.req("G-17", "grammar")
 def test_without_a_project_a_project_path_is_refused_by_name() -> None:
-    assert refusals("read:fs:project:/notes", "read:fs:config:/memory", places=Places()) == {
+    assert refusals("read:fs:project:/notes", "read:fs:config:/memory", places=GrantRoots()) == {
         "read:fs:project:/notes": "cage.no_project",
         "read:fs:config:/memory": "cage.no_config",
     }
 
 
 def test_the_caller_is_told_which_configuration_folders_to_create_first() -> None:
-    granted = [parse(text) for text in ("write:fs:config:/memory", "read:fs:config:/", "read:fs:/opt/data")]
+    granted = [parse_capability(text) for text in ("write:fs:config:/memory", "read:fs:config:/", "read:fs:/opt/data")]
     assert config_directories(granted, "/c/notes") == ["/c/notes", "/c/notes/memory"]
 
 
@@ -53,7 +54,7 @@ def test_a_link_that_leads_out_of_what_was_granted_is_refused(capability: str) -
 
 @pytest.mark.req("G-17", "links")
 def test_the_folder_of_a_project_may_itself_be_reached_through_a_link() -> None:
-    after = shown(caged("read:fs:project:/in", places=Places(project="/opt/moved")))
+    after = shown(caged("read:fs:project:/in", places=GrantRoots(project="/opt/moved")))
     assert after["/opt/data/in"] is False
 
 
@@ -89,7 +90,7 @@ def test_reading_everything_goes_round_what_a_cage_has_of_its_own() -> None:
     after = shown(spec)
     assert {"/home", "/usr", "/etc/shadow", "/etc/hostname"} <= set(after)
     assert not {"/", "/etc", "/etc/passwd", "/etc/hosts", "/tmp", "/proc", "/sys", "/dev", "/run"} & set(after)
-    assert Link("/bin", "usr/bin") in spec.links
+    assert SymbolicLink("/bin", "usr/bin") in spec.links
     # What can be seen is one thing, what may run another.
     assert spec.executables == ("/usr/bin/python3.11",)
 
@@ -169,8 +170,8 @@ def test_an_interpreter_of_the_package_is_never_trusted_with_the_walls() -> None
 
 def test_a_python_script_without_files_may_start_warm() -> None:
     spec = caged("net:api.example.com:443", command=("python3", "./main.py", "--fast"))
-    assert spec.python == PythonMain("/usr/bin/python3", f"{ROOT}/main.py", ("--fast",))
-    assert spec.network == (Reach("api.example.com", 443),)
+    assert spec.python == PythonScript("/usr/bin/python3", f"{ROOT}/main.py", ("--fast",))
+    assert spec.network == (EgressGrant("api.example.com", 443),)
 
 
 @pytest.mark.parametrize(
@@ -198,17 +199,17 @@ def test_whatever_a_warm_interpreter_might_do_differently_starts_cold(
 @pytest.mark.req("G-20")
 def test_a_python_plugin_finds_the_sdk_behind_whatever_path_it_brings() -> None:
     spec = caged()
-    assert Bind("/srv/paddock/lib/paddock_sdk", f"{SDK_PLACE}/paddock_sdk") in spec.binds
-    assert spec.environment["PYTHONPATH"] == SDK_PLACE
-    assert caged(command=("./tool.py",)).environment["PYTHONPATH"] == SDK_PLACE
-    assert caged(env={"PYTHONPATH": "./vendor"}).environment["PYTHONPATH"] == f"./vendor:{SDK_PLACE}"
+    assert BindMount("/srv/paddock/lib/paddock_sdk", f"{SDK_PATH}/paddock_sdk") in spec.binds
+    assert spec.environment["PYTHONPATH"] == SDK_PATH
+    assert caged(command=("./tool.py",)).environment["PYTHONPATH"] == SDK_PATH
+    assert caged(env={"PYTHONPATH": "./vendor"}).environment["PYTHONPATH"] == f"./vendor:{SDK_PATH}"
     assert "PYTHONPATH" not in caged(command=("bash", "./tool.sh")).environment
 
 
 @pytest.mark.req("G-48")
 def test_only_net_grants_open_the_network() -> None:
     assert caged("net:[]", "storage:write", "host:http").network == ()
-    assert caged("net:*", "net:localhost:*").network == (Reach("*", None), Reach("localhost", None))
+    assert caged("net:*", "net:localhost:*").network == (EgressGrant("*", None), EgressGrant("localhost", None))
 
 
 def test_a_command_starts_in_the_package_or_in_a_place_that_is_shown() -> None:

@@ -17,14 +17,14 @@ import pytest
 
 import paddock
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
-from paddock.cage.plan.grants import Places
-from paddock.cage.plan.machine import DiskMachine
+from paddock.cage.plan.granted_paths import GrantRoots
+from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.spec import CageSpec
-from paddock.cage.warden.launching import Warden, open_warden
+from paddock.cage.warden.client import WardenClient, open_warden
 from paddock.core.ids import PluginName
-from paddock.manifest.capability import parse
+from paddock.manifest.capability import parse_capability
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest
 
 SOURCES = Path(paddock.__file__).parents[1]
@@ -51,7 +51,7 @@ class Plugin:
 
     root: Path
     world: Path
-    warden: Warden
+    warden: WardenClient
 
     def spec(self, *capabilities: str, command: tuple[str, ...], **runtime: Any) -> CageSpec:
         manifest = Manifest(PluginName("notes"), "1.0.0", Dialect.KAGED, runtime=CommandRuntime(command, **runtime))
@@ -59,11 +59,11 @@ class Plugin:
             cage_id="cage-1",
             manifest=manifest,
             root=str(self.root),
-            capabilities=[parse(text) for text in capabilities],
+            capabilities=[parse_capability(text) for text in capabilities],
             environment=spawn_environment(manifest, str(self.root), "info"),
-            surroundings=Surroundings(python=sys.executable, sdk=str(SOURCES), hidden=(str(self.world / "paddock"),)),
-            machine=DiskMachine(),
-            places=Places(project=str(self.world / "project")),
+            surroundings=HostPaths(python=sys.executable, sdk=str(SOURCES), hidden=(str(self.world / "paddock"),)),
+            machine=DiskFilesystem(),
+            places=GrantRoots(project=str(self.world / "project")),
         )
 
     async def run(self, *capabilities: str, command: tuple[str, ...], **runtime: Any) -> Ended:
@@ -342,10 +342,10 @@ async def test_a_plugin_reads_its_own_private_folder_whoever_the_daemon_is(plugi
         cage_id="cage-1",
         manifest=manifest,
         root=str(plugin.root),
-        capabilities=[parse("read:fs:config:/")],
+        capabilities=[parse_capability("read:fs:config:/")],
         environment=spawn_environment(manifest, str(plugin.root), "info"),
-        surroundings=Surroundings(python=sys.executable, sdk=str(SOURCES)),
-        machine=DiskMachine(),
-        places=Places(config=str(own)),
+        surroundings=HostPaths(python=sys.executable, sdk=str(SOURCES)),
+        machine=DiskFilesystem(),
+        places=GrantRoots(config=str(own)),
     )
     assert (await plugin.run_spec(spec)).out == ["mine"]

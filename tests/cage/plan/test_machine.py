@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.cage.plan.machine import DiskMachine
-from paddock.cage.plan.programs import find_program, interpreters, trace
+from paddock.cage.plan.host_filesystem import DiskFilesystem
+from paddock.cage.plan.programs import find_program, resolve_links, shebang_interpreters
 
-MACHINE = DiskMachine()
+MACHINE = DiskFilesystem()
 
 
 def test_each_kind_of_file_is_told_apart(tmp_path: Path) -> None:
@@ -38,20 +38,20 @@ def test_a_program_that_became_a_pipe_is_no_program_and_keeps_nobody_waiting(tmp
     pipe = tmp_path / "tool"
     os.mkfifo(pipe, 0o755)
     assert not MACHINE.runnable(str(pipe))
-    assert MACHINE.opening(str(pipe)) == b"", "opened the usual way this would wait for a writer"
-    assert interpreters(str(pipe), MACHINE) == []
+    assert MACHINE.read_head(str(pipe)) == b"", "opened the usual way this would wait for a writer"
+    assert shebang_interpreters(str(pipe), MACHINE) == []
     assert find_program("tool", str(tmp_path), MACHINE) is None
 
 
 def test_a_first_line_is_read_from_the_file_itself_and_through_no_link(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("#!/bin/sh -e\n")
     (tmp_path / "link").symlink_to("script")
-    assert interpreters(f"{tmp_path}/script", MACHINE) == ["/bin/sh"]
-    assert MACHINE.opening(f"{tmp_path}/link") == b""
-    assert MACHINE.opening(str(tmp_path)) == b""
+    assert shebang_interpreters(f"{tmp_path}/script", MACHINE) == ["/bin/sh"]
+    assert MACHINE.read_head(f"{tmp_path}/link") == b""
+    assert MACHINE.read_head(str(tmp_path)) == b""
 
 
-class VanishingLink(DiskMachine):
+class VanishingLink(DiskFilesystem):
     """A machine where a link is taken away between two looks."""
 
     def link(self, path: str) -> str:
@@ -62,4 +62,4 @@ class VanishingLink(DiskMachine):
 def test_a_link_that_is_taken_away_while_it_is_followed_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc")
     assert MACHINE.link(str(tmp_path)) == ""
-    assert trace(f"{tmp_path.resolve()}/link", VanishingLink()) is None
+    assert resolve_links(f"{tmp_path.resolve()}/link", VanishingLink()) is None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.cage.plan.pretend import DEBIAN, ROOT, PretendMachine, caged, refusals, shown
 
-from paddock.cage.plan.compile import Surroundings, compile_cage
-from paddock.cage.spec import CageSpec, Link
+from paddock.cage.plan.compile import HostPaths, compile_cage
+from paddock.cage.spec import CageSpec, SymbolicLink
 from paddock.core.ids import PluginName
 from paddock.manifest.model import Dialect, Manifest
 
@@ -22,7 +22,7 @@ def test_only_the_commands_own_program_may_run() -> None:
 def test_an_exec_grant_adds_one_program_by_every_name_that_leads_to_it() -> None:
     spec = caged("exec:awk:/opt/data/in")
     assert spec.executables == ("/usr/bin/mawk", "/usr/bin/python3.11")
-    assert Link("/usr/bin/awk", "/etc/alternatives/awk") in spec.links
+    assert SymbolicLink("/usr/bin/awk", "/etc/alternatives/awk") in spec.links
     assert "/etc/alternatives" in shown(spec), "the link after it"
     assert shown(spec)["/opt/data/in"] is False, "the place to run it in"
 
@@ -163,7 +163,7 @@ def compile_for_host(command: tuple[str, ...]) -> CageSpec:
         root=ROOT,
         capabilities=[],
         environment={},
-        surroundings=Surroundings(python="/opt/interpreter/bin/python3.12"),
+        surroundings=HostPaths(python="/opt/interpreter/bin/python3.12"),
         machine=PretendMachine(),
         command=command,
     )
@@ -193,7 +193,7 @@ def test_libraries_are_found_however_a_distribution_arranges_them(machine: dict[
     spec = caged("exec:bash:/", command=("bash",), machine=PretendMachine({**elsewhere, **machine}))
     assert {path for path in shown(spec) if path.startswith(("/lib", "/usr/lib"))} == expected
     links = {path: entry.removeprefix("-> ") for path, entry in machine.items() if entry.startswith("->")}
-    assert links.items() <= {link.path: link.to for link in spec.links}.items()
+    assert links.items() <= {link.path: link.target for link in spec.links}.items()
 
 
 @pytest.mark.req("G-47")
@@ -201,7 +201,7 @@ def test_a_program_outside_the_plugins_own_search_path_is_found_by_its_name_all_
     machine = PretendMachine({**{path: entry for path, entry in DEBIAN.items() if path != "/bin"}, "/bin/jq": "*"})
     spec = caged("exec:jq:/", machine=machine)
     assert "/bin/jq" in spec.executables
-    assert Link("/usr/bin/jq", "/bin/jq") in spec.links
+    assert SymbolicLink("/usr/bin/jq", "/bin/jq") in spec.links
 
 
 def test_only_the_interpreters_own_version_is_shown() -> None:

@@ -8,14 +8,14 @@ from typing import Final
 
 import pytest
 
-from paddock.cage.walls.seccomp import MACHINES, Instruction, seccomp_filter, seccomp_program
-from paddock.cage.walls.syscalls import ABSENT, FORBIDDEN, NEWEST, NUMBERS
+from paddock.cage.confine.seccomp import MACHINES, Instruction, seccomp_filter, seccomp_program
+from paddock.cage.confine.syscall_numbers import ENOSYS_CALLS, EPERM_CALLS, NEWEST_KNOWN_NUMBER, SYSCALL_NUMBERS
 
 pytestmark = pytest.mark.req("G-49")
 
 ALLOW, KILL = "allow", "kill"
 X86: Final = "x86_64"
-NAMED_ARGUMENTS = {name for name in NUMBERS if name not in (*ABSENT, *FORBIDDEN)}
+NAMED_ARGUMENTS = {name for name in SYSCALL_NUMBERS if name not in (*ENOSYS_CALLS, *EPERM_CALLS)}
 
 
 def verdict(program: list[Instruction], number: int, arguments: tuple[int, ...], audit: int) -> str:
@@ -40,7 +40,7 @@ def verdict(program: list[Instruction], number: int, arguments: tuple[int, ...],
 
 def answer(name: str, *arguments: int, machine: str = X86) -> str:
     column, audit = MACHINES[machine]
-    number = NUMBERS[name][column]
+    number = SYSCALL_NUMBERS[name][column]
     assert number is not None, f"{machine} has no {name}"
     return verdict(seccomp_filter(machine), number, arguments, audit)
 
@@ -48,20 +48,20 @@ def answer(name: str, *arguments: int, machine: str = X86) -> str:
 @pytest.mark.parametrize("machine", sorted(MACHINES))
 def test_what_is_forbidden_is_refused_and_what_is_new_does_not_exist(machine: str) -> None:
     column, _ = MACHINES[machine]
-    for names, expected in ((FORBIDDEN, "EPERM"), (ABSENT, "ENOSYS")):
+    for names, expected in ((EPERM_CALLS, "EPERM"), (ENOSYS_CALLS, "ENOSYS")):
         for name in names:
-            if NUMBERS[name][column] is not None:
+            if SYSCALL_NUMBERS[name][column] is not None:
                 assert answer(name, machine=machine) == expected, name
 
 
 @pytest.mark.parametrize("machine", sorted(MACHINES))
 def test_every_other_call_is_allowed_up_to_the_newest_we_know(machine: str) -> None:
     column, audit = MACHINES[machine]
-    mentioned = {row[column] for row in NUMBERS.values()}
+    mentioned = {row[column] for row in SYSCALL_NUMBERS.values()}
     program = seccomp_filter(machine)
-    for number in set(range(NEWEST + 1)) - mentioned:
+    for number in set(range(NEWEST_KNOWN_NUMBER + 1)) - mentioned:
         assert verdict(program, number, (), audit) == ALLOW
-    for number in (NEWEST + 1, 500, 0x40000000, 0x40000000 | 41, 0xFFFFFFFF):
+    for number in (NEWEST_KNOWN_NUMBER + 1, 500, 0x40000000, 0x40000000 | 41, 0xFFFFFFFF):
         assert verdict(program, number, (), audit) == "ENOSYS", "later kernels, and x32"
 
 
@@ -125,7 +125,7 @@ def test_no_file_becomes_set_user_id_or_set_group_id(machine: str) -> None:
     column, _ = MACHINES[machine]
     by_mode = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2}
     for name, index in by_mode.items():
-        if NUMBERS[name][column] is not None:
+        if SYSCALL_NUMBERS[name][column] is not None:
             assert answer(name, *[0] * index, 0o1777, machine=machine) == ALLOW
             for mode in (0o4755, 0o2755, 0o6000, 0o104755):
                 assert answer(name, *[0] * index, mode, machine=machine) == "EPERM", name
@@ -158,7 +158,7 @@ def test_only_plain_linux_can_be_asked_for() -> None:
 def test_every_call_that_is_looked_into_is_decided_on_both_machines() -> None:
     for machine, (column, _) in MACHINES.items():
         for name in NAMED_ARGUMENTS:
-            if NUMBERS[name][column] is not None:
+            if SYSCALL_NUMBERS[name][column] is not None:
                 assert answer(name, machine=machine), name
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import paddock.cage.walls
-from paddock.cage.spec import Bind, CageSpec, Limits
-from paddock.cage.walls.landlock import landlock_rules
-from paddock.cage.walls.orders import orders, resource_limits
+import paddock.cage.confine
+from paddock.cage.confine.init_config import build_init_config, landlock_rules, process_rlimits
+from paddock.cage.spec import BindMount, CageSpec, ResourceLimits
 
-ROOM = Path(paddock.cage.walls.__file__).parent
+ROOM = Path(paddock.cage.confine.__file__).parent
 TRAMPOLINE = ROOM / "trampoline.py"
 PYTHON = str(Path(sys.executable).resolve())
 
@@ -43,13 +42,13 @@ def confined(tmp_path: Path, told: bytes, program: str) -> subprocess.CompletedP
     )
 
 
-def spec_for(*binds: Bind, **changes: object) -> CageSpec:
+def spec_for(*binds: BindMount, **changes: object) -> CageSpec:
     """A spec that still lets this machine's Python run, and shows what is given."""
     base = (
-        Bind("/usr", "/usr"),
-        Bind("/lib", "/lib"),
-        Bind("/lib64", "/lib64"),
-        Bind(sys.base_prefix, sys.base_prefix),
+        BindMount("/usr", "/usr"),
+        BindMount("/lib", "/lib"),
+        BindMount("/lib64", "/lib64"),
+        BindMount(sys.base_prefix, sys.base_prefix),
     )
     given = {"executables": (), "trampoline": "", "environment": {}, **changes}
     return CageSpec("cage-1", "notes", (), "/", binds=(*base, *binds), **given)  # pyright: ignore[reportArgumentType]
@@ -60,7 +59,9 @@ def test_behind_the_walls_only_what_is_shown_can_be_read_and_only_what_is_writab
     for place in (shown, hidden, writable):
         place.mkdir()
         (place / "file").write_text(place.name)
-    told = orders(spec_for(Bind(str(shown), str(shown)), Bind(str(writable), str(writable), writable=True)), {})
+    told = build_init_config(
+        spec_for(BindMount(str(shown), str(shown)), BindMount(str(writable), str(writable), writable=True)), {}
+    )
     # The walls let the cage's own /tmp be written; here that is the machine's, where this test lives.
     told = b"".join(record + b"\0" for record in told.split(b"\0") if record and not record.endswith(b" /tmp"))
     done = confined(
@@ -77,7 +78,7 @@ def test_behind_the_walls_only_what_is_shown_can_be_read_and_only_what_is_writab
 @pytest.mark.req("G-47")
 def test_behind_the_walls_only_the_named_programs_run(tmp_path: Path) -> None:
     true, false = Path("/usr/bin/true").resolve(), Path("/usr/bin/false").resolve()
-    told = orders(spec_for(executables=(str(true),)), {})
+    told = build_init_config(spec_for(executables=(str(true),)), {})
     run = "import os\nprint(os.spawnv(os.P_WAIT, {0!r}, [{0!r}]))\n"
     done = confined(tmp_path, told, run.format(str(true)) + run.format(str(false)) + run.format(PYTHON))
     # 127 is the child that could not become the program.
@@ -85,18 +86,18 @@ def test_behind_the_walls_only_the_named_programs_run(tmp_path: Path) -> None:
 
 
 def test_the_interpreter_that_raises_the_walls_is_not_among_what_can_be_read_behind_them() -> None:
-    spec = spec_for(Bind("/opt/p/bin/python3", "/opt/p/bin/python3"), trampoline="/opt/p/bin/python3")
+    spec = spec_for(BindMount("/opt/p/bin/python3", "/opt/p/bin/python3"), trampoline="/opt/p/bin/python3")
     assert "/opt/p/bin/python3" not in dict(landlock_rules(spec))
 
 
 @pytest.mark.req("G-49")
 def test_limits_sink_and_cannot_be_raised_again(tmp_path: Path) -> None:
-    limits = resource_limits(
-        Limits(open_files=64, write_bytes=1000, memory_bytes=1 << 30), memory=True, processes=False
+    limits = process_rlimits(
+        ResourceLimits(open_files=64, write_bytes=1000, memory_bytes=1 << 30), memory=True, processes=False
     )
     done = confined(
         tmp_path,
-        orders(spec_for(), limits),
+        build_init_config(spec_for(), limits),
         "import resource\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_CORE))\n"
         "print(resource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_DATA))\n",
@@ -106,15 +107,15 @@ def test_limits_sink_and_cannot_be_raised_again(tmp_path: Path) -> None:
 
 def test_a_limit_that_is_lower_already_stays_lower(tmp_path: Path) -> None:
     _, ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)
-    told = orders(spec_for(), {resource.RLIMIT_NOFILE: ceiling + 1000})
+    told = build_init_config(spec_for(), {resource.RLIMIT_NOFILE: ceiling + 1000})
     done = confined(tmp_path, told, "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[1])")
     assert done.stdout == f"{ceiling}\n", done.stderr
 
 
 @pytest.mark.req("G-49")
 def test_memory_and_processes_are_limited_by_the_process_itself_only_where_nothing_better_does() -> None:
-    better = resource_limits(Limits(), memory=False, processes=False)
-    alone = resource_limits(Limits(), memory=True, processes=True)
+    better = process_rlimits(ResourceLimits(), memory=False, processes=False)
+    alone = process_rlimits(ResourceLimits(), memory=True, processes=True)
     assert set(alone) - set(better) == {resource.RLIMIT_DATA, resource.RLIMIT_NPROC}
     assert resource.RLIMIT_AS not in alone
     assert (better[resource.RLIMIT_NOFILE], alone[resource.RLIMIT_NOFILE]) == (512, 128), "sockets hold memory too"
@@ -139,7 +140,7 @@ def test_without_its_orders_the_plugin_does_not_run(tmp_path: Path) -> None:
 
 def test_variables_reach_the_program_byte_for_byte(tmp_path: Path) -> None:
     odd = {"EMPTY": "", "LINES": "a\nb", "EQUALS": "x=y=z", "WORDS": "ä b"}
-    done = confined(tmp_path, orders(spec_for(environment=odd), {}), "print(sorted(environment.items()))")
+    done = confined(tmp_path, build_init_config(spec_for(environment=odd), {}), "print(sorted(environment.items()))")
     assert done.stdout == f"{sorted((name.encode(), value.encode()) for name, value in odd.items())}\n"
 
 

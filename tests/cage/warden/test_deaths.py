@@ -11,9 +11,9 @@ import pytest
 from tests.cage.daemons import FOREVER, Daemon, eventually, gone, groups_of, kill_hard, running
 from tests.cage.plan.pretend import caged
 
-from paddock.cage.plan.bubblewrap import command
-from paddock.cage.process_tree import children
-from paddock.cage.warm.fit import fit
+from paddock.cage.linux import child_pids
+from paddock.cage.plan.bwrap_arguments import build_command
+from paddock.cage.zygote.warm_start import plan_warm_start
 
 
 @pytest.mark.req("G-38")
@@ -69,7 +69,7 @@ def test_what_a_killed_warden_left_in_the_kernel_is_cleared_away_by_the_next(roo
 
 
 def test_half_a_bubblewrap_that_a_killed_warden_left_is_ended_by_the_next(root_daemon: Daemon) -> None:
-    ours = [command(caged()), command(caged(command=("bash", "./tool.sh"))), zygote_command()]
+    ours = [build_command(caged()), build_command(caged(command=("bash", "./tool.sh"))), zygote_command()]
     others, abandoned = half_a_bubblewrap(["/bin/other.py"]), [half_a_bubblewrap(words) for words in ours]
     try:
         running(root_daemon)
@@ -82,7 +82,7 @@ def test_half_a_bubblewrap_that_a_killed_warden_left_is_ended_by_the_next(root_d
 
 
 def zygote_command() -> tuple[str, ...]:
-    warm = fit(caged(), "/srv/paddock/plugins")
+    warm = plan_warm_start(caged(), "/srv/paddock/plugins")
     assert warm is not None
     return warm.zygote.command
 
@@ -92,8 +92,8 @@ def half_a_bubblewrap(program: Sequence[str]) -> int:
     asleep = ["--", "sh", "-c", "sleep 600", *program]
     words = ["bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", *asleep]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL) as outer:
-        assert eventually(lambda: bool(children(outer.pid)))
-        (inner,) = children(outer.pid)
-        assert eventually(lambda: bool(children(inner)))
+        assert eventually(lambda: bool(child_pids(outer.pid)))
+        (inner,) = child_pids(outer.pid)
+        assert eventually(lambda: bool(child_pids(inner)))
         kill_hard(outer.pid)
     return inner

@@ -6,26 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from paddock.cage.spec import Bind, CageSpec, Limits, PythonMain, Reach
-from paddock.cage.warm.fit import fit, shadows_library, with_trees
+from paddock.cage.spec import BindMount, CageSpec, PythonScript, ResourceLimits
+from paddock.cage.zygote.warm_start import add_plugin_trees, plan_warm_start, shadows_library
+from paddock.net.egress import EgressGrant
 
 TREES = "/data/plugins"
 ROOT = f"{TREES}/notes/1.0.0"
-LIBRARIES = Bind("/usr/lib", "/usr/lib")
+LIBRARIES = BindMount("/usr/lib", "/usr/lib")
 SPEC = CageSpec(
     cage_id="cage-1",
     plugin="notes",
     command=("/usr/bin/python3", f"{ROOT}/main.py"),
     directory=ROOT,
     environment={"LANG": "C.UTF-8", "HOME": ROOT, "PYTHONPATH": "/usr/lib/paddock", "API_KEY": "secret"},
-    binds=(LIBRARIES, Bind(ROOT, ROOT)),
+    binds=(LIBRARIES, BindMount(ROOT, ROOT)),
     executables=("/usr/bin/python3",),
-    python=PythonMain("/usr/bin/python3", f"{ROOT}/main.py"),
+    python=PythonScript("/usr/bin/python3", f"{ROOT}/main.py"),
 )
 
 
 def test_the_zygote_of_a_plugin_has_nothing_of_the_plugin_in_its_cage() -> None:
-    found = fit(SPEC, TREES)
+    found = plan_warm_start(SPEC, TREES)
     assert found is not None
     assert found.root == ROOT
     assert found.zygote.binds == (LIBRARIES,)
@@ -41,22 +42,22 @@ def test_two_plugins_that_differ_in_what_is_their_own_come_from_one_zygote() -> 
         cage_id="cage-2",
         directory=other,
         environment={**SPEC.environment, "HOME": other, "API_KEY": "another"},
-        binds=(LIBRARIES, Bind(other, other)),
-        network=(Reach("example.com", 443),),
-        limits=Limits(memory_bytes=1 << 20),
-        python=PythonMain("/usr/bin/python3", f"{other}/main.py", ("--fast",)),
+        binds=(LIBRARIES, BindMount(other, other)),
+        network=(EgressGrant("example.com", 443),),
+        limits=ResourceLimits(memory_bytes=1 << 20),
+        python=PythonScript("/usr/bin/python3", f"{other}/main.py", ("--fast",)),
     )
-    one, two = fit(SPEC, TREES), fit(second, TREES)
+    one, two = plan_warm_start(SPEC, TREES), plan_warm_start(second, TREES)
     assert one is not None
     assert two is not None
-    assert one.kind == two.kind
+    assert one.key == two.key
 
 
 @pytest.mark.parametrize(
     "changed",
     [
-        {"python": PythonMain("/opt/python/bin/python3", f"{ROOT}/main.py")},
-        {"binds": (*SPEC.binds, Bind("/opt/more", "/opt/more"))},
+        {"python": PythonScript("/opt/python/bin/python3", f"{ROOT}/main.py")},
+        {"binds": (*SPEC.binds, BindMount("/opt/more", "/opt/more"))},
         {"environment": {**SPEC.environment, "LANG": "C"}},
         {"environment": {**SPEC.environment, "TZ": "Asia/Tokyo"}},
         {"environment": {**SPEC.environment, "PYTHONPATH": "/usr/lib/other"}},
@@ -64,10 +65,10 @@ def test_two_plugins_that_differ_in_what_is_their_own_come_from_one_zygote() -> 
     ids=["interpreter", "libraries", "language", "time zone", "import path"],
 )
 def test_what_an_interpreter_reads_before_its_script_makes_another_zygote(changed: dict[str, object]) -> None:
-    one, two = fit(SPEC, TREES), fit(replace(SPEC, **changed), TREES)  # pyright: ignore[reportArgumentType]
+    one, two = plan_warm_start(SPEC, TREES), plan_warm_start(replace(SPEC, **changed), TREES)  # pyright: ignore[reportArgumentType]
     assert one is not None
     assert two is not None
-    assert one.kind != two.kind
+    assert one.key != two.key
 
 
 @pytest.mark.req("G-38")
@@ -76,10 +77,10 @@ def test_what_an_interpreter_reads_before_its_script_makes_another_zygote(change
     [
         {"python": None},
         {"binds": (LIBRARIES,)},
-        {"binds": (*SPEC.binds, Bind(f"{TREES}/mail/1.0.0", f"{TREES}/mail/1.0.0"))},
-        {"binds": (*SPEC.binds, Bind("/home/ann", "/home/ann", writable=True))},
-        {"binds": (LIBRARIES, Bind("/elsewhere", ROOT))},
-        {"binds": (*SPEC.binds, Bind("/srv/sdk", "/tmp/sdk"))},
+        {"binds": (*SPEC.binds, BindMount(f"{TREES}/mail/1.0.0", f"{TREES}/mail/1.0.0"))},
+        {"binds": (*SPEC.binds, BindMount("/home/ann", "/home/ann", writable=True))},
+        {"binds": (LIBRARIES, BindMount("/elsewhere", ROOT))},
+        {"binds": (*SPEC.binds, BindMount("/srv/sdk", "/tmp/sdk"))},
         {"covers": ("/usr/lib/hidden",)},
         {"environment": {**SPEC.environment, "PYTHONSTARTUP": f"{ROOT}/start.py"}},
         {"environment": {**SPEC.environment, "PYTHONPATH": f"/usr/lib/paddock:{ROOT}"}},
@@ -103,18 +104,18 @@ def test_what_an_interpreter_reads_before_its_script_makes_another_zygote(change
 def test_a_plugin_for_which_a_warm_start_could_differ_or_reach_further_is_started_cold(
     changed: dict[str, object],
 ) -> None:
-    assert fit(replace(SPEC, **changed), TREES) is None  # pyright: ignore[reportArgumentType]
+    assert plan_warm_start(replace(SPEC, **changed), TREES) is None  # pyright: ignore[reportArgumentType]
 
 
 def test_without_a_known_place_of_plugins_everything_is_started_cold() -> None:
-    assert fit(SPEC, None) is None
+    assert plan_warm_start(SPEC, None) is None
 
 
 def test_the_zygote_of_a_root_daemon_does_not_see_any_plugins_files() -> None:
-    found = fit(SPEC, TREES)
+    found = plan_warm_start(SPEC, TREES)
     assert found is not None
-    assert with_trees(found.zygote, TREES, seen=False).binds == (LIBRARIES,)
-    assert Bind(TREES, TREES) in with_trees(found.zygote, TREES, seen=True).binds
+    assert add_plugin_trees(found.zygote, TREES, seen=False).binds == (LIBRARIES,)
+    assert BindMount(TREES, TREES) in add_plugin_trees(found.zygote, TREES, seen=True).binds
 
 
 @pytest.mark.parametrize("name", ["json.py", "asyncio", "types.pyc", "_json.cpython-311-x86_64-linux-gnu.so"])

@@ -15,12 +15,12 @@ from tests.cage.warm.warming import is_warm, launch, launched_warm, warm_up, zyg
 
 from fixtures.packages import native, write_file
 from paddock.cage.launcher import CagedProcess, CageUnavailable
-from paddock.cage.plan.compile import Surroundings, compile_cage
+from paddock.cage.linux import child_pids, subtree_pids
+from paddock.cage.plan.compile import HostPaths, compile_cage
 from paddock.cage.plan.environment import spawn_environment
-from paddock.cage.plan.machine import DiskMachine
-from paddock.cage.process_tree import children, family
-from paddock.cage.spec import CageSpec, Exit
-from paddock.cage.warden.launching import open_warden
+from paddock.cage.plan.host_filesystem import DiskFilesystem
+from paddock.cage.spec import CageSpec, ProcessExit
+from paddock.cage.warden.client import open_warden
 from paddock.manifest.read import read_package
 
 
@@ -38,7 +38,7 @@ def test_a_signal_reaches_a_warm_plugin_and_its_end_takes_everything_with_it(dae
     number, pid = launch(daemon, script)
     assert is_warm(pid)
     assert daemon.tell("line", number=number) == "ready"
-    inside = family(pid)
+    inside = subtree_pids(pid)
     assert len(inside) == 2
     daemon.tell("signal", number=number, which=signal.SIGTERM)
     assert daemon.tell("end", number=number)["signal"] == signal.SIGTERM
@@ -59,9 +59,9 @@ def test_a_spare_copy_that_is_killed_is_replaced_and_costs_nobody_anything(daemo
     number, pid = launch(daemon, FOREVER)
     assert is_warm(pid)
     zygote = zygote_of(daemon)
-    assert eventually(lambda: len(children(zygote)) == 2)
-    for spare in children(zygote):
-        if pid not in family(spare):
+    assert eventually(lambda: len(child_pids(zygote)) == 2)
+    for spare in child_pids(zygote):
+        if pid not in subtree_pids(spare):
             kill_hard(spare)
     assert launched_warm(daemon) or launched_warm(daemon)
     assert zygote_of(daemon) == zygote
@@ -95,12 +95,12 @@ def installed(root: Path, name: str) -> CageSpec:
         root=str(root),
         capabilities=(),
         environment=spawn_environment(manifest, str(root), "info"),
-        surroundings=Surroundings(python="/usr/bin/python3"),
-        machine=DiskMachine(),
+        surroundings=HostPaths(python="/usr/bin/python3"),
+        machine=DiskFilesystem(),
     )
 
 
-async def ended(process: CagedProcess) -> Exit:
+async def ended(process: CagedProcess) -> ProcessExit:
     process.kill()
     how = await process.wait()
     for descriptor in (process.stdin, process.stdout, process.stderr):
@@ -122,7 +122,7 @@ def test_zygotes_that_fail_twice_in_a_row_are_left_alone_and_plugins_start_cold(
 
 def cages(daemon: Daemon) -> set[int]:
     """The outermost process of each."""
-    return {*children(daemon.warden)} & {*daemon.in_cages()}
+    return {*child_pids(daemon.warden)} & {*daemon.in_cages()}
 
 
 @pytest.mark.req("G-38")

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.cage.daemons import FOREVER, Daemon
 
-from paddock.cage.process_tree import children
+from paddock.cage.linux import child_pids
 
 
 def launch(daemon: Daemon, script: str, **limits: Any) -> tuple[int, int]:
@@ -41,8 +41,8 @@ def warm_up(daemon: Daemon) -> None:
 
 def zygote_of(daemon: Daemon) -> int:
     """The zygote's own process: the only one below bubblewrap's two that has a spare copy for a child."""
-    (inner,) = [pid for outer in children(daemon.warden) for pid in children(outer)]
-    (zygote,) = children(inner)
+    (inner,) = [pid for outer in child_pids(daemon.warden) for pid in child_pids(outer)]
+    (zygote,) = child_pids(inner)
     return zygote
 
 

@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.capabilities.stage import plugin
 
-from paddock.cage.network.dialing import SystemOutside
-from paddock.capabilities.asking import Asking
+from paddock.capabilities.request import CapabilityRequest
 from paddock.core.call import CallContext, Principal
 from paddock.core.ids import PrincipalId, RequestId
+from paddock.net.dial import SystemNetwork
 
 HOST = "api.example.com"
 
@@ -92,7 +92,7 @@ async def serving(tls: ssl.SSLContext | None = None, **pages: Serve | list[Serve
         listening.close()
 
 
-class Names(SystemOutside):
+class Names(SystemNetwork):
     """A name server of ours, and the system's connections.
 
     Each name has answers that are given in turn; the last one stays.
@@ -116,7 +116,7 @@ class Names(SystemOutside):
         return await super().connect(address, port)
 
 
-def asker(*ports: int, hosts: Sequence[str] = (HOST,), **more: Any) -> Asking:
+def asker(*ports: int, hosts: Sequence[str] = (HOST,), **more: Any) -> CapabilityRequest:
     """A plugin that may ask these hosts, and whom a person granted this machine's own address on the same ports."""
     granted = [f"net:{host}:{port}" for port in ports for host in (*hosts, "127.0.0.1")]
     asking = plugin("digest", ("host:http", *granted), **more)

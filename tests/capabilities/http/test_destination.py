@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.capabilities.http.destination import WebDestinations, place_of
 from paddock.core.errors import CallerError, Denied
-from paddock.manifest.capability import parse
+from paddock.manifest.capability import parse_capability
+from paddock.net.web_url import WebEgressPolicy, parse_web_url
 
 pytestmark = pytest.mark.req("S-13")
 
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.req("S-13")
     ],
 )
 def test_an_ordinary_address_is_read(url: str, host: str, port: int, target: str) -> None:
-    place = place_of(url)
+    place = parse_web_url(url)
     assert (place.origin.host, place.origin.port, place.target) == (host, port, target)
-    assert place_of(place.url) == place
+    assert parse_web_url(place.url) == place
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_an_ordinary_address_is_read(url: str, host: str, port: int, target: str
 )  # fmt: skip
 def test_an_address_that_others_read_differently_is_refused(host: str) -> None:
     with pytest.raises((Denied, CallerError)) as refused:
-        place_of(f"http://{host}/")
+        parse_web_url(f"http://{host}/")
     assert refused.value.error_code in ("http.odd_address", "http.bad_url")
 
 
@@ -54,7 +54,7 @@ _NUMBERS = st.integers(0, 2**32).flatmap(lambda n: st.sampled_from([f"{n}", f"{n
 @given(st.lists(_NUMBERS, min_size=1, max_size=5).map(".".join))
 def test_whatever_the_system_takes_for_an_ipv4_address_is_read_as_the_same_or_refused(host: str) -> None:
     with contextlib.suppress(Denied, CallerError, OSError):
-        read = place_of(f"http://{host}/").origin.host
+        read = parse_web_url(f"http://{host}/").origin.host
         assert ipaddress.IPv4Address(read).packed == socket.inet_aton(host)
 
 
@@ -72,12 +72,12 @@ def test_whatever_the_system_takes_for_an_ipv4_address_is_read_as_the_same_or_re
 )  # fmt: skip
 def test_what_is_no_plain_web_address_is_refused_without_being_repeated(url: str) -> None:
     with pytest.raises(CallerError) as refused:
-        place_of(url)
+        parse_web_url(url)
     assert refused.value.error_code == "http.bad_url" and "secret" not in refused.value.message
 
 
-def reach(*granted: str) -> WebDestinations:
-    return WebDestinations(parse(text) for text in ("host:http", *granted))
+def reach(*granted: str) -> WebEgressPolicy:
+    return WebEgressPolicy(parse_capability(text) for text in ("host:http", *granted))
 
 
 def test_a_plugin_that_names_its_hosts_is_held_to_them() -> None:
@@ -103,12 +103,12 @@ def test_a_plugin_that_names_none_may_ask_every_public_host_on_the_ports_of_the_
     ],
 )  # fmt: skip
 def test_no_name_may_lead_inside(address: str) -> None:
-    assert not reach().may_dial(address, 443)
-    assert not reach("net:*").may_dial(address, 443)
+    assert not reach().allows_address(address, 443)
+    assert not reach("net:*").allows_address(address, 443)
 
 
 def test_a_public_address_may_be_dialled_and_a_private_one_where_a_person_granted_that_very_address() -> None:
-    assert reach().may_dial("93.184.216.34", 443) and reach().may_dial("2606:2800:220:1::1", 443)
+    assert reach().allows_address("93.184.216.34", 443) and reach().allows_address("2606:2800:220:1::1", 443)
     granted = reach("net:10.0.0.5:8080")
-    assert granted.may_dial("10.0.0.5", 8080)
-    assert not granted.may_dial("10.0.0.5", 8081) and not granted.may_dial("10.0.0.6", 8080)
+    assert granted.allows_address("10.0.0.5", 8080)
+    assert not granted.allows_address("10.0.0.5", 8081) and not granted.allows_address("10.0.0.6", 8080)

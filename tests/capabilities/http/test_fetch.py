@@ -12,9 +12,9 @@ from tests.capabilities.http.outside import HOST, Names, asker, authority, here,
 from tests.capabilities.stage import open_stage, plugin, wire_code
 
 from paddock.core.call import CallContext, Principal
-from paddock.core.events_capabilities import PluginCapabilityDenied, PluginFetched
+from paddock.core.events.capabilities import PluginCapabilityDenied, PluginFetched
 from paddock.core.ids import CallId, PrincipalId, RequestId
-from paddock.manifest.model import Kind
+from paddock.manifest.model import PluginKind
 
 pytestmark = pytest.mark.req("S-13")
 
@@ -39,7 +39,7 @@ async def test_a_page_is_fetched_from_the_address_that_was_checked_and_recorded_
     assert (event.method, event.host, event.port, event.status) == ("GET", HOST, server.port, 200)
     assert (event.bytes_down, event.times, event.error_code) == (9, 1, None)
     assert "private" not in str(event)
-    assert asking.tally == {"http.fetch": 1}
+    assert asking.method_counts == {"http.fetch": 1}
 
 
 @pytest.mark.req("S-09", "http")
@@ -88,7 +88,7 @@ async def test_a_read_call_cannot_change_anything_outside_and_the_attempt_is_rec
             request = {"method": method, "url": url(server)}
             refused = await stage.refused(asker(server.port, effects=READING), "http.fetch", request=request)
             assert refused.error_code == "capability_denied", method
-        tool = asker(server.port, kind=Kind.TOOL)
+        tool = asker(server.port, kind=PluginKind.TOOL)
         assert (await stage.refused(tool, "http.fetch", request=request)).error_code == "capability_denied"
         assert {event.method for event in stage.recorded(PluginCapabilityDenied)} == {"http.send"}
         assert server.seen == []
@@ -102,7 +102,7 @@ async def test_a_call_that_declares_an_effect_outside_sends(tmp_path: Path, decl
     async with serving(page=reply(201)) as server, open_stage(tmp_path, outside=here()) as stage:
         asking = asker(server.port, effects=frozenset({declared}), tally={})
         answer = await stage.ask(asking, "http.fetch", request={"method": "POST", "url": url(server), "json": {"a": 1}})
-    assert answer["status"] == 201 and asking.tally == {"http.send": 1}
+    assert answer["status"] == 201 and asking.method_counts == {"http.send": 1}
     (seen,) = server.seen
     assert (seen.method, seen.body, seen.headers["content-type"]) == ("POST", b'{"a":1}', "application/json")
 

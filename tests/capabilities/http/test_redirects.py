@@ -8,7 +8,7 @@ import pytest
 from tests.capabilities.http.outside import HOST, Names, asker, here, reply, serving, url
 from tests.capabilities.stage import open_stage
 
-from paddock.core.events_capabilities import PluginCapabilityDenied, PluginFetched
+from paddock.core.events.capabilities import PluginCapabilityDenied, PluginFetched
 
 pytestmark = pytest.mark.req("S-13")
 

@@ -17,13 +17,13 @@ from tests.capabilities.http.outside import HOST, Names, asker, authority, here,
 from tests.capabilities.stage import open_stage, wire_code
 from tests.capabilities.test_secrets import keep
 
-from paddock.capabilities.asking import Asking
+from paddock.capabilities.request import CapabilityRequest
 from paddock.core.call import CallContext, Principal
-from paddock.core.events_capabilities import PluginCapabilityDenied, PluginFetched
-from paddock.core.events_secrets import SecretUsed
+from paddock.core.events.capabilities import PluginCapabilityDenied, PluginFetched
+from paddock.core.events.secrets import SecretUsed
 from paddock.core.ids import PrincipalId, RequestId
-from paddock.manifest.capability import parse
-from paddock.manifest.secret_use import recipient
+from paddock.manifest.capability import parse_capability
+from paddock.manifest.secret_use import parse_recipient
 
 pytestmark = [pytest.mark.req("S-13"), pytest.mark.req("S-12")]
 
@@ -48,10 +48,10 @@ SPELT: list[Callable[[str], str]] = [
 ]
 
 
-def declaring(asking: Asking, *names: str) -> Asking:
+def declaring(asking: CapabilityRequest, *names: str) -> CapabilityRequest:
     """The same plugin with these secrets in its manifest, and the grant for them."""
     manifest = replace(asking.manifest, secrets=names)
-    return replace(asking, manifest=manifest, granted=(*asking.granted, parse("host:secrets")))
+    return replace(asking, manifest=manifest, granted=(*asking.granted, parse_capability("host:secrets")))
 
 
 async def test_the_server_gets_the_secret_and_the_plugin_gets_it_neither_before_nor_back(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_the_server_gets_the_secret_and_the_plugin_gets_it_neither_before_
     assert server.seen[0].headers["authorization"] == f"Bearer {VALUE}"
     assert answer["body"] == "you said Bearer [secret]" and answer["headers"]["x-echo"] == "[secret]"
     assert VALUE not in str((answer, events, used)) and used.secret == "api_token"
-    assert asking.tally == {"http.fetch": 1, "secrets.get": 1}
+    assert asking.method_counts == {"http.fetch": 1, "secrets.get": 1}
 
 
 @pytest.mark.parametrize("spelt", SPELT)
@@ -137,7 +137,9 @@ async def test_a_secret_that_is_bound_to_hosts_goes_there_in_a_header_and_is_had
     ):
         keep(stage, tmp_path, "api_token", VALUE)
         asking = declaring(asker(server.port, hosts=(HOST, "other.example.com")), "api_token")
-        bound = {"api_token": (recipient(f"{HOST}:{server.port}"), recipient(f"X-Api-Key@{HOST}:{server.port}"))}
+        bound = {
+            "api_token": (parse_recipient(f"{HOST}:{server.port}"), parse_recipient(f"X-Api-Key@{HOST}:{server.port}"))
+        }
         asking = replace(asking, manifest=replace(asking.manifest, secret_hosts=bound))
         there = {"url": url(server, scheme="https"), "headers": BEARER}
         assert (await stage.ask(asking, "http.fetch", request=there))["status"] == 200
@@ -169,7 +171,7 @@ async def test_a_secret_that_is_bound_is_blanked_in_answers_to_requests_without_
         keep(stage, tmp_path, "api_token", "of-ann-alone", "user:ann")
         by_ann = CallContext(Principal(PrincipalId("user:ann")), RequestId("req_1"))
         asking = replace(declaring(asker(server.port), "api_token"), call=by_ann)
-        bound = {"api_token": (recipient(f"{HOST}:{server.port}"),)}
+        bound = {"api_token": (parse_recipient(f"{HOST}:{server.port}"),)}
         asking = replace(asking, manifest=replace(asking.manifest, secret_hosts=bound))
         answer = await stage.ask(asking, "http.fetch", request={"url": url(server, scheme="https")})
         assert stage.recorded(SecretUsed) == []
@@ -184,7 +186,7 @@ async def test_a_secret_in_several_headers_is_fetched_once_and_all_of_them_are_b
         asking = declaring(asker(server.port, tally={}), "api_token", "long")
         request = {"url": url(server, scheme="https"), "headers": {"X-A": {"secret": "api_token"}, **BEARER}}
         await stage.ask(asking, "http.fetch", request=request)
-        tally = dict(asking.tally or {})
+        tally = dict(asking.method_counts or {})
         many = {f"X-{number}": {"secret": "long"} for number in range(40)}
         refused = await stage.refused(asking, "http.fetch", request=request | {"headers": many})
     assert tally["secrets.get"] == 1

@@ -15,11 +15,12 @@ import pytest
 from tests.capabilities.http.outside import HOST, Names, Seen, Serve, asker, here, reply, serving, url
 from tests.capabilities.stage import open_stage, plugin
 
-from paddock.capabilities.http import fetch
-from paddock.capabilities.http.retry import retry_after, wait_before
+from paddock.capabilities.http import service
+from paddock.capabilities.http.retry import retry_delay
 from paddock.core.call import CallContext, Principal
-from paddock.core.events_capabilities import PluginFetched
+from paddock.core.events.capabilities import PluginFetched
 from paddock.core.ids import CallId, PluginName, PrincipalId, RequestId
+from paddock.net.http_client import parse_retry_after
 
 pytestmark = pytest.mark.req("S-13")
 
@@ -107,17 +108,17 @@ async def test_a_server_that_says_when_is_asked_then_and_not_at_all_if_that_is_t
 
 
 def test_the_wait_doubles_is_spread_by_chance_and_has_an_end() -> None:
-    assert [wait_before(attempt, 1.0, 0.0) for attempt in (1, 2, 3, 9)] == [1, 2, 4, 30]
-    assert wait_before(2, 1.0, 0.999) == pytest.approx(1, abs=0.01)
-    assert wait_before(1, 1.0, 0.0, 7.0) == 7
+    assert [retry_delay(attempt, 1.0, 0.0) for attempt in (1, 2, 3, 9)] == [1, 2, 4, 30]
+    assert retry_delay(2, 1.0, 0.999) == pytest.approx(1, abs=0.01)
+    assert retry_delay(1, 1.0, 0.0, 7.0) == 7
 
 
 def test_when_to_return_is_read_as_seconds_or_a_date() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    assert retry_after("120", now) == 120
-    assert retry_after(format_datetime(now + timedelta(seconds=30), usegmt=True), now) == 30
-    assert retry_after(format_datetime(now - timedelta(seconds=30), usegmt=True), now) == 0
-    assert [retry_after(text, now) for text in (None, "", "soon", "-1", "²", _FAR)] == [None] * 6
+    assert parse_retry_after("120", now) == 120
+    assert parse_retry_after(format_datetime(now + timedelta(seconds=30), usegmt=True), now) == 30
+    assert parse_retry_after(format_datetime(now - timedelta(seconds=30), usegmt=True), now) == 0
+    assert [parse_retry_after(text, now) for text in (None, "", "soon", "-1", "²", _FAR)] == [None] * 6
 
 
 @pytest.mark.parametrize("slow", [dripping, silent])
@@ -182,7 +183,7 @@ async def test_a_plugin_has_so_many_under_way_and_no_more(tmp_path: Path) -> Non
 async def test_a_plugin_that_finds_no_room_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "AT_ONCE_IN_ALL", 1)
+    monkeypatch.setattr(service, "MAX_CONCURRENT_TOTAL", 1)
     async with serving(page=silent) as server, open_stage(tmp_path, outside=here()) as stage:
         first = asyncio.create_task(stage.ask(asker(server.port), "http.fetch", request={"url": url(server)}))
         await asyncio.wait({first, asyncio.ensure_future(server.heard.wait())}, return_when="FIRST_COMPLETED")
@@ -192,7 +193,7 @@ async def test_a_plugin_that_finds_no_room_leaves_nothing_behind(
         await asyncio.wait({first})
         del first
         gc.collect()  # what their tracebacks hold
-        assert [one for one in gc.get_objects() if isinstance(one, fetch._UnderWay)] == []
+        assert [one for one in gc.get_objects() if isinstance(one, service._ActiveFetches)] == []
 
 
 async def test_a_plugin_that_goes_away_leaves_an_entry_and_no_connection(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Busy, Conflict, NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host import host as a_host
-from paddock.host.gating import approvals_on
 from paddock.host.host import Host
-from paddock.plugins.supervision.lifecycle import State
+from paddock.host.wiring.gate import build_approvals
+from paddock.runtime.lifecycle import PluginState
 from paddock.store.database import open_database
 
 pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("S-21")]
@@ -67,22 +67,22 @@ async def send(host: Host) -> Any:
 async def approve_here(host: Host, approval: str) -> None:
     """The yes comes while the host runs, and the call waits for its plugin when that goes down."""
 
-    await host.approving.approve(approval, ANN)
-    waits = State.SPAWNING
+    await host.approvals.approve(approval, ANN)
+    waits = PluginState.SPAWNING
     await asyncio.to_thread(eventually, lambda: host.statuses()[0].state is waits, "the call waits for its plugin")
 
 
 async def approve_elsewhere(home: Home, approval: str) -> None:
     """It comes while none runs."""
     async with open_database(home.path / "data" / "paddock.db") as database:
-        await approvals_on(database, SystemClock(), SystemRandom()).approve(DEFAULT_TENANT, approval, ANN)
+        await build_approvals(database, SystemClock(), SystemRandom()).approve(DEFAULT_TENANT, approval, ANN)
 
 
 @pytest.mark.parametrize("while_it_runs", [True, False])
 async def test_the_key_of_a_call_that_has_its_yes_is_nobody_elses_when_its_host_goes_down(
     home: Home, outside: Path, monkeypatch: pytest.MonkeyPatch, while_it_runs: bool
 ) -> None:
-    monkeypatch.setattr(a_host, "DRAIN", 0.0)
+    monkeypatch.setattr(a_host, "DRAIN_TIMEOUT_S", 0.0)
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         with pytest.raises(NeedsApproval) as waits:
             await send(host)
@@ -99,7 +99,7 @@ async def test_the_key_of_a_call_that_has_its_yes_is_nobody_elses_when_its_host_
     (outside / "go").touch()
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(30):
         assert await send(host) == {"sent": True}
-        done = await host.approving.find(DEFAULT_TENANT, waits.value.details["approval"])
+        done = await host.approvals.find(DEFAULT_TENANT, waits.value.details["approval"])
         assert (done["state"], done["call_id"]) == ("consumed", waits.value.details["call_id"])
     assert (outside / "sent").read_text().split() == ["k1"]
 
@@ -111,9 +111,9 @@ async def test_who_cancels_a_call_that_has_its_yes_frees_its_key(home: Home) -> 
         await approve_here(host, first.value.details["approval"])
         live = host.calls.find(first.value.details["call_id"], DEFAULT_TENANT)
         live.cancel()
-        await live.over()
+        await live.wait_ended()
         with pytest.raises(NeedsApproval) as second:
             await send(host)
         with pytest.raises(Conflict):
-            await host.approving.approve(first.value.details["approval"], ANN)
+            await host.approvals.approve(first.value.details["approval"], ANN)
     assert second.value.details["approval"] != first.value.details["approval"]

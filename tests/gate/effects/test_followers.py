@@ -20,13 +20,13 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
-from paddock.gate.looks import FOLLOW, Looks
+from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
-from paddock.plugins.removal import uninstall
+from paddock.plugins.manage.remove import uninstall
 from paddock.queue import leases, node, queue
-from paddock.queue.leases import Here
+from paddock.queue.leases import NodeRun
 from paddock.store.database import Database, Engine, Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-26", "followed to its end")
@@ -45,22 +45,22 @@ def take_for_dead(works: Works) -> None:
     def unit(tx: Transaction) -> None:
         held = tx.one("SELECT node, epoch FROM queue WHERE node IS NOT NULL")
         assert held is not None
-        here = Here(held["node"], held["epoch"])
-        assert leases.end(tx, here) and queue.free(tx, here)
+        here = NodeRun(held["node"], held["epoch"])
+        assert leases.end_lease(tx, here) and queue.release_held_by(tx, here)
 
     with open_direct(works.home.path / "data" / "paddock.db") as database:
         database.write(unit)
 
 
-def looks_of(host: Host) -> Looks:
-    following = host._gate.following  # pyright: ignore[reportPrivateUsage]
+def looks_of(host: Host) -> OperatorPoller:
+    following = host._gate.long_running  # pyright: ignore[reportPrivateUsage]
     assert following is not None
-    return following.looks
+    return following.poller
 
 
 def waited_for(host: Host) -> int:
     """The ends of how many calls somebody of this host waits for."""
-    return len(looks_of(host).waits)
+    return len(looks_of(host).waiters)
 
 
 async def test_whoever_takes_work_over_has_a_fence_of_its_own_and_the_late_answer_of_the_other_counts_for_nothing(
@@ -112,7 +112,7 @@ class Leaving:
 
 async def test_work_goes_on_whose_caller_goes_in_the_moment_in_which_it_is_parked(works: Works) -> None:
     async with works.open("command") as first:
-        following = first._gate.following  # pyright: ignore[reportPrivateUsage]
+        following = first._gate.long_running  # pyright: ignore[reportPrivateUsage]
         assert following is not None
         leaving = following._database = Leaving(following._database)  # pyright: ignore[reportPrivateUsage]
         made = leaving.caller = call(first)
@@ -140,7 +140,7 @@ async def test_work_whose_plugin_was_uninstalled_is_in_doubt_at_the_next_look(wo
     async with works.open():
         await asyncio.to_thread(eventually, lambda: not works.parked, "nobody follows it any more")
     lost = works.effect()
-    assert (lost.state, (lost.error or {}).get("code")) == (State.IN_DOUBT, "plugin.uninstalled")
+    assert (lost.state, (lost.error or {}).get("code")) == (EffectState.IN_DOUBT, "plugin.uninstalled")
 
 
 async def test_an_effect_has_happened_whose_plugin_was_uninstalled_while_it_answered(works: Works) -> None:
@@ -155,7 +155,7 @@ async def test_an_effect_has_happened_whose_plugin_was_uninstalled_while_it_answ
         await looking
         await asyncio.to_thread(eventually, lambda: not works.parked, "its end is recorded")
     kept = works.effect()
-    assert kept.state is State.SUCCEEDED
+    assert kept.state is EffectState.SUCCEEDED
     (ended,) = [one for one in works.told() if one["type"] == "call.ended"]
     assert (ended["status"], ended["call"]) == ("succeeded", kept.call)
 
@@ -168,7 +168,7 @@ async def test_a_daemon_starts_while_work_goes_on_whose_maker_is_gone_and_that_c
     async with works.open() as host:
         assert works.parked, "nobody can say that it is over"
         await looks_of(host).cancel(DEFAULT_TENANT, call_id)
-    assert works.effect().state is State.IN_DOUBT
+    assert works.effect().state is EffectState.IN_DOUBT
 
 
 class SlowToRead:
@@ -193,13 +193,13 @@ class SlowToRead:
 
 def is_queued(works: Works) -> bool:
     with open_direct(works.home.path / "data" / "paddock.db") as database:
-        return bool(database.read(lambda tx: tx.all("SELECT 1 AS found FROM queue WHERE kind = ?", (FOLLOW,))))
+        return bool(database.read(lambda tx: tx.all("SELECT 1 AS found FROM queue WHERE kind = ?", (POLL_JOB,))))
 
 
 @pytest.mark.req("K-26", "not for ever")
 async def test_a_call_is_in_doubt_that_is_cancelled_while_others_look_at_it(works: Works) -> None:
     async with works.open() as host, works.open("command") as other:
-        live = host.calls.begin_named(NAME, {}, made_by(ANN, idempotency_key="k1"))
+        live = host.calls.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
         await works.until("asked")
         looks = looks_of(other)
         slow = looks._database = SlowToRead(looks._database)  # pyright: ignore[reportPrivateUsage]
@@ -212,8 +212,8 @@ async def test_a_call_is_in_doubt_that_is_cancelled_while_others_look_at_it(work
             )
             slow.go.set()
             await cancelled
-            await live.over()
-    assert works.effect().state is State.IN_DOUBT
+            await live.wait_ended()
+    assert works.effect().state is EffectState.IN_DOUBT
     assert live.status == "in_doubt"
 
 
@@ -221,7 +221,7 @@ async def test_a_call_is_in_doubt_that_is_cancelled_while_others_look_at_it(work
 async def test_work_that_nobody_follows_any_more_is_followed_from_the_next_start(works: Works) -> None:
     await parked(works)
     with open_direct(works.home.path / "data" / "paddock.db") as database:
-        assert database.write(lambda tx: tx.execute("DELETE FROM queue WHERE kind = ?", (FOLLOW,)))
+        assert database.write(lambda tx: tx.execute("DELETE FROM queue WHERE kind = ?", (POLL_JOB,)))
     works.finish()
     async with works.open() as host:
         assert await call(host) == SUCCEEDED
@@ -242,11 +242,11 @@ async def unrecorded(works: Works, host: Host) -> Full:
 async def test_work_is_asked_about_again_once_the_end_that_was_known_of_it_counts_for_nothing(
     works: Works, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paddock.gate.looks._UNTIL_RECORDED", timedelta(seconds=0.2))
+    monkeypatch.setattr("paddock.gate.effects.polling._RECORD_RETRY_DELAY", timedelta(seconds=0.2))
     async with works.open() as host:
         full = await unrecorded(works, host)
         with open_direct(works.home.path / "data" / "paddock.db") as database:
-            database.write(lambda tx: records.take_over(tx, works.effect()))  # another did, and died
+            database.write(lambda tx: records.raise_fence(tx, works.effect()))  # another did, and died
         full.full = False
         await asyncio.to_thread(eventually, lambda: not works.parked, "it is over")
         assert await call(host) == SUCCEEDED
@@ -259,7 +259,7 @@ async def test_a_call_has_succeeded_whose_end_was_known_when_somebody_cancelled_
             await looks_of(host).cancel(DEFAULT_TENANT, works.effect().call)
         full.full = False
         await looks_of(host).cancel(DEFAULT_TENANT, works.effect().call)
-        assert works.effect().state is State.SUCCEEDED
+        assert works.effect().state is EffectState.SUCCEEDED
         assert await call(host) == SUCCEEDED
 
 
@@ -268,7 +268,7 @@ async def test_whoever_waits_goes_on_waiting_when_a_cancel_breaks_off_that_could
         made = call(host)
         await works.until("asked")
         full = full_at_the_end(host)
-        settling = host._gate.start.effects._settling  # pyright: ignore[reportPrivateUsage]
+        settling = host._gate.starter.effects._outcomes  # pyright: ignore[reportPrivateUsage]
         slow = settling._database = Slow(full)  # pyright: ignore[reportPrivateUsage]
         await gone(asyncio.ensure_future(looks_of(host).cancel(DEFAULT_TENANT, works.effect().call)), slow)
         assert works.parked and waited_for(host) == 1
@@ -279,12 +279,12 @@ async def test_whoever_waits_goes_on_waiting_when_a_cancel_breaks_off_that_could
 async def test_a_command_that_was_taken_for_dead_follows_its_call_under_its_next_name(
     works: Works, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "EVERY", 1.0)  # much longer than between two looks
+    monkeypatch.setattr(node, "HEARTBEAT_INTERVAL_S", 1.0)  # much longer than between two looks
 
     def all_taken_for_dead(tx: Transaction) -> None:
-        for here in leases.beats(tx):
-            assert leases.end(tx, here)
-            queue.free(tx, here)
+        for here in leases.read_heartbeats(tx):
+            assert leases.end_lease(tx, here)
+            queue.release_held_by(tx, here)
 
     async with works.open("command") as host:
         made = call(host)

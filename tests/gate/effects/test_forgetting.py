@@ -16,11 +16,11 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Conflict
-from paddock.gate.effects import records
-from paddock.gate.effects.forgetting import forget_old, forget_people, forget_plugin
-from paddock.gate.effects.machine import Resolution, State
-from paddock.gate.effects.records import Effect
-from paddock.host.timed_work import FORGET
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.idempotency.retention import erase_people, erase_plugin, expire_results
+from paddock.gate.idempotency.states import EffectState, Resolution
+from paddock.host.wiring.background_jobs import FORGET_EFFECTS
 from paddock.store.database import DirectDatabase, Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-08")
@@ -29,30 +29,30 @@ pytestmark = pytest.mark.req("K-08")
 def test_results_are_forgotten_after_their_time_and_the_key_never_is(database_address: str) -> None:
     with open_direct(database_address) as database:
         first = database.write(started)
-        database.write(lambda tx: records.succeed(tx, first, now=NOW, result=b"1"))
-        assert database.write(lambda tx: forget_old(tx, before="2025-12-31", now=NOW)) == 0
-        assert database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW)) == 1
+        database.write(lambda tx: records.mark_succeeded(tx, first, now=NOW, result=b"1"))
+        assert database.write(lambda tx: expire_results(tx, before="2025-12-31", now=NOW)) == 0
+        assert database.write(lambda tx: expire_results(tx, before="2026-02-01", now=NOW)) == 1
         kept = database.read(lambda tx: records.find(tx, OF))
         assert database.write(lambda tx: claimed(tx, call="call_2")) is None
-    assert kept is not None and (kept.result, kept.principal, kept.known.forgotten) == (None, None, True)
+    assert kept is not None and (kept.result, kept.principal, kept.key_record.forgotten) == (None, None, True)
 
 
 @pytest.mark.req("B-06")
 def test_whoever_is_to_be_forgotten_is_not_found_in_what_is_over_and_the_key_stays_used(database_address: str) -> None:
     with open_direct(database_address) as database:
         first = database.write(started)
-        database.write(lambda tx: records.succeed(tx, first, now=NOW, result=b'"to ann"'))
+        database.write(lambda tx: records.mark_succeeded(tx, first, now=NOW, result=b'"to ann"'))
         doubtful = database.write(lambda tx: started(tx, OF._replace(key="k2"), "call_2"))
-        database.write(lambda tx: records.lose(tx, doubtful, error={"code": "host.lost"}))
-        database.write(lambda tx: forget_people(tx, "default", ["user:ann"], NOW))
+        database.write(lambda tx: records.mark_in_doubt(tx, doubtful, error={"code": "host.lost"}))
+        database.write(lambda tx: erase_people(tx, "default", ["user:ann"], NOW))
         over = database.read(lambda tx: records.find(tx, OF))
         doubt = database.read(lambda tx: records.find(tx, OF._replace(key="k2")))
     assert over is not None and doubt is not None
-    assert (over.principal, over.result, over.known.forgotten) == (None, None, True)
+    assert (over.principal, over.result, over.key_record.forgotten) == (None, None, True)
     assert (doubt.principal, doubt.payload) == (None, {"to": "bob"}), "somebody has to find out what became of it"
 
 
-def found(database: DirectDatabase, key: str = OF.key) -> Effect | None:
+def found(database: DirectDatabase, key: str = OF.key) -> IdempotencyRecord | None:
     return database.read(lambda tx: records.find(tx, OF._replace(key=key)))
 
 
@@ -60,52 +60,52 @@ def test_of_a_call_without_a_key_nothing_remains_after_its_time(database_address
     of = OF._replace(key="call_1")
     with open_direct(database_address) as database:
         done = database.write(lambda tx: started(tx, of, "call_1"))
-        database.write(lambda tx: records.succeed(tx, done, now=NOW, result=b"1"))
-        assert database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW)) == 1
+        database.write(lambda tx: records.mark_succeeded(tx, done, now=NOW, result=b"1"))
+        assert database.write(lambda tx: expire_results(tx, before="2026-02-01", now=NOW)) == 1
         assert found(database, "call_1") is None
-        assert database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW)) == 0
+        assert database.write(lambda tx: expire_results(tx, before="2026-02-01", now=NOW)) == 0
 
 
 def test_what_failed_keeps_no_words_after_its_time_and_its_key_can_be_used_as_before(database_address: str) -> None:
     with open_direct(database_address) as database:
         failed = database.write(started)
-        database.write(lambda tx: records.fail(tx, failed, now=NOW, error={"message": "no mail for ann"}))
-        database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW))
+        database.write(lambda tx: records.mark_failed(tx, failed, now=NOW, error={"message": "no mail for ann"}))
+        database.write(lambda tx: expire_results(tx, before="2026-02-01", now=NOW))
         kept = found(database)
         again = database.write(lambda tx: started(tx, call="call_2"))
-        database.write(lambda tx: records.succeed(tx, again, now=NOW, result=b"2"))
+        database.write(lambda tx: records.mark_succeeded(tx, again, now=NOW, result=b"2"))
         done = found(database)
-    assert kept is not None and (kept.state, kept.error, kept.principal) == (State.FAILED_NO_EFFECT, None, None)
-    assert done is not None and (done.fence, done.result, done.known.forgotten) == (2, b"2", False)
+    assert kept is not None and (kept.state, kept.error, kept.principal) == (EffectState.FAILED_NO_EFFECT, None, None)
+    assert done is not None and (done.fence, done.result, done.key_record.forgotten) == (2, b"2", False)
 
 
 def test_a_key_that_waits_for_a_request_which_is_over_is_free_after_its_time(database_address: str) -> None:
     def failed_before(tx: Transaction) -> None:
-        records.fail(tx, started(tx, OF._replace(key="k2"), "call_2"), now=NOW, error={})
+        records.mark_failed(tx, started(tx, OF._replace(key="k2"), "call_2"), now=NOW, error={})
 
     with open_direct(database_address) as database:
         database.write(lambda tx: held(tx))
         database.write(failed_before)
         database.write(lambda tx: held(tx, OF._replace(key="k2"), "call_3"))
-        database.write(lambda tx: forget_old(tx, before="2025-12-31", now=NOW))
+        database.write(lambda tx: expire_results(tx, before="2025-12-31", now=NOW))
         still = found(database)
-        database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW))
+        database.write(lambda tx: expire_results(tx, before="2026-02-01", now=NOW))
         after = found(database), found(database, "k2")
-    assert still is not None and still.state is State.AWAITING_APPROVAL
+    assert still is not None and still.state is EffectState.AWAITING_APPROVAL
     assert after[0] is None
-    assert after[1] is not None and (after[1].state, after[1].fence) == (State.FAILED_NO_EFFECT, 2)
+    assert after[1] is not None and (after[1].state, after[1].fence) == (EffectState.FAILED_NO_EFFECT, 2)
 
 
 @pytest.mark.req("B-06")
 def test_forgetting_whoever_failed_with_a_key_does_not_make_its_next_success_forgotten(database_address: str) -> None:
     with open_direct(database_address) as database:
         failed = database.write(started)
-        database.write(lambda tx: records.fail(tx, failed, now=NOW, error={"message": "no mail for ann"}))
-        database.write(lambda tx: forget_people(tx, "default", ["user:ann"], NOW))
+        database.write(lambda tx: records.mark_failed(tx, failed, now=NOW, error={"message": "no mail for ann"}))
+        database.write(lambda tx: erase_people(tx, "default", ["user:ann"], NOW))
         again = database.write(lambda tx: started(tx, call="call_2"))
-        database.write(lambda tx: records.succeed(tx, again, now=NOW, result=b"2"))
+        database.write(lambda tx: records.mark_succeeded(tx, again, now=NOW, result=b"2"))
         done = found(database)
-    assert done is not None and (done.result, done.known.forgotten) == (b"2", False)
+    assert done is not None and (done.result, done.key_record.forgotten) == (b"2", False)
 
 
 @pytest.mark.req("B-06")
@@ -114,11 +114,11 @@ def test_what_was_under_way_for_whoever_is_to_be_forgotten_keeps_nothing_of_what
 ) -> None:
     with open_direct(database_address) as database:
         going = database.write(started)
-        database.write(lambda tx: forget_people(tx, "default", ["user:ann"], NOW))
-        database.write(lambda tx: records.succeed(tx, going, now=NOW, result=b'"to ann"'))
+        database.write(lambda tx: erase_people(tx, "default", ["user:ann"], NOW))
+        database.write(lambda tx: records.mark_succeeded(tx, going, now=NOW, result=b'"to ann"'))
         done = found(database)
-    assert done is not None and (done.state, done.result, done.payload) == (State.SUCCEEDED, None, None)
-    assert done.known.forgotten
+    assert done is not None and (done.state, done.result, done.payload) == (EffectState.SUCCEEDED, None, None)
+    assert done.key_record.forgotten
 
 
 @pytest.mark.req("B-06")
@@ -126,51 +126,53 @@ def test_what_a_resolved_doubt_was_made_with_goes_with_its_result_and_with_its_m
     def lived(tx: Transaction) -> None:
         for key in ("k1", "k2", "k3"):
             lost = started(tx, OF._replace(key=key), f"call_{key}")
-            records.lose(tx, lost, error={"code": "host.lost"})
+            records.mark_in_doubt(tx, lost, error={"code": "host.lost"})
         for key, resolve in (("k1", happened), ("k2", not_happened)):
             resolve(tx, key)
 
-    def doubt(tx: Transaction, key: str) -> Effect:
+    def doubt(tx: Transaction, key: str) -> IdempotencyRecord:
         found = records.find(tx, OF._replace(key=key))
         assert found is not None
         return found
 
     def happened(tx: Transaction, key: str) -> None:
-        records.succeed(tx, doubt(tx, key), now=NOW, result=b"1", by=Resolution.HUMAN, who="user:bob")
+        records.mark_succeeded(tx, doubt(tx, key), now=NOW, result=b"1", by=Resolution.HUMAN, who="user:bob")
 
     def not_happened(tx: Transaction, key: str) -> None:
-        records.fail(tx, doubt(tx, key), now=NOW, error={}, by=Resolution.HUMAN, who="user:bob")
+        records.mark_failed(tx, doubt(tx, key), now=NOW, error={}, by=Resolution.HUMAN, who="user:bob")
 
     with open_direct(database_address) as database:
         database.write(lived)
-        assert [one.payload for one in database.read(lambda tx: records.resolved(tx, OF.tenant))] == [{"to": "bob"}] * 2
-        database.write(lambda tx: forget_old(tx, before="2026-02-01", now=NOW))
-        assert [one.payload for one in database.read(lambda tx: records.resolved(tx, OF.tenant))] == [None] * 2
+        assert [one.payload for one in database.read(lambda tx: records.list_resolved(tx, OF.tenant))] == [
+            {"to": "bob"}
+        ] * 2
+        database.write(lambda tx: expire_results(tx, before="2026-02-01", now=NOW))
+        assert [one.payload for one in database.read(lambda tx: records.list_resolved(tx, OF.tenant))] == [None] * 2
 
-        database.write(lambda tx: forget_people(tx, "default", ["user:ann"], NOW))
+        database.write(lambda tx: erase_people(tx, "default", ["user:ann"], NOW))
         database.write(lambda tx: not_happened(tx, "k3"))
         last = found(database, "k3")
-    assert last is not None and (last.state, last.payload) == (State.FAILED_NO_EFFECT, None)
+    assert last is not None and (last.state, last.payload) == (EffectState.FAILED_NO_EFFECT, None)
 
 
 @pytest.mark.req("G-51", "leaves nothing behind")
 def test_with_a_plugin_goes_all_that_its_calls_were_made_with_and_gave(database_address: str) -> None:
     def lived(tx: Transaction) -> None:
-        records.succeed(tx, started(tx), now=NOW, result=b'"canary"')
-        records.fail(tx, started(tx, OF._replace(key="k2"), "call_2"), now=NOW, error={"message": "canary"})
-        records.lose(tx, started(tx, OF._replace(key="k3"), "call_3"), error={"message": "canary"})
-        records.succeed(tx, started(tx, OF._replace(key="call_4"), "call_4"), now=NOW, result=b'"canary"')
+        records.mark_succeeded(tx, started(tx), now=NOW, result=b'"canary"')
+        records.mark_failed(tx, started(tx, OF._replace(key="k2"), "call_2"), now=NOW, error={"message": "canary"})
+        records.mark_in_doubt(tx, started(tx, OF._replace(key="k3"), "call_3"), error={"message": "canary"})
+        records.mark_succeeded(tx, started(tx, OF._replace(key="call_4"), "call_4"), now=NOW, result=b'"canary"')
         others = OF._replace(plugin="other")
-        records.succeed(tx, started(tx, others, "call_5"), now=NOW, result=b'"kept"')
+        records.mark_succeeded(tx, started(tx, others, "call_5"), now=NOW, result=b'"kept"')
 
     with open_direct(database_address) as database:
         database.write(lived)
-        database.write(lambda tx: forget_plugin(tx, "mail", SystemClock(), SystemRandom()))
+        database.write(lambda tx: erase_plugin(tx, "mail", SystemClock(), SystemRandom()))
         one, two, three, four = (found(database, key) for key in ("k1", "k2", "k3", "call_4"))
         other = database.read(lambda tx: records.find(tx, OF._replace(plugin="other")))
-    assert one is not None and (one.result, one.known.forgotten) == (None, True)
+    assert one is not None and (one.result, one.key_record.forgotten) == (None, True)
     assert two is not None and two.error is None
-    assert three is not None and three.state is State.IN_DOUBT, "a person can still say what became of it"
+    assert three is not None and three.state is EffectState.IN_DOUBT, "a person can still say what became of it"
     assert (three.payload, three.context, three.recovery) == (None, None, "none")
     assert three.error == {"code": "plugin.uninstalled", "message": "its plugin was uninstalled"}
     assert four is None
@@ -193,8 +195,8 @@ def test_what_a_plugin_was_still_at_work_on_is_in_doubt_once_it_is_gone_and_nobo
     with daemon(paddock) as running:
         (doubt,) = paddock.quickly("run", "doubt", "list", "--json").json["doubts"]
         said = running.ask("GET", f"/calls/{doubt['call_id']}")
-    assert (gone.state, gone.payload, gone.recovery) == (State.IN_DOUBT, None, "none")
-    assert kinds <= {FORGET}
+    assert (gone.state, gone.payload, gone.recovery) == (EffectState.IN_DOUBT, None, "none")
+    assert kinds <= {FORGET_EFFECTS}
     assert doubt["call_id"] == gone.call == made
     assert said.status == 404, "no host follows it"
     told = [one["type"] for one in works.told() if one["call"] == made]
@@ -213,11 +215,11 @@ async def test_a_daemon_lets_go_of_what_it_kept_long_enough_and_nobody_makes_tha
         await note(host, "k2")
     with open_direct(office.home / "data" / "paddock.db") as database:
         database.write(lambda tx: tx.execute("UPDATE effects SET ended_at = ? WHERE key = 'k1'", (NOW,)))
-        database.write(lambda tx: tx.execute("UPDATE queue SET due_at = ? WHERE kind = ?", (NOW, FORGET)))
+        database.write(lambda tx: tx.execute("UPDATE queue SET due_at = ? WHERE kind = ?", (NOW, FORGET_EFFECTS)))
 
     def is_forgotten() -> bool:
         kept = recorded(office)
-        return kept is not None and kept.known.forgotten
+        return kept is not None and kept.key_record.forgotten
 
     async with office.open() as host:
         await asyncio.to_thread(eventually, is_forgotten, "what came of it is still kept")

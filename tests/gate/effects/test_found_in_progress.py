@@ -13,8 +13,8 @@ from tests.gate.effects.test_in_progress import SUCCEEDED, Works, call, failure
 
 from fixtures.daemons import eventually
 from fixtures.packages import write_file, write_json
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import Resolution, State
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.states import EffectState, Resolution
 from paddock.store.database import open_direct
 
 # It fails at first, without a word about what it has begun. From then on it is at work until there is a file `go`.
@@ -62,10 +62,10 @@ async def test_it_is_followed_to_its_end_and_not_asked_from_the_beginning_each_t
         await asyncio.to_thread(eventually, lambda: len(asked(works)) >= 5, "it is asked again and again")
         meanwhile = works.effect()
         works.finish()
-        await asyncio.to_thread(eventually, lambda: works.effect().state is State.SUCCEEDED, "it is found out")
+        await asyncio.to_thread(eventually, lambda: works.effect().state is EffectState.SUCCEEDED, "it is found out")
         assert await call(host) == SUCCEEDED
 
-    assert meanwhile.state is State.IN_DOUBT
+    assert meanwhile.state is EffectState.IN_DOUBT
     assert works.effect().resolution is Resolution.NATIVE_KEY
     first, again, *later = asked(works)
     assert (first, again) == (None, None)
@@ -79,7 +79,7 @@ async def test_it_is_followed_to_its_end_and_not_asked_from_the_beginning_each_t
 def is_searched(works: Works) -> bool:
     """Whether somebody is to find out what became of it."""
     with open_direct(works.home.path / "data" / "paddock.db") as database:
-        return database.read(lambda tx: records.search(tx, works.effect())) is not None
+        return database.read(lambda tx: records.recovery_schedule(tx, works.effect())) is not None
 
 
 @pytest.mark.req("K-26", "not for ever")
@@ -91,7 +91,7 @@ async def test_it_is_left_to_a_person_once_it_has_had_the_time_of_other_work(wor
     async with works.open(**SOON):
         await asyncio.to_thread(eventually, lambda: not is_searched(works), "its time is still up")
     assert len(asked(works)) == times
-    assert works.effect().state is State.IN_DOUBT
+    assert works.effect().state is EffectState.IN_DOUBT
 
 
 @pytest.mark.req("K-26", "not for ever")

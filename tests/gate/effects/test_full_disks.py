@@ -15,11 +15,11 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
 from fixtures.daemons import daemon, eventually
 from fixtures.small_disks import small_disk
-from paddock.gate.effects.machine import State
+from paddock.gate.idempotency.states import EffectState
 
 pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("B-06")]
 
-OVER = {State.SUCCEEDED, State.IN_DOUBT}
+OVER = {EffectState.SUCCEEDED, EffectState.IN_DOUBT}
 WRITES = 3  # of a call: its start, its end, and what others write meanwhile
 
 

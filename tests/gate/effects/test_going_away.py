@@ -12,7 +12,7 @@ import pytest
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import Office
 
-from paddock.gate.effects.machine import State
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction
 
@@ -49,8 +49,8 @@ def office(tmp_path: Path) -> Office:
 def slow_to_start(host: Host) -> Slow:
     """Have the unit in which calls start wait from here on."""
     gate = host._gate  # pyright: ignore[reportPrivateUsage]
-    slow = Slow(gate.start.database)
-    gate.start = replace(gate.start, database=slow)
+    slow = Slow(gate.starter.database)
+    gate.starter = replace(gate.starter, database=slow)
     return slow
 
 
@@ -74,7 +74,7 @@ async def test_whoever_goes_away_while_the_start_is_written_leaves_a_key_that_is
         slow = slow_to_start(host)
         await gone(asyncio.ensure_future(note(host, what="a")), slow, times=times)
         left = recorded(office)
-        assert left is not None and left.state is State.FAILED_NO_EFFECT, "it was on record, and never sent"
+        assert left is not None and left.state is EffectState.FAILED_NO_EFFECT, "it was on record, and never sent"
         assert left.error is not None and left.error["code"] == "call.cancelled"
 
         assert await note(host, what="a") == {"done": "a"}
@@ -87,10 +87,10 @@ async def test_whoever_goes_away_while_the_start_is_written_leaves_a_key_that_is
 
 async def test_whoever_goes_away_while_the_end_is_written_finds_the_answer_under_the_key(office: Office) -> None:
     async with office.open() as host:
-        settling = host._gate.start.effects._settling  # pyright: ignore[reportPrivateUsage]
+        settling = host._gate.starter.effects._outcomes  # pyright: ignore[reportPrivateUsage]
         slow = settling._database = Slow(settling._database)  # pyright: ignore[reportPrivateUsage]
         await gone(asyncio.ensure_future(note(host, what="a")), slow)
         left = recorded(office)
-        assert left is not None and left.state is State.SUCCEEDED, "on disk before anybody hears of the end"
+        assert left is not None and left.state is EffectState.SUCCEEDED, "on disk before anybody hears of the end"
         assert await note(host, what="a") == {"done": "a"}
     assert office.done == ["a"]

@@ -21,13 +21,13 @@ from fixtures.packages import write_json
 from paddock import Config, open_host
 from paddock.core.errors import Conflict, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.asking_again import LONGEST_PAUSE, SHORTEST_PAUSE, pause_before
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import Effect, EffectKey
+from paddock.gate.effects.poll_state import MAX_POLL_DELAY_S, MIN_POLL_DELAY_S, poll_delay
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
-from paddock.ledger.feed import page
-from paddock.plugins.enabling import enable
+from paddock.ledger.read.entries import list_entries
+from paddock.plugins.manage.enable import enable
 from paddock.store.database import open_direct
 
 NAME = "Our.Thing"
@@ -108,7 +108,7 @@ class Works:
     def parked(self) -> bool:
         """Whether a call of it is in progress."""
         with open_direct(self.home.path / "data" / "paddock.db") as database:
-            return bool(database.read(lambda tx: records.all_parked(tx, 1)))
+            return bool(database.read(lambda tx: records.list_parked(tx, 1)))
 
     def finish(self) -> None:
         (self.outside / "go").touch()
@@ -121,7 +121,7 @@ class Works:
         async with open_host(Config(home=self.home.path, environ=environ, role=role, start="nothing")) as host:
             yield host
 
-    def effect(self, key: str = "k1") -> Effect:
+    def effect(self, key: str = "k1") -> IdempotencyRecord:
         of = EffectKey(DEFAULT_TENANT, NAME, NAME, key)
         with open_direct(self.home.path / "data" / "paddock.db") as database:
             found = database.read(lambda tx: records.find(tx, of))
@@ -131,7 +131,7 @@ class Works:
     def told(self) -> list[dict[str, Any]]:
         """What the ledger says of calls and effects, oldest first."""
         with open_direct(self.home.path / "data" / "paddock.db") as database:
-            entries = database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+            entries = database.read(lambda tx: list_entries(tx, newest_first=False, limit=1000))
         seen = [entry for entry in entries if entry.type.startswith(("call.", "effect."))]
         return [{"type": entry.type, "call": entry.call, **entry.data} for entry in seen]
 
@@ -169,9 +169,9 @@ async def test_whoever_waits_gets_the_end_and_whoever_has_the_same_key_gets_the_
         answers = [await first, await joined, await call(host)]
 
     assert answers == [SUCCEEDED] * 3
-    assert (meanwhile.state, meanwhile.parked, meanwhile.result) == (State.STARTED, True, None)
+    assert (meanwhile.state, meanwhile.parked, meanwhile.result) == (EffectState.STARTED, True, None)
     assert works.begun == ["k1"]
-    assert works.effect().state is State.SUCCEEDED
+    assert works.effect().state is EffectState.SUCCEEDED
     began, parked, ended, *replays = works.told()
     assert [one["type"] for one in (began, parked, ended)] == ["call.started", "effect.in_progress", "call.ended"]
     assert (ended["status"], ended["call"], ended["replay_of"]) == ("succeeded", began["call"], None)
@@ -181,10 +181,10 @@ async def test_whoever_waits_gets_the_end_and_whoever_has_the_same_key_gets_the_
 @pytest.mark.req("K-26", "followed to its end")
 async def test_a_call_in_progress_takes_no_place_and_goes_on_when_its_caller_hangs_up(works: Works) -> None:
     async with works.open() as host:
-        live = host.calls.begin_named(NAME, {}, made_by(ANN, idempotency_key="k1"))
+        live = host.calls.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
         await works.until("asked")
-        seen, running = live.to_json()["status"], host.calls.running
-        live.hung_up()
+        seen, running = live.to_json()["status"], host.calls.running_count
+        live.on_disconnect()
         works.finish()
         result = await asyncio.wait_for(live.wait(), PATIENCE)
     assert (seen, running, live.status, result) == ("in_progress", 0, "succeeded", SUCCEEDED)
@@ -200,14 +200,14 @@ async def test_one_look_that_fails_is_not_the_end_of_the_work(works: Works, ask:
 
 
 ENDS = {
-    "failed": ({"status": "failed", "error": {"code": "SMTP", "message": "x"}}, State.IN_DOUBT),
+    "failed": ({"status": "failed", "error": {"code": "SMTP", "message": "x"}}, EffectState.IN_DOUBT),
     "its word": (
         {"status": "failed", "error": {"code": "SMTP", "message": "x", "no_effect": True}},
-        State.FAILED_NO_EFFECT,
+        EffectState.FAILED_NO_EFFECT,
     ),
     # It began long ago: that it does not want to be asked says nothing about that.
-    "refused": ({"status": "failed", "error": {"code": "VALIDATION_ERROR", "message": "x"}}, State.IN_DOUBT),
-    "no answer": ({"status": "succeeded", "artifacts": "none"}, State.IN_DOUBT),
+    "refused": ({"status": "failed", "error": {"code": "VALIDATION_ERROR", "message": "x"}}, EffectState.IN_DOUBT),
+    "no answer": ({"status": "succeeded", "artifacts": "none"}, EffectState.IN_DOUBT),
 }
 
 
@@ -233,7 +233,7 @@ async def test_work_that_takes_too_long_is_in_doubt_and_not_asked_about_any_more
         again = await failure(call(host))
     assert (late.error_code, late.details["effect"]) == ("call.in_progress_too_long", "in_doubt")
     assert again.error_code == "effect.in_doubt"
-    assert works.effect().state is State.IN_DOUBT
+    assert works.effect().state is EffectState.IN_DOUBT
     assert works.begun == ["k1"]
 
 
@@ -242,12 +242,12 @@ async def test_a_call_that_somebody_cancels_is_in_doubt_since_its_operator_may_f
     works: Works,
 ) -> None:
     async with works.open() as host:
-        live = host.calls.begin_named(NAME, {}, made_by(ANN, idempotency_key="k1"))
+        live = host.calls.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
         await works.until("asked")
-        await host.approving.cancel(live)
-        await asyncio.wait_for(live.over(), PATIENCE)
+        await host.approvals.cancel(live)
+        await asyncio.wait_for(live.wait_ended(), PATIENCE)
         assert (await failure(call(host))).error_code == "effect.in_doubt"
-    assert works.effect().state is State.IN_DOUBT
+    assert works.effect().state is EffectState.IN_DOUBT
 
 
 @pytest.mark.req("K-26", "across a restart")
@@ -274,10 +274,10 @@ async def test_what_only_reads_is_asked_again_for_as_long_as_somebody_waits(tmp_
         assert await made == SUCCEEDED
         (works.outside / "go").unlink()
         (works.outside / "asked").unlink()
-        live = host.calls.begin_named(NAME, {}, made_by(ANN))
+        live = host.calls.start_by_name(NAME, {}, made_by(ANN))
         await works.until("asked")
-        live.hung_up()
-        await asyncio.wait_for(live.over(), PATIENCE)
+        live.on_disconnect()
+        await asyncio.wait_for(live.wait_ended(), PATIENCE)
     assert live.status == "cancelled"
     assert [one["status"] for one in works.told()] == ["succeeded", "cancelled"]
 
@@ -327,5 +327,5 @@ async def test_the_key_of_work_in_progress_stands_for_its_parameters(works: Work
 
 @pytest.mark.req("K-26", "not for ever")
 def test_an_operator_says_when_it_is_asked_again_within_bounds() -> None:
-    assert [pause_before(asked, None) for asked in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]
-    assert [pause_before(1, said) for said in (0, 7.5, 1e9)] == [SHORTEST_PAUSE, 7.5, LONGEST_PAUSE]
+    assert [poll_delay(asked, None) for asked in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]
+    assert [poll_delay(1, said) for said in (0, 7.5, 1e9)] == [MIN_POLL_DELAY_S, 7.5, MAX_POLL_DELAY_S]

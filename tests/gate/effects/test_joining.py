@@ -16,8 +16,8 @@ from tests.gate.test_governed_calls import ANN, Office, made_by, outcome
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, NeedsApproval, NoEffect, PaddockError
 from paddock.core.ids import PrincipalId
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import Effect
+from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction
 
@@ -38,7 +38,7 @@ async def send(host: Host, to: str = "bob", by: Principal = ANN) -> Any:
 
 async def all_wait(host: Host, count: int) -> None:
     """So many wait for the one call that is under way."""
-    (underway,) = host._gate.start.effects._underway.values()  # pyright: ignore[reportPrivateUsage]
+    (underway,) = host._gate.starter.effects._active.values()  # pyright: ignore[reportPrivateUsage]
     async with asyncio.timeout(30):
         # Nobody tells when somebody begins to wait.
         while len(underway.over._waiters) < count:  # type: ignore[attr-defined]  # noqa: ASYNC110
@@ -98,7 +98,7 @@ async def test_the_key_goes_on_to_stand_for_what_was_asked_when_a_person_changed
     async with office.open() as host:
         with pytest.raises(NeedsApproval) as waits:
             await send(host, "bob")
-        await host.approving.approve(waits.value.details["approval"], ANN, payload={"to": "carol"})
+        await host.approvals.approve(waits.value.details["approval"], ANN, payload={"to": "carol"})
         await work.begun.wait()
         joins = asyncio.ensure_future(send(host, "bob"))
         with pytest.raises(Conflict) as clash:
@@ -113,11 +113,11 @@ async def test_the_key_goes_on_to_stand_for_what_was_asked_when_a_person_changed
 class Watched:
     """A database that looks at the records each time something was written."""
 
-    def __init__(self, inside: Database, look: Callable[[], Effect | None]) -> None:
+    def __init__(self, inside: Database, look: Callable[[], IdempotencyRecord | None]) -> None:
         self.engine: Engine = inside.engine
         self.read, self.aclose = inside.read, inside.aclose
         self._inside, self._look = inside, look
-        self.seen: list[Effect | None] = []
+        self.seen: list[IdempotencyRecord | None] = []
 
     async def write(self, fn: Callable[[Transaction], T]) -> T:
         result = await self._inside.write(fn)
@@ -129,12 +129,12 @@ class Watched:
 async def test_a_request_is_never_seen_before_its_key_is_kept(office: Office) -> None:
     """Whoever is quick with the yes would have the call made, and failed, before the key was kept: then for ever."""
     async with office.open() as host:
-        approvals = host._gate.start.approvals  # pyright: ignore[reportPrivateUsage]
+        approvals = host._gate.starter.approvals  # pyright: ignore[reportPrivateUsage]
         watched = Watched(approvals._database, lambda: recorded(office, name="send"))  # pyright: ignore[reportPrivateUsage]
         approvals._database = watched  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(NeedsApproval):
             await send(host)
-    assert [effect and effect.state for effect in watched.seen] == [State.AWAITING_APPROVAL]
+    assert [effect and effect.state for effect in watched.seen] == [EffectState.AWAITING_APPROVAL]
 
 
 # --- whose key it is ------------------------------------------------------------------------------------------------

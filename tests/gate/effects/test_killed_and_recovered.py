@@ -24,11 +24,11 @@ from fixtures.daemons import Answer, Daemon, daemon, eventually
 from fixtures.packages import native, write_file, write_json
 from paddock import Config, open_host
 from paddock.core.errors import Busy, Conflict, PaddockError, Unavailable
-from paddock.gate import settling
+from paddock.gate.effects import outcomes
 from paddock.host.host import Host
-from paddock.ledger.entry import Entry
-from paddock.ledger.feed import page
-from paddock.plugins.enabling import enable
+from paddock.ledger.entry import LedgerEntry
+from paddock.ledger.read.entries import list_entries
+from paddock.plugins.manage.enable import enable
 from paddock.queue import leases, node
 from paddock.store.database import open_direct
 
@@ -164,10 +164,10 @@ def keys(running: Daemon) -> list[str]:
     return answer.body["result"]["keys"]
 
 
-def told(home: Path) -> list[Entry]:
+def told(home: Path) -> list[LedgerEntry]:
     """What the ledger says of effects, oldest first."""
     with open_direct(home / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: page(tx, newest_first=False, limit=1000))
+        entries = database.read(lambda tx: list_entries(tx, newest_first=False, limit=1000))
     return [entry for entry in entries if entry.type.startswith("effect.")]
 
 
@@ -264,8 +264,8 @@ async def test_what_a_killed_command_had_begun_is_found_out_by_the_daemon_once_i
     await asyncio.to_thread(eventually, (outside / "begun").exists, "the plugin works on the call")
     command.kill()
     await command.wait()
-    monkeypatch.setattr(leases, "LEASE", 0.5)
-    monkeypatch.setattr(node, "EVERY", 0.1)
+    monkeypatch.setattr(leases, "LEASE_S", 0.5)
+    monkeypatch.setattr(node, "HEARTBEAT_INTERVAL_S", 0.1)
 
     async with open_host(Config(home=home.path, environ={})) as host:
         answer = await once_known(lambda: host.call(name, {"ends": "after"}, idempotency_key="k1"))
@@ -280,7 +280,7 @@ async def test_what_a_killed_command_had_begun_is_found_out_by_the_daemon_once_i
 async def test_an_effect_that_got_no_answer_is_found_out_while_its_host_goes_on(
     home: Home, outside: Path, monkeypatch: pytest.MonkeyPatch, way: str, ends: str
 ) -> None:
-    monkeypatch.setattr(settling, "_STOPPING", settling._STOPPING / 100)
+    monkeypatch.setattr(outcomes, "_STOP_GRACE", outcomes._STOP_GRACE / 100)
     soon = {"timeout_sec": 2} if ends == "timeout" else {}
     home.install("counter", program=PROGRAM.replace("{outside!r}", repr(str(outside))), **declared(outside, **soon))
     params = {"ends": "after", "by": ends}

@@ -10,61 +10,67 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from paddock.gate.effects.machine import (
-    OVER,
+from paddock.gate.idempotency.states import (
+    FINAL_STATES,
     TRANSITIONS,
-    Claim,
-    Clash,
-    Doubt,
-    Foreign,
-    Gone,
-    Join,
-    Known,
-    Move,
-    Replay,
-    State,
-    Verdict,
-    met,
-    moved,
+    EffectState,
+    EffectTransition,
+    KeyExpired,
+    KeyFree,
+    KeyInDoubt,
+    KeyInUse,
+    KeyOtherPayload,
+    KeyOtherPrincipal,
+    KeyRecord,
+    KeySucceeded,
+    KeyVerdict,
+    key_verdict,
+    next_state,
 )
 
 pytestmark = pytest.mark.req("K-08")
 
-BEFORE_THE_START = frozenset({State.CLAIMED, State.AWAITING_APPROVAL})
+BEFORE_THE_START = frozenset({EffectState.CLAIMED, EffectState.AWAITING_APPROVAL})
 
 
 def test_nothing_leads_out_of_what_has_happened() -> None:
-    assert TRANSITIONS[State.SUCCEEDED] == {}
+    assert TRANSITIONS[EffectState.SUCCEEDED] == {}
 
 
 def test_what_has_started_is_never_claimed_again_without_an_answer() -> None:
-    assert all(Move.CLAIM_AGAIN not in TRANSITIONS[state] for state in State if state is not State.FAILED_NO_EFFECT)
+    assert all(
+        EffectTransition.CLAIM_AGAIN not in TRANSITIONS[state]
+        for state in EffectState
+        if state is not EffectState.FAILED_NO_EFFECT
+    )
 
 
 def test_only_what_had_started_can_be_in_doubt() -> None:
-    assert [state for state in State if State.IN_DOUBT in TRANSITIONS[state].values()] == [State.STARTED]
+    assert [state for state in EffectState if EffectState.IN_DOUBT in TRANSITIONS[state].values()] == [
+        EffectState.STARTED
+    ]
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_another_payload_under_the_same_key_is_a_clash_whatever_became_of_it(state: State) -> None:
-    assert met(Known(state, "sha256:a"), "sha256:b") == Clash()
+@pytest.mark.parametrize("state", list(EffectState))
+def test_another_payload_under_the_same_key_is_a_clash_whatever_became_of_it(state: EffectState) -> None:
+    assert key_verdict(KeyRecord(state, "sha256:a"), "sha256:b") == KeyOtherPayload()
 
 
 @pytest.mark.parametrize(
     ("known", "verdict"),
     [
-        (None, Claim()),
-        (Known(State.CLAIMED, "h"), Join()),
-        (Known(State.AWAITING_APPROVAL, "h"), Join()),
-        (Known(State.STARTED, "h"), Join()),
-        (Known(State.SUCCEEDED, "h"), Replay()),
-        (Known(State.SUCCEEDED, "h", forgotten=True), Gone()),
-        (Known(State.FAILED_NO_EFFECT, "h"), Claim()),
-        (Known(State.IN_DOUBT, "h"), Doubt()),
+        (None, KeyFree()),
+        (KeyRecord(EffectState.CLAIMED, "h"), KeyInUse()),
+        (KeyRecord(EffectState.AWAITING_APPROVAL, "h"), KeyInUse()),
+        (KeyRecord(EffectState.STARTED, "h"), KeyInUse()),
+        (KeyRecord(EffectState.SUCCEEDED, "h"), KeySucceeded()),
+        (KeyRecord(EffectState.SUCCEEDED, "h", forgotten=True), KeyExpired()),
+        (KeyRecord(EffectState.FAILED_NO_EFFECT, "h"), KeyFree()),
+        (KeyRecord(EffectState.IN_DOUBT, "h"), KeyInDoubt()),
     ],
 )
-def test_who_comes_with_the_same_key_and_payload_gets(known: Known | None, verdict: object) -> None:
-    assert met(known, "h") == verdict
+def test_who_comes_with_the_same_key_and_payload_gets(known: KeyRecord | None, verdict: object) -> None:
+    assert key_verdict(known, "h") == verdict
 
 
 @dataclass
@@ -93,7 +99,7 @@ class Attempt:
 class Record:
     """As it lies in a table: changed only by whoever names the state and the fence that it has."""
 
-    known: Known
+    known: KeyRecord
     fence: int
 
 
@@ -106,7 +112,7 @@ class OneKey(RuleBasedStateMachine):
         super().__init__()
         self.record: Record | None = None
         self.attempts: list[Attempt] = []  # those that have the key, or had it and came to something
-        self.stale: list[tuple[Record, Move]] = []  # what others may still want to write
+        self.stale: list[tuple[Record, EffectTransition]] = []  # what others may still want to write
 
     # --- before the start ---------------------------------------------------------------------------------------------
 
@@ -114,17 +120,17 @@ class OneKey(RuleBasedStateMachine):
     def a_caller_comes(self, payload: str, who: str) -> None:
         verdict = self.verdict(self.record.known if self.record else None, payload, who)
         assert verdict == self._expected(payload, who)
-        if verdict == Claim():
+        if verdict == KeyFree():
             fence = self.record.fence + 1 if self.record else 1
             if self.record is not None:
-                assert moved(self.record.known.state, Move.CLAIM_AGAIN) is State.CLAIMED
-            self.record = Record(Known(State.CLAIMED, payload, principal=who), fence)
+                assert next_state(self.record.known.state, EffectTransition.CLAIM_AGAIN) is EffectState.CLAIMED
+            self.record = Record(KeyRecord(EffectState.CLAIMED, payload, principal=who), fence)
             self.attempts.append(Attempt(payload, who))
 
     @precondition(lambda self: self.waits and not self.last.asked)
     @rule()
     def a_person_is_asked(self) -> None:
-        self._write(Move.HOLD)
+        self._write(EffectTransition.HOLD)
         self.last.asked = True
 
     @precondition(lambda self: self.waits)
@@ -132,13 +138,13 @@ class OneKey(RuleBasedStateMachine):
     def the_call_comes_to_nothing(self) -> None:
         assert self.record is not None and self.record.known.state in BEFORE_THE_START
         self.attempts.pop()
-        former = replace(self.record.known, state=State.FAILED_NO_EFFECT)
+        former = replace(self.record.known, state=EffectState.FAILED_NO_EFFECT)
         self.record = Record(former, self.record.fence) if self.attempts else None
 
     @precondition(lambda self: self.waits)
     @rule()
     def it_starts(self) -> None:
-        self._write(Move.START)
+        self._write(EffectTransition.START)
         self.last.sent = True
 
     # --- after it -----------------------------------------------------------------------------------------------------
@@ -153,7 +159,7 @@ class OneKey(RuleBasedStateMachine):
     def the_plugin_answers(self) -> None:
         """By its word, which is true: that it is done, or that it did nothing."""
         self._remember_stale()
-        self._write(Move.SUCCEED if self.last.done else Move.FAIL)
+        self._write(EffectTransition.SUCCEED if self.last.done else EffectTransition.FAIL)
         self.last.heard = "yes" if self.last.done else "no"
 
     @precondition(lambda self: self.attempts and self.last.at_work)
@@ -161,7 +167,7 @@ class OneKey(RuleBasedStateMachine):
     def nobody_hears_an_answer(self, happens_all_the_same: bool) -> None:
         """Its time is up, it died, the host did, or it said what is no answer. What was on its way may still arrive."""
         self._remember_stale()
-        self._write(Move.LOSE)
+        self._write(EffectTransition.LOSE)
         self.last.heard = "silence"
         self.last.done |= happens_all_the_same
 
@@ -169,7 +175,7 @@ class OneKey(RuleBasedStateMachine):
     @rule()
     def somebody_looks(self) -> None:
         self._remember_stale()
-        self._write(Move.SUCCEED if self.last.done else Move.FAIL)
+        self._write(EffectTransition.SUCCEED if self.last.done else EffectTransition.FAIL)
         self.last.found_out = True
 
     @precondition(lambda self: self.attempts and self.last.known and self.last.done and self.last.kept)
@@ -190,19 +196,19 @@ class OneKey(RuleBasedStateMachine):
         assert (meant.known.state, meant.fence) != (self.record.known.state, self.record.fence)
 
     @precondition(lambda self: self.record is not None)
-    @rule(move=st.sampled_from(list(Move)))
-    def somebody_tries_what_makes_no_sense(self, move: Move) -> None:
+    @rule(move=st.sampled_from(list(EffectTransition)))
+    def somebody_tries_what_makes_no_sense(self, move: EffectTransition) -> None:
         assert self.record is not None
         last = self.last
         sense = {
-            Move.HOLD: not last.sent and not last.asked,
-            Move.START: not last.sent,
-            Move.SUCCEED: last.sent and not last.known,
-            Move.FAIL: last.sent and not last.known,
-            Move.LOSE: last.at_work,
-            Move.CLAIM_AGAIN: last.known and not last.done,
+            EffectTransition.HOLD: not last.sent and not last.asked,
+            EffectTransition.START: not last.sent,
+            EffectTransition.SUCCEED: last.sent and not last.known,
+            EffectTransition.FAIL: last.sent and not last.known,
+            EffectTransition.LOSE: last.at_work,
+            EffectTransition.CLAIM_AGAIN: last.known and not last.done,
         }
-        assert (moved(self.record.known.state, move) is not None) is sense[move]
+        assert (next_state(self.record.known.state, move) is not None) is sense[move]
 
     # --- what is true at all times ------------------------------------------------------------------------------------
 
@@ -213,9 +219,9 @@ class OneKey(RuleBasedStateMachine):
 
     @invariant()
     def what_is_over_is_what_happened(self) -> None:
-        if self.record is not None and self.record.known.state in OVER:
+        if self.record is not None and self.record.known.state in FINAL_STATES:
             happened = any(attempt.done for attempt in self.attempts)
-            assert (self.record.known.state is State.SUCCEEDED) is happened
+            assert (self.record.known.state is EffectState.SUCCEEDED) is happened
 
     @invariant()
     def a_key_that_stood_for_something_never_stands_for_something_else(self) -> None:
@@ -225,8 +231,8 @@ class OneKey(RuleBasedStateMachine):
 
     # --- how it is told -----------------------------------------------------------------------------------------------
 
-    def verdict(self, known: Known | None, payload: str, who: str) -> Verdict:
-        return met(known, payload, who)
+    def verdict(self, known: KeyRecord | None, payload: str, who: str) -> KeyVerdict:
+        return key_verdict(known, payload, who)
 
     @property
     def last(self) -> Attempt:
@@ -237,29 +243,29 @@ class OneKey(RuleBasedStateMachine):
         """Whether somebody has the key, and nothing was sent."""
         return bool(self.attempts) and not self.last.sent
 
-    def _expected(self, payload: str, who: str) -> Verdict:
+    def _expected(self, payload: str, who: str) -> KeyVerdict:
         if not self.attempts:
-            return Claim()
+            return KeyFree()
         last = self.last
         if who != last.who:
-            return Foreign()
+            return KeyOtherPrincipal()
         if payload != last.payload:
-            return Clash()
+            return KeyOtherPayload()
         if not last.sent or last.at_work:
-            return Join()
+            return KeyInUse()
         if not last.known:
-            return Doubt()
-        return Claim() if not last.done else Replay() if last.kept else Gone()
+            return KeyInDoubt()
+        return KeyFree() if not last.done else KeySucceeded() if last.kept else KeyExpired()
 
-    def _write(self, move: Move) -> None:
+    def _write(self, move: EffectTransition) -> None:
         assert self.record is not None
-        to = moved(self.record.known.state, move)
+        to = next_state(self.record.known.state, move)
         assert to is not None
         self.record = replace(self.record, known=replace(self.record.known, state=to))
 
     def _remember_stale(self) -> None:
         assert self.record is not None
-        self.stale += [(self.record, move) for move in (Move.SUCCEED, Move.FAIL)]
+        self.stale += [(self.record, move) for move in (EffectTransition.SUCCEED, EffectTransition.FAIL)]
 
 
 TestOneKey = OneKey.TestCase
@@ -277,9 +283,9 @@ def test_one_key_through_a_hundred_thousand_steps() -> None:
 
 def test_a_machine_that_makes_what_is_in_doubt_again_is_found_out() -> None:
     class Careless(OneKey):
-        def verdict(self, known: Known | None, payload: str, who: str) -> Verdict:
+        def verdict(self, known: KeyRecord | None, payload: str, who: str) -> KeyVerdict:
             verdict = super().verdict(known, payload, who)
-            return Claim() if verdict == Doubt() else verdict
+            return KeyFree() if verdict == KeyInDoubt() else verdict
 
     with pytest.raises(AssertionError):
         run_state_machine_as_test(Careless, settings=settings(max_examples=500, deadline=None, phases=[Phase.generate]))

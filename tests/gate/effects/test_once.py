@@ -12,9 +12,9 @@ from tests.gate.test_governed_calls import ANN, EVE, Office, held, made_by, outc
 
 from paddock.core.errors import Conflict, Denied, Invalid, NeedsApproval, NoEffect, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import Effect, EffectKey
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import EffectKey, IdempotencyRecord
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import open_direct
 
@@ -30,7 +30,7 @@ async def note(host: Host, key: str | None = "k1", **params: Any) -> Any:
     return await host.call("mail.note", params, context=made_by(ANN), idempotency_key=key)
 
 
-def recorded(office: Office, key: str = "k1", name: str = "note") -> Effect | None:
+def recorded(office: Office, key: str = "k1", name: str = "note") -> IdempotencyRecord | None:
     with open_direct(office.home / "data" / "paddock.db") as database:
         return database.read(lambda tx: records.find(tx, EffectKey(DEFAULT_TENANT, "mail", name, key)))
 
@@ -114,8 +114,8 @@ async def test_what_failed_by_its_own_word_can_be_tried_again_under_the_same_key
         failed = recorded(office)
         assert await note(host) == {"done": "note"}
     done = recorded(office)
-    assert failed is not None and (failed.state, failed.fence) == (State.FAILED_NO_EFFECT, 1)
-    assert done is not None and (done.state, done.fence) == (State.SUCCEEDED, 2)
+    assert failed is not None and (failed.state, failed.fence) == (EffectState.FAILED_NO_EFFECT, 1)
+    assert done is not None and (done.state, done.fence) == (EffectState.SUCCEEDED, 2)
 
 
 async def test_an_answer_that_is_not_what_was_promised_leaves_the_effect_in_doubt(office: Office) -> None:
@@ -145,7 +145,7 @@ async def test_a_caller_who_goes_away_leaves_the_effect_in_doubt(office: Office)
             await note(host)
     assert doubt.value.error_code == "effect.in_doubt"
     effect = recorded(office)
-    assert effect is not None and (effect.state, effect.payload) == (State.IN_DOUBT, {})
+    assert effect is not None and (effect.state, effect.payload) == (EffectState.IN_DOUBT, {})
 
 
 # --- with a person's yes --------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ async def test_who_comes_with_the_key_of_a_call_that_waits_is_told_of_the_same_r
                 await host.call("mail.send", {"to": "bob"}, context=made_by(ANN), idempotency_key="k1")
             told.append(waits.value.details["approval"])
         assert told[0] == told[1]
-        await host.approving.approve(told[0], ANN)
+        await host.approvals.approve(told[0], ANN)
         made = await outcome(host, waits.value.details["call_id"])
         again = await host.call("mail.send", {"to": "bob"}, context=made_by(ANN), idempotency_key="k1")
     assert made["result"] == again == {"done": "bob"}
@@ -171,7 +171,7 @@ async def test_who_comes_with_the_key_of_a_call_that_waits_is_told_of_the_same_r
 async def test_a_no_frees_the_key(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        await host.approving.deny(waits["approval"], ANN)
+        await host.approvals.deny(waits["approval"], ANN)
         with pytest.raises(NeedsApproval):
             await host.call("mail.send", {"to": "bob"}, context=made_by(ANN), idempotency_key="k1")
     assert office.done == []

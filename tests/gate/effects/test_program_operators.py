@@ -10,7 +10,7 @@ from tests.gate.effects.test_in_progress import ENDS, SUCCEEDED, Works, call, fa
 from tests.gate.test_governed_calls import ANN
 
 from fixtures.packages import write_file, write_json
-from paddock.gate.effects.machine import State
+from paddock.gate.idempotency.states import EffectState
 
 # The same operator as a program that reads one message a line.
 LINES = """
@@ -64,7 +64,7 @@ async def test_a_program_that_says_failed_has_failed(works: Works) -> None:
         for key, (ends, _) in ENDS.items():
             await failure(call(host, {"ends": ends}, key))
     assert {key: works.effect(key).state for key in ENDS} == {key: state for key, (_, state) in ENDS.items()}
-    assert State.SUCCEEDED not in {state for _, state in ENDS.values()}
+    assert EffectState.SUCCEEDED not in {state for _, state in ENDS.values()}
 
 
 @pytest.mark.req("K-07")

@@ -17,20 +17,20 @@ from fixtures.daemons import eventually
 from paddock import Config, NoEffect, open_host
 from paddock.core.errors import Conflict, Denied, PaddockError
 from paddock.core.ids import CallId, Tenant
-from paddock.gate import settling
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import RECOVER, EffectKey
-from paddock.gate.once import work_of
+from paddock.gate.effects import outcomes
+from paddock.gate.effects.coordinator import recovery_job_type
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey
+from paddock.gate.idempotency.states import EffectState
 from paddock.host import host as a_host
 from paddock.host.host import Host
 from paddock.queue import queue
-from paddock.queue.leases import Here
+from paddock.queue.leases import NodeRun
 from paddock.store.database import Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-08")
 
-FINDS_OUT = f"substr(kind, 1, {len(RECOVER)}) = '{RECOVER}'"
+FINDS_OUT = f"substr(kind, 1, {len(RECOVER_JOB)}) = '{RECOVER_JOB}'"
 PROMISED = {"type": "object", "properties": {"done": {"type": "integer"}}, "required": ["done"]}
 
 
@@ -133,7 +133,7 @@ class Stuck:
 async def test_a_call_that_somebody_has_cancelled_is_not_made_again_and_waits_for_a_person(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling, "_STOPPING", settling._STOPPING / 100)
+    monkeypatch.setattr(outcomes, "_STOP_GRACE", outcomes._STOP_GRACE / 100)
     office, stuck = Office(tmp_path), Stuck()
     async with with_plugin(office, {"count": stuck.count, "counted": dict}, recovery="native_key") as host:
         call = asyncio.ensure_future(count(host))
@@ -150,17 +150,17 @@ async def test_a_call_that_somebody_has_cancelled_is_not_made_again_and_waits_fo
 async def test_a_call_that_is_cut_off_because_its_host_goes_down_was_cancelled_by_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling, "_STOPPING", settling._STOPPING / 100)
-    monkeypatch.setattr(a_host, "DRAIN", 0.0)
+    monkeypatch.setattr(outcomes, "_STOP_GRACE", outcomes._STOP_GRACE / 100)
+    monkeypatch.setattr(a_host, "DRAIN_TIMEOUT_S", 0.0)
     office, stuck = Office(tmp_path), Stuck()
     functions: dict[str, Callable[..., Any]] = {"count": stuck.count, "counted": dict}
     async with with_plugin(office, functions, recovery="native_key") as host:
-        host.calls.begin("counter", "count", {}, made_by(ANN, idempotency_key="k1"))
+        host.calls.start("counter", "count", {}, made_by(ANN, idempotency_key="k1"))
         await stuck.begun.wait()
     async with with_plugin(office, functions, recovery="native_key") as host:
         assert await known(host) == {"done": 2}
     assert [entry.data["reason"] for entry in office.ledger() if entry.type == "effect.in_doubt"] == [
-        settling.HOST_LOST
+        outcomes.HOST_LOST_MESSAGE
     ]
 
 
@@ -169,7 +169,7 @@ async def test_a_call_that_the_rules_forbid_by_now_is_not_made_again_and_waits_f
 
     async def counts() -> dict[str, Any]:
         office.rule('@id("off") @text("No more.") forbid (principal, action, resource == Callable::"counter.count");')
-        await host.rules.look()
+        await host.active_policy.reload_if_changed()
         return office.do("count")
 
     async with with_plugin(office, {"count": counts, "counted": dict}, recovery="native_key") as host:
@@ -180,8 +180,8 @@ async def test_a_call_that_the_rules_forbid_by_now_is_not_made_again_and_waits_f
             await count(host)
     assert office.done == ["count"]
     with open_direct(office.home / "data" / "paddock.db") as database:
-        (doubted,) = database.read(lambda tx: records.in_state(tx, State.IN_DOUBT))
-    assert doubted.of.callable == "count"
+        (doubted,) = database.read(lambda tx: records.list_in_state(tx, EffectState.IN_DOUBT))
+    assert doubted.effect_key.callable == "count"
 
 
 async def test_what_a_probe_gives_as_the_answer_has_to_be_what_was_promised(tmp_path: Path) -> None:
@@ -236,27 +236,27 @@ def left(office: Office) -> int:
 
 def lost(tx: Transaction, number: str, recovery: str) -> None:
     """A call of a host that is gone."""
-    of, here = EffectKey(Tenant("acme"), "counter", "count", f"k{number}"), Here("node_a", 1)
+    of, here = EffectKey(Tenant("acme"), "counter", "count", f"k{number}"), NodeRun("node_a", 1)
     at, call = datetime.now(UTC).isoformat(), CallId(f"call_{number}")
     effect = records.claim(tx, of, call=call, payload_hash="h", holder=here, recovery=recovery, now=at, principal=None)
     assert effect is not None
-    records.start(tx, effect, holder=here, now=at, payload={}, context={})
-    started = records.find_call(tx, of.tenant, call)
+    records.mark_started(tx, effect, holder=here, now=at, payload={}, context={})
+    started = records.find_by_call(tx, of.tenant, call)
     assert started is not None
-    records.lose(tx, started, error={})
+    records.mark_in_doubt(tx, started, error={})
 
 
-@pytest.mark.parametrize("room", [queue.MOST_ROWS, 5])
+@pytest.mark.parametrize("room", [queue.MAX_JOBS_PER_TENANT, 5])
 async def test_all_that_nobody_looks_at_any_more_is_looked_at_again_as_far_as_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     office = Office(tmp_path)
-    monkeypatch.setattr(queue, "MOST_ROWS", room)
+    monkeypatch.setattr(queue, "MAX_JOBS_PER_TENANT", room)
     async with open_host(Config(home=office.home, environ={}, role="command")) as host, asyncio.timeout(30):
         with open_direct(office.home / "data" / "paddock.db") as database:
             database.write(lambda tx: [lost(tx, str(number), "probe") for number in range(1_001)])
 
-        await host._gate.start.effects.look_again()  # pyright: ignore[reportPrivateUsage]
+        await host._gate.starter.effects.schedule_recoveries()  # pyright: ignore[reportPrivateUsage]
 
     assert left(office) == min(room, 1_001)
 
@@ -266,8 +266,8 @@ def test_what_is_in_doubt_and_in_nobodys_hands_is_found_on_both_engines(database
     now = datetime.now(UTC)
     with open_direct(database_address) as database:
         database.write(lambda tx: lost(tx, "1", recovery))
-        found = database.read(records.nobody_looks)
+        found = database.read(records.in_doubt_unscheduled)
         assert [effect.call for effect in found] == ([] if recovery == "none" else ["call_1"])
-        kinds = {work_of(effect) for effect in found}
-        database.write(lambda tx: [queue.put(tx, "acme", kind, "call_1", due=now, now=now) for kind in kinds])
-        assert database.read(records.nobody_looks) == []
+        kinds = {recovery_job_type(effect) for effect in found}
+        database.write(lambda tx: [queue.enqueue(tx, "acme", kind, "call_1", due=now, now=now) for kind in kinds])
+        assert database.read(records.in_doubt_unscheduled) == []

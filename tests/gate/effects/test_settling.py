@@ -12,10 +12,10 @@ from tests.gate.effects.at_work import AtWork
 from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import ANN, Office, made_by, outcome, tool
 
+from paddock.core.error_mapping import error_to_json
 from paddock.core.errors import Conflict, PaddockError, StoreUnavailable
-from paddock.core.outward import to_json
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction
 
@@ -46,12 +46,12 @@ class Full:
 
 
 def database_of(host: Host) -> Database:
-    return host._gate.start.database  # pyright: ignore[reportPrivateUsage]
+    return host._gate.starter.database  # pyright: ignore[reportPrivateUsage]
 
 
 def full_at_the_end(host: Host) -> Full:
     """From here on no end of a call can be recorded."""
-    settling = host._gate.start.effects._settling  # pyright: ignore[reportPrivateUsage]
+    settling = host._gate.starter.effects._outcomes  # pyright: ignore[reportPrivateUsage]
     full = settling._database = Full(settling._database)  # pyright: ignore[reportPrivateUsage]
     return full
 
@@ -59,8 +59,8 @@ def full_at_the_end(host: Host) -> Full:
 async def taken_for_dead(host: Host, office: Office, key: str = "k1") -> None:
     """Another host finds this one silent, and what it had started in doubt."""
     effect = recorded(office, key)
-    assert effect is not None and effect.state is State.STARTED
-    await database_of(host).write(lambda tx: records.lose(tx, effect, error={"code": "host.lost"}))
+    assert effect is not None and effect.state is EffectState.STARTED
+    await database_of(host).write(lambda tx: records.mark_in_doubt(tx, effect, error={"code": "host.lost"}))
 
 
 def told(office: Office) -> list[tuple[str, Any, Any]]:
@@ -81,10 +81,10 @@ async def test_what_cannot_be_recorded_any_more_keeps_nothing_else_back(office: 
             assert unrecorded.value.error_code == "effect.unrecorded"
         await taken_for_dead(host, office)
         full.full = False
-        await host._gate.start.end_again()  # pyright: ignore[reportPrivateUsage]
+        await host._gate.starter.retry_cleanups()  # pyright: ignore[reportPrivateUsage]
         first, second = recorded(office), recorded(office, "k2")
-        assert first is not None and first.state is State.IN_DOUBT
-        assert second is not None and second.state is State.SUCCEEDED
+        assert first is not None and first.state is EffectState.IN_DOUBT
+        assert second is not None and second.state is EffectState.SUCCEEDED
         assert await note(host, "k2") == {"done": "note"}
     assert office.done == ["note", "note"]
     assert [one for one in told(office) if one[0] == "call.ended"] == [
@@ -101,9 +101,9 @@ async def test_an_end_that_clashes_with_what_is_in_the_store_is_kept_until_it_ca
         with pytest.raises(StoreUnavailable) as unrecorded:
             await note(host)
         assert unrecorded.value.error_code == "effect.unrecorded"
-        await host._gate.start.end_again()  # pyright: ignore[reportPrivateUsage]
+        await host._gate.starter.retry_cleanups()  # pyright: ignore[reportPrivateUsage]
         full.full = False
-        await host._gate.start.end_again()  # pyright: ignore[reportPrivateUsage]
+        await host._gate.starter.retry_cleanups()  # pyright: ignore[reportPrivateUsage]
         assert await note(host) == {"done": "note"}
     assert office.done == ["note"]
 
@@ -138,7 +138,7 @@ async def test_an_answer_that_breaks_its_promise_is_told_and_recorded_as_in_doub
         await host.embed(manifest, {"note": lambda: office.do("note")})
         with pytest.raises(PaddockError) as said:
             await host.call("odd.note", {}, context=made_by(ANN), idempotency_key="k1")
-    error = to_json(said.value)
+    error = error_to_json(said.value)
     assert (error["code"], error["details"]["effect"]) == ("output_validation_error", "in_doubt")
     assert error["hint"].startswith("it may have happened; look whether it has")
     assert not error["retryable"]
@@ -152,7 +152,7 @@ async def test_an_answer_that_breaks_its_promise_is_told_and_recorded_as_in_doub
 async def test_a_call_that_is_cancelled_while_its_plugin_works_is_told_and_recorded_as_in_doubt(office: Office) -> None:
     work = AtWork(office)
     async with office.open() as host:
-        live = host.calls.begin("mail", "note", {}, made_by(ANN))
+        live = host.calls.start("mail", "note", {}, made_by(ANN))
         await work.begun.wait()
         live.cancel()
         shown = await outcome(host, live.id)

@@ -69,7 +69,7 @@ async def test_a_process_that_is_at_an_effect_is_ended_when_others_took_its_host
     def begun(name: str) -> bool:
         return (tmp_path / name / "begun").exists()
 
-    monkeypatch.setattr(node, "EVERY", 0.05)
+    monkeypatch.setattr(node, "HEARTBEAT_INTERVAL_S", 0.05)
     async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):
 
         def made(name: str, **key: Any) -> asyncio.Future[Any]:
@@ -101,8 +101,8 @@ async def test_a_host_that_is_cut_off_ends_its_effects_and_begins_none_until_it_
     home.environment["PADDOCK_STORE_URL"] = postgres_address
     installed(home, tmp_path)
     (tmp_path / "reader" / "go").touch()
-    monkeypatch.setattr(node, "EVERY", 0.05)
-    monkeypatch.setattr(node, "LEASE", 1.0)
+    monkeypatch.setattr(node, "HEARTBEAT_INTERVAL_S", 0.05)
+    monkeypatch.setattr(node, "LEASE_S", 1.0)
     environ = {"PADDOCK_STORE_URL": postgres_address}
     async with open_host(Config(home=home.path, environ=environ)) as host, asyncio.timeout(60):
 

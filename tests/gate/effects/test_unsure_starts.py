@@ -12,8 +12,8 @@ from tests.gate.effects.test_once import note, recorded
 from tests.gate.test_governed_calls import Office
 
 from paddock.core.errors import StoreUnavailable
-from paddock.gate.effects.machine import State
-from paddock.gate.late_endings import LateEndings
+from paddock.gate.effects.starter import DeferredCleanups
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction, open_direct
 
@@ -53,8 +53,8 @@ class Unsure:
 
 def unsure_at_the_start(host: Host, kept: Kept, *, away: bool) -> Unsure:
     gate = host._gate  # pyright: ignore[reportPrivateUsage]
-    unsure = Unsure(gate.start.database, kept, away=away)
-    gate.start = replace(gate.start, database=unsure, endings=LateEndings(looks=(0.0, 3600.0)))
+    unsure = Unsure(gate.starter.database, kept, away=away)
+    gate.starter = replace(gate.starter, database=unsure, endings=DeferredCleanups(looks=(0.0, 3600.0)))
     return unsure
 
 
@@ -72,9 +72,9 @@ async def test_a_call_of_which_nobody_knows_whether_its_start_was_written_leaves
         assert broken.value.error_code == "store.outcome_unknown"
         if away or kept == "later":
             await unsure.comes_back()
-            await host._gate.start.end_again()  # pyright: ignore[reportPrivateUsage]  # as every two seconds
+            await host._gate.starter.retry_cleanups()  # pyright: ignore[reportPrivateUsage]  # as every two seconds
         left = recorded(office)
-        assert (None if left is None else left.state) == (None if kept == "never" else State.FAILED_NO_EFFECT)
+        assert (None if left is None else left.state) == (None if kept == "never" else EffectState.FAILED_NO_EFFECT)
         assert office.done == []
         assert await note(host) == {"done": "note"}
     assert office.done == ["note"]
@@ -86,7 +86,7 @@ async def test_a_call_of_which_nobody_knows_whether_its_start_was_written_leaves
 async def test_nobody_is_asked_about_a_call_whose_maker_heard_that_asking_failed(tmp_path: Path) -> None:
     office = Office(tmp_path)
     async with office.open() as host:
-        desk = host._gate.start.approvals  # pyright: ignore[reportPrivateUsage]
+        desk = host._gate.starter.approvals  # pyright: ignore[reportPrivateUsage]
         unsure = Unsure(desk._database, "at once", away=False)  # pyright: ignore[reportPrivateUsage]
         desk._database = unsure  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(StoreUnavailable):

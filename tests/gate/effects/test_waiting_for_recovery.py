@@ -11,7 +11,7 @@ from tests.gate.effects.test_recovering import count, with_plugin
 from tests.gate.test_governed_calls import Office
 
 from paddock.core.errors import Conflict, PaddockError
-from paddock.gate import finding_out
+from paddock.gate import recovery
 
 pytestmark = pytest.mark.req("K-08")
 
@@ -41,7 +41,7 @@ async def test_all_who_come_while_it_is_found_out_get_what_was_found(tmp_path: P
 async def test_who_has_waited_long_enough_is_told_that_the_host_goes_on_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding_out, "LONGEST", 0.5)
+    monkeypatch.setattr(recovery, "MAX_RECOVERY_WAIT_S", 0.5)
     office, go = Office(tmp_path), asyncio.Event()
 
     async def counted(**_: Any) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from tests.gate.test_waiting_calls import CLEO, DAN, TWO_SAY_YES
 
 from fixtures.daemons import eventually
 from paddock import Config, open_host
+from paddock.approvals.service import Approvals
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate import resume
-from paddock.gate.live_call import LiveCall
-from paddock.host.gating import approvals_on
+from paddock.gate.calls import resume
+from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
-from paddock.policy.approvals.desk import Approvals
+from paddock.host.wiring.gate import build_approvals
 
 pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("S-21")]
 
@@ -28,50 +28,50 @@ def office(tmp_path: Path) -> Office:
     return Office(tmp_path)
 
 
-async def waiting(host: Host) -> LiveCall:
+async def waiting(host: Host) -> CallHandle:
     """A call of Ann's under one key that waits for a person, whoever asked them."""
-    live = host.calls.begin_named("mail.send", {"to": "bob"}, made_by(ANN, idempotency_key="k1"))
+    live = host.calls.start_by_name("mail.send", {"to": "bob"}, made_by(ANN, idempotency_key="k1"))
     async for event in live.events():
         assert event.kind == "approval"
         break
     return live
 
 
-async def three(host: Host) -> tuple[LiveCall, LiveCall, str]:
+async def three(host: Host) -> tuple[CallHandle, CallHandle, str]:
     """The first and the third of three that wait, and what they wait for."""
     first, _, third = await waiting(host), await waiting(host), await waiting(host)
-    assert first.request is not None
-    assert first.request == third.request
-    return first, third, first.request
+    assert first.approval_id is not None
+    assert first.approval_id == third.approval_id
+    return first, third, first.approval_id
 
 
 def elsewhere(host: Host) -> Approvals:
     """The desk of another process on the same store: this host hears nothing of what is said there."""
-    own = host._gate.start.approvals  # pyright: ignore[reportPrivateUsage]
-    return approvals_on(own._database, host._clock, host._random)  # pyright: ignore[reportPrivateUsage]
+    own = host._gate.starter.approvals  # pyright: ignore[reportPrivateUsage]
+    return build_approvals(own._database, host._clock, host._random)  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_all_who_wait_with_one_key_get_what_came_of_the_yes(office: Office) -> None:
     async with office.open() as host:
         first, third, approval = await three(host)
-        await host.approving.approve(approval, ANN)
+        await host.approvals.approve(approval, ANN)
         made, got = await outcome(host, first.id), await outcome(host, third.id)
 
         assert (got["status"], got["result"]) == ("succeeded", {"done": "bob"})
         assert (made["result"], got["replay_of"]) == (got["result"], first.id)
         assert "approval" not in got
-        assert host.calls.waiting == 0
+        assert host.calls.held_count == 0
     assert office.done == ["bob"]
 
 
 async def test_all_who_wait_with_one_key_get_the_no(office: Office) -> None:
     async with office.open() as host:
         first, third, approval = await three(host)
-        await host.approving.deny(approval, ANN)
+        await host.approvals.deny(approval, ANN)
         ends = [(await outcome(host, live.id))["error"]["code"] for live in (first, third)]
 
         assert ends == ["approval.denied", "approval.denied"]
-        assert host.calls.waiting == 0
+        assert host.calls.held_count == 0
     assert office.done == []
 
 
@@ -93,22 +93,22 @@ async def test_so_they_do_where_it_was_said_to_another_host(office: Office, answ
 async def test_a_call_that_another_host_makes_with_the_yes_gets_what_came_of_it_there(office: Office) -> None:
     async with office.open() as host:
         first = await waiting(host)
-        assert first.request is not None
+        assert first.approval_id is not None
         async with open_host(Config(home=office.home, environ={}, role="command")) as other:
             manifest = {"paddock": 1, "name": "mail", "version": "1.0.0", "description": "Mail", "tools": TOOLS}
             await other.embed(manifest, office.functions)
-            await other.approving.approve(first.request, ANN)
+            await other.approvals.approve(first.approval_id, ANN)
             ended = await outcome(host, first.id)
 
         assert (ended["status"], ended["result"]) == ("succeeded", {"done": "bob"})
-        assert host.calls.waiting == 0
+        assert host.calls.held_count == 0
     assert office.done == ["bob"]
 
 
 async def test_a_yes_that_its_host_does_not_use_is_used_where_the_call_waits(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resume, "LOOK_AGAIN", 0.05)
+    monkeypatch.setattr(resume, "EXPIRY_CHECK_INTERVAL_S", 0.05)
     async with office.open() as host:
         first, third, approval = await three(host)
         await elsewhere(host).approve("default", approval, ANN)
@@ -129,14 +129,14 @@ async def test_where_two_hosts_go_on_with_one_yes_both_get_what_came_of_the_quic
     office.functions["send"] = send
     async with office.open() as host:
         first = await waiting(host)
-        assert first.request is not None
-        approved = await elsewhere(host).approve("default", first.request, ANN)
+        assert first.approval_id is not None
+        approved = await elsewhere(host).approve("default", first.approval_id, ANN)
         async with open_host(Config(home=office.home, environ={}, role="command")) as other:
             manifest = {"paddock": 1, "name": "mail", "version": "1.0.0", "description": "Mail", "tools": TOOLS}
             await other.embed(manifest, office.functions)
-            await other.approving.come_back("mail")
+            await other.approvals.restore_waiting_calls("mail")
             assert await asyncio.to_thread(begun.wait, 30)
-            late = await host.approving._resumption.answered(approved)  # pyright: ignore[reportPrivateUsage]
+            late = await host.approvals._resumption.on_answered(approved)  # pyright: ignore[reportPrivateUsage]
             assert late is first
             await asyncio.to_thread(eventually, lambda: first.status == "in_progress", "it follows the other")
             go.set()
@@ -152,10 +152,10 @@ async def test_a_yes_that_comes_while_the_host_goes_down_is_used_by_the_next(off
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.send")  # pyright: ignore[reportPrivateUsage]
         approved = await elsewhere(host).approve("default", approval, ANN)
         await host.calls.drain(0)
-        host.calls.go_on(first, target, approved.payload, approved.id)
-        host.calls.join(third)
+        host.calls.resume_approved(first, target, approved.payload, approved.id)
+        host.calls.resume_joined(third)
 
-        assert (first.status, third.status, host.calls.running) == ("pending_approval", "pending_approval", 0)
+        assert (first.status, third.status, host.calls.running_count) == ("pending_approval", "pending_approval", 0)
     assert office.done == []
     async with office.open() as host:
         assert (await outcome(host, first.id))["result"] == {"done": "bob"}
@@ -166,10 +166,10 @@ async def test_an_edited_request_is_what_all_of_them_wait_for(office: Office) ->
     office.rule(TWO_SAY_YES)
     async with office.open() as host:
         first, third, approval = await three(host)
-        edited = await host.approving.approve(approval, CLEO, payload={"to": "eve"})
+        edited = await host.approvals.approve(approval, CLEO, payload={"to": "eve"})
         assert third.to_json()["approval"]["approval"] == edited["id"] != approval
 
-        await host.approving.approve(edited["id"], DAN)
+        await host.approvals.approve(edited["id"], DAN)
         assert (await outcome(host, third.id))["result"] == (await outcome(host, first.id))["result"] == {"done": "eve"}
     assert office.done == ["eve"]
 
@@ -177,8 +177,8 @@ async def test_an_edited_request_is_what_all_of_them_wait_for(office: Office) ->
 async def test_whoever_cancels_theirs_leaves_the_first_one_waiting(office: Office) -> None:
     async with office.open() as host:
         first, third, approval = await three(host)
-        await host.approving.cancel(third)
+        await host.approvals.cancel(third)
         assert ((await outcome(host, third.id))["status"], first.status) == ("cancelled", "pending_approval")
 
-        await host.approving.approve(approval, ANN)
+        await host.approvals.approve(approval, ANN)
         assert (await outcome(host, first.id))["result"] == {"done": "bob"}

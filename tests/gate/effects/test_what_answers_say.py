@@ -25,11 +25,11 @@ from fixtures.packages import write_file, write_json
 from paddock import Config, NoEffect, open_host
 from paddock.core.errors import CallerError, Invalid, PaddockError
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.gate.effects import records
-from paddock.gate.effects.machine import State
-from paddock.gate.effects.records import EffectKey
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import EffectKey
+from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
-from paddock.plugins.enabling import enable
+from paddock.plugins.manage.enable import enable
 from paddock.store.database import open_direct
 
 pytestmark = pytest.mark.req("K-08")
@@ -77,7 +77,7 @@ class Outside:
         async with open_host(Config(home=self.home.path, environ={}, start="nothing")) as host:
             yield host
 
-    def state(self, plugin: str, name: str, key: str = "k1") -> State | None:
+    def state(self, plugin: str, name: str, key: str = "k1") -> EffectState | None:
         """What is on record under the key."""
         with open_direct(self.home.path / "data" / "paddock.db") as database:
             of = EffectKey(DEFAULT_TENANT, plugin, name, key)  # pyright: ignore[reportArgumentType]
@@ -161,7 +161,7 @@ async def test_an_exception_or_an_answer_that_cannot_be_sent_leaves_the_effect_i
     async with outside.open() as host:
         ends = {name: await twice(host, f"acting.{name}") for name in names}
     assert {name: again.error_code for name, (_, again) in ends.items()} == dict.fromkeys(names, "effect.in_doubt")
-    assert {name: outside.state("acting", name) for name in names} == dict.fromkeys(names, State.IN_DOUBT)
+    assert {name: outside.state("acting", name) for name in names} == dict.fromkeys(names, EffectState.IN_DOUBT)
     assert outside.done == list(names), "each of them once"
     assert all("no_effect" not in first.details for first, _ in ends.values())
 
@@ -171,7 +171,7 @@ async def test_the_sdks_word_that_nothing_happened_frees_the_key(outside: Outsid
     outside.install(ACTING, *names)
     async with outside.open() as host:
         ends = {name: await twice(host, f"acting.{name}") for name in names}
-    assert {name: outside.state("acting", name) for name in names} == dict.fromkeys(names, State.FAILED_NO_EFFECT)
+    assert {name: outside.state("acting", name) for name in names} == dict.fromkeys(names, EffectState.FAILED_NO_EFFECT)
     for first, again in ends.values():
         assert (first.message, first.details["no_effect"]) == (again.message, True), "it was asked again"
     assert ends["says_no"][0].details["data"] == {"tried": 1, "no_effect": True}
@@ -182,7 +182,7 @@ async def test_a_plugin_that_dies_leaves_the_effect_in_doubt(outside: Outside) -
     async with outside.open() as host:
         first, again = await twice(host, "acting.dies")
     assert (first.error_code, again.error_code) == ("plugin.unavailable", "effect.in_doubt")
-    assert outside.state("acting", "dies") is State.IN_DOUBT
+    assert outside.state("acting", "dies") is EffectState.IN_DOUBT
     assert outside.done == ["dies"]
 
 
@@ -191,7 +191,7 @@ async def test_a_plugin_that_does_not_answer_in_time_leaves_the_effect_in_doubt(
     async with outside.open() as host:
         first, again = await twice(host, "acting.hangs")
     assert (first.error_code, again.error_code) == ("plugin.timeout", "effect.in_doubt")
-    assert outside.state("acting", "hangs") is State.IN_DOUBT
+    assert outside.state("acting", "hangs") is EffectState.IN_DOUBT
     assert outside.done == ["hangs"]
 
 
@@ -218,17 +218,17 @@ serve()
         assert await patiently(waits) == {"done": "waited"}, "the late answer has come before this one"
         again = await failed(host, "acting.acts")
     assert (late.error_code, again.error_code) == ("plugin.timeout", "effect.in_doubt")
-    assert outside.state("acting", "acts") is State.IN_DOUBT
+    assert outside.state("acting", "acts") is EffectState.IN_DOUBT
     assert outside.done == ["acts"]
 
 
 NATIVE_ENDS = {
-    'refuse(asked, -32603, "internal error")': State.IN_DOUBT,
-    'refuse(asked, -32005, "too much")': State.IN_DOUBT,
-    'refuse(asked, -32601, "no such method")': State.FAILED_NO_EFFECT,
-    'refuse(asked, -32602, "wrong")': State.FAILED_NO_EFFECT,
-    'send({"jsonrpc": "1.0", "id": asked["id"], "result": 1})': State.IN_DOUBT,  # these two are no JSON-RPC
-    'send({"jsonrpc": "2.0", "id": asked["id"], "result": 1, "error": 2})': State.IN_DOUBT,
+    'refuse(asked, -32603, "internal error")': EffectState.IN_DOUBT,
+    'refuse(asked, -32005, "too much")': EffectState.IN_DOUBT,
+    'refuse(asked, -32601, "no such method")': EffectState.FAILED_NO_EFFECT,
+    'refuse(asked, -32602, "wrong")': EffectState.FAILED_NO_EFFECT,
+    'send({"jsonrpc": "1.0", "id": asked["id"], "result": 1})': EffectState.IN_DOUBT,  # these two are no JSON-RPC
+    'send({"jsonrpc": "2.0", "id": asked["id"], "result": 1, "error": 2})': EffectState.IN_DOUBT,
 }
 
 
@@ -256,7 +256,7 @@ serve()
     outside.install(f"NAME, METHODS = 'acting', []\n{PRELUDE}{program}", "acts", capabilities=["storage:write"])
     async with outside.open() as host:
         await failed(host, "acting.acts")
-    assert outside.state("acting", "acts") is State.IN_DOUBT
+    assert outside.state("acting", "acts") is EffectState.IN_DOUBT
 
 
 # --- functions of the application -----------------------------------------------------------------------------------
@@ -322,13 +322,13 @@ async def test_a_function_can_say_that_nothing_happened_and_one_that_was_not_cal
 # --- the Kernel's operators -----------------------------------------------------------------------------------------
 
 
-OPERATORS_ERRORS: dict[str, tuple[Any, State]] = {
-    "failed": ({"code": "SMTP", "message": "x"}, State.IN_DOUBT),
-    "without a reason": (None, State.IN_DOUBT),
-    "its word": ({"code": "SMTP", "message": "x", "no_effect": True}, State.FAILED_NO_EFFECT),
-    "not valid": ({"code": "VALIDATION_ERROR", "message": "x"}, State.FAILED_NO_EFFECT),
-    "a scope": ({"code": "PERMISSION_DENIED", "message": "x"}, State.FAILED_NO_EFFECT),
-    "a rule": ({"code": "POLICY_DENIED", "message": "x"}, State.FAILED_NO_EFFECT),
+OPERATORS_ERRORS: dict[str, tuple[Any, EffectState]] = {
+    "failed": ({"code": "SMTP", "message": "x"}, EffectState.IN_DOUBT),
+    "without a reason": (None, EffectState.IN_DOUBT),
+    "its word": ({"code": "SMTP", "message": "x", "no_effect": True}, EffectState.FAILED_NO_EFFECT),
+    "not valid": ({"code": "VALIDATION_ERROR", "message": "x"}, EffectState.FAILED_NO_EFFECT),
+    "a scope": ({"code": "PERMISSION_DENIED", "message": "x"}, EffectState.FAILED_NO_EFFECT),
+    "a rule": ({"code": "POLICY_DENIED", "message": "x"}, EffectState.FAILED_NO_EFFECT),
 }
 
 
@@ -352,14 +352,14 @@ async def test_an_operator_that_failed_may_have_acted_unless_it_says_otherwise(
 
 
 SERVERS_ENDS = {
-    'answer(asked, {"content": 5})': State.IN_DOUBT,
-    'answer(asked, text("it broke") | {"isError": True})': State.IN_DOUBT,
+    'answer(asked, {"content": 5})': EffectState.IN_DOUBT,
+    'answer(asked, text("it broke") | {"isError": True})': EffectState.IN_DOUBT,
     # Servers on the official SDK for TypeScript say so of what a tool has answered, too.
-    'refuse(asked, -32602, "Output validation error")': State.IN_DOUBT,
-    'refuse(asked, -32603, "internal error")': State.IN_DOUBT,
-    "refuse(asked)": State.FAILED_NO_EFFECT,  # there is no such method
-    'refuse(asked, -32000, "no", data={"no_effect": True})': State.FAILED_NO_EFFECT,
-    'answer(asked, text("no") | {"isError": True, "_meta": {"paddock/no_effect": True}})': State.FAILED_NO_EFFECT,
+    'refuse(asked, -32602, "Output validation error")': EffectState.IN_DOUBT,
+    'refuse(asked, -32603, "internal error")': EffectState.IN_DOUBT,
+    "refuse(asked)": EffectState.FAILED_NO_EFFECT,  # there is no such method
+    'refuse(asked, -32000, "no", data={"no_effect": True})': EffectState.FAILED_NO_EFFECT,
+    'answer(asked, text("no") | {"isError": True, "_meta": {"paddock/no_effect": True}})': EffectState.FAILED_NO_EFFECT,
 }
 
 
@@ -394,29 +394,29 @@ def hung_up(request: Request) -> None:
     request.writer.close()
 
 
-ELSEWHERE: dict[str, tuple[Callable[[Request], None], State]] = {
-    "500": (lambda request: request.answer("500 Internal Server Error"), State.IN_DOUBT),
-    "502": (lambda request: request.answer("502 Bad Gateway"), State.IN_DOUBT),
-    "504": (lambda request: request.answer("504 Gateway Timeout"), State.IN_DOUBT),
-    "408": (lambda request: request.answer("408 Request Timeout"), State.IN_DOUBT),
-    "an answer without one": (lambda request: request.answer("202 Accepted"), State.IN_DOUBT),
-    "sent on": (lambda request: request.answer("303 See Other", Location="/done"), State.IN_DOUBT),
-    "a stream without an answer": (broken_off, State.IN_DOUBT),
+ELSEWHERE: dict[str, tuple[Callable[[Request], None], EffectState]] = {
+    "500": (lambda request: request.answer("500 Internal Server Error"), EffectState.IN_DOUBT),
+    "502": (lambda request: request.answer("502 Bad Gateway"), EffectState.IN_DOUBT),
+    "504": (lambda request: request.answer("504 Gateway Timeout"), EffectState.IN_DOUBT),
+    "408": (lambda request: request.answer("408 Request Timeout"), EffectState.IN_DOUBT),
+    "an answer without one": (lambda request: request.answer("202 Accepted"), EffectState.IN_DOUBT),
+    "sent on": (lambda request: request.answer("303 See Other", Location="/done"), EffectState.IN_DOUBT),
+    "a stream without an answer": (broken_off, EffectState.IN_DOUBT),
     # It did not let us in, or has no such door.
-    "401": (lambda request: request.answer("401 Unauthorized"), State.FAILED_NO_EFFECT),
-    "405": (lambda request: request.answer("405 Method Not Allowed"), State.FAILED_NO_EFFECT),
-    "429": (lambda request: request.answer("429 Too Many Requests"), State.FAILED_NO_EFFECT),
-    "hung up": (hung_up, State.IN_DOUBT),  # at the end, since it has to be met again
+    "401": (lambda request: request.answer("401 Unauthorized"), EffectState.FAILED_NO_EFFECT),
+    "405": (lambda request: request.answer("405 Method Not Allowed"), EffectState.FAILED_NO_EFFECT),
+    "429": (lambda request: request.answer("429 Too Many Requests"), EffectState.FAILED_NO_EFFECT),
+    "hung up": (hung_up, EffectState.IN_DOUBT),  # at the end, since it has to be met again
 }
-STATELESS: dict[str, tuple[Callable[[Request], None], State]] = {
-    "questions without an end": (again_and_again, State.IN_DOUBT),
-    "a question that nobody knows": (unheard_of, State.IN_DOUBT),
+STATELESS: dict[str, tuple[Callable[[Request], None], EffectState]] = {
+    "questions without an end": (again_and_again, EffectState.IN_DOUBT),
+    "a question that nobody knows": (unheard_of, EffectState.IN_DOUBT),
 }
 
 
 @pytest.mark.parametrize("ends", [pytest.param(ELSEWHERE, id="session"), pytest.param(STATELESS, id="stateless")])
 async def test_what_a_server_elsewhere_was_sent_may_have_happened_unless_it_was_refused_at_the_door(
-    outside: Outside, ends: dict[str, tuple[Callable[[Request], None], State]]
+    outside: Outside, ends: dict[str, tuple[Callable[[Request], None], EffectState]]
 ) -> None:
     def handler(request: Request) -> None:
         if request.asks == "tools/call":
@@ -433,7 +433,7 @@ async def test_what_a_server_elsewhere_was_sent_may_have_happened_unless_it_was_
             for key in ends:
                 await failed(host, "acting.echo", {"end": key}, key)
             sent = len(server.asked("tools/call"))
-            doubted = next(key for key, (_, state) in ends.items() if state is State.IN_DOUBT)
+            doubted = next(key for key, (_, state) in ends.items() if state is EffectState.IN_DOUBT)
             with pytest.raises(PaddockError):
                 await patiently(
                     host.call("acting.echo", {"end": doubted}, context=made_by(ANN), idempotency_key=doubted)

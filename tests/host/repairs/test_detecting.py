@@ -9,50 +9,50 @@ from typing import Any
 import pytest
 
 from paddock.core.ids import Tenant
-from paddock.host.repairs.detecting import detect, is_fleeting
 from paddock.host.repairs.facts import (
-    DoubtFacts,
-    Facts,
-    KeyFacts,
+    ApiKeyFacts,
+    HostProblem,
     MachineFacts,
     MissingSecret,
     PluginFacts,
-    SealFacts,
-    Trouble,
+    RepairFacts,
+    UnknownOutcomeFacts,
     WebhookFacts,
+    WrappingKeyFacts,
 )
-from paddock.host.repairs.repair import Enter, Press, Repair, Severity
+from paddock.host.repairs.repair import Repair, RepairButton, RepairCommand, Severity
+from paddock.host.repairs.repair_service import detect_repairs, is_transient
 
 NOW = datetime(2030, 1, 31, 8, 0, tzinfo=UTC)
 ACME = Tenant("acme")
 GROUPS = {"memory": "cgroup v2", "pids": "cgroup v2", "cpu": "cgroup v2"}
-WELL = Facts(
+WELL = RepairFacts(
     NOW,
     plugins=(PluginFacts("notes", "1.0.0", runtime="running"), PluginFacts("idle", state="disabled", enabled=False)),
     webhooks=(WebhookFacts("wh_1", "tickets", attempts=1, reason="busy"),),
-    keys=(KeyFacts("abc", "mailer", "ann", (NOW + timedelta(days=90)).isoformat()),),
-    doubts=DoubtFacts(total=2, waiting=0),
-    seal=SealFacts("k1"),
+    keys=(ApiKeyFacts("abc", "mailer", "ann", (NOW + timedelta(days=90)).isoformat()),),
+    doubts=UnknownOutcomeFacts(total=2, waiting=0),
+    seal=WrappingKeyFacts("k1"),
     machine=MachineFacts(1 << 40, "/data", GROUPS),
 )
 
 
-def only(facts: Facts) -> Repair:
-    (found,) = detect(facts)
+def only(facts: RepairFacts) -> Repair:
+    (found,) = detect_repairs(facts)
     return found
 
 
-def plugin(**facts: Any) -> Facts:
+def plugin(**facts: Any) -> RepairFacts:
     return replace(WELL, plugins=(PluginFacts("notes", "1.0.0", **facts),))
 
 
 def actions(one: Repair) -> list[str]:
-    return [way.action for way in one.ways if isinstance(way, Press)]
+    return [way.action for way in one.ways if isinstance(way, RepairButton)]
 
 
 def test_where_all_is_well_nothing_needs_repair() -> None:
-    assert detect(WELL) == []
-    assert detect(replace(WELL, machine=None)) == []
+    assert detect_repairs(WELL) == []
+    assert detect_repairs(replace(WELL, machine=None)) == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_one_cause_is_one_repair() -> None:
 
 
 def test_what_is_disabled_is_left_alone() -> None:
-    assert detect(plugin(enabled=False, unfilled=("folder",), secrets=(MissingSecret("key", ("send",)),))) == []
+    assert detect_repairs(plugin(enabled=False, unfilled=("folder",), secrets=(MissingSecret("key", ("send",)),))) == []
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_what_is_disabled_is_left_alone() -> None:
         ({"machine": MachineFacts(500 << 20, "/data", GROUPS)}, "machine.disk", Severity.NOTICE),
         ({"machine": MachineFacts(1 << 40, "/d", {"cpu": "niceness"}, ("cpu",))}, "machine.limits", Severity.NOTICE),
         ({"machine": MachineFacts(1 << 40, "/d", no_cage="no bwrap")}, "machine.cage", Severity.URGENT),
-        ({"seal": SealFacts("k1", "the key is not here")}, "secret.key_missing", Severity.BROKEN),
-        ({"seal": SealFacts("k2", replaced=1)}, "secret.rotation", Severity.NOTICE),
-        ({"doubts": DoubtFacts(3, 1, "call_1")}, "effect.in_doubt", Severity.BROKEN),
-        ({"troubles": (Trouble("ledger", "store.full", "no room", refuses=True),)}, "host.ledger", Severity.URGENT),
-        ({"troubles": (Trouble("checkpoints", "ledger.key", "no key"),)}, "host.checkpoints", Severity.BROKEN),
-        ({"troubles": (Trouble("rules", "policy.invalid", "line 3"),)}, "host.rules", Severity.BROKEN),
+        ({"seal": WrappingKeyFacts("k1", "the key is not here")}, "secret.key_missing", Severity.BROKEN),
+        ({"seal": WrappingKeyFacts("k2", replaced=1)}, "secret.rotation", Severity.NOTICE),
+        ({"doubts": UnknownOutcomeFacts(3, 1, "call_1")}, "effect.in_doubt", Severity.BROKEN),
+        ({"troubles": (HostProblem("ledger", "store.full", "no room", refuses=True),)}, "host.ledger", Severity.URGENT),
+        ({"troubles": (HostProblem("checkpoints", "ledger.key", "no key"),)}, "host.checkpoints", Severity.BROKEN),
+        ({"troubles": (HostProblem("rules", "policy.invalid", "line 3"),)}, "host.rules", Severity.BROKEN),
     ],
 )
 def test_what_is_wrong_with_the_host_is_told_by_how_bad_it_is(
@@ -121,9 +121,13 @@ def test_what_is_wrong_with_the_host_is_told_by_how_bad_it_is(
 
 def test_the_machine_and_its_keys_are_no_affair_of_other_tenants() -> None:
     wrong = replace(
-        WELL, tenant=ACME, machine=MachineFacts(1, "/data", no_cage="no"), seal=SealFacts("k1", "gone"), plugins=()
+        WELL,
+        tenant=ACME,
+        machine=MachineFacts(1, "/data", no_cage="no"),
+        seal=WrappingKeyFacts("k1", "gone"),
+        plugins=(),
     )
-    assert detect(wrong) == []
+    assert detect_repairs(wrong) == []
 
 
 def test_a_webhook_is_told_of_when_it_takes_nothing_is_off_or_left_letters_behind() -> None:
@@ -131,7 +135,7 @@ def test_a_webhook_is_told_of_when_it_takes_nothing_is_off_or_left_letters_behin
     off = WebhookFacts("wh_2", "", enabled=False, disabled_why="gone", dead=3, last_dead=40)
     by_somebody = WebhookFacts("wh_3", "", enabled=False, disabled_why="operator")
 
-    found = detect(replace(WELL, webhooks=(failing, off, by_somebody)))
+    found = detect_repairs(replace(WELL, webhooks=(failing, off, by_somebody)))
 
     assert [(one.kind, one.subject, actions(one)) for one in found] == [
         ("webhook.off", "wh_2", ["webhook.on", "webhook.remove"]),
@@ -142,17 +146,17 @@ def test_a_webhook_is_told_of_when_it_takes_nothing_is_off_or_left_letters_behin
 
 @pytest.mark.parametrize(("days", "kind"), [(-31, None), (-1, "api_key.expired"), (3, "api_key.expiring"), (15, None)])
 def test_a_key_is_told_of_shortly_before_and_after_it_expires(days: int, kind: str | None) -> None:
-    key = KeyFacts("abc", "mailer", "ann", (NOW + timedelta(days=days)).isoformat())
-    assert [one.kind for one in detect(replace(WELL, keys=(key,)))] == ([kind] if kind else [])
+    key = ApiKeyFacts("abc", "mailer", "ann", (NOW + timedelta(days=days)).isoformat())
+    assert [one.kind for one in detect_repairs(replace(WELL, keys=(key,)))] == ([kind] if kind else [])
 
 
 def test_the_worst_comes_first() -> None:
     facts = replace(
         plugin(state="modified"),
         machine=MachineFacts(1, "/data", {"cpu": "niceness"}, ("cpu",)),
-        doubts=DoubtFacts(1, 1, "call_1"),
+        doubts=UnknownOutcomeFacts(1, 1, "call_1"),
     )
-    found = detect(facts)
+    found = detect_repairs(facts)
 
     assert [one.severity for one in found] == [Severity.URGENT, Severity.BROKEN, Severity.BROKEN, Severity.NOTICE]
 
@@ -171,18 +175,20 @@ def test_a_cause_is_the_same_while_it_only_counts_on_and_another_once_it_changes
     assert files("one") != files("two")
 
     def doubts(latest: str) -> str:
-        return only(replace(WELL, doubts=DoubtFacts(2, 2, latest))).fingerprint
+        return only(replace(WELL, doubts=UnknownOutcomeFacts(2, 2, latest))).fingerprint
 
     assert doubts("call_1") != doubts("call_2")
 
 
 def test_what_may_only_seem_to_be_gone_is_not_forgotten() -> None:
-    assert is_fleeting("plugin.down:notes")
-    assert is_fleeting("machine.limits:")
-    assert not is_fleeting("plugin.modified:notes")
-    assert not is_fleeting("plugin.given_up:notes")
+    assert is_transient("plugin.down:notes")
+    assert is_transient("machine.limits:")
+    assert not is_transient("plugin.modified:notes")
+    assert not is_transient("plugin.given_up:notes")
 
 
 def test_a_hostile_name_stays_one_word_of_a_command() -> None:
-    found = only(replace(WELL, keys=(KeyFacts("k", "", "ann; rm -rf ~", NOW.isoformat()),)))
-    assert [way.command for way in found.ways if isinstance(way, Enter)] == ["paddock apikey create 'ann; rm -rf ~'"]
+    found = only(replace(WELL, keys=(ApiKeyFacts("k", "", "ann; rm -rf ~", NOW.isoformat()),)))
+    assert [way.command for way in found.ways if isinstance(way, RepairCommand)] == [
+        "paddock apikey create 'ann; rm -rf ~'"
+    ]

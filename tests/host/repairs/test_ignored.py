@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 import pytest
 
 from paddock.core.errors import NotFound
-from paddock.core.event import Event
+from paddock.core.events.event import Event
 from paddock.core.ids import DEFAULT_TENANT, CallId, PrincipalId, Tenant
-from paddock.gate.effects import records
-from paddock.gate.effects.doubt_count import count_doubts
-from paddock.gate.effects.records import RECOVER, EffectKey
-from paddock.host.repairs.ignored import forget, heed, ignore, ignored
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.records import RECOVER_JOB, EffectKey
+from paddock.gate.idempotency.resolve import count_in_doubt
+from paddock.host.repairs.ignore_list import delete_ignored, ignore_repair, read_ignored, unignore_repair
 from paddock.host.repairs.repair import Repair, Severity
-from paddock.principals.change import Change
 from paddock.queue import queue
-from paddock.queue.leases import Here
+from paddock.queue.leases import NodeRun
+from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import DirectDatabase, Transaction, open_direct
 
 ANN, NOW = PrincipalId("user:ann"), "2030-01-31T08:00:00+00:00"
@@ -39,59 +39,59 @@ def database(database_address: str) -> Generator[DirectDatabase, None, None]:
 def test_a_word_counts_for_the_cause_that_was_seen_and_for_its_tenant(database: DirectDatabase) -> None:
     told = Told()
 
-    def change(tx: Transaction, tenant: Tenant = DEFAULT_TENANT) -> Change:
-        return Change(tx, tenant, ANN, NOW, told)
+    def change(tx: Transaction, tenant: Tenant = DEFAULT_TENANT) -> AuditedTransaction:
+        return AuditedTransaction(tx, tenant, ANN, NOW, told)
 
-    database.write(lambda tx: ignore(change(tx), ONE))
-    database.write(lambda tx: ignore(change(tx), ONE))
-    words = database.read(lambda tx: ignored(tx, DEFAULT_TENANT))
+    database.write(lambda tx: ignore_repair(change(tx), ONE))
+    database.write(lambda tx: ignore_repair(change(tx), ONE))
+    words = database.read(lambda tx: read_ignored(tx, DEFAULT_TENANT))
 
     assert {name: (word.ignored_by, word.ignored_at) for name, word in words.items()} == {ONE.id: (ANN, NOW)}
-    assert words[ONE.id].covers(ONE)
-    assert not words[ONE.id].covers(OTHER)
-    assert database.read(lambda tx: ignored(tx, Tenant("acme"))) == {}
+    assert words[ONE.id].matches(ONE)
+    assert not words[ONE.id].matches(OTHER)
+    assert database.read(lambda tx: read_ignored(tx, Tenant("acme"))) == {}
 
-    database.write(lambda tx: ignore(change(tx), OTHER))
-    assert database.read(lambda tx: ignored(tx, DEFAULT_TENANT))[ONE.id].covers(OTHER)
+    database.write(lambda tx: ignore_repair(change(tx), OTHER))
+    assert database.read(lambda tx: read_ignored(tx, DEFAULT_TENANT))[ONE.id].matches(OTHER)
     with pytest.raises(NotFound):
-        database.write(lambda tx: heed(change(tx, Tenant("acme")), ONE.id))
-    database.write(lambda tx: heed(change(tx), ONE.id))
+        database.write(lambda tx: unignore_repair(change(tx, Tenant("acme")), ONE.id))
+    database.write(lambda tx: unignore_repair(change(tx), ONE.id))
     with pytest.raises(NotFound):
-        database.write(lambda tx: heed(change(tx), ONE.id))
+        database.write(lambda tx: unignore_repair(change(tx), ONE.id))
     assert [one.type for one in told] == ["repair.ignored"] * 3 + ["repair.unignored"]
 
-    database.write(lambda tx: ignore(change(tx), ONE))
-    database.write(lambda tx: forget(tx, DEFAULT_TENANT, [ONE.id, "nothing:"]))
-    assert database.read(lambda tx: ignored(tx, DEFAULT_TENANT)) == {}
+    database.write(lambda tx: ignore_repair(change(tx), ONE))
+    database.write(lambda tx: delete_ignored(tx, DEFAULT_TENANT, [ONE.id, "nothing:"]))
+    assert database.read(lambda tx: read_ignored(tx, DEFAULT_TENANT)) == {}
 
 
 def test_doubts_are_counted_and_those_told_apart_that_only_a_person_can_settle(database: DirectDatabase) -> None:
     def lost(tx: Transaction, call: str, recovery: str) -> None:
         of = EffectKey(DEFAULT_TENANT, "notes", "add", call)
-        started = records.starting({"text": "hay"}, {})
+        started = records.encode_call({"text": "hay"}, {})
         effect = records.claim(
-            tx, of, call=CallId(call), payload_hash="0", holder=Here("node_a", 1), recovery=recovery, now=NOW,
+            tx, of, call=CallId(call), payload_hash="0", holder=NodeRun("node_a", 1), recovery=recovery, now=NOW,
             principal=ANN, start=started,
         )  # fmt: skip
         assert effect is not None
-        records.lose(tx, effect, error={"message": "it ended"})
+        records.mark_in_doubt(tx, effect, error={"message": "it ended"})
 
-    assert database.read(lambda tx: count_doubts(tx, DEFAULT_TENANT)) == (0, 0, "")
+    assert database.read(lambda tx: count_in_doubt(tx, DEFAULT_TENANT)) == (0, 0, "")
     for call, recovery in (("call_1", "none"), ("call_2", "probe"), ("call_3", "probe")):
         database.write(lambda tx, call=call, recovery=recovery: lost(tx, call, recovery))
     due = datetime(2030, 1, 31, tzinfo=UTC)
-    database.write(lambda tx: queue.put(tx, DEFAULT_TENANT, RECOVER, "call_3", due=due, now=due))
+    database.write(lambda tx: queue.enqueue(tx, DEFAULT_TENANT, RECOVER_JOB, "call_3", due=due, now=due))
 
-    assert database.read(lambda tx: count_doubts(tx, DEFAULT_TENANT)) == (3, 2, "call_2")
-    assert database.read(lambda tx: count_doubts(tx, Tenant("acme"))) == (0, 0, "")
+    assert database.read(lambda tx: count_in_doubt(tx, DEFAULT_TENANT)) == (3, 2, "call_2")
+    assert database.read(lambda tx: count_in_doubt(tx, Tenant("acme"))) == (0, 0, "")
 
 
 def test_what_was_to_be_done_later_is_hurried_unless_somebody_has_it(database: DirectDatabase) -> None:
     now, later = datetime(2030, 1, 31, tzinfo=UTC), datetime(2031, 1, 31, tzinfo=UTC)
-    database.write(lambda tx: queue.put(tx, DEFAULT_TENANT, RECOVER, "call_1", due=later, now=now))
+    database.write(lambda tx: queue.enqueue(tx, DEFAULT_TENANT, RECOVER_JOB, "call_1", due=later, now=now))
 
-    assert database.write(lambda tx: queue.hurry(tx, DEFAULT_TENANT, RECOVER, "call_1", now=now))
-    assert database.read(lambda tx: queue.due_of(tx, DEFAULT_TENANT, RECOVER, "call_1")) == now
-    assert not database.write(lambda tx: queue.hurry(tx, DEFAULT_TENANT, RECOVER, "call_2", now=now))
+    assert database.write(lambda tx: queue.expedite(tx, DEFAULT_TENANT, RECOVER_JOB, "call_1", now=now))
+    assert database.read(lambda tx: queue.find_due(tx, DEFAULT_TENANT, RECOVER_JOB, "call_1")) == now
+    assert not database.write(lambda tx: queue.expedite(tx, DEFAULT_TENANT, RECOVER_JOB, "call_2", now=now))
     database.write(lambda tx: tx.execute("UPDATE queue SET node = 'node_a', epoch = 1"))
-    assert not database.write(lambda tx: queue.hurry(tx, DEFAULT_TENANT, RECOVER, "call_1", now=now))
+    assert not database.write(lambda tx: queue.expedite(tx, DEFAULT_TENANT, RECOVER_JOB, "call_1", now=now))

@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from paddock.cage.cgroups.discovery import FALLBACK_MECHANISMS
 from paddock.cage.launcher import CageUnavailable
-from paddock.cage.limits.places import WITHOUT_GROUPS
 from paddock.core.clock import SystemClock
-from paddock.host.repairs import machine as a_machine
-from paddock.host.repairs.machine import Machine
+from paddock.host.repairs import host_probe as a_machine
+from paddock.host.repairs.host_probe import HostProbe
 
 
 async def test_what_was_seen_is_remembered_and_looked_at_again_when_asked(tmp_path: Path) -> None:
@@ -20,23 +20,23 @@ async def test_what_was_seen_is_remembered_and_looked_at_again_when_asked(tmp_pa
 
     async def limits() -> dict[str, str]:
         looks.append(1)
-        return {"memory": "cgroup v2", "cpu": WITHOUT_GROUPS["cpu"]}
+        return {"memory": "cgroup v2", "cpu": FALLBACK_MECHANISMS["cpu"]}
 
     async with anyio.create_task_group() as tasks:
-        machine = Machine(tmp_path, limits, tasks, SystemClock())
-        seen = await machine.seen()
+        machine = HostProbe(tmp_path, limits, tasks, SystemClock())
+        seen = await machine.latest()
         assert seen is not None
         assert seen.without_groups == ("cpu",)
         assert seen.free
-        assert await machine.seen() is seen
-        assert await machine.seen(anew=True) is not seen
+        assert await machine.latest() is seen
+        assert await machine.latest(anew=True) is not seen
     assert len(looks) == 2
 
 
 async def test_a_look_that_hangs_is_waited_for_once_and_then_by_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(a_machine, "PATIENCE", 0.05)
+    monkeypatch.setattr(a_machine, "PROBE_WAIT_S", 0.05)
     answer = asyncio.Event()
 
     async def limits() -> dict[str, str]:
@@ -44,12 +44,12 @@ async def test_a_look_that_hangs_is_waited_for_once_and_then_by_nobody(
         raise CageUnavailable("there is no bubblewrap", hint="apt install bubblewrap")
 
     async with anyio.create_task_group() as tasks:
-        machine = Machine(tmp_path, limits, tasks, SystemClock())
-        assert await machine.seen() is None
-        monkeypatch.setattr(a_machine, "PATIENCE", 60.0)
+        machine = HostProbe(tmp_path, limits, tasks, SystemClock())
+        assert await machine.latest() is None
+        monkeypatch.setattr(a_machine, "PROBE_WAIT_S", 60.0)
         async with asyncio.timeout(5):
-            assert await machine.seen() is None
+            assert await machine.latest() is None
         answer.set()
-        seen = await machine.seen(anew=True)
+        seen = await machine.latest(anew=True)
         assert seen is not None
         assert (seen.no_cage, seen.no_cage_hint) == ("there is no bubblewrap", "apt install bubblewrap")

@@ -14,8 +14,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LONGEST_QUESTION = 512
-SECONDS_VALID = 60
+MAX_QUERY_BYTES = 512
+TTL_S = 60
 
 _ADDRESS, _INTERNET = 1, 1
 _RESPONSE, _AUTHORITATIVE, _RECURSION = 0x8000, 0x0400, 0x0080
@@ -27,7 +27,7 @@ _LABEL = re.compile(rb"[A-Za-z0-9_-]{1,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class DnsReply:
     """What to send back, and what was asked; the name is empty where the question could not be read."""
 
     data: bytes
@@ -39,41 +39,43 @@ class _Unreadable(ValueError):
     pass
 
 
-def reply_to(question: bytes, address_of: Callable[[str], str | None]) -> Reply | None:
+def answer_query(question: bytes, address_of: Callable[[str], str | None]) -> DnsReply | None:
     """The answer to one datagram; None where there is nothing that could be answered.
 
     `address_of` gives the IPv4 address that stands for a name (in lower case, without a dot at the end), or None where
     the name is not granted.
     """
-    if not _HEADER.size <= len(question) <= LONGEST_QUESTION:
+    if not _HEADER.size <= len(question) <= MAX_QUERY_BYTES:
         return None
     number, flags, questions, *_ = _HEADER.unpack_from(question)
     if flags & _RESPONSE:
         return None
     if flags & _OPERATION:
-        return Reply(_head(number, flags, _NOT_DONE))
+        return DnsReply(_pack_header(number, flags, _NOT_DONE))
     try:
-        name, end = _name(question, questions)
+        name, end = _parse_name(question, questions)
         kind, internet = struct.unpack_from("!HH", question, end)
     except (_Unreadable, struct.error):
-        return Reply(_head(number, flags, _BAD_FORM))
+        return DnsReply(_pack_header(number, flags, _BAD_FORM))
     asked = question[_HEADER.size : end + 4]
     address = address_of(name) if internet == _INTERNET else None
     if address is None:
-        return Reply(_head(number, flags, _NO_SUCH_NAME, questions=1) + asked, name)
+        return DnsReply(_pack_header(number, flags, _NO_SUCH_NAME, questions=1) + asked, name)
     if kind != _ADDRESS:
-        return Reply(_head(number, flags, _NO_ERROR, questions=1) + asked, name, found=True)
-    record = _NAME_FROM_QUESTION + struct.pack("!HHIH", _ADDRESS, _INTERNET, SECONDS_VALID, 4)
+        return DnsReply(_pack_header(number, flags, _NO_ERROR, questions=1) + asked, name, found=True)
+    record = _NAME_FROM_QUESTION + struct.pack("!HHIH", _ADDRESS, _INTERNET, TTL_S, 4)
     packed = ipaddress.IPv4Address(address).packed
-    return Reply(_head(number, flags, _NO_ERROR, questions=1, answers=1) + asked + record + packed, name, found=True)
+    return DnsReply(
+        _pack_header(number, flags, _NO_ERROR, questions=1, answers=1) + asked + record + packed, name, found=True
+    )
 
 
-def _head(number: int, flags: int, code: int, *, questions: int = 0, answers: int = 0) -> bytes:
+def _pack_header(number: int, flags: int, code: int, *, questions: int = 0, answers: int = 0) -> bytes:
     kept = flags & (_ASKED_FOR_RECURSION | _OPERATION)
     return _HEADER.pack(number, _RESPONSE | _AUTHORITATIVE | _RECURSION | kept | code, questions, answers, 0, 0)
 
 
-def _name(question: bytes, questions: int) -> tuple[str, int]:
+def _parse_name(question: bytes, questions: int) -> tuple[str, int]:
     """The one name that is asked for, and where it ends. A question has no reason to point elsewhere, so none may."""
     if questions != 1:
         raise _Unreadable
@@ -97,7 +99,7 @@ def _name(question: bytes, questions: int) -> tuple[str, int]:
     return name, at
 
 
-class MadeUpAddresses:
+class SyntheticAddresses:
     """Addresses given out for names, and the way back. Bounded: whoever was asked for longest ago is forgotten first.
 
     An answer holds for `SECONDS_VALID`, and until then its address must mean nothing else. So more names are remembered
@@ -111,18 +113,18 @@ class MadeUpAddresses:
         self._addresses: OrderedDict[str, str] = OrderedDict()  # the name last asked for comes last
         self._names: dict[str, str] = {}
 
-    def address_of(self, name: str) -> str:
+    def address_for(self, name: str) -> str:
         """The address that stands for a name; the same one as long as it is remembered."""
-        address = self._addresses.get(name) or self._free()
+        address = self._addresses.get(name) or self._next_free()
         self._addresses[name], self._names[address] = address, name
         self._addresses.move_to_end(name)
         return address
 
-    def name_of(self, address: str) -> str | None:
+    def name_for(self, address: str) -> str | None:
         """The name that an address was given out for."""
         return self._names.get(address)
 
-    def _free(self) -> str:
+    def _next_free(self) -> str:
         if len(self._addresses) < self._most:
             return str(ipaddress.IPv4Address(self._first + len(self._addresses)))
         return self._addresses.popitem(last=False)[1]

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 REQUEST, ACKNOWLEDGE, CREATE, APPEND = 0x1, 0x4, 0x400, 0x800
 _NESTED = 0x8000
 _ERROR = 2  # the type of an acknowledgement
-_PATIENCE = 2.0  # seconds; the kernel answers at once or is in trouble
+_REPLY_TIMEOUT_S = 2.0  # seconds; the kernel answers at once or is in trouble
 
 _ROUTE_PROTOCOL = 0
 _NEW_ROUTE = 24
 _TABLE_LOCAL, _BY_BOOT, _SCOPE_HOST, _TYPE_LOCAL = 255, 3, 254, 2
 _DESTINATION, _OUT_INTERFACE = 1, 4
-_LO = 1  # loopback is the first interface of every network namespace
+_LOOPBACK_INDEX = 1  # loopback is the first interface of every network namespace
 
 
 def attribute(kind: int, value: bytes) -> bytes:
@@ -35,12 +35,12 @@ def nested(kind: int, *attributes: bytes) -> bytes:
     return attribute(kind | _NESTED, b"".join(attributes))
 
 
-def message(kind: int, flags: int, number: int, body: bytes) -> bytes:
+def build_message(kind: int, flags: int, number: int, body: bytes) -> bytes:
     """One request; `number` is what its acknowledgement will carry."""
     return struct.pack("=IHHII", 16 + len(body), kind, REQUEST | flags, number, 0) + body
 
 
-def converse(protocol: int, messages: Sequence[bytes], *, answers: int) -> None:
+def send_requests(protocol: int, messages: Sequence[bytes], *, answers: int) -> None:
     """Send requests together and wait until that many were acknowledged.
 
     Raises:
@@ -48,7 +48,7 @@ def converse(protocol: int, messages: Sequence[bytes], *, answers: int) -> None:
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as kernel:
         kernel.bind((0, 0))
-        kernel.settimeout(_PATIENCE)
+        kernel.settimeout(_REPLY_TIMEOUT_S)
         kernel.send(b"".join(messages))
         while answers > 0:
             for error in _acknowledgements(kernel.recv(65536)):
@@ -68,7 +68,7 @@ def _acknowledgements(data: bytes) -> list[int]:
     return errors
 
 
-def make_local(prefix: str) -> None:
+def add_local_route(prefix: str) -> None:
     """Let every address of a prefix be this network's own, so that connecting there ends at a listener here.
 
     Raises:
@@ -79,8 +79,112 @@ def make_local(prefix: str) -> None:
     fixed = struct.pack(
         "=BBBBBBBBI", family, network.prefixlen, 0, 0, _TABLE_LOCAL, _BY_BOOT, _SCOPE_HOST, _TYPE_LOCAL, 0
     )
-    attributes = attribute(_OUT_INTERFACE, struct.pack("=i", _LO))
+    attributes = attribute(_OUT_INTERFACE, struct.pack("=i", _LOOPBACK_INDEX))
     if network.prefixlen:
         attributes += attribute(_DESTINATION, network.network_address.packed)
-    request = message(_NEW_ROUTE, ACKNOWLEDGE | CREATE, 1, fixed + attributes)
-    converse(_ROUTE_PROTOCOL, [request], answers=1)
+    request = build_message(_NEW_ROUTE, ACKNOWLEDGE | CREATE, 1, fixed + attributes)
+    send_requests(_ROUTE_PROTOCOL, [request], answers=1)
+
+
+_NETFILTER = 12
+_SUBSYSTEM = 10
+_BATCH_BEGIN, _BATCH_END = 16, 17
+_NEW_TABLE, _NEW_CHAIN, _NEW_RULE = (_SUBSYSTEM << 8 | kind for kind in (0, 3, 6))
+_ANY, _IPV4, _IPV6 = 0, 2, 10
+_TABLE, _CHAIN = b"cage\0", b"leaving\0"
+_LEAVING, _DESTINATION_NAT = 3, -100  # the hook for what this network itself sends, and when nat has its turn there
+_ACCEPT = 1
+_EQUAL, _UNEQUAL = 0, 1
+_REGISTER = 1
+_NETWORK_HEADER = 1
+_DESTINATION_AT = {_IPV4: 16, _IPV6: 24}  # where the address stands in the header
+_TRANSPORT_PROTOCOL = 16  # what `meta` calls it
+_PORT_GIVEN = 2
+
+_ORIGINAL_DESTINATION = 80
+
+
+def redirect_tcp(prefixes: Sequence[str], port: int) -> None:
+    """Lead TCP for these prefixes of the current network to a local port. `!` before a prefix is everything but.
+
+    Raises:
+        OSError: the kernel refused; ENOENT or EOPNOTSUPP where it has no nf_tables or no nat.
+    """
+    for family in (_IPV4, _IPV6):
+        own = [prefix for prefix in prefixes if (":" in prefix) == (family == _IPV6)]
+        if own:
+            _install(family, [_rule(family, prefix, port) for prefix in own])
+
+
+def original_destination(connection: socket.socket) -> tuple[str, int]:
+    """The address and port that a redirected connection was made to.
+
+    Raises:
+        OSError: it is not known (any more).
+    """
+    if connection.family == socket.AF_INET6:
+        raw = connection.getsockopt(socket.IPPROTO_IPV6, _ORIGINAL_DESTINATION, 28)
+        return socket.inet_ntop(socket.AF_INET6, raw[8:24]), int.from_bytes(raw[2:4], "big")
+    raw = connection.getsockopt(socket.IPPROTO_IP, _ORIGINAL_DESTINATION, 16)
+    return socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
+
+
+def _install(family: int, rules: Sequence[bytes]) -> None:
+    """Table, chain and rules in one transaction: all of it stands, or nothing."""
+    hook = nested(4, attribute(1, _be32(_LEAVING)), attribute(2, struct.pack(">i", _DESTINATION_NAT)))
+    chain = attribute(1, _TABLE) + attribute(3, _CHAIN) + attribute(7, b"nat\0") + attribute(5, _be32(_ACCEPT)) + hook
+    requests = [
+        (_NEW_TABLE, ACKNOWLEDGE, attribute(1, _TABLE) + attribute(2, _be32(0))),
+        (_NEW_CHAIN, ACKNOWLEDGE | CREATE, chain),
+        *((_NEW_RULE, ACKNOWLEDGE | CREATE | APPEND, rule) for rule in rules),
+    ]
+    messages = [build_message(_BATCH_BEGIN, 0, 0, _netfilter_header(_ANY, _SUBSYSTEM))]
+    for number, (kind, flags, body) in enumerate(requests, start=1):
+        messages.append(build_message(kind, flags, number, _netfilter_header(family) + body))
+    messages.append(build_message(_BATCH_END, 0, len(messages), _netfilter_header(_ANY, _SUBSYSTEM)))
+    send_requests(_NETFILTER, messages, answers=len(requests))
+
+
+def _rule(family: int, prefix: str, port: int) -> bytes:
+    compared = _UNEQUAL if prefix.startswith("!") else _EQUAL
+    network = ipaddress.ip_network(prefix.removeprefix("!"))
+    # Comparing whole bytes needs no mask, and no plan asks for anything finer.
+    length, rest = divmod(network.prefixlen, 8)
+    if rest or not length:
+        raise ValueError(f"{prefix} does not end at a byte")
+    steps = nested(
+        4,
+        _build_expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(_TRANSPORT_PROTOCOL))),
+        _compare_expression(_EQUAL, bytes([socket.IPPROTO_TCP])),
+        _build_expression(
+            "payload",
+            attribute(1, _be32(_REGISTER)),
+            attribute(2, _be32(_NETWORK_HEADER)),
+            attribute(3, _be32(_DESTINATION_AT[family])),
+            attribute(4, _be32(length)),
+        ),
+        _compare_expression(compared, network.network_address.packed[:length]),
+        _build_expression(
+            "immediate", attribute(1, _be32(_REGISTER)), nested(2, attribute(1, struct.pack(">H", port)))
+        ),
+        _build_expression("redir", attribute(1, _be32(_REGISTER)), attribute(3, _be32(_PORT_GIVEN))),
+    )
+    return attribute(1, _TABLE) + attribute(2, _CHAIN) + steps
+
+
+def _build_expression(name: str, *attributes: bytes) -> bytes:
+    return nested(1, attribute(1, name.encode() + b"\0"), nested(2, *attributes))
+
+
+def _compare_expression(how: int, value: bytes) -> bytes:
+    return _build_expression(
+        "cmp", attribute(1, _be32(_REGISTER)), attribute(2, _be32(how)), nested(3, attribute(1, value))
+    )
+
+
+def _netfilter_header(family: int, resource: int = 0) -> bytes:
+    return struct.pack(">BBH", family, 0, resource)
+
+
+def _be32(value: int) -> bytes:
+    return struct.pack(">I", value)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import anyio
 
-from paddock.cage.network.destinations import Destination, Destinations
-from paddock.cage.network.dialing import NotDialled, Outside, dial
-from paddock.cage.network.splice import Carriage, Idle, Pipes
+from paddock.cage.network.splice import PipePool, RelayIdle, SpliceRelay
+from paddock.net.dial import DialFailed, OutboundNetwork, dial
+from paddock.net.egress import Destination, EgressPolicy
 
-BROKEN_OFF = "net.reset"
-IDLE = "net.idle"
+CONNECTION_RESET = "net.reset"
+IDLE_TIMEOUT = "net.idle"
 PLUGIN_ENDED = "net.plugin_ended"
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -47,23 +47,23 @@ class Relay:
         self.denied = False
         self._connection = connection
         self._used = used  # told whenever it carries something
-        self._carriage: Carriage | None = None
+        self._carriage: SpliceRelay | None = None
 
     @property
-    def up(self) -> int:
+    def bytes_up(self) -> int:
         """Bytes that the plugin sent."""
-        return self._carriage.up if self._carriage else 0
+        return self._carriage.bytes_up if self._carriage else 0
 
     @property
-    def down(self) -> int:
+    def bytes_down(self) -> int:
         """Bytes that the plugin received."""
-        return self._carriage.down if self._carriage else 0
+        return self._carriage.bytes_down if self._carriage else 0
 
     async def run(
         self,
-        granted: Destinations,
-        outside: Outside,
-        pipes: Pipes,
+        granted: EgressPolicy,
+        outside: OutboundNetwork,
+        pipes: PipePool,
         limits: NetworkLimits,
         lookups: anyio.Semaphore,
     ) -> None:
@@ -74,32 +74,91 @@ class Relay:
                 self.destination, granted, outside, lookups=lookups, seconds=limits.connect_seconds
             )
             for one in (self._connection, far):
-                prepare(one)
-            self._carriage = Carriage(self._connection, far, pipes, self._used)
+                configure_socket(one)
+            self._carriage = SpliceRelay(self._connection, far, pipes, self._used)
             await self._carriage.run(idle_seconds=limits.idle_seconds)
             self.error = None
-        except NotDialled as refusal:
+        except DialFailed as refusal:
             self.error, self.address, self.denied = refusal.code, refusal.address, refusal.denied
-        except Idle:
-            self.error = IDLE
+        except RelayIdle:
+            self.error = IDLE_TIMEOUT
         except OSError:
-            self.error = BROKEN_OFF
+            self.error = CONNECTION_RESET
         finally:
             for one in (self._connection, far):
                 if one is not None:
-                    close(one, broken=self.error is not None)
+                    close_socket(one, broken=self.error is not None)
 
 
-def prepare(one: socket.socket) -> None:
+def configure_socket(one: socket.socket) -> None:
     """Send small pieces at once, as both ends expect, and notice a far end that is gone."""
     with contextlib.suppress(OSError):
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def close(one: socket.socket, *, broken: bool) -> None:
+def close_socket(one: socket.socket, *, broken: bool) -> None:
     """Close a socket; a broken one with a reset, so that the other end sees a failure and not an early end of data."""
     if broken:
         with contextlib.suppress(OSError):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     one.close()
+
+
+DENIAL_WINDOW_S = 60.0
+MAX_DISTINCT_DENIALS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkDenial:
+    """One thing that a plugin was kept from."""
+
+    host: str
+    address: str | None
+    port: int | None
+    reason: str
+
+
+class DenialAggregator:
+    """Refusals of one plugin, as they come; gives back what is to be recorded, with how many times."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._uncounted: dict[NetworkDenial, int] = {}
+
+    def add(self, denial: NetworkDenial, now: float) -> Iterator[tuple[NetworkDenial, int]]:
+        """Take one refusal, at a time that only ever grows."""
+        if now - self._since >= DENIAL_WINDOW_S:
+            yield from self.flush()
+            self._since = now
+        if denial not in self._uncounted and len(self._uncounted) >= MAX_DISTINCT_DENIALS:
+            # What was tried is not told any more, only that it was.
+            denial = replace(denial, host="", address=None, port=None)
+        if denial in self._uncounted:
+            self._uncounted[denial] += 1
+        else:
+            self._uncounted[denial] = 0
+            yield denial, 1
+
+    def flush(self) -> Iterator[tuple[NetworkDenial, int]]:
+        """Repeats that are not recorded yet; forgets everything."""
+        counted, self._uncounted = self._uncounted, {}
+        yield from ((denial, times) for denial, times in counted.items() if times)
+
+
+class RatePacer:
+    """A bucket of turns that fills at a steady rate."""
+
+    def __init__(self, *, a_second: float, at_once: int) -> None:
+        self._rate = a_second
+        self._capacity = float(at_once)
+        self._tokens = float(at_once)
+        self._at: float | None = None
+
+    def reserve(self, now: float) -> float:
+        """Take a turn. The seconds to wait before acting on it: 0 where there was one left."""
+        if self._at is not None:
+            self._tokens = min(self._capacity, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self._rate)

@@ -18,17 +18,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 PIPE_BYTES = 256 * 1024
-_TURNS = 8  # times that a direction may move a pipe's worth before others have their turn
+_MAX_ROUNDS = 8  # times that a direction may move a pipe's worth before others have their turn
 _FLAGS = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
-_NO_SPLICE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
-_KEPT_PIPES = 16
+_SPLICE_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_MAX_FREE_PIPES = 16
 
 
-class Idle(Exception):
+class RelayIdle(Exception):
     """Nothing moved either way for too long."""
 
 
-class _Channel(Protocol):
+class _ByteChannel(Protocol):
     """Something that holds bytes between two sockets."""
 
     held: int
@@ -40,7 +40,7 @@ class _Channel(Protocol):
     def close(self) -> None: ...
 
 
-class _Pipe:
+class _SplicePipe:
     def __init__(self) -> None:
         self.held = 0
         self._out, self._in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -62,7 +62,7 @@ class _Pipe:
         os.close(self._in)
 
 
-class _Buffer:
+class _CopyBuffer:
     def __init__(self) -> None:
         self.held = 0
         self._start = 0
@@ -83,26 +83,26 @@ class _Buffer:
         self._bytes.release()
 
 
-class Pipes:
+class PipePool:
     """Empty pipes to borrow. One for the whole daemon; closed by whoever made it."""
 
     def __init__(self, *, splice: bool = True) -> None:
         self._splice = splice
-        self._free: list[_Channel] = []
+        self._free: list[_ByteChannel] = []
 
-    def take(self) -> _Channel:
+    def take(self) -> _ByteChannel:
         if self._free:
             return self._free.pop()
-        return _Pipe() if self._splice else _Buffer()
+        return _SplicePipe() if self._splice else _CopyBuffer()
 
-    def give_back(self, channel: _Channel) -> None:
+    def give_back(self, channel: _ByteChannel) -> None:
         """Return a channel; one that still holds bytes would hand them to a stranger, so it is closed."""
-        if channel.held or len(self._free) >= _KEPT_PIPES:
+        if channel.held or len(self._free) >= _MAX_FREE_PIPES:
             channel.close()
         else:
             self._free.append(channel)
 
-    def cannot_splice(self) -> None:
+    def disable_splice(self) -> None:
         """From now on bytes are copied: this kernel does not splice sockets."""
         self._splice = False
         self.close()
@@ -112,29 +112,29 @@ class Pipes:
             self._free.pop().close()
 
 
-class Carriage:
+class SpliceRelay:
     """Two sockets joined. Both must be non-blocking, and stay the caller's to close.
 
     `used` is told each time that something is about to go on.
     """
 
     def __init__(
-        self, near: socket.socket, far: socket.socket, pipes: Pipes, used: Callable[[], None] = lambda: None
+        self, near: socket.socket, far: socket.socket, pipes: PipePool, used: Callable[[], None] = lambda: None
     ) -> None:
         self._done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        self._there = _Direction(near, far, pipes, self._ended, used)
-        self._back = _Direction(far, near, pipes, self._ended, used)
+        self._outbound = _Direction(near, far, pipes, self._ended, used)
+        self._inbound = _Direction(far, near, pipes, self._ended, used)
         self._open = 2
 
     @property
-    def up(self) -> int:
+    def bytes_up(self) -> int:
         """Bytes carried from near to far."""
-        return self._there.moved
+        return self._outbound.moved
 
     @property
-    def down(self) -> int:
+    def bytes_down(self) -> int:
         """Bytes carried from far to near."""
-        return self._back.moved
+        return self._inbound.moved
 
     async def run(self, *, idle_seconds: float) -> None:
         """Carry until both sides have ended.
@@ -143,17 +143,17 @@ class Carriage:
             OSError: one side broke off.
             Idle: nothing moved for `idle_seconds` (at least; at most twice as long).
         """
-        self._there.start()
-        self._back.start()
+        self._outbound.start()
+        self._inbound.start()
         try:
             while not self._done.done():
-                before = self.up + self.down
+                before = self.bytes_up + self.bytes_down
                 await asyncio.wait([self._done], timeout=idle_seconds)
-                if not self._done.done() and self.up + self.down == before:
-                    raise Idle
+                if not self._done.done() and self.bytes_up + self.bytes_down == before:
+                    raise RelayIdle
         finally:
-            self._there.stop()
-            self._back.stop()
+            self._outbound.stop()
+            self._inbound.stop()
         failure = self._done.result()
         if failure is not None:
             raise failure
@@ -171,7 +171,7 @@ class _Direction:
         self,
         source: socket.socket,
         sink: socket.socket,
-        pipes: Pipes,
+        pipes: PipePool,
         ended: Callable[[OSError | None], None],
         used: Callable[[], None],
     ) -> None:
@@ -182,7 +182,7 @@ class _Direction:
         self._pipes = pipes
         self._ended = ended
         self._used = used
-        self._channel: _Channel | None = None
+        self._channel: _ByteChannel | None = None
 
     def start(self) -> None:
         self._loop.add_reader(self._source, self._readable)
@@ -191,11 +191,11 @@ class _Direction:
         """Stop at once. May be called again."""
         self._loop.remove_reader(self._source)
         self._loop.remove_writer(self._sink)
-        self._let_go()
+        self._unregister()
 
     def _readable(self) -> None:
         try:
-            for _ in range(_TURNS):
+            for _ in range(_MAX_ROUNDS):
                 if not self._fill():
                     self._finish()
                     return
@@ -205,7 +205,7 @@ class _Direction:
                     self._loop.add_writer(self._sink, self._writable)
                     return
         except BlockingIOError:
-            self._let_go()
+            self._unregister()
         except OSError as failure:
             self._fail(failure)
 
@@ -224,10 +224,10 @@ class _Direction:
         try:
             return self._channel.fill(self._source)
         except OSError as failure:
-            if failure.errno not in _NO_SPLICE or isinstance(self._channel, _Buffer):
+            if failure.errno not in _SPLICE_UNSUPPORTED or isinstance(self._channel, _CopyBuffer):
                 raise
-        self._let_go()
-        self._pipes.cannot_splice()
+        self._unregister()
+        self._pipes.disable_splice()
         self._channel = self._pipes.take()
         return self._channel.fill(self._source)
 
@@ -251,7 +251,7 @@ class _Direction:
         self.stop()
         self._ended(failure)
 
-    def _let_go(self) -> None:
+    def _unregister(self) -> None:
         if self._channel is not None:
             self._pipes.give_back(self._channel)
             self._channel = None

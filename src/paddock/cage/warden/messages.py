@@ -17,13 +17,13 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from paddock.cage.descriptors import file_with
+from paddock.cage.linux import create_memfd
 
-LONGEST_MESSAGE = 64 * 1024
-MOST_DESCRIPTORS = 64  # in one message; the kernel's own bound is 253
+MAX_MESSAGE_BYTES = 64 * 1024
+MAX_DESCRIPTORS = 64  # in one message; the kernel's own bound is 253
 
 
-class Launch(NamedTuple):
+class LaunchCage(NamedTuple):
     """Start a cage. Descriptors: the plugin's stdin, stdout and stderr, its two pipes for big bytes where it has them,
     then the file that holds the spec."""
 
@@ -31,7 +31,7 @@ class Launch(NamedTuple):
     number: int  # names the cage from now on; never used twice on one socket
 
 
-class Signal(NamedTuple):
+class SignalPlugin(NamedTuple):
     """Send a signal to the plugin's own process."""
 
     kind = "signal"
@@ -39,21 +39,21 @@ class Signal(NamedTuple):
     signal: int
 
 
-class Kill(NamedTuple):
+class KillCage(NamedTuple):
     """End everything in the cage."""
 
     kind = "kill"
     number: int
 
 
-class Hello(NamedTuple):
+class WardenReady(NamedTuple):
     """The warden is ready, and says what limits each resource."""
 
     kind = "hello"
     mechanisms: Mapping[str, str]
 
 
-class Unfit(NamedTuple):
+class WardenUnfit(NamedTuple):
     """The warden cannot build cages here, says why, and ends. In place of `hello`."""
 
     kind = "unfit"
@@ -62,14 +62,14 @@ class Unfit(NamedTuple):
     hint: str = ""
 
 
-class Listeners(NamedTuple):
+class CageListeners(NamedTuple):
     """Sockets that listen inside the cage's network; they come before `started`, in the order of the plan."""
 
     kind = "listeners"
     number: int
 
 
-class Started(NamedTuple):
+class CageStarted(NamedTuple):
     """Every wall stands and the program runs, as this process of the host."""
 
     kind = "started"
@@ -77,7 +77,7 @@ class Started(NamedTuple):
     pid: int
 
 
-class Refused(NamedTuple):
+class CageRefused(NamedTuple):
     """No program was run, and nothing of the cage is left. `setup` is true when bubblewrap said why on stderr."""
 
     kind = "refused"
@@ -88,7 +88,7 @@ class Refused(NamedTuple):
     setup: bool = False
 
 
-class Ended(NamedTuple):
+class CageEnded(NamedTuple):
     """The program that was started is gone, with everything that was in its cage."""
 
     kind = "ended"
@@ -98,21 +98,42 @@ class Ended(NamedTuple):
     cause: str = ""
 
 
-Message = Launch | Signal | Kill | Hello | Unfit | Listeners | Started | Refused | Ended
-_KINDS: dict[str, type[Message]] = {
-    kind.kind: kind for kind in (Launch, Signal, Kill, Hello, Unfit, Listeners, Started, Refused, Ended)
+WardenMessage = (
+    LaunchCage
+    | SignalPlugin
+    | KillCage
+    | WardenReady
+    | WardenUnfit
+    | CageListeners
+    | CageStarted
+    | CageRefused
+    | CageEnded
+)
+_MESSAGE_TYPES: dict[str, type[WardenMessage]] = {
+    kind.kind: kind
+    for kind in (
+        LaunchCage,
+        SignalPlugin,
+        KillCage,
+        WardenReady,
+        WardenUnfit,
+        CageListeners,
+        CageStarted,
+        CageRefused,
+        CageEnded,
+    )
 }
 
 
 class DescriptorsLost(OSError):
     """Descriptors were sent to us and we had no room for them; those that did arrive are closed again."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: WardenMessage) -> None:
         super().__init__("no room for the descriptors that came with a message")
         self.lost = message
 
 
-def send(connection: socket.socket, message: Message, descriptors: Sequence[int] = ()) -> None:
+def send(connection: socket.socket, message: WardenMessage, descriptors: Sequence[int] = ()) -> None:
     """Send one message and what belongs to it.
 
     Raises:
@@ -125,7 +146,7 @@ def send(connection: socket.socket, message: Message, descriptors: Sequence[int]
         connection.send(body, socket.MSG_NOSIGNAL)
 
 
-def receive(connection: socket.socket) -> tuple[Message, list[int]] | None:
+def receive(connection: socket.socket) -> tuple[WardenMessage, list[int]] | None:
     """The next message with its descriptors, or None when the other side is gone.
 
     Raises:
@@ -133,13 +154,13 @@ def receive(connection: socket.socket) -> tuple[Message, list[int]] | None:
         DescriptorsLost: the message came, its descriptors did not all fit.
     """
     try:
-        body, descriptors, flags, _ = socket.recv_fds(connection, LONGEST_MESSAGE, MOST_DESCRIPTORS)
+        body, descriptors, flags, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, MAX_DESCRIPTORS)
     except ConnectionResetError:
         return None
     if not body:
         return None
     data: dict[str, Any] = json.loads(body)
-    message = _KINDS[data.pop("kind")](**data)
+    message = _MESSAGE_TYPES[data.pop("kind")](**data)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     if flags & socket.MSG_CTRUNC:
@@ -149,12 +170,12 @@ def receive(connection: socket.socket) -> tuple[Message, list[int]] | None:
     return message, descriptors
 
 
-def into_file(data: Mapping[str, Any]) -> int:
+def write_json_memfd(data: Mapping[str, Any]) -> int:
     """JSON data as an anonymous file, read from its start."""
-    return file_with(json.dumps(data).encode())
+    return create_memfd(json.dumps(data).encode())
 
 
-def from_file(descriptor: int) -> dict[str, Any]:
+def read_json_file(descriptor: int) -> dict[str, Any]:
     """What `into_file` wrote. Closes the descriptor."""
     with os.fdopen(descriptor, "rb") as file:
         return json.loads(file.read())

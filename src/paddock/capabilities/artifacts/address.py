@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from paddock.capabilities.params import wrong
+from paddock.capabilities.params import invalid_param
 
-MOST_HANDED = 256  # addresses in one payload; a call that names more hands over the first ones
+MAX_PAYLOAD_ARTIFACTS = 256  # addresses in one payload; a call that names more hands over the first ones
 
 _PREFIX = "artifact://sha256/"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 # Followed by no further digit: a longer one is the address of nothing.
-_ANYWHERE = re.compile(r"artifact://sha256/([0-9a-f]{64})(?![0-9A-Za-z])")
+_ADDRESS_IN_TEXT = re.compile(r"artifact://sha256/([0-9a-f]{64})(?![0-9A-Za-z])")
 
 
-def address_of(digest: str) -> str:
+def artifact_address(digest: str) -> str:
     """The address of the bytes with this hash."""
     return _PREFIX + digest
 
@@ -30,7 +30,7 @@ def is_digest(text: str) -> bool:
     return _DIGEST.fullmatch(text) is not None
 
 
-def digest_of(address: Any) -> str:
+def parse_address(address: Any) -> str:
     """The hash in an address. Anything else is refused here, before it could become part of a path.
 
     Raises:
@@ -38,19 +38,19 @@ def digest_of(address: Any) -> str:
     """
     digest = address.removeprefix(_PREFIX) if isinstance(address, str) and address.startswith(_PREFIX) else ""
     if not is_digest(digest):
-        raise wrong("uri", "is no address of an artifact", f"addresses look like {_PREFIX}0a1b…")
+        raise invalid_param("uri", "is no address of an artifact", f"addresses look like {_PREFIX}0a1b…")
     return digest
 
 
-def digests_in(payload: Any) -> frozenset[str]:
+def find_digests(payload: Any) -> frozenset[str]:
     """The hashes of all addresses that occur in a payload: as values, or in the midst of a text."""
     found: set[str] = set()
     left = [payload]
-    while left and len(found) < MOST_HANDED:
+    while left and len(found) < MAX_PAYLOAD_ARTIFACTS:
         value = left.pop()
         if isinstance(value, str):
             if _PREFIX in value:
-                found.update(_ANYWHERE.findall(value)[:MOST_HANDED])
+                found.update(_ADDRESS_IN_TEXT.findall(value)[:MAX_PAYLOAD_ARTIFACTS])
         elif isinstance(value, dict):
             left.extend(cast("dict[Any, Any]", value).values())
         elif isinstance(value, list | tuple):

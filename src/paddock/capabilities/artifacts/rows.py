@@ -27,7 +27,7 @@ class ArtifactLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class StoredArtifact:
     """One that is kept."""
 
     digest: str
@@ -36,9 +36,9 @@ class Artifact:
     created_at: str
 
 
-def own_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) -> Artifact | None:
+def find_own_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) -> StoredArtifact | None:
     """The plugin's own of this hash."""
-    return _artifact(
+    return _artifact_from_row(
         tx.one(
             "SELECT digest, media_type, size, created_at FROM plugin_artifacts"
             " WHERE tenant = ? AND plugin = ? AND digest = ?",
@@ -47,9 +47,9 @@ def own_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) -> Arti
     )
 
 
-def any_artifact(tx: Transaction, tenant: str, digest: str) -> Artifact | None:
+def find_artifact(tx: Transaction, tenant: str, digest: str) -> StoredArtifact | None:
     """The one of this hash, whichever plugin of the tenant keeps it."""
-    return _artifact(
+    return _artifact_from_row(
         tx.one(
             "SELECT digest, media_type, size, created_at FROM plugin_artifacts"
             " WHERE tenant = ? AND digest = ? ORDER BY created_at, plugin LIMIT 1",
@@ -58,32 +58,34 @@ def any_artifact(tx: Transaction, tenant: str, digest: str) -> Artifact | None:
     )
 
 
-def keep_artifact(tx: Transaction, tenant: str, plugin: str, artifact: Artifact, limits: ArtifactLimits) -> bool:
+def insert_artifact(
+    tx: Transaction, tenant: str, plugin: str, artifact: StoredArtifact, limits: ArtifactLimits
+) -> bool:
     """Note that the plugin keeps this; tells whether that is new. One that it had stays as it was.
 
     Raises:
         CallerError: `artifacts.full` when it would keep too much.
     """
     # First: on PostgreSQL this row is what changes of one plugin queue for.
-    before, count = _totals(tx, tenant, plugin)
-    if own_artifact(tx, tenant, plugin, artifact.digest) is not None:
+    before, count = _locked_totals(tx, tenant, plugin)
+    if find_own_artifact(tx, tenant, plugin, artifact.digest) is not None:
         return False
-    require_room(plugin, before + artifact.size, count + 1, limits)
+    check_quota(plugin, before + artifact.size, count + 1, limits)
     tx.execute(
         "INSERT INTO plugin_artifacts (tenant, plugin, digest, media_type, size, created_at) VALUES (?, ?, ?, ?, ?, ?)",
         (tenant, plugin, artifact.digest, artifact.media_type, artifact.size, artifact.created_at),
     )
-    _count(tx, tenant, plugin, before + artifact.size, count + 1)
+    _add_to_totals(tx, tenant, plugin, before + artifact.size, count + 1)
     return True
 
 
-def kept_by(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
+def stored_totals(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
     """Bytes and number of all that a plugin keeps."""
     row = tx.one("SELECT bytes, count FROM plugin_artifact_totals WHERE tenant = ? AND plugin = ?", (tenant, plugin))
     return (row["bytes"], row["count"]) if row else (0, 0)
 
 
-def require_room(plugin: str, size: int, count: int, limits: ArtifactLimits) -> None:
+def check_quota(plugin: str, size: int, count: int, limits: ArtifactLimits) -> None:
     """Refuse what would be too much.
 
     Raises:
@@ -98,18 +100,18 @@ def require_room(plugin: str, size: int, count: int, limits: ArtifactLimits) -> 
         )
 
 
-def let_go(tx: Transaction, tenant: str, plugin: str, digest: str) -> bool:
+def delete_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) -> bool:
     """The plugin no longer keeps this; tells whether it did."""
-    before, count = _totals(tx, tenant, plugin)
-    own = own_artifact(tx, tenant, plugin, digest)
+    before, count = _locked_totals(tx, tenant, plugin)
+    own = find_own_artifact(tx, tenant, plugin, digest)
     if own is None:
         return False
     tx.execute("DELETE FROM plugin_artifacts WHERE tenant = ? AND plugin = ? AND digest = ?", (tenant, plugin, digest))
-    _count(tx, tenant, plugin, before - own.size, count - 1)
+    _add_to_totals(tx, tenant, plugin, before - own.size, count - 1)
     return True
 
 
-def forget_artifacts(tx: Transaction, plugin: str) -> list[tuple[str, str]]:
+def delete_all_artifacts(tx: Transaction, plugin: str) -> list[tuple[str, str]]:
     """The plugin keeps nothing any more, for no tenant. Gives tenant and hash of what nobody else has either.
 
     For uninstalling.
@@ -117,29 +119,29 @@ def forget_artifacts(tx: Transaction, plugin: str) -> list[tuple[str, str]]:
     had = tx.all("SELECT tenant, digest FROM plugin_artifacts WHERE plugin = ?", (plugin,))
     tx.execute("DELETE FROM plugin_artifacts WHERE plugin = ?", (plugin,))
     tx.execute("DELETE FROM plugin_artifact_totals WHERE plugin = ?", (plugin,))
-    return unkept(tx, [(row["tenant"], row["digest"]) for row in had])
+    return find_unreferenced(tx, [(row["tenant"], row["digest"]) for row in had])
 
 
-def unkept(tx: Transaction, digests: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def find_unreferenced(tx: Transaction, digests: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Those of these, each a tenant and a hash, that no plugin keeps."""
-    return [(tenant, digest) for tenant, digest in digests if any_artifact(tx, tenant, digest) is None]
+    return [(tenant, digest) for tenant, digest in digests if find_artifact(tx, tenant, digest) is None]
 
 
-def _artifact(row: Row | None) -> Artifact | None:
-    return None if row is None else Artifact(row["digest"], row["media_type"], row["size"], row["created_at"])
+def _artifact_from_row(row: Row | None) -> StoredArtifact | None:
+    return None if row is None else StoredArtifact(row["digest"], row["media_type"], row["size"], row["created_at"])
 
 
-def _totals(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
+def _locked_totals(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
     """What `kept_by` says, in a row that is ours from here on."""
     tx.execute(
         "INSERT INTO plugin_artifact_totals (tenant, plugin, bytes, count) VALUES (?, ?, 0, 0)"
         " ON CONFLICT (tenant, plugin) DO UPDATE SET count = plugin_artifact_totals.count",
         (tenant, plugin),
     )
-    return kept_by(tx, tenant, plugin)
+    return stored_totals(tx, tenant, plugin)
 
 
-def _count(tx: Transaction, tenant: str, plugin: str, size: int, count: int) -> None:
+def _add_to_totals(tx: Transaction, tenant: str, plugin: str, size: int, count: int) -> None:
     tx.execute(
         "UPDATE plugin_artifact_totals SET bytes = ?, count = ? WHERE tenant = ? AND plugin = ?",
         (size, count, tenant, plugin),

@@ -10,22 +10,22 @@ from functools import partial
 
 import anyio
 
-from paddock.cage.network.destinations import NOT_GRANTED, Destination
-from paddock.cage.network.dialing import NotDialled, Outside, dial
-from paddock.capabilities.http.destination import WebDestinations
-from paddock.capabilities.http.headers import Headers, on_the_wire
-from paddock.capabilities.http.hop import Hop, Reply
+from paddock.capabilities.http.headers import Headers, wire_headers
+from paddock.capabilities.http.hop import FetchHop, FetchReply
 from paddock.core.errors import Denied, Unreachable
-from paddock.rpc.http_client import HttpClient, HttpLost, Origin, TooLarge
+from paddock.net.dial import DialFailed, OutboundNetwork, dial
+from paddock.net.egress import NOT_GRANTED, Destination
+from paddock.net.http_client import HttpClient, HttpConnectionLost, HttpOrigin, ResponseTooLarge
+from paddock.net.web_url import WebEgressPolicy
 
-DIAL_SECONDS = 10.0
+DIAL_TIMEOUT_S = 10.0
 
-REPEATABLE = frozenset({"http.unreachable", "http.lost"})
+RETRYABLE_ERRORS = frozenset({"http.unreachable", "http.lost"})
 """What may be otherwise a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class FetchExchange:
     """Sends requests for one plugin.
 
     Attributes:
@@ -37,52 +37,56 @@ class Exchange:
             more.
     """
 
-    granted: WebDestinations
-    outside: Outside
+    granted: WebEgressPolicy
+    outside: OutboundNetwork
     tls: Callable[[], ssl.SSLContext]
     lookups: anyio.Semaphore
     may_send: Callable[[], Awaitable[None]]
 
-    def check(self, origin: Origin) -> None:
+    def check(self, origin: HttpOrigin) -> None:
         """See that the plugin may mean this place. Where its name leads is seen when it is dialled.
 
         Raises:
             Denied: it may not.
         """
         if not self.granted.allows(origin.host, origin.port):
-            raise _denied(origin, NOT_GRANTED, "was not granted")
+            raise _denied_error(origin, NOT_GRANTED, "was not granted")
 
-    async def send(self, hop: Hop, headers: Headers, most: int) -> Reply:
+    async def send(self, hop: FetchHop, headers: Headers, most: int) -> FetchReply:
         """The answer to a request.
 
         Raises:
             Denied: its name leads to where nobody may go, or it may not be sent any more.
             Unreachable: there is none, it is too large, or the certificate is not trusted.
         """
-        origin = hop.place.origin
+        origin = hop.address.origin
         tls = self.tls() if origin.scheme == "https" else None
-        client = HttpClient(origin, tls, dial=partial(self._dialled, origin))
+        client = HttpClient(origin, tls, dial=partial(self._dial, origin))
         try:
-            async with client.request(hop.method, hop.place.target, on_the_wire(headers), hop.body) as response:
-                body = b"" if hop.method == "HEAD" else await response.body(most)
-                return Reply(response.status, response.headers, body)
-        except NotDialled as error:
+            async with client.request(hop.method, hop.address.target, wire_headers(headers), hop.body) as response:
+                body = b"" if hop.method == "HEAD" else await response.read_body(most)
+                return FetchReply(response.status, response.headers, body)
+        except DialFailed as error:
             if error.denied:
-                raise _denied(origin, error.code, "leads to an address that is not public") from None
+                raise _denied_error(origin, error.code, "leads to an address that is not public") from None
             raise Unreachable(f"{origin} cannot be reached ({error.code})", code="http.unreachable") from None
-        except TooLarge as error:
+        except ResponseTooLarge as error:
             raise Unreachable(
                 f"{origin}: {error}", code="http.too_large", hint="ask for less, or raise max_bytes"
             ) from None
-        except HttpLost as error:
+        except HttpConnectionLost as error:
             untrusted = isinstance(error.__cause__, ssl.SSLCertVerificationError)
-            raise Unreachable(_about(origin, error), code="http.untrusted" if untrusted else "http.lost") from None
+            raise Unreachable(
+                _error_message(origin, error), code="http.untrusted" if untrusted else "http.lost"
+            ) from None
         finally:
             client.close()
 
-    async def _dialled(self, origin: Origin) -> socket.socket:
+    async def _dial(self, origin: HttpOrigin) -> socket.socket:
         destination = Destination(origin.host, origin.port)
-        made, _address = await dial(destination, self.granted, self.outside, lookups=self.lookups, seconds=DIAL_SECONDS)
+        made, _address = await dial(
+            destination, self.granted, self.outside, lookups=self.lookups, seconds=DIAL_TIMEOUT_S
+        )
         try:
             await self.may_send()
         except BaseException:
@@ -91,12 +95,12 @@ class Exchange:
         return made
 
 
-def _about(origin: Origin, error: HttpLost) -> str:
+def _error_message(origin: HttpOrigin, error: HttpConnectionLost) -> str:
     said = str(error)
     return said if str(origin) in said else f"{origin}: {said}"
 
 
-def _denied(origin: Origin, reason: str, why: str) -> Denied:
+def _denied_error(origin: HttpOrigin, reason: str, why: str) -> Denied:
     wanted = f"net:{f'[{origin.host}]' if ':' in origin.host else origin.host}:{origin.port}"
     return Denied(
         f"{origin} {why}",

@@ -4,31 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urljoin
 
-from paddock.capabilities.http.destination import Place
-from paddock.capabilities.http.headers import Headers
-from paddock.capabilities.methods import SAFE
+from paddock.capabilities.http.headers import Headers, cross_origin_headers, without_content
+from paddock.capabilities.methods import SAFE_HTTP_METHODS
+from paddock.core.errors import CallerError, Unreachable
+from paddock.net.web_url import WebTarget, parse_web_url
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class FetchHop:
     """One request to one place."""
 
     method: str
-    place: Place
+    address: WebTarget
     headers: Headers
     body: bytes | None
 
     @property
     def safe(self) -> bool:
         """Whether it changes nothing there."""
-        return self.method in SAFE
+        return self.method in SAFE_HTTP_METHODS
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class FetchReply:
     """An answer, whole; its headers by name in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+MAX_REDIRECTS = 5
+
+_REDIRECT_TO_GET = (301, 302, 303)
+_REDIRECT_UNCHANGED = (307, 308)
+
+
+def follow_redirect(hop: FetchHop, status: int, location: str | None) -> FetchHop | None:
+    """The request that follows from this answer; None where it is the answer.
+
+    What changes something is never repeated at another place: whoever asked gets the redirect itself.
+
+    Raises:
+        Unreachable: it leads to what is no web address.
+        Denied: it leads to an address in an odd spelling.
+    """
+    if status not in (*_REDIRECT_TO_GET, *_REDIRECT_UNCHANGED) or not location:
+        return None
+    try:
+        place = parse_web_url(urljoin(hop.address.url, location))
+    except (CallerError, ValueError) as error:
+        if isinstance(error, CallerError) and error.error_code != "http.bad_url":
+            raise
+        raise Unreachable(
+            f"{hop.address.origin.host} sends us to what is no web address", code="http.bad_redirect"
+        ) from None
+    method, headers, body = hop.method, hop.headers, hop.body
+    if (status == 303 and method != "HEAD") or (status in _REDIRECT_TO_GET and method == "POST"):
+        method, headers, body = "GET", without_content(headers), None
+    elsewhere = place.origin != hop.address.origin
+    following = FetchHop(method, place, cross_origin_headers(headers) if elsewhere else headers, body)
+    return None if elsewhere and not following.safe else following

@@ -12,13 +12,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from paddock.capabilities.http.headers import Headers, check_count, for_anybody, given_headers, value_of
-from paddock.capabilities.params import text, wrong
-from paddock.core.secret_name import LONGEST as LONGEST_NAME
+from paddock.capabilities.http.headers import (
+    Headers,
+    check_header_count,
+    cross_origin_headers,
+    header_value,
+    read_headers,
+)
+from paddock.capabilities.params import invalid_param, text_param
+from paddock.core.secret import MAX_SECRET_NAME_CHARS as LONGEST_NAME
 
-LONGEST_PREFIX = 64
+MAX_PREFIX_CHARS = 64
 # What a server repeats of a secret is blanked where it stands as a whole, and not in pieces that a plugin chooses.
-_SLICES = ("range", "if-range")
+_RANGE_HEADERS = ("range", "if-range")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class SecretHeader:
     prefix: str = ""
 
 
-def by_secret(secrets: Iterable[SecretHeader]) -> dict[str, frozenset[str]]:
+def headers_by_secret(secrets: Iterable[SecretHeader]) -> dict[str, frozenset[str]]:
     """The secrets that are asked for, each with the headers that it stands in, in lower case."""
     found: dict[str, set[str]] = {}
     for one in secrets:
@@ -38,7 +44,7 @@ def by_secret(secrets: Iterable[SecretHeader]) -> dict[str, frozenset[str]]:
     return {name: frozenset(headers) for name, headers in found.items()}
 
 
-def filled(headers: Headers, secrets: Iterable[SecretHeader], values: Mapping[str, str]) -> Headers:
+def fill_secret_headers(headers: Headers, secrets: Iterable[SecretHeader], values: Mapping[str, str]) -> Headers:
     """All headers of a request as they are sent, those with secrets last.
 
     Args:
@@ -49,33 +55,39 @@ def filled(headers: Headers, secrets: Iterable[SecretHeader], values: Mapping[st
     Raises:
         CallerError: a value has characters that no header can have, or they are too long together.
     """
-    return given_headers(dict(headers) | {one.header: one.prefix + values[one.secret].strip() for one in secrets})
+    return read_headers(dict(headers) | {one.header: one.prefix + values[one.secret].strip() for one in secrets})
 
 
-def apart(headers: Any) -> tuple[Headers, tuple[SecretHeader, ...]]:
+def split_secret_headers(headers: Any) -> tuple[Headers, tuple[SecretHeader, ...]]:
     """The headers that a plugin wrote out, and those whose value it leaves to the host.
 
     Raises:
         CallerError: they cannot be sent.
     """
     if not isinstance(headers, dict):
-        return given_headers(headers), ()
+        return read_headers(headers), ()
     given = cast("dict[str, Any]", headers)
-    check_count(given)  # before each is looked at
+    check_header_count(given)  # before each is looked at
     plain = {name: value for name, value in given.items() if not isinstance(value, dict)}
-    secret = [_secret(name, cast("dict[str, Any]", value)) for name, value in given.items() if isinstance(value, dict)]
-    written = given_headers(plain)
-    for name in _SLICES if secret else ():
-        if value_of(written, name) is not None:
-            raise wrong("headers", f"ask for a part with {name}, beside a secret", "ask for the whole answer")
+    secret = [
+        _read_secret_header(name, cast("dict[str, Any]", value))
+        for name, value in given.items()
+        if isinstance(value, dict)
+    ]
+    written = read_headers(plain)
+    for name in _RANGE_HEADERS if secret else ():
+        if header_value(written, name) is not None:
+            raise invalid_param("headers", f"ask for a part with {name}, beside a secret", "ask for the whole answer")
     return written, tuple(secret)
 
 
-def _secret(header: str, value: dict[str, Any]) -> SecretHeader:
+def _read_secret_header(header: str, value: dict[str, Any]) -> SecretHeader:
     if value.keys() - {"secret", "prefix"}:
-        raise wrong("headers", "have a value that is neither text nor a secret", "write {'secret': NAME}")
-    prefix = text(value, "prefix", longest=LONGEST_PREFIX, default="")
-    found = SecretHeader(header, text(value, "secret", longest=LONGEST_NAME), prefix)
-    if for_anybody(filled((), (found,), {found.secret: "x"})):
-        raise wrong("headers", f"hold a secret in {header}, which others are told after a redirect", "use another one")
+        raise invalid_param("headers", "have a value that is neither text nor a secret", "write {'secret': NAME}")
+    prefix = text_param(value, "prefix", longest=MAX_PREFIX_CHARS, default="")
+    found = SecretHeader(header, text_param(value, "secret", longest=LONGEST_NAME), prefix)
+    if cross_origin_headers(fill_secret_headers((), (found,), {found.secret: "x"})):
+        raise invalid_param(
+            "headers", f"hold a secret in {header}, which others are told after a redirect", "use another one"
+        )
     return found

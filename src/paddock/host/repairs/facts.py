@@ -28,7 +28,7 @@ class PluginFacts:
     """One installed plugin, as its tenant has it.
 
     Attributes:
-        state: As a listing shows it; see `plugins/listing.py`.
+        state: As a listing shows it; see `plugins/store/listing.py`.
         given_up: Why the host disabled it; empty where it did not.
         runtime: The state of its process; empty where it has none.
         reason: Why it does not run, with what to do about it in `hint`, and its `code`.
@@ -72,7 +72,7 @@ class WebhookFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyFacts:
+class ApiKeyFacts:
     """An API key that works, or did until its time was over."""
 
     id: str
@@ -83,7 +83,7 @@ class KeyFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class DoubtFacts:
+class UnknownOutcomeFacts:
     """Calls of which nobody knows whether they have happened.
 
     Attributes:
@@ -97,7 +97,7 @@ class DoubtFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class SealFacts:
+class WrappingKeyFacts:
     """The key that secrets are sealed under.
 
     Attributes:
@@ -112,8 +112,8 @@ class SealFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something that the host says is wrong with itself; see `host/condition.py`."""
+class HostProblem:
+    """Something that the host says is wrong with itself; see `host/observability/health.py`."""
 
     about: str
     code: str
@@ -143,15 +143,15 @@ class MachineFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RepairFacts:
     """All of it; what is of the host as a whole is there for the default tenant alone."""
 
     now: datetime
     tenant: Tenant = DEFAULT_TENANT
     plugins: tuple[PluginFacts, ...] = ()
     webhooks: tuple[WebhookFacts, ...] = ()
-    keys: tuple[KeyFacts, ...] = ()
-    doubts: DoubtFacts = DoubtFacts()
-    seal: SealFacts = SealFacts()
-    troubles: tuple[Trouble, ...] = ()
+    keys: tuple[ApiKeyFacts, ...] = ()
+    doubts: UnknownOutcomeFacts = UnknownOutcomeFacts()
+    seal: WrappingKeyFacts = WrappingKeyFacts()
+    troubles: tuple[HostProblem, ...] = ()
     machine: MachineFacts | None = None  # None where it was not looked at yet

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from paddock.core.ids import DEFAULT_TENANT
-from paddock.host.repairs.facts import Facts, KeyFacts, Trouble, WebhookFacts
-from paddock.host.repairs.repair import Enter, Press, Repair, Severity, Visit, Way
-from paddock.plugins.mending import for_tenant
+from paddock.host.repairs.facts import ApiKeyFacts, HostProblem, RepairFacts, WebhookFacts
+from paddock.host.repairs.repair import Repair, RepairButton, RepairCommand, RepairLink, RepairOption, Severity
+from paddock.plugins.manage.repair_text import tenant_option
 
-SOON = timedelta(days=14)
+EXPIRY_WARNING_PERIOD = timedelta(days=14)
 """How long before a key expires somebody is told."""
-LATELY = timedelta(days=30)
+EXPIRED_NOTICE_PERIOD = timedelta(days=30)
 """How long after it has: whoever used it has noticed by then."""
 _MIB, _GIB = 1 << 20, 1 << 30
-LITTLE_ROOM, HARDLY_ROOM = _GIB, 100 * _MIB
-_HOOKS = Visit("/settings/webhooks", "Look at webhooks")
-_CHECK = Visit("/settings/host/check", "Check this machine")
-_FAILING_FROM = 3  # attempts: one that fails once is no news
+DISK_LOW_BYTES, DISK_CRITICAL_BYTES = _GIB, 100 * _MIB
+_WEBHOOKS_LINK = RepairLink("/settings/webhooks", "Look at webhooks")
+_DOCTOR_LINK = RepairLink("/settings/host/check", "Check this machine")
+_MIN_FAILED_ATTEMPTS = 3  # attempts: one that fails once is no news
 
-_TROUBLES = {
+_PROBLEM_TEXT = {
     "ledger": ("The ledger cannot be written", "What cannot be recorded is not done, so calls are refused."),
     "checkpoints": (
         "The ledger has no new checkpoint",
@@ -31,10 +31,10 @@ _TROUBLES = {
 }
 
 
-def troubles(facts: Facts) -> Iterable[Repair]:
+def detect_host_problems(facts: RepairFacts) -> Iterable[Repair]:
     """What the host says is wrong with itself."""
     for one in facts.troubles:
-        title, meaning = _TROUBLES.get(one.about, (f"There is trouble with {one.about}", ""))
+        title, meaning = _PROBLEM_TEXT.get(one.about, (f"There is trouble with {one.about}", ""))
         if one.code == "ledger.broken":
             title = "Somebody changed the ledger"
             meaning = "What was recorded is not what was written. No call is taken for this tenant meanwhile."
@@ -45,26 +45,30 @@ def troubles(facts: Facts) -> Iterable[Repair]:
             title,
             one.message,
             meaning,
-            _out_of(one),
+            _problem_options(one),
             mark=one.message,
         )
 
 
-def _out_of(one: Trouble) -> tuple[Way, ...]:
+def _problem_options(one: HostProblem) -> tuple[RepairOption, ...]:
     if one.about == "rules":
-        return (Visit("/policy", "Look at the rules"), Enter("paddock policy check"))
+        return (RepairLink("/policy", "Look at the rules"), RepairCommand("paddock policy check"))
     command = "paddock ledger verify" if one.code == "ledger.broken" else "paddock doctor"
-    return (Enter(command, f"{one.hint[:1].upper()}{one.hint[1:]}. On the machine, type:" if one.hint else _TYPE),)
+    return (
+        RepairCommand(
+            command, f"{one.hint[:1].upper()}{one.hint[1:]}. On the machine, type:" if one.hint else _SHELL_HINT
+        ),
+    )
 
 
-_TYPE = "On the machine, type:"
+_SHELL_HINT = "On the machine, type:"
 
 
-def disk(facts: Facts) -> Iterable[Repair]:
+def detect_low_disk(facts: RepairFacts) -> Iterable[Repair]:
     machine = facts.machine
-    if machine is None or machine.free is None or machine.free >= LITTLE_ROOM:
+    if machine is None or machine.free is None or machine.free >= DISK_LOW_BYTES:
         return
-    hardly = machine.free < HARDLY_ROOM
+    hardly = machine.free < DISK_CRITICAL_BYTES
     yield Repair(
         "machine.disk",
         "",
@@ -72,12 +76,12 @@ def disk(facts: Facts) -> Iterable[Repair]:
         "The disk is nearly full",
         f"{machine.free // _MIB:,} MiB are free at {machine.place}.",
         "With a full disk nothing can be recorded, and what cannot be recorded is not done.",
-        (Enter(f"du -xh {shlex.quote(machine.place)} | sort -h | tail", "See what takes the room. Type:"),),
+        (RepairCommand(f"du -xh {shlex.quote(machine.place)} | sort -h | tail", "See what takes the room. Type:"),),
         mark="hardly any room" if hardly else "little room",
     )
 
 
-def cage(facts: Facts) -> Iterable[Repair]:
+def detect_missing_cage(facts: RepairFacts) -> Iterable[Repair]:
     machine = facts.machine
     if machine is None:
         return
@@ -89,7 +93,7 @@ def cage(facts: Facts) -> Iterable[Repair]:
             "No plugin can be fenced in on this machine",
             machine.no_cage,
             "Every plugin runs in a cage. Without one, none is started.",
-            (_CHECK, Enter(machine.no_cage_hint or "paddock doctor")),
+            (_DOCTOR_LINK, RepairCommand(machine.no_cage_hint or "paddock doctor")),
         )
     elif machine.without_groups:
         held = ", ".join(f"{name} by {machine.limits[name]}" for name in machine.without_groups)
@@ -102,13 +106,15 @@ def cage(facts: Facts) -> Iterable[Repair]:
             f"The kernel does not keep them here: {held}.",
             f"A plugin that takes too much is noticed later.{quota}",
             (
-                _CHECK,
-                Enter("systemd-run --user --scope -p Delegate=yes paddock serve", "Start the host like this instead:"),
+                _DOCTOR_LINK,
+                RepairCommand(
+                    "systemd-run --user --scope -p Delegate=yes paddock serve", "Start the host like this instead:"
+                ),
             ),
         )
 
 
-def seal(facts: Facts) -> Iterable[Repair]:
+def detect_wrapping_key_problem(facts: RepairFacts) -> Iterable[Repair]:
     """The key that secrets are sealed under."""
     if facts.seal.missing:
         yield Repair(
@@ -118,7 +124,11 @@ def seal(facts: Facts) -> Iterable[Repair]:
             "Secrets cannot be opened",
             facts.seal.missing,
             "Calls that need a secret fail, and no other key is made in its place.",
-            (Enter("paddock doctor", f"{facts.seal.hint}. On the machine, type:" if facts.seal.hint else _TYPE),),
+            (
+                RepairCommand(
+                    "paddock doctor", f"{facts.seal.hint}. On the machine, type:" if facts.seal.hint else _SHELL_HINT
+                ),
+            ),
         )
     elif facts.seal.replaced:
         many = "1 older key is" if facts.seal.replaced == 1 else f"{facts.seal.replaced} older keys are"
@@ -130,14 +140,14 @@ def seal(facts: Facts) -> Iterable[Repair]:
             f"{many} still kept.",
             "All secrets work. Until it is finished, an older key still opens some of them.",
             (
-                Press("rotate", "Finish it", "Finish the rotation?", host_only=True),
-                Visit("/secrets", "Look at secrets"),
-                Enter("paddock secret rotate"),
+                RepairButton("rotate", "Finish it", "Finish the rotation?", host_only=True),
+                RepairLink("/secrets", "Look at secrets"),
+                RepairCommand("paddock secret rotate"),
             ),
         )
 
 
-def doubts(facts: Facts) -> Iterable[Repair]:
+def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
     """Only those that wait for a person: the rest is found out by the host itself."""
     waiting = facts.doubts.waiting
     if waiting:
@@ -149,16 +159,19 @@ def doubts(facts: Facts) -> Iterable[Repair]:
             f"{calls} {'has' if waiting == 1 else 'have'} an unknown outcome",
             "The plugin or the host went down midway, or time ran out, and nobody knows whether it happened.",
             "Trying such a call again is held back until somebody has looked and says what became of it.",
-            (Visit("/doubts", "Look and settle"), Enter(f"paddock run doubt list{for_tenant(facts.tenant)}")),
+            (
+                RepairLink("/doubts", "Look and settle"),
+                RepairCommand(f"paddock run doubt list{tenant_option(facts.tenant)}"),
+            ),
             mark=facts.doubts.latest,
         )
 
 
-def api_keys(facts: Facts) -> Iterable[Repair]:
-    here = for_tenant(facts.tenant)
+def detect_expiring_api_keys(facts: RepairFacts) -> Iterable[Repair]:
+    here = tenant_option(facts.tenant)
     for key in facts.keys:
         left = datetime.fromisoformat(key.expires_at) - facts.now
-        if left > SOON or left < -LATELY:
+        if left > EXPIRY_WARNING_PERIOD or left < -EXPIRED_NOTICE_PERIOD:
             continue
         over = left <= timedelta(0)
         name = f"{key.label} ({key.id})" if key.label else key.id
@@ -167,34 +180,39 @@ def api_keys(facts: Facts) -> Iterable[Repair]:
             key.id,
             Severity.NOTICE,
             f"The API key {name} {'has expired' if over else 'expires soon'}",
-            f"It is {key.owner}'s and {'stopped' if over else 'stops'} working on {key.expires_at[:10]}.{_use(key)}",
+            f"It is {key.owner}'s and {'stopped' if over else 'stops'} working on {key.expires_at[:10]}."
+            f"{_last_use_text(key)}",
             "Whatever still uses it is refused." if over else "Whatever uses it is refused from then on.",
             (
-                Visit("/settings/keys", "Look at keys"),
-                Enter(f"paddock apikey create {shlex.quote(key.owner)}{here}", "Make a new one. Type:"),
+                RepairLink("/settings/keys", "Look at keys"),
+                RepairCommand(f"paddock apikey create {shlex.quote(key.owner)}{here}", "Make a new one. Type:"),
             ),
             mark=f"{over} {key.expires_at}",
         )
 
 
-def _use(key: KeyFacts) -> str:
+def _last_use_text(key: ApiKeyFacts) -> str:
     return f" It was last used on {key.last_used_at[:10]}." if key.last_used_at else " It was never used."
 
 
-def webhooks(facts: Facts) -> Iterable[Repair]:
-    here = for_tenant(facts.tenant)
+def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
+    here = tenant_option(facts.tenant)
     for hook in facts.webhooks:
         if hook.disabled_why not in (None, "operator") and not hook.enabled:
-            yield _switched_off(hook)
-        elif hook.enabled and hook.attempts >= _FAILING_FROM:
+            yield _disabled_webhook_repair(hook)
+        elif hook.enabled and hook.attempts >= _MIN_FAILED_ATTEMPTS:
             yield Repair(
                 "webhook.failing",
                 hook.id,
                 Severity.NOTICE,
-                f"The webhook {_called(hook)} takes nothing",
+                f"The webhook {_webhook_name(hook)} takes nothing",
                 f"The last attempt failed: {hook.reason or 'no reason was given'}.",
                 "What it should be told is kept and tried again by itself for a while.",
-                (Press("webhook.test", "Send a test"), _HOOKS, Enter(f"paddock webhook test {hook.id}{here}")),
+                (
+                    RepairButton("webhook.test", "Send a test"),
+                    _WEBHOOKS_LINK,
+                    RepairCommand(f"paddock webhook test {hook.id}{here}"),
+                ),
             )
         if hook.dead:
             events = "1 event" if hook.dead == 1 else f"{hook.dead:,} events"
@@ -202,44 +220,56 @@ def webhooks(facts: Facts) -> Iterable[Repair]:
                 "webhook.dead_letters",
                 hook.id,
                 Severity.NOTICE,
-                f"{events} never reached the webhook {_called(hook)}",
+                f"{events} never reached the webhook {_webhook_name(hook)}",
                 f"{events} were tried as often as they may be.",
                 "Its receiver does not know of them until they are sent again.",
                 (
-                    Press("webhook.retry", "Send again"),
-                    _HOOKS,
-                    Enter(f"paddock webhook retry {hook.id} --all{here}"),
+                    RepairButton("webhook.retry", "Send again"),
+                    _WEBHOOKS_LINK,
+                    RepairCommand(f"paddock webhook retry {hook.id} --all{here}"),
                 ),
                 mark=str(hook.last_dead),
             )
 
 
-def _switched_off(hook: WebhookFacts) -> Repair:
+def _disabled_webhook_repair(hook: WebhookFacts) -> Repair:
     gone = hook.disabled_why == "gone"
     return Repair(
         "webhook.off",
         hook.id,
         Severity.BROKEN,
-        f"The webhook {_called(hook)} was switched off",
+        f"The webhook {_webhook_name(hook)} was switched off",
         "Its receiver said that it is gone for good." if gone else "Its receiver took nothing for too long.",
         "Nothing is sent to it any more.",
         (
-            Press("webhook.on", "Switch it on"),
-            Press("webhook.remove", "Remove it", f"Remove the webhook {_called(hook)}?"),
-            _HOOKS,
+            RepairButton("webhook.on", "Switch it on"),
+            RepairButton("webhook.remove", "Remove it", f"Remove the webhook {_webhook_name(hook)}?"),
+            _WEBHOOKS_LINK,
         ),
     )
 
 
-def _called(hook: WebhookFacts) -> str:
+def _webhook_name(hook: WebhookFacts) -> str:
     return hook.label or hook.id
 
 
-DETECTORS: tuple[Callable[[Facts], Iterable[Repair]], ...] = (troubles, disk, cage, seal, doubts, api_keys, webhooks)
+HOST_DETECTORS: tuple[Callable[[RepairFacts], Iterable[Repair]], ...] = (
+    detect_host_problems,
+    detect_low_disk,
+    detect_missing_cage,
+    detect_wrapping_key_problem,
+    detect_unknown_outcomes,
+    detect_expiring_api_keys,
+    detect_failing_webhooks,
+)
 
 
-def of_host(facts: Facts) -> Iterable[Repair]:
+def detect_host_repairs(facts: RepairFacts) -> Iterable[Repair]:
     """Everything else; what is of the host as a whole is told to the default tenant alone."""
-    for detect in DETECTORS:
-        if facts.tenant == DEFAULT_TENANT or detect not in (disk, cage, seal):
+    for detect in HOST_DETECTORS:
+        if facts.tenant == DEFAULT_TENANT or detect not in (
+            detect_low_disk,
+            detect_missing_cage,
+            detect_wrapping_key_problem,
+        ):
             yield from detect(facts)

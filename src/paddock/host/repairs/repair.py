@@ -18,7 +18,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Press:
+class RepairButton:
     """Something that the host does when somebody asks for it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Press:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class RepairLink:
     """Another page, where somebody decides."""
 
     path: str
@@ -43,14 +43,14 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Enter:
+class RepairCommand:
     """What only a shell on the machine can do."""
 
     command: str
     words: str = "On the machine, type:"
 
 
-Way: TypeAlias = Press | Visit | Enter
+RepairOption: TypeAlias = RepairButton | RepairLink | RepairCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Repair:
     title: str
     cause: str
     meaning: str
-    ways: tuple[Way, ...] = ()
+    ways: tuple[RepairOption, ...] = ()
     mark: str = ""
 
     @property
@@ -87,14 +87,14 @@ class Repair:
         told = "\0".join((self.kind, self.subject, self.severity, self.mark or self.cause))
         return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
-    def press(self, action: str) -> Press | None:
+    def find_button(self, action: str) -> RepairButton | None:
         """The button of this action, where it has one."""
-        return next((way for way in self.ways if isinstance(way, Press) and way.action == action), None)
+        return next((way for way in self.ways if isinstance(way, RepairButton) and way.action == action), None)
 
 
-_ORDER = {severity: rank for rank, severity in enumerate(Severity)}
+_SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
-def worst_first(repairs: Iterable[Repair]) -> list[Repair]:
+def sort_by_severity(repairs: Iterable[Repair]) -> list[Repair]:
     """In the order in which somebody sees to them."""
-    return sorted(repairs, key=lambda one: (_ORDER[one.severity], one.kind, one.subject))
+    return sorted(repairs, key=lambda one: (_SEVERITY_RANK[one.severity], one.kind, one.subject))

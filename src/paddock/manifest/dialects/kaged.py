@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from paddock.core.ids import PluginName
-from paddock.manifest.knobs import read_knobs
-from paddock.manifest.model import CallableSpec, CommandRuntime, Dialect, Form, Manifest, Timing
+from paddock.manifest.model import CallableForm, CallableSpec, CommandRuntime, Dialect, Manifest, Timing
 from paddock.manifest.names import is_tool_name
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import (
-    check_config_split,
-    check_env,
+from paddock.manifest.rules.knobs import read_knobs
+from paddock.manifest.rules.shared import (
     check_methods,
     check_plugin_name,
     check_roles,
     check_version,
     read_capabilities,
+    read_config_schemas,
+    read_display_text,
     read_effects,
+    read_env,
     read_schema,
-    shown_text,
 )
+from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "kaged"
 
 
-def read(fields: Fields, report: Report) -> Manifest:
+def read(fields: Fields, report: ProblemReport) -> Manifest:
     """Map a parsed kaged manifest onto the model, reporting every broken rule."""
     name = fields.text("name")
     check_plugin_name(report, fields.at("name"), name, strict=True)
@@ -31,18 +31,18 @@ def read(fields: Fields, report: Report) -> Manifest:
     hooks = fields.texts("hooks")
     roles = fields.texts("roles") or (("observer",) if hooks else ())
     check_roles(report, fields, roles, hooks)
-    project, system = check_config_split(report, fields)
+    project, system = read_config_schemas(report, fields)
     check_methods(report, ((fields.at("notifications", i), text) for i, text in fields.numbered_texts("notifications")))
     return Manifest(
         name=PluginName(name),
         version=fields.text("version"),
         dialect=Dialect.KAGED,
         description=fields.text("description").strip(),
-        author=shown_text(report, fields, "author"),
+        author=read_display_text(report, fields, "author"),
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         api=fields.integer("kaged_api", 1),
-        runtime=CommandRuntime(fields.texts("command"), env=check_env(report, fields)),
+        runtime=CommandRuntime(fields.texts("command"), env=read_env(report, fields)),
         capabilities=read_capabilities(report, fields, "capabilities"),
         callables=(*_tools(report, fields), *_methods(report, fields)),
         roles=roles,
@@ -59,7 +59,7 @@ def read(fields: Fields, report: Report) -> Manifest:
     )
 
 
-def _tools(report: Report, fields: Fields) -> list[CallableSpec]:
+def _tools(report: ProblemReport, fields: Fields) -> list[CallableSpec]:
     found: list[CallableSpec] = []
     seen: set[str] = set()
     for tool in fields.entries("tools"):
@@ -77,7 +77,7 @@ def _tools(report: Report, fields: Fields) -> list[CallableSpec]:
         found.append(
             CallableSpec(
                 name,
-                Form.TOOL,
+                CallableForm.TOOL,
                 tool.text("description"),
                 input_schema=read_schema(report, tool, "parameters_schema"),
                 output_schema=read_schema(report, tool, "output_schema"),
@@ -88,18 +88,18 @@ def _tools(report: Report, fields: Fields) -> list[CallableSpec]:
     return found
 
 
-def _methods(report: Report, fields: Fields) -> list[CallableSpec]:
+def _methods(report: ProblemReport, fields: Fields) -> list[CallableSpec]:
     """Methods are names, or mappings with schemas where the author wants both sides checked."""
     found: list[CallableSpec] = []
     for index, item in enumerate(fields.items("methods")):
         if isinstance(item, str):
-            found.append(CallableSpec(item, Form.METHOD))
+            found.append(CallableSpec(item, CallableForm.METHOD))
             continue
         method = Fields(item, fields.at("methods", index))
         found.append(
             CallableSpec(
                 method.text("name"),
-                Form.METHOD,
+                CallableForm.METHOD,
                 method.text("description"),
                 input_schema=read_schema(report, method, "params_schema"),
                 output_schema=read_schema(report, method, "result_schema"),

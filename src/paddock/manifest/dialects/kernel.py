@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 from paddock.core.ids import PluginName
-from paddock.manifest.effects import HARMLESS, Effect
-from paddock.manifest.model import CallableSpec, Dialect, Form, Kind, Manifest, Observability, Requires
-from paddock.manifest.recovery import read_recovery
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import (
+from paddock.manifest.effects import HARMLESS_EFFECTS, Effect
+from paddock.manifest.model import CallableForm, CallableSpec, Dialect, Manifest, Observability, PluginKind, Requires
+from paddock.manifest.rules.recovery import read_recovery
+from paddock.manifest.rules.shared import (
     check_plugin_name,
     check_version,
+    read_display_text,
     read_effects,
     read_requirements,
     read_schema,
-    shown_text,
 )
+from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "kernel"
 
 
-def read(fields: Fields, report: Report) -> Manifest:
+def read(fields: Fields, report: ProblemReport) -> Manifest:
     """Map a parsed Kernel manifest onto the model, reporting every broken rule."""
     name = fields.text("name")
     check_plugin_name(report, fields.at("name"), name)
     check_version(report, fields.at("version"), fields.text("version"))
     # Under an unknown kind, which the schema reports, effects are judged as those of the kind that may have them.
-    kind = Kind(fields.text("type")) if fields.text("type") in ("agent", "tool", "adapter") else Kind.OPERATOR
+    kind = (
+        PluginKind(fields.text("type")) if fields.text("type") in ("agent", "tool", "adapter") else PluginKind.OPERATOR
+    )
     schemas = fields.within("schemas")
     requires = fields.within("requires")
     observability = fields.within("observability")
     whole = CallableSpec(
         name,
-        Form.WHOLE,
+        CallableForm.WHOLE,
         fields.text("description"),
         input_schema=read_schema(report, schemas, "input", files=True),
         output_schema=read_schema(report, schemas, "output", files=True),
-        effects=effects_of_kind(report, fields, kind),
+        effects=read_kind_effects(report, fields, kind),
         required_scopes=fields.texts("scopes"),
         timeout_sec=fields.optional_integer("timeout_sec"),
         recovery=read_recovery(fields),
@@ -45,7 +47,7 @@ def read(fields: Fields, report: Report) -> Manifest:
         version=fields.text("version"),
         dialect=Dialect.KERNEL,
         description=fields.text("description"),
-        author=shown_text(report, fields, "owner"),
+        author=read_display_text(report, fields, "owner"),
         kind=kind,
         callables=(whole,),
         requires=Requires(
@@ -59,10 +61,10 @@ def read(fields: Fields, report: Report) -> Manifest:
     )
 
 
-def effects_of_kind(report: Report, fields: Fields, kind: Kind) -> tuple[Effect, ...]:
+def read_kind_effects(report: ProblemReport, fields: Fields, kind: PluginKind) -> tuple[Effect, ...]:
     """Only operators have effects; an operator that declares none is held to having none."""
     effects = read_effects(report, fields)
-    if kind is Kind.OPERATOR:
+    if kind is PluginKind.OPERATOR:
         if effects is None:
             report.warn(
                 fields.at("effects"),
@@ -72,15 +74,15 @@ def effects_of_kind(report: Report, fields: Fields, kind: Kind) -> tuple[Effect,
             )
         return effects or (Effect.READ_ONLY,)
     for effect in effects or ():
-        if effect not in HARMLESS:
+        if effect not in HARMLESS_EFFECTS:
             report.error(
                 fields.at("effects"),
-                f"{_a(kind)} may not have the effect {effect.value!r}",
+                f"{_with_article(kind)} may not have the effect {effect.value!r}",
                 "only operators act; make it an operator",
                 "kind_boundary",
             )
     return (Effect.READ_ONLY,)
 
 
-def _a(kind: Kind) -> str:
+def _with_article(kind: PluginKind) -> str:
     return f"an {kind}" if kind.value[0] in "aeiou" else f"a {kind}"

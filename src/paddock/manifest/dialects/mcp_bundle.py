@@ -6,20 +6,20 @@ import re
 from typing import Any
 
 from paddock.core.ids import PluginName
-from paddock.manifest.dialects.mcp_offers import read_prompts, read_tools
-from paddock.manifest.dialects.mcp_settings import references
+from paddock.manifest.dialects.mcp_callables import read_prompts, read_tools
+from paddock.manifest.dialects.mcp_user_config import find_references
 from paddock.manifest.model import CommandRuntime, Dialect, JsonObject, Manifest
 from paddock.manifest.names import slug
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import (
-    check_env,
-    check_own_schema,
+from paddock.manifest.rules.shared import (
+    check_built_schema,
+    check_display_text,
     check_plugin_name,
-    check_shown,
     check_slug,
     check_version,
-    shown_text,
+    read_display_text,
+    read_env,
 )
+from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "mcpb"
 _PLATFORM = "linux"
@@ -32,18 +32,18 @@ _USER_CONFIG_TYPES = {
 }
 
 
-def read(fields: Fields, report: Report) -> Manifest:
+def read(fields: Fields, report: ProblemReport) -> Manifest:
     """Map a bundle's manifest onto the model, reporting every broken rule."""
-    full = shown_text(report, fields, "name")
+    full = read_display_text(report, fields, "name")
     name = full if re.fullmatch(r"[a-z][a-z0-9-]*", full) else slug(full)
     check_slug(report, fields.at("name"), full, name)
     check_plugin_name(report, fields.at("name"), name)
     check_version(report, fields.at("version"), fields.text("version"))
-    display = shown_text(report, fields, "display_name") or full
+    display = read_display_text(report, fields, "display_name") or full
     config = _config_schema(fields)
-    check_own_schema(report, fields.at("user_config"), config)
+    check_built_schema(report, fields.at("user_config"), config)
     author = fields.within("author")
-    check_shown(report, author.at("name"), author.text("name"))
+    check_display_text(report, author.at("name"), author.text("name"))
     return Manifest(
         name=PluginName(name),
         version=fields.text("version"),
@@ -54,24 +54,24 @@ def read(fields: Fields, report: Report) -> Manifest:
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         icon=fields.text("icon"),
-        runtime=_runtime(report, fields),
+        runtime=_read_runtime(report, fields),
         callables=tuple(read_tools(report, fields)),
         prompts=tuple(read_prompts(fields)),
         system_config_schema=config,
     )
 
 
-def _runtime(report: Report, fields: Fields) -> CommandRuntime:
+def _read_runtime(report: ProblemReport, fields: Fields) -> CommandRuntime:
     """The program as this platform starts it."""
     server = fields.within("server").within("mcp_config")
     ours = server.within("platform_overrides").within(_PLATFORM)
     command = ours if "command" in ours else server
     args = ours if "args" in ours else server
     argv = (command.text("command"), *args.texts("args"))
-    env = check_env(report, server) | check_env(report, ours)
+    env = read_env(report, server) | read_env(report, ours)
     declared = fields.within("user_config").value
     for place, used in ((args.at("args"), list(argv)), (server.at("env"), list(env.values()))):
-        for reference in references(used):
+        for reference in find_references(used):
             if reference not in declared:
                 report.error(
                     place,

@@ -5,37 +5,100 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability, NoNetwork
-from paddock.manifest.dialects.key_shapes import (
+from paddock.manifest.dialects.credential_patterns import (
     ASSIGNMENT,
     ENVIRONMENT_OPTIONS,
     HEADER,
     OPTION,
-    names_a_key,
-    without_keys,
-    without_random_segments,
+    extract_keys,
+    extract_random_segments,
+    is_secret_name,
 )
-from paddock.manifest.dialects.mcp_lists import ServerList
-from paddock.manifest.dialects.mcp_settings import Imported, Settings, reach, with_literals_moved
+from paddock.manifest.dialects.mcp_user_config import (
+    ConfigFieldBuilder,
+    ImportedServer,
+    extract_literals,
+    remote_capabilities,
+)
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime
 from paddock.manifest.names import slug
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import check_env, check_own_schema, check_plugin_name, check_shown, check_slug
+from paddock.manifest.rules.shared import (
+    check_built_schema,
+    check_display_text,
+    check_plugin_name,
+    check_slug,
+    read_env,
+)
+from paddock.manifest.syntax.fields import Fields, ProblemReport
 
-_INPUT = re.compile(r"\$\{input:([^}]{1,200})\}")
-_ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+MCP_SERVERS = "mcp-servers"
+VSCODE = "vscode-mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerList:
+    """A mapping of server names to servers, by the mapping that holds it."""
+
+    holder: Fields
+    key: Literal["mcpServers", "servers"]
+
+    @property
+    def form(self) -> str:
+        return MCP_SERVERS if self.key == "mcpServers" else VSCODE
+
+    @property
+    def titles(self) -> list[str]:
+        """The names of the servers as the file writes them, also of those that are no servers."""
+        return list(self.holder.within(self.key).value)
+
+    def only(self, wanted: Callable[[str], bool]) -> ServerList:
+        """The same list with only some servers, all at the places where they were."""
+        kept = {title: server for title, server in self.holder.within(self.key).value.items() if wanted(title)}
+        return replace(self, holder=Fields(self.holder.value | {self.key: kept}, self.holder.path))
+
+
+def find_server_lists(fields: Fields, file: str) -> list[ServerList]:
+    """The lists of a settings file; empty when it is none.
+
+    A program that keeps servers for everywhere and for single projects means the former, where it has any.
+    """
+    projects = fields.within("projects")
+    of_projects = [
+        ServerList(project, "mcpServers")
+        for project in (Fields(value, projects.at(path)) for path, value in projects.value.items())
+        if project.within("mcpServers").value
+    ]
+    if "mcpServers" in fields and (fields.within("mcpServers").value or not of_projects):
+        return [ServerList(fields, "mcpServers")]
+    if of_projects:
+        return of_projects
+    if "servers" in fields and (file.endswith("mcp.json") or _looks_like_servers(fields)):
+        return [ServerList(fields, "servers")]
+    editor = fields.within("mcp")
+    return [ServerList(editor, "servers")] if "servers" in editor else []
+
+
+def _looks_like_servers(fields: Fields) -> bool:
+    servers = [server for _, server in fields.named("servers")]
+    return bool(servers) and all("command" in server or "url" in server for server in servers)
+
+
+_INPUT_REFERENCE = re.compile(r"\$\{input:([^}]{1,200})\}")
+_ENV_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 # What an editor fills in by itself; here a person gives it once.
-_EDITOR = frozenset({"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator"})
+_EDITOR_VARIABLES = frozenset({"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator"})
 _QUERY_VALUE = re.compile(r"(?<=[?&])([^=&#]+)=([^&#]+)")
 
 
-def read_servers(lists: Sequence[ServerList], report: Report) -> list[Imported]:
+def read_servers(lists: Sequence[ServerList], report: ProblemReport) -> list[ImportedServer]:
     """Every server of the file, each with the values that the file held for it."""
-    found: list[Imported] = []
+    found: list[ImportedServer] = []
     names: dict[str, tuple[str, Fields]] = {}
     for servers in lists:
         inputs = {item.text("id"): item for item in servers.holder.entries("inputs")}
@@ -43,7 +106,7 @@ def read_servers(lists: Sequence[ServerList], report: Report) -> list[Imported]:
             name = slug(title)
             check_slug(report, server.path, title or " ", name)
             check_plugin_name(report, server.path, name)
-            check_shown(report, server.path, title)
+            check_display_text(report, server.path, title)
             if len(title) > 200:
                 report.error(server.path, "the name is longer than 200 characters", "shorten it", "name")
             other = names.get(name)
@@ -57,20 +120,20 @@ def read_servers(lists: Sequence[ServerList], report: Report) -> list[Imported]:
                     "duplicate_name",
                 )
             names[name] = title, server
-            found.append(_Server(server, inputs, report).imported(name, title))
+            found.append(_ServerReader(server, inputs, report).build(name, title))
     return found
 
 
-class _Server:
+class _ServerReader:
     """One entry of the file, being turned into a plugin."""
 
-    def __init__(self, server: Fields, inputs: dict[str, Fields], report: Report) -> None:
+    def __init__(self, server: Fields, inputs: dict[str, Fields], report: ProblemReport) -> None:
         self._server = server
         self._inputs = inputs
         self._report = report
-        self._settings = Settings()
+        self._settings = ConfigFieldBuilder()
 
-    def imported(self, name: str, title: str) -> Imported:
+    def build(self, name: str, title: str) -> ImportedServer:
         if self._server.text("envFile"):
             self._report.warn(
                 self._server.at("envFile"),
@@ -80,11 +143,11 @@ class _Server:
             )
         capabilities: tuple[Capability, ...] = (NoNetwork(),)
         if self._server.text("url"):
-            runtime: CommandRuntime | RemoteRuntime = self._remote()
-            capabilities = reach(self._report, self._server.at("url"), self._server.text("url"))
+            runtime: CommandRuntime | RemoteRuntime = self._read_remote()
+            capabilities = remote_capabilities(self._report, self._server.at("url"), self._server.text("url"))
         else:
-            runtime = self._local()
-        check_own_schema(self._report, self._server.path, self._settings.schema)
+            runtime = self._read_command()
+        check_built_schema(self._report, self._server.path, self._settings.schema)
         # These files carry no version; their content stands in for one, so that a changed entry is a new version.
         digest = hashlib.sha256(repr(runtime).encode("utf-8", "backslashreplace")).hexdigest()
         manifest = Manifest(
@@ -98,39 +161,39 @@ class _Server:
             capabilities=capabilities,
             system_config_schema=self._settings.schema,
         )
-        return Imported(manifest, self._settings.values)
+        return ImportedServer(manifest, self._settings.values)
 
-    def _remote(self) -> RemoteRuntime:
+    def _read_remote(self) -> RemoteRuntime:
         server = self._server
         kind = server.text("type") or server.text("transport")
         address, mark, query = server.text("url").partition("?")
-        address = without_random_segments(address, lambda label, text: self._moved("url", label, text))
+        address = extract_random_segments(address, lambda label, text: self._extract_value("url", label, text))
         url = address + _QUERY_VALUE.sub(
-            lambda found: f"{found[1]}={self._moved('url', found[1], found[2])}", mark + query
+            lambda found: f"{found[1]}={self._extract_value('url', found[1], found[2])}", mark + query
         )
-        headers = {name: self._moved("header", name, text) for name, text in server.text_map("headers").items()}
-        return RemoteRuntime(self._resolved(url), "sse" if kind == "sse" else "streamable-http", headers)
+        headers = {name: self._extract_value("header", name, text) for name, text in server.text_map("headers").items()}
+        return RemoteRuntime(self._resolve_references(url), "sse" if kind == "sse" else "streamable-http", headers)
 
-    def _local(self) -> CommandRuntime:
+    def _read_command(self) -> CommandRuntime:
         server = self._server
         values = server.within("env").value
         texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
-        check_env(self._report, Fields({"env": texts}, server.path))
-        env = {key: self._moved("env", key, value) for key, value in texts.items()}
-        command = (self._resolved(server.text("command")), *self._arguments(server.texts("args")))
+        read_env(self._report, Fields({"env": texts}, server.path))
+        env = {key: self._extract_value("env", key, value) for key, value in texts.items()}
+        command = (self._resolve_references(server.text("command")), *self._arguments(server.texts("args")))
         cwd = server.optional_text("cwd")
-        return CommandRuntime(command, "mcp", env, None if cwd is None else self._resolved(cwd))
+        return CommandRuntime(command, "mcp", env, None if cwd is None else self._resolve_references(cwd))
 
     def _arguments(self, texts: tuple[str, ...]) -> Iterator[str]:
         """Arguments as they are, but for what may be a key in them."""
         option = ""
         for text in texts:
             given = OPTION.fullmatch(text)
-            if names_a_key(option) and not text.startswith("-"):
-                yield self._moved("option", option, text)
+            if is_secret_name(option) and not text.startswith("-"):
+                yield self._extract_value("option", option, text)
                 option = ""
-            elif given and given[2] and names_a_key(given[1]):
-                yield f"{given[1]}={self._moved('option', given[1], given[2])}"
+            elif given and given[2] and is_secret_name(given[1]):
+                yield f"{given[1]}={self._extract_value('option', given[1], given[2])}"
                 option = ""
             else:
                 yield self._argument(text, option)
@@ -140,26 +203,30 @@ class _Server:
         """One argument that follows no option which names a key."""
         given = ASSIGNMENT.fullmatch(text)
         # What is set in a container's environment is moved as what is set in ours: whatever it looks like.
-        if given and (option in ENVIRONMENT_OPTIONS or text.startswith(("-e", "--env=")) or names_a_key(given[2])):
-            return given[1] + self._moved("argument", given[2], given[3])
+        if given and (option in ENVIRONMENT_OPTIONS or text.startswith(("-e", "--env=")) or is_secret_name(given[2])):
+            return given[1] + self._extract_value("argument", given[2], given[3])
         header = HEADER.fullmatch(text)
-        if header and names_a_key(header[1]):
-            return f"{header[1]}: {self._moved('argument', header[1], header[2])}"
+        if header and is_secret_name(header[1]):
+            return f"{header[1]}: {self._extract_value('argument', header[1], header[2])}"
         label = option or "key"
-        return self._resolved(without_keys(text, label, lambda name, part: self._moved("argument", name, part)))
+        return self._resolve_references(
+            extract_keys(text, label, lambda name, part: self._extract_value("argument", name, part))
+        )
 
-    def _moved(self, origin: str, label: str, text: str) -> str:
+    def _extract_value(self, origin: str, label: str, text: str) -> str:
         """A value that may be a key, out of the manifest and into the configuration."""
         name = label.lstrip("-")
-        return with_literals_moved(self._resolved(text), lambda part: self._settings.secret(origin, name, part))
+        return extract_literals(
+            self._resolve_references(text), lambda part: self._settings.add_secret(origin, name, part)
+        )
 
-    def _resolved(self, text: str) -> str:
+    def _resolve_references(self, text: str) -> str:
         """A text with our references in place of the file's own."""
         if "${" not in text:
             return text
-        return _ENVIRONMENT.sub(self._from_environment, _INPUT.sub(self._from_input, text))
+        return _ENV_REFERENCE.sub(self._environment_reference, _INPUT_REFERENCE.sub(self._input_reference, text))
 
-    def _from_input(self, found: re.Match[str]) -> str:
+    def _input_reference(self, found: re.Match[str]) -> str:
         asked = self._inputs.get(found[1])
         schema: dict[str, Any] = {"type": "string"}
         if asked and asked.text("description"):
@@ -168,13 +235,13 @@ class _Server:
             schema["x-secret"] = True
         if asked and asked.text("default"):
             schema["default"] = asked.text("default")
-        return self._settings.field("input", found[1], schema, required="default" not in schema)
+        return self._settings.add_field("input", found[1], schema, required="default" not in schema)
 
-    def _from_environment(self, found: re.Match[str]) -> str:
-        if found[1] in _EDITOR:
-            return self._settings.field("editor", found[1], {"type": "string"}, required=True)
+    def _environment_reference(self, found: re.Match[str]) -> str:
+        if found[1] in _EDITOR_VARIABLES:
+            return self._settings.add_field("editor", found[1], {"type": "string"}, required=True)
         if found[2]:
             # Ours knows no fallback: the one the file names is taken.
-            return self._settings.secret("environment", found[1], found[2])
+            return self._settings.add_secret("environment", found[1], found[2])
         schema: dict[str, Any] = {"type": "string", "x-secret": True}
-        return self._settings.field("environment", found[1], schema, required=True, value="${" + found[1] + "}")
+        return self._settings.add_field("environment", found[1], schema, required=True, value="${" + found[1] + "}")

@@ -7,42 +7,42 @@ from typing import Any
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability
-from paddock.manifest.dialects.mcp_settings import Settings, reach
+from paddock.manifest.dialects.mcp_user_config import ConfigFieldBuilder, remote_capabilities
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime
 from paddock.manifest.names import slug
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import (
-    check_env,
-    check_own_schema,
+from paddock.manifest.rules.shared import (
+    check_built_schema,
     check_plugin_name,
     check_slug,
     check_version,
-    shown_text,
+    read_display_text,
+    read_env,
 )
+from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "mcp-server"
 _LAUNCHERS = {"npm": ("npx", "-y"), "pypi": ("uvx",), "oci": ("docker", "run", "-i", "--rm"), "nuget": ("dnx",)}
-_VERSION_MARK = {"pypi": "==", "oci": ":"}
+_VERSION_SEPARATOR = {"pypi": "==", "oci": ":"}
 _TEMPLATE = re.compile(r"\{([A-Za-z0-9_.-]{1,100})\}")
 
 
-def read(fields: Fields, report: Report) -> Manifest:
+def read(fields: Fields, report: ProblemReport) -> Manifest:
     """A registry description: the first package that can be launched, or else the first remote."""
-    full = shown_text(report, fields, "name")
+    full = read_display_text(report, fields, "name")
     name = slug(full.replace("/", "-"))
     check_slug(report, fields.at("name"), full, name)
     check_plugin_name(report, fields.at("name"), name)
     check_version(report, fields.at("version"), fields.text("version"))
-    settings = Settings()
+    settings = ConfigFieldBuilder()
     runtime: CommandRuntime | RemoteRuntime | None = None
     capabilities: tuple[Capability, ...] = ()
-    launchable = [package for package in fields.entries("packages") if _launchable(package)]
+    launchable = [package for package in fields.entries("packages") if _is_launchable(package)]
     remotes = list(fields.entries("remotes"))
     if launchable:
-        runtime = _launched(report, launchable[0], settings)
+        runtime = _package_runtime(report, launchable[0], settings)
     elif remotes:
-        runtime = _connected(remotes[0], settings)
-        capabilities = reach(report, remotes[0].at("url"), remotes[0].text("url"))
+        runtime = _remote_runtime(remotes[0], settings)
+        capabilities = remote_capabilities(report, remotes[0].at("url"), remotes[0].text("url"))
     else:
         report.warn(
             fields.at("packages"),
@@ -50,13 +50,13 @@ def read(fields: Fields, report: Report) -> Manifest:
             f"packages of type {', '.join(sorted(_LAUNCHERS))} on stdio, or a remote, can be",
             "no_package",
         )
-    check_own_schema(report, fields.at("packages"), settings.schema)
+    check_built_schema(report, fields.at("packages"), settings.schema)
     return Manifest(
         name=PluginName(name),
         version=fields.text("version"),
         dialect=Dialect.MCP,
         description=fields.text("description"),
-        title=shown_text(report, fields, "title") or full,
+        title=read_display_text(report, fields, "title") or full,
         homepage=fields.text("websiteUrl") or fields.within("repository").text("url"),
         runtime=runtime,
         start="lazy",
@@ -65,16 +65,16 @@ def read(fields: Fields, report: Report) -> Manifest:
     )
 
 
-def _launchable(package: Fields) -> bool:
+def _is_launchable(package: Fields) -> bool:
     stdio = package.within("transport").text("type", "stdio") == "stdio"
     return package.text("registryType") in _LAUNCHERS and bool(package.text("identifier")) and stdio
 
 
-def _launched(report: Report, package: Fields, settings: Settings) -> CommandRuntime:
+def _package_runtime(report: ProblemReport, package: Fields, settings: ConfigFieldBuilder) -> CommandRuntime:
     kind = package.text("registryType")
     version = package.text("version")
     identifier = package.text("identifier")
-    pinned = f"{identifier}{_VERSION_MARK.get(kind, '@')}{version}" if version else identifier
+    pinned = f"{identifier}{_VERSION_SEPARATOR.get(kind, '@')}{version}" if version else identifier
     launcher = (package.text("runtimeHint"),) if package.text("runtimeHint") else _LAUNCHERS[kind]
     command = (
         *launcher,
@@ -83,20 +83,21 @@ def _launched(report: Report, package: Fields, settings: Settings) -> CommandRun
         *_arguments(package, "packageArguments", settings),
     )
     named = [item for item in package.entries("environmentVariables") if item.text("name")]
-    env = {item.text("name"): _value(item, settings, "env", item.text("name")) for item in named}
-    check_env(report, Fields({"environmentVariables": env}, package.path), "environmentVariables")
+    env = {item.text("name"): _read_value(item, settings, "env", item.text("name")) for item in named}
+    read_env(report, Fields({"environmentVariables": env}, package.path), "environmentVariables")
     return CommandRuntime(command, "mcp", env)
 
 
-def _connected(remote: Fields, settings: Settings) -> RemoteRuntime:
+def _remote_runtime(remote: Fields, settings: ConfigFieldBuilder) -> RemoteRuntime:
     headers = {
-        item.text("name"): _value(item, settings, "header", item.text("name")) for item in remote.entries("headers")
+        item.text("name"): _read_value(item, settings, "header", item.text("name"))
+        for item in remote.entries("headers")
     }
     transport = "sse" if remote.text("type") == "sse" else "streamable-http"
-    return RemoteRuntime(_filled(remote, remote.text("url"), settings), transport, headers)
+    return RemoteRuntime(_fill_variables(remote, remote.text("url"), settings), transport, headers)
 
 
-def _arguments(package: Fields, key: str, settings: Settings) -> list[str]:
+def _arguments(package: Fields, key: str, settings: ConfigFieldBuilder) -> list[str]:
     found: list[str] = []
     for index, argument in enumerate(package.entries(key)):
         if argument.text("type") == "named":
@@ -105,18 +106,18 @@ def _arguments(package: Fields, key: str, settings: Settings) -> list[str]:
             if not (given or argument.flag("isRequired")):
                 continue  # a switch
         label = argument.text("valueHint") or argument.text("name").lstrip("-") or "argument"
-        found.append(_value(argument, settings, f"{key}{index}", label))
+        found.append(_read_value(argument, settings, f"{key}{index}", label))
     return found
 
 
-def _value(item: Fields, settings: Settings, origin: str, label: str) -> str:
+def _read_value(item: Fields, settings: ConfigFieldBuilder, origin: str, label: str) -> str:
     """A value the description gives, or a reference to one that a person will give."""
     if item.text("value"):
-        return _filled(item, item.text("value"), settings)
-    return settings.field(origin, label, _schema_of(item), required=item.flag("isRequired"))
+        return _fill_variables(item, item.text("value"), settings)
+    return settings.add_field(origin, label, _schema_of(item), required=item.flag("isRequired"))
 
 
-def _filled(item: Fields, text: str, settings: Settings) -> str:
+def _fill_variables(item: Fields, text: str, settings: ConfigFieldBuilder) -> str:
     """A text with our references in place of the `{variables}` that it declares."""
     variables = dict(item.named("variables"))
 
@@ -126,7 +127,7 @@ def _filled(item: Fields, text: str, settings: Settings) -> str:
             return found[0]
         if variable.text("value"):
             return variable.text("value")
-        return settings.field("variable", found[1], _schema_of(variable), required=variable.flag("isRequired"))
+        return settings.add_field("variable", found[1], _schema_of(variable), required=variable.flag("isRequired"))
 
     return _TEMPLATE.sub(reference, text)
 

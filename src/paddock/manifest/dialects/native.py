@@ -9,25 +9,23 @@ from typing import Literal
 
 from paddock.core.ids import PluginName
 from paddock.manifest.capability import Capability
-from paddock.manifest.declared_secrets import check_given, check_names, check_operations
-from paddock.manifest.dialects.mcp_offers import read_arguments
-from paddock.manifest.dialects.mcp_settings import reach
+from paddock.manifest.command import environment_program, program_name_problem
+from paddock.manifest.dialects.mcp_callables import read_arguments
+from paddock.manifest.dialects.mcp_user_config import remote_capabilities
 from paddock.manifest.dialects.shu import read_identities
-from paddock.manifest.effects import HARMLESS
-from paddock.manifest.environment_command import environment_program, program_fault
-from paddock.manifest.knobs import read_knobs
+from paddock.manifest.effects import HARMLESS_EFFECTS
 from paddock.manifest.model import (
     Behaviour,
+    CallableForm,
     CallableSpec,
     CommandRuntime,
     DataAccess,
     Dialect,
     Feeds,
-    Form,
-    Kind,
     Manifest,
     Observability,
     OperationAuth,
+    PluginKind,
     Prompt,
     PythonRuntime,
     RemoteRuntime,
@@ -37,63 +35,65 @@ from paddock.manifest.model import (
     Timing,
 )
 from paddock.manifest.names import is_mcp_tool_name, is_tool_name
-from paddock.manifest.recovery import check_atomic, check_probes, read_recovery
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import (
+from paddock.manifest.rules.knobs import read_knobs
+from paddock.manifest.rules.recovery import check_atomic, check_probes, read_recovery
+from paddock.manifest.rules.secrets import check_obtainable, check_operation_secrets, check_secret_names
+from paddock.manifest.rules.shared import (
     check_callable_name,
-    check_config_split,
-    check_env,
     check_methods,
     check_no_auth_fields,
     check_plugin_name,
     check_roles,
     check_version,
     read_capabilities,
+    read_config_schemas,
+    read_display_text,
     read_effects,
+    read_env,
     read_recipients,
     read_requirements,
     read_schema,
-    shown_text,
 )
-from paddock.manifest.secret_use import Recipient
+from paddock.manifest.secret_use import SecretRecipient
+from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "paddock"
 RUNTIME_SCHEMA = "paddock-runtime"
 API_VERSION = 1
 
 
-def read(fields: Fields, report: Report) -> Manifest:
+def read(fields: Fields, report: ProblemReport) -> Manifest:
     """Map a parsed paddock.yaml onto the model, reporting every broken rule."""
-    dialect = _dialect(fields.text("dialect"))
+    dialect = _read_dialect(fields.text("dialect"))
     check_plugin_name(report, fields.at("name"), fields.text("name"), strict=dialect is Dialect.KAGED)
     check_version(report, fields.at("version"), fields.text("version"))
     if dialect is Dialect.NATIVE and "description" in fields and fields.get("description") == "":
         hint = "say in a sentence what the plugin does; people read it before they agree"
         report.warn(fields.at("description"), "is empty", hint, "no_description")
-    kind = _kind(fields.text("kind"))
+    kind = _read_kind(fields.text("kind"))
     hooks = fields.texts("hooks")
     roles = fields.texts("roles") or (("observer",) if hooks else ())
     check_roles(report, fields, roles, hooks)
-    project, system = check_config_split(report, fields)
+    project, system = read_config_schemas(report, fields)
     check_methods(report, ((fields.at("notifications", i), text) for i, text in fields.numbered_texts("notifications")))
     requires = fields.within("requires")
     observability = fields.within("observability")
     feeds = fields.within("feeds")
     timing = fields.within("timing")
     asked = read_capabilities(report, fields, "capabilities")
-    secrets = _secrets(fields)
-    callables = _callables(report, fields, kind, dialect, asked)
-    check_names(report, fields, "operation_auth")
+    secrets = _read_secrets(fields)
+    callables = _read_callables(report, fields, kind, dialect, asked)
+    check_secret_names(report, fields, "operation_auth")
     if dialect is Dialect.NATIVE:
-        check_operations(report, fields, callables)
-        check_given(report, fields.at("secrets" if "secrets" in fields else "operation_auth"), secrets, asked)
+        check_operation_secrets(report, fields, callables)
+        check_obtainable(report, fields.at("secrets" if "secrets" in fields else "operation_auth"), secrets, asked)
     return Manifest(
         name=PluginName(fields.text("name")),
         version=fields.text("version"),
         dialect=dialect,
         description=fields.text("description"),
-        title=shown_text(report, fields, "title"),
-        author=shown_text(report, fields, "author"),
+        title=read_display_text(report, fields, "title"),
+        author=read_display_text(report, fields, "author"),
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         icon=fields.text("icon"),
@@ -118,8 +118,8 @@ def read(fields: Fields, report: Report) -> Manifest:
         allowed_actions=fields.texts("allowed_actions"),
         policy_tags=fields.texts("policy_tags"),
         observability=Observability(observability.text("log_level", "info"), observability.flag("emit_samples")),
-        behaviour=_behaviour(report, fields.within("behaviour")),
-        data_access=_data_access(fields.within("data_access")) if "data_access" in fields else None,
+        behaviour=_read_behaviour(report, fields.within("behaviour")),
+        data_access=_read_data_access(fields.within("data_access")) if "data_access" in fields else None,
         resources=tuple(
             Resource(item.text("uri"), item.text("name"), item.text("description"), item.optional_text("mime_type"))
             for item in fields.entries("resources")
@@ -141,7 +141,7 @@ def read(fields: Fields, report: Report) -> Manifest:
             for operation, auth in fields.named("operation_auth")
         ),
         secrets=secrets,
-        secret_hosts=_secret_hosts(report, fields, secrets),
+        secret_hosts=_read_secret_hosts(report, fields, secrets),
         feeds=Feeds(feeds.optional_text("default_op"), feeds.texts("allowed_ops")),
         origins=fields.texts("origins"),
         timing=Timing(
@@ -153,7 +153,7 @@ def read(fields: Fields, report: Report) -> Manifest:
     )
 
 
-def _secrets(fields: Fields) -> tuple[str, ...]:
+def _read_secrets(fields: Fields) -> tuple[str, ...]:
     """Those listed, then those that only an operation names: what one asks for, a person is shown."""
     listed = fields.texts("secrets")
     named = [secret for _, auth in fields.named("operation_auth") for secret in auth.text_map("secrets")]
@@ -161,7 +161,9 @@ def _secrets(fields: Fields) -> tuple[str, ...]:
     return (*listed, *(secret for secret in dict.fromkeys(named) if secret not in known))
 
 
-def _secret_hosts(report: Report, fields: Fields, secrets: tuple[str, ...]) -> dict[str, tuple[Recipient, ...]]:
+def _read_secret_hosts(
+    report: ProblemReport, fields: Fields, secrets: tuple[str, ...]
+) -> dict[str, tuple[SecretRecipient, ...]]:
     bound = fields.within("secret_hosts")
     known = set(secrets)
     for name in bound.value:
@@ -174,7 +176,7 @@ def read_start(fields: Fields) -> Literal["eager", "lazy"]:
     return "lazy" if fields.text("start") == "lazy" else "eager"
 
 
-def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
+def read_runtime(report: ProblemReport, fields: Fields, name: str) -> Runtime | None:
     """The program behind a plugin: one of a command, Python entrypoints, or a remote server's address."""
     runtime = fields.within("runtime")
     ways = [key for key in ("command", "python", "module", "url") if key in runtime]
@@ -187,13 +189,13 @@ def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
         )
     if not ways:
         return None
-    env = check_env(report, runtime)
+    env = read_env(report, runtime)
     match ways[0]:
         case "command":
             protocol: Literal["paddock", "mcp"] = "mcp" if runtime.text("protocol") == "mcp" else "paddock"
             command = runtime.texts("command")
             program = environment_program(command)
-            if program is not None and (fault := program_fault(program)):
+            if program is not None and (fault := program_name_problem(program)):
                 report.error(
                     runtime.at("command", 0), fault, "write e.g. 'environment:mcp-server-time'", "program_name"
                 )
@@ -205,34 +207,39 @@ def read_runtime(report: Report, fields: Fields, name: str) -> Runtime | None:
         case _:
             url = runtime.text("url")
             if isinstance(runtime.get("url"), str):
-                reach(report, runtime.at("url"), url)
+                remote_capabilities(report, runtime.at("url"), url)
             transport: Literal["streamable-http", "sse"] = (
                 "sse" if runtime.text("transport") == "sse" else "streamable-http"
             )
             return RemoteRuntime(url, transport, runtime.text_map("headers"))
 
 
-_FORMS = (("execute", Form.WHOLE), ("tools", Form.TOOL), ("methods", Form.METHOD), ("actions", Form.ACTION))
+_CALLABLE_FORMS = (
+    ("execute", CallableForm.WHOLE),
+    ("tools", CallableForm.TOOL),
+    ("methods", CallableForm.METHOD),
+    ("actions", CallableForm.ACTION),
+)
 
 
-def _callables(
-    report: Report, fields: Fields, kind: Kind, dialect: Dialect, asked: tuple[Capability, ...]
+def _read_callables(
+    report: ProblemReport, fields: Fields, kind: PluginKind, dialect: Dialect, asked: tuple[Capability, ...]
 ) -> tuple[CallableSpec, ...]:
     found: list[CallableSpec] = []
     pairs: list[tuple[Fields, CallableSpec]] = []
     seen: set[str] = set()
-    for key, form in _FORMS:
+    for key, form in _CALLABLE_FORMS:
         for index, item in enumerate(fields.items(key)):
             one = Fields({"name": item} if isinstance(item, str) else item, fields.at(key, index))
-            spec = _callable(report, one, form, dialect)
+            spec = _read_callable(report, one, form, dialect)
             _check_callable_name(report, one, spec, dialect)
-            if form is Form.ACTION and dialect is not Dialect.SHU:
+            if form is CallableForm.ACTION and dialect is not Dialect.SHU:
                 hint = "declare a tool, and what it changes among its effects"
                 report.error(one.path, "only a plugin of Shu's dialect has actions", hint, "actions")
             if spec.name and spec.name in seen:
                 report.error(one.at("name"), f"{spec.name!r} is declared twice", "keep one of them", "duplicate_name")
-            if kind in (Kind.AGENT, Kind.TOOL, Kind.ADAPTER) and any(
-                effect not in HARMLESS for effect in spec.effects or ()
+            if kind in (PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER) and any(
+                effect not in HARMLESS_EFFECTS for effect in spec.effects or ()
             ):
                 report.error(
                     one.at("effects"), f"a plugin of kind {kind} has no effects", "only operators act", "kind_boundary"
@@ -245,7 +252,7 @@ def _callables(
     return tuple(found)
 
 
-def _callable(report: Report, fields: Fields, form: Form, dialect: Dialect) -> CallableSpec:
+def _read_callable(report: ProblemReport, fields: Fields, form: CallableForm, dialect: Dialect) -> CallableSpec:
     input_schema = read_schema(report, fields, "input_schema", files=True)
     if dialect in (Dialect.NATIVE, Dialect.SHU):  # elsewhere a parameter of that name may mean something else
         check_no_auth_fields(report, fields.at("input_schema"), input_schema)
@@ -253,7 +260,7 @@ def _callable(report: Report, fields: Fields, form: Form, dialect: Dialect) -> C
         name=fields.text("name"),
         form=form,
         description=fields.text("description"),
-        title=shown_text(report, fields, "title"),
+        title=read_display_text(report, fields, "title"),
         input_schema=input_schema,
         output_schema=read_schema(report, fields, "output_schema", files=True),
         effects=read_effects(report, fields),
@@ -268,12 +275,12 @@ def _callable(report: Report, fields: Fields, form: Form, dialect: Dialect) -> C
     )
 
 
-def _check_callable_name(report: Report, fields: Fields, spec: CallableSpec, dialect: Dialect) -> None:
+def _check_callable_name(report: ProblemReport, fields: Fields, spec: CallableSpec, dialect: Dialect) -> None:
     if not spec.name:
         return  # the schema has said that it is missing
-    if spec.form in (Form.WHOLE, Form.ACTION):
+    if spec.form in (CallableForm.WHOLE, CallableForm.ACTION):
         check_callable_name(report, fields.at("name"), spec.name)
-    elif spec.form is Form.METHOD:
+    elif spec.form is CallableForm.METHOD:
         check_methods(report, [(fields.at("name") if "name" in fields else fields.path, spec.name)])
     else:
         # Servers written elsewhere name their tools freely; ours follow one rule.
@@ -287,7 +294,7 @@ def _check_callable_name(report: Report, fields: Fields, spec: CallableSpec, dia
             )
 
 
-def _behaviour(report: Report, fields: Fields) -> Behaviour | None:
+def _read_behaviour(report: ProblemReport, fields: Fields) -> Behaviour | None:
     if not fields.value:
         return None
     topics = fields.texts("trigger_topics")
@@ -314,7 +321,7 @@ def _behaviour(report: Report, fields: Fields) -> Behaviour | None:
     )
 
 
-def _data_access(fields: Fields) -> DataAccess:
+def _read_data_access(fields: Fields) -> DataAccess:
     return DataAccess(
         fields.flag("vault_read"),
         fields.flag("vault_write"),
@@ -323,9 +330,9 @@ def _data_access(fields: Fields) -> DataAccess:
     )
 
 
-def _dialect(text: str) -> Dialect:
+def _read_dialect(text: str) -> Dialect:
     return Dialect(text) if text in set(Dialect) else Dialect.NATIVE
 
 
-def _kind(text: str) -> Kind:
-    return Kind(text) if text in set(Kind) else Kind.PLUGIN
+def _read_kind(text: str) -> PluginKind:
+    return PluginKind(text) if text in set(PluginKind) else PluginKind.PLUGIN

@@ -8,20 +8,20 @@ from paddock.core.errors import PaddockError
 from paddock.core.ids import PluginName
 from paddock.core.semver import Version
 from paddock.manifest import capability as capabilities
-from paddock.manifest.capability import BadCapability, Capability, HostService
-from paddock.manifest.dialects.mcp_offers import read_prompts, read_resources, read_tools
+from paddock.manifest.capability import Capability, HostService, InvalidCapability
+from paddock.manifest.dialects.mcp_callables import read_prompts, read_resources, read_tools
 from paddock.manifest.model import Behaviour, DataAccess, Dialect, Manifest
 from paddock.manifest.names import slug
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import check_plugin_name, check_slug, shown_text
+from paddock.manifest.rules.shared import check_plugin_name, check_slug, read_display_text
+from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "osqr"
 
 
-def read(fields: Fields, report: Report) -> Manifest:
+def read(fields: Fields, report: ProblemReport) -> Manifest:
     """Map a parsed OSQR manifest onto the model, reporting every broken rule."""
     plugin = fields.within("plugin")
-    title = shown_text(report, plugin, "name")
+    title = read_display_text(report, plugin, "name")
     name = slug(title)
     check_slug(report, plugin.at("name"), title, name)
     check_plugin_name(report, plugin.at("name"), name)
@@ -33,7 +33,7 @@ def read(fields: Fields, report: Report) -> Manifest:
         dialect=Dialect.OSQR,
         description=plugin.text("description"),
         title=title,
-        author=shown_text(report, plugin, "creator"),
+        author=read_display_text(report, plugin, "creator"),
         icon=plugin.text("icon_uri"),
         trust_claim=plugin.optional_text("trust_tier"),
         capabilities=_capabilities(report, fields.within("data_access"), data_access),
@@ -45,7 +45,7 @@ def read(fields: Fields, report: Report) -> Manifest:
     )
 
 
-def _version(report: Report, plugin: Fields) -> str:
+def _version(report: ProblemReport, plugin: Fields) -> str:
     """OSQR only warns about a version that is not semantic; the store needs one, so it is completed."""
     text = plugin.text("version")
     if not text:
@@ -69,7 +69,7 @@ def _version(report: Report, plugin: Fields) -> str:
     return text
 
 
-def _behaviour(report: Report, fields: Fields) -> Behaviour | None:
+def _behaviour(report: ProblemReport, fields: Fields) -> Behaviour | None:
     if not fields.value:
         return None
     style = fields.within("communication_style")
@@ -108,7 +108,7 @@ def _data_access(fields: Fields) -> DataAccess:
     )
 
 
-def _capabilities(report: Report, fields: Fields, access: DataAccess) -> tuple[Capability, ...]:
+def _capabilities(report: ProblemReport, fields: Fields, access: DataAccess) -> tuple[Capability, ...]:
     """What the declared data access means in our grammar."""
     found: list[Capability] = []
     if access.vault_read:
@@ -119,8 +119,8 @@ def _capabilities(report: Report, fields: Fields, access: DataAccess) -> tuple[C
         found.append(HostService("memory", access.memory))
     for index, domain in fields.numbered_texts("external_apis"):
         try:
-            found.append(capabilities.parse(f"net:{domain}" if ":" in domain else f"net:{domain}:443"))
-        except BadCapability as error:
+            found.append(capabilities.parse_capability(f"net:{domain}" if ":" in domain else f"net:{domain}:443"))
+        except InvalidCapability as error:
             report.error(
                 fields.at("external_apis", index),
                 error.message,

@@ -6,37 +6,37 @@ from collections.abc import Iterator, Mapping
 
 from paddock.core.ids import PluginName
 from paddock.manifest import capability as capabilities
-from paddock.manifest.capability import BadCapability, Capability, HostService
-from paddock.manifest.declared_secrets import check_given, check_names
-from paddock.manifest.dialects.shu_code import Sources, actions_of
+from paddock.manifest.capability import Capability, HostService, InvalidCapability
+from paddock.manifest.dialects.shu_source import ShuSources, read_actions
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import (
+    CallableForm,
     CallableSpec,
     Dialect,
     Feeds,
-    Form,
-    Identity,
+    IdentityRequirement,
     Manifest,
     OperationAuth,
     PythonRuntime,
 )
 from paddock.manifest.package_files import PackageFiles
-from paddock.manifest.report import Fields, Report
-from paddock.manifest.rules import (
+from paddock.manifest.rules.secrets import check_obtainable, check_secret_names
+from paddock.manifest.rules.shared import (
     check_callable_name,
     check_no_auth_fields,
     check_plugin_name,
     check_version,
+    read_display_text,
     read_recipients,
     read_schema,
-    shown_text,
 )
-from paddock.manifest.secret_use import Recipient
+from paddock.manifest.secret_use import SecretRecipient
+from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "shu"
 
 
-def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
+def read(fields: Fields, report: ProblemReport, files: PackageFiles) -> Manifest:
     """Map a parsed Shu manifest onto the model, reporting every broken rule."""
     name = fields.text("name")
     check_plugin_name(report, fields.at("name"), name)
@@ -56,17 +56,17 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
     declared = read_schema(report, fields, "params_schema")
     check_no_auth_fields(report, fields.at("params_schema"), declared)
     answered = read_schema(report, fields, "output_schema")
-    sources = Sources(report, fields, files)
+    sources = ShuSources(report, fields, files)
     asked, secrets = _capabilities(report, fields), _secrets(fields)
-    check_names(report, fields, "op_auth")
-    check_given(report, fields.at("secrets" if "secrets" in fields else "op_auth"), secrets, asked)
+    check_secret_names(report, fields, "op_auth")
+    check_obtainable(report, fields.at("secrets" if "secrets" in fields else "op_auth"), secrets, asked)
     return Manifest(
         name=PluginName(name),
         version=fields.text("version"),
         dialect=Dialect.SHU,
         description=fields.text("description"),
-        title=shown_text(report, fields, "display_name"),
-        author=shown_text(report, fields, "author"),
+        title=read_display_text(report, fields, "display_name"),
+        author=read_display_text(report, fields, "author"),
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         runtime=PythonRuntime(entrypoints),
@@ -75,7 +75,7 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
             *(
                 CallableSpec(
                     callable_name,
-                    Form.WHOLE,
+                    CallableForm.WHOLE,
                     fields.text("description"),
                     input_schema=sources.schema(callable_name, target) if declared is None else declared,
                     output_schema=answered,
@@ -96,7 +96,7 @@ def read(fields: Fields, report: Report, files: PackageFiles) -> Manifest:
 
 
 def _actions(
-    report: Report, fields: Fields, entrypoints: Mapping[str, str], sources: Sources
+    report: ProblemReport, fields: Fields, entrypoints: Mapping[str, str], sources: ShuSources
 ) -> Iterator[CallableSpec]:
     """What the plugin does beside reading: as its manifest lists it, or else as its classes do, each class once."""
     if "actions" in fields:
@@ -108,7 +108,7 @@ def _actions(
         listed = [(name, sources.actions(name, target)) for target, name in once.items()]
     taken = set(entrypoints)
     for name, actions in listed:
-        for action in actions_of(report, name, actions):
+        for action in read_actions(report, name, actions):
             if action.name in taken:
                 hint = "give one of them another name"
                 report.error(fields.at("entrypoints", name), f"{action.name!r} is there twice", hint, "duplicate_name")
@@ -116,21 +116,23 @@ def _actions(
             yield action
 
 
-def _capabilities(report: Report, fields: Fields) -> tuple[Capability, ...]:
+def _capabilities(report: ProblemReport, fields: Fields) -> tuple[Capability, ...]:
     found: list[Capability] = []
     for index, text in fields.numbered_texts("capabilities"):
         try:
-            found.append(capabilities.host_service(text))
-        except BadCapability as error:
+            found.append(capabilities.parse_host_service(text))
+        except InvalidCapability as error:
             report.error(fields.at("capabilities", index), error.message, error.hint, "capability")
     if HostService("kb") in found:
         found.append(HostService("cursor"))  # the seed: cursors come with the knowledge base
     return tuple(dict.fromkeys(found))
 
 
-def read_identities(fields: Fields, key: str) -> list[Identity]:
+def read_identities(fields: Fields, key: str) -> list[IdentityRequirement]:
     return [
-        Identity(item.text("provider"), item.text("mode", "user"), item.texts("scopes"), item.flag("optional"))
+        IdentityRequirement(
+            item.text("provider"), item.text("mode", "user"), item.texts("scopes"), item.flag("optional")
+        )
         for item in fields.entries(key)
     ]
 
@@ -149,9 +151,9 @@ def _operation_auth(fields: Fields) -> list[OperationAuth]:
     ]
 
 
-def _secret_hosts(report: Report, fields: Fields) -> dict[str, tuple[Recipient, ...]]:
+def _secret_hosts(report: ProblemReport, fields: Fields) -> dict[str, tuple[SecretRecipient, ...]]:
     """Where each secret may go that any operation binds to hosts."""
-    bound: dict[str, tuple[Recipient, ...]] = {}
+    bound: dict[str, tuple[SecretRecipient, ...]] = {}
     for _, auth in fields.named("op_auth"):
         for secret, said in auth.named("secrets"):
             if "allowed_hosts" in said:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paddock.core.errors import Invalid, Problem
+from paddock.core.printable import printable
 
-LONGEST = 8 * 1024 * 1024  # characters; a thousand npm packages take less than one million
-MOST_PACKAGES = 5_000
-_DOMAIN = "paddock-lock-v1"
+MAX_LOCK_BYTES = 8 * 1024 * 1024  # characters; a thousand npm packages take less than one million
+MAX_LOCKED_PACKAGES = 5_000
+_DIGEST_DOMAIN = "paddock-lock-v1"
 
 
 class Ecosystem(StrEnum):
@@ -27,7 +29,7 @@ class Ecosystem(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedPackage:
     """One package at one version."""
 
     name: str
@@ -40,11 +42,11 @@ class Lock:
 
     ecosystem: Ecosystem
     text: str
-    packages: tuple[Pinned, ...]
+    packages: tuple[PinnedPackage, ...]
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        whole = "\n".join((_DOMAIN, self.ecosystem, self.text))
+        whole = "\n".join((_DIGEST_DOMAIN, self.ecosystem, self.text))
         object.__setattr__(self, "digest", "sha256:" + hashlib.sha256(whole.encode()).hexdigest())
 
     @property
@@ -53,9 +55,9 @@ class Lock:
         return max(len(self.packages) - 1, 0)
 
 
-def changes(before: Lock, after: Lock) -> Iterator[str]:
+def describe_lock_changes(before: Lock, after: Lock) -> Iterator[str]:
     """What an upgrade does to the packages, a line each."""
-    old, new = _versions(before.packages), _versions(after.packages)
+    old, new = _versions_by_package(before.packages), _versions_by_package(after.packages)
     for name in sorted(old.keys() | new.keys()):
         was, becomes = ", ".join(old.get(name, ())), ", ".join(new.get(name, ()))
         if not was:
@@ -66,7 +68,7 @@ def changes(before: Lock, after: Lock) -> Iterator[str]:
             yield f"{name} {was} → {becomes}"
 
 
-def _versions(packages: Sequence[Pinned]) -> dict[str, tuple[str, ...]]:
+def _versions_by_package(packages: Sequence[PinnedPackage]) -> dict[str, tuple[str, ...]]:
     """The versions of each package; npm may install several of one."""
     found: dict[str, set[str]] = {}
     for package in packages:
@@ -74,7 +76,63 @@ def _versions(packages: Sequence[Pinned]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(versions)) for name, versions in found.items()}
 
 
-def refused_lock(ecosystem: Ecosystem, problems: Sequence[Problem]) -> Invalid:
+def invalid_lock_error(ecosystem: Ecosystem, problems: Sequence[Problem]) -> Invalid:
     """The error for a lock that does not pin everything."""
     what = f"{ecosystem.lock_file} does not pin what would be installed"
     return Invalid(what, problems[:50], code="environment.bad_lock")
+
+
+_LOCK_LINE = re.compile(
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]{0,127})"
+    r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64}){1,200})"
+)
+_SEPARATORS = re.compile(r"[-_.]+")
+
+
+def normalize_name(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+def write_python_lock(pins: Iterable[tuple[PinnedPackage, str]]) -> Lock:
+    """The lock for packages and their hex SHA-256, in the order given.
+
+    Raises:
+        Invalid: a name, version or hash is not one.
+    """
+    lines = [f"{pinned.name}=={pinned.version} --hash=sha256:{sha256}" for pinned, sha256 in pins]
+    return read_python_lock("\n".join(lines) + "\n")
+
+
+def read_python_lock(text: str) -> Lock:
+    """
+    Raises:
+        Invalid: something in it is not a pinned package; carries every such line.
+    """
+    problems: list[Problem] = []
+    found: list[PinnedPackage] = []
+    if len(text) > MAX_LOCK_BYTES:
+        raise invalid_lock_error(Ecosystem.PYTHON, [Problem("", "is too long", code="too_long")])
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = " ".join(raw.split())
+        if not line or line.startswith("#"):
+            continue
+        match = _LOCK_LINE.fullmatch(line)
+        if match is None:
+            what = f"{printable(line, 80)} is not a package with its hash"
+            problems.append(Problem(f"line {number}", what, "write name==version --hash=sha256:…", "not_pinned"))
+        else:
+            found.append(PinnedPackage(match["name"], match["version"]))
+    names = [normalize_name(pinned.name) for pinned in found]
+    problems += [
+        Problem(name, "is there twice", "keep one of them", "twice")
+        for name in sorted(set(names))
+        if names.count(name) > 1
+    ]
+    if not found and not problems:
+        problems.append(Problem("", "names no package", code="empty"))
+    if len(found) > MAX_LOCKED_PACKAGES:
+        problems.append(Problem("", f"names more than {MAX_LOCKED_PACKAGES:,} packages", code="too_many"))
+    if problems:
+        raise invalid_lock_error(Ecosystem.PYTHON, problems)
+    return Lock(Ecosystem.PYTHON, text, tuple(found))

@@ -2,34 +2,168 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from paddock.core.errors import HostError, Unreachable
-from paddock.plugins.environments.clients import Client, Finished
+from paddock.core.errors import HostError, NotFound, OperatorError, PaddockError, PluginError, Unreachable
+from paddock.core.printable import printable
 from paddock.plugins.environments.lock import Lock
-from paddock.plugins.environments.npm_faults import npm_error
-from paddock.plugins.environments.npm_lock import pin_npm_lock
-from paddock.plugins.environments.npm_project import package_json, project_lock
+from paddock.plugins.environments.npm_lock import has_hash, pin_npm_lock, pinned_entries, requested_packages
+from paddock.plugins.environments.runner import CommandResult, PackageClient
+
+_ERROR_CODE = re.compile(r"npm (?:error|ERR!) code (\w+)")
+_PACKAGE_NOT_FOUND = re.compile(
+    r"'((?:@[\w.~-]+/)?[\w.~-]+)@[^']*'[^\n]* (?:is not in this registry|could not be found)"
+)
+_VERSION_NOT_FOUND = re.compile(r"No matching version found for ((?:@[\w.~-]+/)?[\w.~-]+)@(\S+?)\.?(?:\s|$)")
+_NETWORK_CODES = frozenset(
+    {
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "ENOTFOUND",
+        "EAI_AGAIN",
+        "ETIMEDOUT",
+        "ENETUNREACH",
+        "EHOSTUNREACH",
+        "ERR_SOCKET_TIMEOUT",
+        "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+        "SELF_SIGNED_CERT_IN_CHAIN",
+        "CERT_HAS_EXPIRED",
+        "E500",
+        "E502",
+        "E503",
+        "E504",
+    }
+)
+
+
+def classify_npm_failure(done: CommandResult, name: str, version: str | None) -> PaddockError:
+    """What went wrong, as an error of ours."""
+    code, said = _parse_output(done)
+    details = {"package": name, "code": code, "said": said}
+    match code:
+        case "E404":
+            found = _PACKAGE_NOT_FOUND.search(done.err + said)
+            return NotFound(
+                f"there is no npm package {printable(found[1] if found else name)}",
+                code="environment.package_not_found",
+                hint="is the name spelt right, and does npm ask the right registry?",
+                details=details,
+            )
+        case "ETARGET" | "ENOVERSIONS":
+            found = _VERSION_NOT_FOUND.search(said)
+            missing, wanted = (found[1], found[2]) if found else (name, version or "latest")
+            return NotFound(
+                f"{printable(missing)} has no version {printable(wanted)}",
+                code="environment.version_not_found",
+                hint=f"list them: npm view {printable(missing)} versions",
+                details=details,
+            )
+        case "EINTEGRITY":
+            return PluginError(
+                "a package is not the file that you consented to: its hash is another",
+                code="environment.hash_mismatch",
+                hint="nothing was installed; if the change is honest, install again to be asked again",
+                details=details,
+            )
+        case "ERESOLVE":
+            return OperatorError(
+                f"what {name} needs contradicts itself: {said}",
+                code="environment.contradiction",
+                hint="ask for another version of it",
+                details=details,
+            )
+        case _ if "git error" in said:
+            return OperatorError(
+                f"{name} needs a package from a repository, which cannot be pinned by hash",
+                code="environment.elsewhere",
+                hint="ask its author for a version that needs only packages of the registry",
+                details=details,
+            )
+        case _ if code in _NETWORK_CODES:
+            return Unreachable(
+                f"the npm registry cannot be reached: {said or code}",
+                code="environment.unreachable",
+                hint="look at the network and at npm's settings (npm config list)",
+                details=details,
+            )
+        case _:
+            return Unreachable(
+                f"npm failed for {name}: {said or f'exit {done.code}'}",
+                code="environment.client_failed",
+                details=details,
+            )
+
+
+def _parse_output(done: CommandResult) -> tuple[str, str]:
+    """npm's own code for it, and its words."""
+    try:
+        value: Any = json.loads(done.out)
+        error = value["error"]
+        code, summary = str(error["code"] or ""), " ".join(str(error.get("summary") or "").split())
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = _ERROR_CODE.search(done.err)
+        return (found[1] if found else ""), done.error_lines()
+    return code, printable(summary, 400) or done.error_lines()
+
+
+_ROOT_PACKAGE = {"name": "paddock-environment", "version": "0.0.0"}
+_KEPT_FIELDS = frozenset(
+    {
+        *("name", "version", "integrity", "bundleDependencies", "inBundle", "peerDependenciesMeta"),
+        *("optional", "peer", "dev", "devOptional", "os", "cpu", "libc", "engines"),
+    }
+)
+_DEPENDENCY_FIELDS = ("dependencies", "optionalDependencies", "peerDependencies")
+# No archive has this hash. What lies in the archive of another is not held against it; what is fetched fails.
+_IMPOSSIBLE_HASH = "sha512-" + base64.b64encode(bytes(64)).decode()
+
+
+def build_package_json(lock: Lock) -> str:
+    """The `package.json` that belongs to the lock; npm wants both."""
+    return json.dumps({**_ROOT_PACKAGE, "private": True, "dependencies": requested_packages(lock)}, indent=1) + "\n"
+
+
+def build_package_lock(lock: Lock) -> str:
+    """The `package-lock.json` from which npm installs what the lock pins, and can install nothing else."""
+    root = {**_ROOT_PACKAGE, "dependencies": requested_packages(lock)}
+    packages = {"": root, **{place: _strip_entry(entry) for place, entry in pinned_entries(lock).items()}}
+    return json.dumps({**_ROOT_PACKAGE, "lockfileVersion": 3, "requires": True, "packages": packages}, indent=1) + "\n"
+
+
+def _strip_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    bare = {key: value for key, value in entry.items() if key in _KEPT_FIELDS}
+    if not has_hash(entry):
+        bare["integrity"] = _IMPOSSIBLE_HASH
+    for kind in _DEPENDENCY_FIELDS:
+        needs = entry.get(kind)
+        if isinstance(needs, dict):
+            # Which version fits was decided when the lock was written.
+            bare[kind] = dict.fromkeys(cast("dict[str, Any]", needs), "*")
+    return bare
+
 
 # Over any setting of the person's own: no scripts, no repositories, nothing of other packages, nothing but our folder.
-_ALWAYS = (
+_NPM_OPTIONS = (
     *("--ignore-scripts", "--git=/bin/false", "--omit=dev", "--include=optional", "--include=peer", "--no-dry-run"),
     *("--no-global", "--location=project", "--package-lock", "--lockfile-version=3", "--install-strategy=hoisted"),
     *("--omit-lockfile-registry-resolved", "--no-bin-links", "--no-audit", "--no-fund", "--no-update-notifier"),
     *("--logs-max=0", "--loglevel=error", "--json", "--no-color", "--no-progress"),
 )
-_ASKED = ("name", "version", "description", "license", "homepage", "engines", "deprecated")
+_VIEW_FIELDS = ("name", "version", "description", "license", "homepage", "engines", "deprecated")
 
 
 @dataclass(frozen=True, slots=True)
 class Npm:
     """npm for one directory, which holds a `package.json` and later `node_modules`."""
 
-    client: Client
+    client: PackageClient
     folder: Path
 
     def resolve(self, name: str, version: str | None) -> Lock:
@@ -43,18 +177,18 @@ class Npm:
         self._write("package.json", json.dumps(wanted | {"dependencies": {name: version or "latest"}}))
         done = self._run("looking for packages", "install", "--package-lock-only")
         if done.code != 0:
-            raise npm_error(done, name, version)
+            raise classify_npm_failure(done, name, version)
         try:
             text = (self.folder / "package-lock.json").read_text(encoding="utf-8")
         except (OSError, UnicodeError) as error:
             raise HostError("npm wrote no lock", code="environment.client_failed") from error
         return pin_npm_lock(text, name)
 
-    def about(self, name: str, version: str) -> dict[str, Any]:
+    def view(self, name: str, version: str) -> dict[str, Any]:
         """What the registry says of one version. Strangers wrote it."""
-        done = self._run("asking about the package", "view", f"{name}@{version}", *_ASKED)
+        done = self._run("asking about the package", "view", f"{name}@{version}", *_VIEW_FIELDS)
         if done.code != 0:
-            raise npm_error(done, name, version)
+            raise classify_npm_failure(done, name, version)
         try:
             value: Any = json.loads(done.out)
         except (ValueError, RecursionError):
@@ -67,16 +201,16 @@ class Npm:
         Raises:
             PaddockError: says why not; an archive with another hash is refused.
         """
-        self._write("package.json", package_json(lock))
-        self._write("package-lock.json", project_lock(lock))
+        self._write("package.json", build_package_json(lock))
+        self._write("package-lock.json", build_package_lock(lock))
         done = self._run(f"installing {len(lock.packages)} npm packages", "ci")
         if done.code != 0:
-            raise npm_error(done, lock.packages[0].name, lock.packages[0].version)
+            raise classify_npm_failure(done, lock.packages[0].name, lock.packages[0].version)
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
 
-    def _run(self, step: str, command: str, *arguments: str) -> Finished:
+    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
         program = shutil.which("npm", path=self.client.environ.get("PATH"))
         if program is None:
             raise Unreachable(
@@ -84,4 +218,4 @@ class Npm:
                 code="environment.no_npm",
                 hint="apt install npm",
             )
-        return self.client.run(step, [program, command, f"--prefix={self.folder}", *_ALWAYS, *arguments])
+        return self.client.run(step, [program, command, f"--prefix={self.folder}", *_NPM_OPTIONS, *arguments])

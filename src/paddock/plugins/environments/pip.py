@@ -3,27 +3,173 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from paddock.core.errors import HostError
-from paddock.plugins.environments.clients import Client, Finished
-from paddock.plugins.environments.interpreter import pip_place, quiet_command, this_interpreter
+from paddock.core.errors import HostError, NotFound, OperatorError, PaddockError, PluginError, Unreachable
+from paddock.core.printable import printable
 from paddock.plugins.environments.lock import Lock
-from paddock.plugins.environments.pip_faults import Fault, fault_of
+from paddock.plugins.environments.pip_no_subprocess import SUBPROCESS_REFUSED
+from paddock.plugins.environments.python_env import host_interpreter, isolated_command, pip_directory
+from paddock.plugins.environments.runner import CommandResult, PackageClient
 
-_ALONE = Path(__file__).with_name("pip_alone.py")
-_ALWAYS = ("--disable-pip-version-check", "--no-input", "--no-color")
-_ONLY_BUILT = ("--only-binary", ":all:", "--progress-bar=off")
+_NO_MATCH = re.compile(r"No matching distribution found for ([A-Za-z0-9][A-Za-z0-9._-]*)(\S*)")
+_AVAILABLE_VERSIONS = re.compile(r"\(from versions: ([^)\n]*)\)")
+_REQUIRES_PYTHON = re.compile(r"Requires-Python ([^;\n]+)")
+_NETWORK_ERRORS = (
+    "connection broken by",
+    "Failed to establish a new connection",
+    "Connection refused",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Read timed out",
+    "Network is unreachable",
+    ": connection error:",
+    "Max retries exceeded",
+    "SSLError",
+)
+
+
+class PipFailureKind(Enum):
+    """The kinds of failure that a person can do something about."""
+
+    NO_MATCHING_PACKAGE = auto()  # the package is unknown, or there is nothing built of it for this machine
+    NO_SUCH_VERSION = auto()
+    PYTHON_MISMATCH = auto()
+    SOURCE_ONLY = auto()
+    DEPENDENCY_CONFLICT = auto()
+    HASH_MISMATCH = auto()
+    NETWORK = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class PipFailure:
+    """One failure: of which package, and what pip said."""
+
+    kind: PipFailureKind
+    name: str
+    message: str
+    required: str = ""
+    available: str = ""
+
+    def after_listing(self, known: bool, output: str) -> PipFailure:
+        """The fault once its versions were asked for: `known` where the index has any, of whatever kind."""
+        if known:
+            return replace(self, kind=PipFailureKind.SOURCE_ONLY)
+        return replace(self, kind=PipFailureKind.NETWORK) if _is_network_failure(output) else self
+
+    def error(self) -> PaddockError:
+        details = {"package": self.name, "said": self.message}
+        match self.kind:
+            case PipFailureKind.NO_MATCHING_PACKAGE:
+                return NotFound(
+                    f"there is no Python package {self.name}",
+                    code="environment.package_not_found",
+                    hint="is the name spelt right, and does pip look at the right index?",
+                    details=details,
+                )
+            case PipFailureKind.NO_SUCH_VERSION:
+                return NotFound(
+                    f"{self.name} has no version {self.required} that can be installed here",
+                    code="environment.version_not_found",
+                    hint=f"there is: {self.available}",
+                    details=details,
+                )
+            case PipFailureKind.PYTHON_MISMATCH:
+                return OperatorError(
+                    f"{self.name} needs another Python than the one Paddock runs on ({self.required})",
+                    code="environment.other_python",
+                    hint="ask for an older version of it, or run Paddock on a newer Python",
+                    details=details,
+                )
+            case PipFailureKind.SOURCE_ONLY:
+                return OperatorError(
+                    f"{self.name} is offered as source only, and building it would run its code before you agreed",
+                    code="environment.source_only",
+                    hint="build it yourself where you trust it (pip wheel), and let pip find the wheel (find-links)",
+                    details=details,
+                )
+            case PipFailureKind.DEPENDENCY_CONFLICT:
+                return OperatorError(
+                    f"what {self.name} needs contradicts itself: {self.message}",
+                    code="environment.contradiction",
+                    hint="ask for another version of it, or leave out a --with",
+                    details=details,
+                )
+            case PipFailureKind.HASH_MISMATCH:
+                return PluginError(
+                    "a package is not the file that you consented to: its hash is another",
+                    code="environment.hash_mismatch",
+                    hint="nothing was installed; if the change is honest, install again to be asked again",
+                    details=details,
+                )
+            case PipFailureKind.NETWORK:
+                return Unreachable(
+                    f"the Python package index cannot be reached: {self.message}",
+                    code="environment.unreachable",
+                    hint="look at the network and at pip's settings (pip config list)",
+                    details=details,
+                )
+            case _:
+                return Unreachable(
+                    f"pip failed for {self.name}: {self.message}", code="environment.client_failed", details=details
+                )
+
+
+def classify_pip_failure(output: str, said: str, wanted: str) -> PipFailure:
+    """What went wrong, from all that pip printed and the lines worth showing."""
+    name = printable(re.split(r"[=<>!~\[ ]", wanted, maxsplit=1)[0])
+    if "DO NOT MATCH THE HASHES" in output:
+        return PipFailure(PipFailureKind.HASH_MISMATCH, name, said)
+    if SUBPROCESS_REFUSED in output:
+        return PipFailure(PipFailureKind.SOURCE_ONLY, _package_being_built(output) or name, said)
+    match = _NO_MATCH.search(output)
+    if match is not None and not _is_network_failure(output):
+        return _no_match_failure(match[1], match[2], output, said)
+    if _is_network_failure(output):
+        return PipFailure(PipFailureKind.NETWORK, name, said)
+    if "ResolutionImpossible" in output or "conflicting dependencies" in output:
+        return PipFailure(PipFailureKind.DEPENDENCY_CONFLICT, name, said)
+    return PipFailure(PipFailureKind.UNKNOWN, name, said)
+
+
+def _no_match_failure(name: str, version: str, output: str, said: str) -> PipFailure:
+    offered = _AVAILABLE_VERSIONS.search(output)
+    versions = [one.strip() for one in offered[1].split(",")] if offered and offered[1] != "none" else []
+    needs = _REQUIRES_PYTHON.findall(output)
+    if versions:
+        shown = printable(", ".join(versions[-8:]), 200)
+        return PipFailure(PipFailureKind.NO_SUCH_VERSION, name, said, printable(version.lstrip("="), 60), shown)
+    if needs:
+        return PipFailure(PipFailureKind.PYTHON_MISMATCH, name, said, printable(f"it wants {needs[-1].strip()}", 80))
+    return PipFailure(PipFailureKind.NO_MATCHING_PACKAGE, name, said)
+
+
+def _is_network_failure(output: str) -> bool:
+    return any(sign in output for sign in _NETWORK_ERRORS)
+
+
+def _package_being_built(output: str) -> str | None:
+    """The package that pip was about to build: the last that it began to look at."""
+    found = re.findall(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)", output, re.MULTILINE)
+    return found[-1] if found else None
+
+
+_PIP_SCRIPT = Path(__file__).with_name("pip_no_subprocess.py")
+_PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
+_WHEELS_ONLY = ("--only-binary", ":all:", "--progress-bar=off")
 
 
 @dataclass(frozen=True, slots=True)
 class Pip:
     """pip for the directory of one environment. It runs on our interpreter and finds there nothing to run."""
 
-    client: Client
+    client: PackageClient
     root: Path
 
     def resolve(self, wanted: Sequence[str]) -> list[dict[str, Any]]:
@@ -33,26 +179,26 @@ class Pip:
             PaddockError: says why there is no answer; see `pip_faults`.
         """
         report = self.client.workspace / "report.json"
-        options = ("--dry-run", "--ignore-installed", "--report", str(report), *_ONLY_BUILT)
+        options = ("--dry-run", "--ignore-installed", "--report", str(report), *_WHEELS_ONLY)
         done = self._run("looking for packages", "install", *options, "--", *wanted)
         if done.code != 0:
-            raise self._explained(done, wanted[0])
+            raise self._explain_failure(done, wanted[0])
         try:
             return json.loads(report.read_text(encoding="utf-8"))["install"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise HostError("pip's report cannot be read", code="environment.client_failed") from error
 
-    def wheel(self, pinned: str) -> Path:
+    def download_wheel(self, pinned: str) -> Path:
         """The file of one package, by its line in a lock. It is only looked at."""
         folder = self.client.workspace / "wheel"
         folder.mkdir()
         lines = self.client.workspace / "one.lock"
         lines.write_text(pinned + "\n", encoding="utf-8")
-        options = ("--quiet", "--no-deps", "--require-hashes", *_ONLY_BUILT, "-d", str(folder), "-r", str(lines))
+        options = ("--quiet", "--no-deps", "--require-hashes", *_WHEELS_ONLY, "-d", str(folder), "-r", str(lines))
         done = self._run("looking into the package", "download", *options)
         found = sorted(folder.glob("*.whl"))
         if done.code != 0 or not found:
-            raise self._explained(done, pinned.partition(" ")[0])
+            raise self._explain_failure(done, pinned.partition(" ")[0])
         return found[0]
 
     def install(self, lock: Lock) -> None:
@@ -63,21 +209,21 @@ class Pip:
         """
         lines = self.client.workspace / "requirements.lock"
         lines.write_text(lock.text, encoding="utf-8")
-        options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_ONLY_BUILT)
+        options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_WHEELS_ONLY)
         step = f"installing {len(lock.packages)} Python packages"
         done = self._run(step, "install", *options, "-r", str(lines))
         if done.code != 0:
-            raise self._explained(done, lock.packages[0].name)
+            raise self._explain_failure(done, lock.packages[0].name)
 
-    def _explained(self, done: Finished, wanted: str) -> Exception:
-        fault = fault_of(done.out + done.err, done.lines(), wanted)
-        if fault.kind is not Fault.NOTHING_FITS:
+    def _explain_failure(self, done: CommandResult, wanted: str) -> Exception:
+        fault = classify_pip_failure(done.out + done.err, done.error_lines(), wanted)
+        if fault.kind is not PipFailureKind.NO_MATCHING_PACKAGE:
             return fault.error()
         # Nothing that is built fits. Does the index have the package at all? Listing its versions builds nothing, and
         # only when it talks much does pip tell an index that is silent from one that knows no such package.
         listed = self._run("looking for the reason", "index", "versions", "-vv", "--", fault.name)
         return fault.after_listing(listed.code == 0, listed.out + listed.err).error()
 
-    def _run(self, step: str, command: str, *arguments: str) -> Finished:
-        alone = [*quiet_command(this_interpreter()), str(_ALONE), str(pip_place()), str(self.root), command]
-        return self.client.run(step, [*alone, *_ALWAYS, *arguments])
+    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
+        alone = [*isolated_command(host_interpreter()), str(_PIP_SCRIPT), str(pip_directory()), str(self.root), command]
+        return self.client.run(step, [*alone, *_PIP_OPTIONS, *arguments])

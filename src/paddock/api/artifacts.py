@@ -1,0 +1,90 @@
+"""`/artifacts`: the big bytes that plugins made, for the person whose plugins they are."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from paddock.core.errors import CallerError
+from paddock.host.host import Host
+from paddock.web.request_context import request_tenant
+from paddock.web.routing.route import TENANT_PARAM, ApiRoute, ExtraResponse, path_param
+from paddock.web.routing.schema import BINARY, TEXT
+from paddock.web.routing.validation import ParameterSpec
+
+OCTET_STREAM = "application/octet-stream"
+_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
+
+
+class ArtifactRoutes:
+    """Downloading."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def endpoints(self) -> list[ApiRoute]:
+        return [
+            ApiRoute(
+                "GET",
+                "/artifacts/{sha256}",
+                self.get_artifact,
+                "Download an artifact",
+                "Its bytes, with the media type that its plugin gave. `sha256` is the last part of its address. With a"
+                " `Range` header of one range 206 and that part.",
+                query=TENANT_PARAM,
+                headers={
+                    "Range": ParameterSpec("One range of its bytes, as `bytes=0-1023`.", {**TEXT, "maxLength": 80})
+                },
+                response_schema=BINARY,
+                media_type=OCTET_STREAM,
+                extra_responses=(
+                    ExtraResponse(206, OCTET_STREAM, "The part that a `Range` header of one range asks for.", BINARY),
+                ),
+            )
+        ]
+
+    async def get_artifact(self, request: Request) -> Response:
+        digest, tenant = path_param(request, "sha256"), await request_tenant(self._host, request)
+        artifact = await self._host.artifacts.kept(tenant, digest)
+        wanted = request.headers.get("range")
+        offset, length = (0, artifact.size) if wanted is None else parse_range(wanted, artifact.size)
+        headers = {
+            "Accept-Ranges": "bytes",
+            "Content-Length": str(length),
+            # A plugin says what it is, and a browser must not take it for a page of ours.
+            "Content-Disposition": f'attachment; filename="{digest}"',
+            "X-Content-Type-Options": "nosniff",
+        }
+        if wanted is not None:
+            headers["Content-Range"] = f"bytes {offset}-{offset + length - 1}/{artifact.size}"
+        return StreamingResponse(
+            self._host.artifacts.read_chunks(tenant, digest, offset, length),
+            200 if wanted is None else 206,
+            headers,
+            artifact.media_type,
+        )
+
+
+def parse_range(wanted: str, size: int) -> tuple[int, int]:
+    """Offset and length of what a `Range` header asks for, of so many bytes.
+
+    Raises:
+        CallerError: it is not one range, or nothing of it is there.
+    """
+    found = _RANGE.fullmatch(wanted.strip())
+    first, last = (found[1], found[2]) if found else ("", "")
+    if not first and last:  # the last so many bytes
+        offset, end = max(0, size - int(last)), size
+    elif first:
+        offset, end = int(first), min(size, int(last) + 1 if last else size)
+    else:
+        offset = end = 0
+    if offset >= end:
+        raise CallerError(
+            f"{wanted[:80]!r} is no part of the {size} bytes",
+            code="artifacts.range",
+            hint="ask for one range, e.g. bytes=0-1023",
+        )
+    return offset, end - offset

@@ -1,0 +1,197 @@
+"""`/plugins`: what is installed, how it is doing, and the switches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock.api.plugin_schemas import ENABLE_BODY
+from paddock.core.ids import Tenant
+from paddock.host.host import Host
+from paddock.web.request_context import call_context, is_tenant_operator, request_tenant
+from paddock.web.routing.body_parsers import parse_grants
+from paddock.web.routing.route import (
+    EVENT_STREAM,
+    HOST,
+    OPERATOR,
+    TENANT_PARAM,
+    ApiRoute,
+    ExtraResponse,
+    bool_param,
+    bool_param_spec,
+    int_param,
+    int_param_spec,
+    json_response,
+    path_param,
+)
+from paddock.web.routing.schema import ref
+from paddock.web.routing.validation import validated_body
+from paddock.web.security.authenticate import caller_of
+from paddock.web.sse import ServerSentEvent, event_stream
+
+MAX_LOG_LINES = 10_000
+_DEFAULT_LOG_LINES = 50
+
+
+class PluginRoutes:
+    """Looking at plugins and switching them."""
+
+    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+        self._host = host
+        self._closing = closing
+
+    def endpoints(self) -> list[ApiRoute]:
+        return [
+            ApiRoute(
+                "GET",
+                "/plugins",
+                self.list_plugins,
+                "List installed plugins",
+                "Every plugin with `state`, its installation's, and `runtime`, its process's. Whoever is no operator is"
+                " told of those that they may call something of, without how they are doing.",
+                query=TENANT_PARAM,
+                response_schema=ref("Plugins"),
+            ),
+            ApiRoute(
+                "GET",
+                "/plugins/{name}",
+                self.show_plugin,
+                "Show one plugin",
+                "Versions, trust, capabilities, callables, and `runtime`: how its process is doing. Whoever is no"
+                " operator is told what it is, and `callables`: those that they may call.",
+                query=TENANT_PARAM,
+                response_schema={"anyOf": [ref("Plugin"), ref("OfferedPlugin")]},
+                error_statuses=(502,),
+            ),
+            ApiRoute(
+                "POST",
+                "/plugins/{name}/enable",
+                self.enable_plugin,
+                "Enable a plugin and start it",
+                "How its process is doing once it runs or is known not to: the fields of `runtime`. 403 with the"
+                " `capabilities` where the plugin asks for more than the tenant granted.",
+                query=TENANT_PARAM
+                | {
+                    "anew": bool_param_spec(
+                        "1: in a new process; one that runs is ended first, after the calls under way."
+                    )
+                },
+                body_description="`grant`: capabilities that somebody said yes to, each as a text.",
+                request_schema=ENABLE_BODY,
+                response_schema=ref("Started"),
+                error_statuses=(409, 429, 502, 504),
+                access=OPERATOR,
+            ),
+            ApiRoute(
+                "POST",
+                "/plugins/{name}/disable",
+                self.disable_plugin,
+                "Disable a plugin and stop it",
+                "`state`, its installation's, once its process is gone.",
+                query=TENANT_PARAM,
+                response_schema=ref("Disabled"),
+                access=OPERATOR,
+            ),
+            ApiRoute(
+                "GET",
+                "/plugins/{name}/logs",
+                self.read_logs,
+                "Read what a plugin wrote to its log",
+                "The last lines, newest last; with `follow`, server-sent events that go on.",
+                query=TENANT_PARAM
+                | {
+                    "lines": int_param_spec(
+                        f"How many lines ({_DEFAULT_LOG_LINES}).", _DEFAULT_LOG_LINES, MAX_LOG_LINES
+                    ),
+                    "follow": bool_param_spec("1: go on with new lines as server-sent events."),
+                },
+                response_schema=ref("LogLines"),
+                extra_responses=(
+                    ExtraResponse(
+                        200, EVENT_STREAM, "With `follow`: the last lines and every new one, each an event `line`."
+                    ),
+                ),
+                access=OPERATOR,
+            ),
+            ApiRoute(
+                "GET",
+                "/plugins/{name}/notifications",
+                self.follow_notifications,
+                "Follow a plugin's notifications",
+                "Server-sent events, one a notification.",
+                query=TENANT_PARAM,
+                media_type=EVENT_STREAM,
+                access=OPERATOR,
+            ),
+        ]
+
+    async def list_plugins(self, request: Request) -> Response:
+        context = await call_context(self._host, request)
+        if is_tenant_operator(context.principal):
+            return json_response({"plugins": await self._host.plugins(context.tenant)})
+        return json_response({"plugins": await self._host.permitted_plugins.plugins(context)})
+
+    async def show_plugin(self, request: Request) -> Response:
+        context = await call_context(self._host, request)
+        if is_tenant_operator(context.principal):
+            shown = await self._host.plugin(path_param(request), context.tenant)
+            if not HOST.allows(caller_of(request)):  # what lies where here is no business of other tenants
+                shown = shown | {"source": shown["source"].partition(" /")[0]}
+            return json_response(shown)
+        return json_response(await self._host.permitted_plugins.plugin(path_param(request), context))
+
+    async def enable_plugin(self, request: Request) -> Response:
+        body = validated_body(request)
+        enabled = await self._host.enable(
+            path_param(request),
+            tenant=await request_tenant(self._host, request),
+            acknowledged=parse_grants(body),
+            anew=bool_param(request, "anew"),
+            by=caller_of(request).principal.id,
+        )
+        return json_response(enabled)
+
+    async def disable_plugin(self, request: Request) -> Response:
+        tenant = await request_tenant(self._host, request)
+        return json_response(await self._host.disable(path_param(request), tenant, by=caller_of(request).principal.id))
+
+    async def read_logs(self, request: Request) -> Response:
+        name, tenant = path_param(request), await request_tenant(self._host, request)
+        count = int_param(request, "lines", _DEFAULT_LOG_LINES)
+        lines = await self._host.logs(name, tenant=tenant, lines=count)  # not found is told before a stream begins
+        if bool_param(request, "follow"):
+            return event_stream(self._log_lines(name, tenant, count), self._closing)
+        return json_response({"name": name, "lines": lines})
+
+    async def _log_lines(self, name: str, tenant: Tenant, count: int) -> AsyncGenerator[ServerSentEvent, None]:
+        # Followed before they are read, so that no line is missed between the two; one may be in both.
+        async with aclosing(await self._host.follow_logs(name, tenant)) as following:
+            kept = await self._host.logs(name, tenant=tenant, lines=count)
+            following.skip_known(_is_one_of(kept))
+            for line in kept:
+                yield ServerSentEvent(line, "line")
+            del kept
+            async for line in following:
+                yield ServerSentEvent(line, "line")
+
+    async def follow_notifications(self, request: Request) -> Response:
+        name, tenant = path_param(request), await request_tenant(self._host, request)
+        await self._host.plugin(name, tenant)  # not found is told before the stream begins
+        return event_stream(self._notifications(name, tenant), self._closing)
+
+    async def _notifications(self, name: str, tenant: Tenant) -> AsyncGenerator[ServerSentEvent, None]:
+        async with aclosing(await self._host.follow_notifications(name, tenant)) as following:
+            yield ServerSentEvent({"plugin": name}, "following")  # from here on nothing is missed
+            async for one in following:
+                yield ServerSentEvent(one, "notification")
+
+
+def _is_one_of(lines: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:
+    """Whether a line is one of these."""
+    known = {(line["at"], line["line"]) for line in lines}
+    return lambda line: (line["at"], line["line"]) in known

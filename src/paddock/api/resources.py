@@ -1,0 +1,82 @@
+"""All routes of the HTTP API, and the named schemas that its OpenAPI document lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock import __version__
+from paddock.api import approvals, call_schemas, daemon, knobs, ledger, plugin_lifecycle, plugin_schemas, webhooks
+from paddock.api.actions import ActionRoutes
+from paddock.api.approvals import ApprovalRoutes
+from paddock.api.artifacts import ArtifactRoutes
+from paddock.api.calls import CallRoutes
+from paddock.api.daemon import DaemonRoutes
+from paddock.api.events import EventRoutes
+from paddock.api.knobs import KnobRoutes
+from paddock.api.ledger import LedgerRoutes
+from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
+from paddock.api.plugin_lifecycle import ActivationRoutes, VersionRoutes
+from paddock.api.plugins import PluginRoutes
+from paddock.api.session import SessionRoutes
+from paddock.api.webhooks import WebhookRoutes
+from paddock.host.host import Host
+from paddock.web.app import Shutdown
+from paddock.web.routing import error_formats
+from paddock.web.routing.errors import NoticePage
+from paddock.web.routing.openapi import build_openapi
+from paddock.web.routing.route import ApiRoute, json_response
+from paddock.web.routing.schema import Schema
+
+COMPONENTS: dict[str, Schema] = {
+    **error_formats.ERROR_SCHEMAS,
+    **plugin_schemas.SCHEMAS,
+    **plugin_lifecycle.SCHEMAS,
+    **knobs.SCHEMAS,
+    **call_schemas.SCHEMAS,
+    **approvals.SCHEMAS,
+    **ledger.SCHEMAS,
+    **webhooks.SCHEMAS,
+    **daemon.SCHEMAS,
+}
+
+
+def api_routes(
+    host: Host, shutdown: Shutdown, notice_page: NoticePage, more: Sequence[ApiRoute] = ()
+) -> tuple[ApiRoute, ...]:
+    """Every route of the API, `/openapi.json` included, which describes `more` as well."""
+    routes: tuple[ApiRoute, ...] = (
+        *CallRoutes(host, shutdown.closing).endpoints(),
+        *ActivationRoutes(host).endpoints(),
+        *PluginRoutes(host, shutdown.closing).endpoints(),
+        *VersionRoutes(host).endpoints(),
+        *KnobRoutes(host).endpoints(),
+        *DefinitionRoutes(host).endpoints(),
+        *FeatureRoutes(host).endpoints(),
+        *ActionRoutes(host).endpoints(),
+        *ApprovalRoutes(host).endpoints(),
+        *ArtifactRoutes(host).endpoints(),
+        *LedgerRoutes(host, shutdown.closing).endpoints(),
+        *EventRoutes(host, shutdown.closing).endpoints(),
+        *WebhookRoutes(host).endpoints(),
+        *SessionRoutes(host, notice_page).endpoints(),
+        *DaemonRoutes(host, shutdown.draining).endpoints(),
+        ApiRoute(
+            "GET",
+            "/openapi.json",
+            _openapi(lambda: routes),
+            "Describe this API",
+            "An OpenAPI 3.1 document.",
+        ),
+        *more,
+    )
+    return routes
+
+
+def _openapi(routes: Callable[[], Sequence[ApiRoute]]) -> Callable[[Request], object]:
+    async def openapi(_request: Request) -> Response:
+        return json_response(build_openapi(routes(), COMPONENTS, __version__))
+
+    return openapi

@@ -1,0 +1,221 @@
+"""People's answers: one no ends a request, and as many different people as its quorum have to say yes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paddock.approvals import standing, store
+from paddock.approvals.access import Answerer, require_may_answer, require_open
+from paddock.approvals.consume import end_request, require_unexpired
+from paddock.approvals.model import Approval, ApprovalAnswer, ApprovalReach, ApprovalScope, ApprovalState
+from paddock.approvals.request import replace_request
+from paddock.approvals.standing import StandingApproval
+from paddock.approvals.store import ApprovalTransaction
+from paddock.core.call import Principal
+from paddock.core.canonical import hash_of
+from paddock.core.errors import CallerError, Conflict, Denied
+from paddock.core.events.approvals import ApprovalAnswered, StandingApprovalGiven, StandingApprovalRevoked
+from paddock.core.printable import printable
+
+MAX_COMMENT_CHARS: Final = 2_000  # characters that are kept of one; the rest is cut off
+
+# Both from the narrowest to the widest.
+SCOPES: Final[tuple[ApprovalScope, ...]] = ("once", "session", "always")
+REACHES: Final[tuple[ApprovalReach, ...]] = ("tool", "plugin")
+
+_ALLOWED_REACHES: Mapping[str, tuple[ApprovalReach, ...]] = {
+    "never": (),
+    "tool": ("tool",),
+    "plugin": ("tool", "plugin"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RememberChoice:
+    """Whether a yes is to be good for more than this call."""
+
+    scope: ApprovalScope = "once"
+    reach: ApprovalReach = "tool"
+
+
+def approve(
+    unit: ApprovalTransaction,
+    approval_id: str,
+    answerer: Answerer,
+    comment: str,
+    remember: RememberChoice,
+    payload: Mapping[str, Any] | None,
+) -> Approval:
+    """Say yes. See `Approvals.approve`."""
+    comment = printable(comment, MAX_COMMENT_CHARS)
+    approval = _load_answerable(unit, approval_id, answerer)
+    _require_rememberable(approval, remember)
+    if payload is not None and hash_of(payload) != approval.binding.payload_hash:
+        if approval.binding.four_eyes:
+            # Whoever says what is to be done asks for it, and cannot be the one who says yes to it.
+            _require_once(approval, remember)
+            return _approve_edited(unit, approval, answerer.by, comment, payload)
+        approval = _approve_edited(unit, approval, answerer.by, comment, payload)
+    given = ApprovalAnswer(
+        answerer.by.id, True, unit.now, comment, answerer.through, scope=remember.scope, reach=remember.reach
+    )
+    store.insert_answer(unit.tx, approval.id, given)
+    approval = store.find_request(unit.tx, unit.tenant, approval.id)
+    if not approval.still_needed:
+        store.set_state(unit.tx, approval, ApprovalState.APPROVED, at=unit.now)
+        lasting = narrowest_choice(approval)
+        if lasting.scope != "once":
+            _create_standing(unit, approval, answerer, lasting)
+    return _record_answer(unit, approval, given)
+
+
+def deny(unit: ApprovalTransaction, approval_id: str, answerer: Answerer, comment: str) -> Approval:
+    """Say no. See `Approvals.deny`."""
+    comment = printable(comment, MAX_COMMENT_CHARS)
+    approval = _load_undecided(unit, approval_id)
+    try:
+        require_may_answer(approval, answerer)
+    except Denied:
+        if answerer.by.id not in approval.requesters:
+            raise
+        return _withdraw_own_request(unit, approval, answerer, comment)
+    given = ApprovalAnswer(answerer.by.id, False, unit.now, comment, answerer.through)
+    store.insert_answer(unit.tx, approval.id, given)
+    store.set_state(unit.tx, approval, ApprovalState.DENIED, at=unit.now, why=comment)
+    return _record_answer(unit, approval, given)
+
+
+def _withdraw_own_request(unit: ApprovalTransaction, approval: Approval, answerer: Answerer, comment: str) -> Approval:
+    """Whoever asks may always stop asking, also where it is for others to answer."""
+    who = f"{answerer.through}, as {answerer.by.id}," if answerer.through else answerer.by.id
+    end_request(unit, approval, ApprovalState.WITHDRAWN, f"{who} took it back{f': {comment}' if comment else ''}")
+    return store.find_request(unit.tx, unit.tenant, approval.id)
+
+
+def revoke_standing(unit: ApprovalTransaction, standing_id: str, answerer: Answerer) -> StandingApproval:
+    """End a standing approval. See `Approvals.revoke`."""
+    ended = standing.mark_revoked(unit.tx, unit.tenant, standing_id, by=answerer.by.id, at=unit.now)
+    if ended.revoked_at is None:
+        unit.publish().publish(
+            StandingApprovalRevoked(
+                standing=ended.id,
+                name=ended.plugin,
+                method=ended.callable,
+                revoked_by=answerer.by.id,
+                operator=answerer.through,
+            )
+        )
+    return ended
+
+
+def narrowest_choice(approval: Approval) -> RememberChoice:
+    """How far all who said yes want it to last: a yes that lasts takes as many people as one that does not."""
+    said = [answer for answer in approval.answers if answer.approved]
+    return RememberChoice(
+        SCOPES[min(SCOPES.index(answer.scope) for answer in said)],
+        REACHES[min(REACHES.index(answer.reach) for answer in said)],
+    )
+
+
+def _load_answerable(unit: ApprovalTransaction, approval_id: str, answerer: Answerer) -> Approval:
+    approval = _load_undecided(unit, approval_id)
+    require_may_answer(approval, answerer)
+    return approval
+
+
+def _load_undecided(unit: ApprovalTransaction, approval_id: str) -> Approval:
+    approval = store.find_request(unit.tx, unit.tenant, approval_id)
+    require_open(approval)
+    require_unexpired(approval, unit.now)
+    if approval.state is not ApprovalState.PENDING:
+        raise Conflict(f"{approval.id} is approved already", code="approval.approved")
+    return approval
+
+
+def _approve_edited(
+    unit: ApprovalTransaction, approval: Approval, by: Principal, comment: str, payload: Mapping[str, Any]
+) -> Approval:
+    edited = replace_request(unit, approval, payload, by.id)
+    why = f"{by.id} changed the parameters{f': {comment}' if comment else ''}; see {edited.id}"
+    end_request(unit, approval, ApprovalState.VOIDED, why)
+    return edited
+
+
+def _require_once(approval: Approval, remember: RememberChoice) -> None:
+    if remember.scope != "once":
+        raise Denied(
+            "who changes the parameters asks for them, and another person has to say yes first",
+            code="approval.not_rememberable",
+            hint="change them without making it last",
+            details={"approval": approval.id},
+        )
+
+
+def _require_rememberable(approval: Approval, remember: RememberChoice) -> None:
+    allowed = _ALLOWED_REACHES[approval.remember]
+    if remember.scope != "once" and remember.reach not in allowed:
+        raise Denied(
+            "a yes to this can be remembered for the tool only" if allowed else "a yes to this cannot be remembered",
+            code="approval.not_rememberable",
+            hint="make it last for the tool alone: --always without --plugin"
+            if allowed
+            else "approve it once; the rule that asks says how far a yes goes",
+            details={"approval": approval.id},
+        )
+    if remember.scope == "session" and not approval.context.get("session"):
+        raise CallerError("this call belongs to no session", code="approval.no_session", hint="use once or always")
+
+
+def _create_standing(
+    unit: ApprovalTransaction, approval: Approval, answerer: Answerer, remember: RememberChoice
+) -> None:
+    subject, whole = approval.binding.subject, remember.reach == "plugin"
+    one = StandingApproval(
+        id=unit.new_id("sta"),
+        tenant=subject.tenant,
+        holder=approval.binding.requester,
+        plugin=subject.plugin,
+        callable=None if whole else subject.callable,
+        session=approval.context["session"] if remember.scope == "session" else None,
+        digest=subject.digest,
+        definition=None if whole else subject.definition,
+        effects=None if whole else subject.effects,
+        policies=subject.policies,
+        given_by=answerer.by.id,
+        given_at=unit.now,
+        approval=approval.id,
+        operator=answerer.through,
+    )
+    standing.insert_standing(unit.tx, one)
+    unit.publish(approval.call).publish(
+        StandingApprovalGiven(
+            standing=one.id,
+            approval=approval.id,
+            name=one.plugin,
+            method=one.callable,
+            scope=remember.scope,
+            holder=one.holder,
+            given_by=one.given_by,
+            operator=one.operator,
+        )
+    )
+
+
+def _record_answer(unit: ApprovalTransaction, approval: Approval, given: ApprovalAnswer) -> Approval:
+    now = store.find_request(unit.tx, unit.tenant, approval.id)
+    subject = now.binding.subject
+    unit.publish(approval.call).publish(
+        ApprovalAnswered(
+            approval=now.id,
+            name=subject.plugin,
+            method=subject.callable,
+            approved=given.approved,
+            answered_by=given.by,
+            comment=given.comment,
+            state=now.state.value,
+            operator=given.operator,
+        )
+    )
+    return now

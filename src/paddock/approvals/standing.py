@@ -1,0 +1,181 @@
+"""Standing approvals: a yes that is good for more than one call, for as long as nothing about the callable changes.
+
+One holds for its holder, one callable or a whole plugin, and for one session or until it is revoked. A change of the
+plugin's files, of how the callable describes itself, of its effects or of a rule that asked makes it void by not
+fitting any more: what was said yes to is not there any longer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from paddock.approvals.model import ApprovedAction
+from paddock.core.errors import Conflict, NotFound
+from paddock.store.database import Transaction
+
+_COLUMNS = (
+    "id, tenant, holder, plugin, callable, session, digest, definition, effects, policies, given_by, given_at,"
+    " revoked_at, revoked_by, approval, operator"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingApproval:
+    """A yes that lasts.
+
+    Attributes:
+        holder: Whose calls it is good for.
+        callable: None: every callable of the plugin.
+        session: None: always.
+        definition, effects: Of the callable; None where it is for the whole plugin.
+        approval: The request that it came out of.
+        operator: Who passed the yes on, where they did not give it themselves.
+    """
+
+    id: str
+    tenant: str
+    holder: str
+    plugin: str
+    callable: str | None
+    session: str | None
+    digest: str
+    definition: str | None
+    effects: tuple[str, ...] | None
+    policies: tuple[str, ...]
+    given_by: str
+    given_at: str
+    approval: str
+    revoked_at: str | None = None
+    revoked_by: str | None = None
+    operator: str | None = None
+
+    def covers(self, subject: ApprovedAction, holder: str, session: str | None) -> bool:
+        """Whether it is still good, for this."""
+        return (
+            self.revoked_at is None
+            and (self.tenant, self.holder, self.plugin) == (subject.tenant, holder, subject.plugin)
+            and self.digest == subject.digest
+            and (self.session is None or self.session == session)
+            and (
+                self.callable is None
+                or (self.callable, self.definition, self.effects)
+                == (subject.callable, subject.definition, subject.effects)
+            )
+            and set(subject.policies) <= set(self.policies)
+        )
+
+
+def insert_standing(tx: Transaction, standing: StandingApproval) -> None:
+    """Keep a new one."""
+    tx.execute(
+        f"INSERT INTO standing_approvals ({_COLUMNS}) VALUES ({', '.join('?' * 16)})",  # noqa: S608
+        (
+            standing.id,
+            standing.tenant,
+            standing.holder,
+            standing.plugin,
+            standing.callable,
+            standing.session,
+            standing.digest,
+            standing.definition,
+            None if standing.effects is None else json.dumps(standing.effects),
+            json.dumps(standing.policies),
+            standing.given_by,
+            standing.given_at,
+            standing.revoked_at,
+            standing.revoked_by,
+            standing.approval,
+            standing.operator,
+        ),
+    )
+
+
+def find_standing(tx: Transaction, tenant: str, standing_id: str) -> StandingApproval:
+    """One, revoked or not.
+
+    Raises:
+        NotFound: this tenant has none of that id.
+    """
+    row = tx.one(
+        f"SELECT {_COLUMNS} FROM standing_approvals WHERE tenant = ? AND id = ?",  # noqa: S608
+        (tenant, standing_id),
+    )
+    if row is None:
+        raise standing_not_found(standing_id)
+    return _standing_from_row(row)
+
+
+def standing_not_found(standing_id: str) -> NotFound:
+    """What is said of an id that none has, and of one that whoever asks may not know of."""
+    return NotFound(
+        f"there is no standing approval {standing_id!r}",
+        code="approval.not_found",
+        hint="see: paddock approvals list --standing",
+    )
+
+
+def find_created_by(tx: Transaction, tenant: str, approval_id: str) -> str | None:
+    """The id of the one that came out of a request, where one did."""
+    row = tx.one("SELECT id FROM standing_approvals WHERE tenant = ? AND approval = ?", (tenant, approval_id))
+    return None if row is None else row["id"]
+
+
+def mark_revoked(tx: Transaction, tenant: str, standing_id: str, *, by: str, at: str) -> StandingApproval:
+    """End one, and give what it was before. Harmless when it has ended.
+
+    Raises:
+        NotFound: this tenant has none of that id.
+    """
+    found = find_standing(tx, tenant, standing_id)
+    tx.execute(
+        "UPDATE standing_approvals SET revoked_at = ?, revoked_by = ?"
+        " WHERE tenant = ? AND id = ? AND revoked_at IS NULL",
+        (at, by, tenant, standing_id),
+    )
+    return found
+
+
+def require_active(tx: Transaction, tenant: str, standing_id: str) -> None:
+    """See to it that one is still in force.
+
+    Raises:
+        Conflict: it was revoked.
+    """
+    found = tx.one("SELECT revoked_at FROM standing_approvals WHERE tenant = ? AND id = ?", (tenant, standing_id))
+    if found is None or found["revoked_at"] is not None:
+        raise Conflict(
+            "the yes that lasted was revoked a moment ago",
+            code="approval.revoked",
+            hint="make the call again: a person is asked",
+            details={"standing": standing_id},
+        )
+
+
+def list_standing(
+    tx: Transaction, tenant: str, holder: str | None = None, *, revoked: bool = False
+) -> list[StandingApproval]:
+    """Those of a tenant, oldest first; of one holder, or of all. Revoked ones only where they are wanted too."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM standing_approvals"  # noqa: S608
+        f" WHERE tenant = ? AND (? = '' OR holder = ?){'' if revoked else ' AND revoked_at IS NULL'}"
+        " ORDER BY given_at, id",
+        (tenant, holder or "", holder or ""),
+    )
+    return [_standing_from_row(row) for row in rows]
+
+
+def list_held_by(tx: Transaction, tenant: str, holders: Collection[str]) -> list[StandingApproval]:
+    """Those of several holders that were not revoked."""
+    return [one for one in list_standing(tx, tenant) if one.holder in holders]
+
+
+def _standing_from_row(row: dict[str, object]) -> StandingApproval:
+    fields = dict(row)
+    effects, policies = fields.pop("effects"), fields.pop("policies")
+    return StandingApproval(
+        **fields,  # pyright: ignore[reportArgumentType]  # the columns are its fields
+        effects=None if effects is None else tuple(json.loads(str(effects))),
+        policies=tuple(json.loads(str(policies))),
+    )

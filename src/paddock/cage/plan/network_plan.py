@@ -1,0 +1,159 @@
+"""Which address inside the cage stands for which host that the plugin may reach. Pure: a function of the grants.
+
+A cage has a network of its own with nothing in it but loopback. Every granted host gets one address there, `/etc/hosts`
+names it, and the daemon listens on it and carries the bytes out:
+
+    net:api.example.com:443   127.77.0.2 port 443, and `127.77.0.2 api.example.com` in /etc/hosts
+    net:api.example.com:*     the same address; every port of it is redirected to one listener
+    net:10.0.0.5:5432         10.0.0.5 itself, made a local address of the cage's network
+    net:127.0.0.1:8080        the cage's own 127.0.0.1 port 8080 leads to the host's
+    net:localhost:8080        the same, by name: `localhost` is always 127.0.0.1 in a cage
+    net:*                     names are answered with made-up addresses; whatever is not loopback is redirected
+
+Nothing here decides whether a connection may leave; it only makes sure that one can be heard.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from paddock.cage.spec import NOBODY, CageSpec
+from paddock.net.egress import EgressGrant, parse_ip_literal
+
+LOOPBACK = "127.0.0.1"
+DNS_ADDRESS = "127.77.0.1"
+DNS_PORT = 53
+SYNTHETIC_PREFIX = "198.18.0.0/15"  # reserved for measurements, so no real host is hidden behind a made-up address
+_FIRST_NAMED_HOST = 2  # 127.77.0.2: the first address after the name server's
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedListener:
+    """One TCP listener inside the cage; whatever connects there means `host` on the same port."""
+
+    address: str
+    port: int
+    host: str  # as the grant wrote it: an IPv6 address keeps its brackets
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPlan:
+    """What has to stand in a cage's network before its program starts."""
+
+    listeners: tuple[PlannedListener, ...] = ()
+    # host -> address, for /etc/hosts and to know who was meant
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    routes: tuple[str, ...] = ()  # prefixes that are local in the cage though they are not loopback
+    # Prefixes whose TCP goes to LOOPBACK:redirect_port, whatever port was meant; `!` in front is everything but.
+    redirect: tuple[str, ...] = ()
+    redirect_port: int | None = None
+    dns: bool = False  # a name server at DNS_ADDRESS: refuses and records, or makes addresses up for `net:*`
+    unrestricted: bool = False  # `net:*`
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the cage has no network to speak of, and nobody has to enter it."""
+        return not (self.listeners or self.redirect or self.dns)
+
+    def host_for(self, address: str) -> str | None:
+        """The granted host that an address of the cage stands for; None where it stands for none."""
+        for host, at in self.names.items():
+            if at == address:
+                return host
+        return None
+
+
+def plan_network(network: Iterable[EgressGrant]) -> NetworkPlan:
+    """Addresses, names, routes and redirects for what was granted. The same grants give the same plan."""
+    grants = tuple(dict.fromkeys(network))
+    if not grants:
+        return NetworkPlan()
+    everything = any(grant.host == "*" for grant in grants)
+    names = _assign_addresses(grants, everything)
+    listen: dict[tuple[str, int], PlannedListener] = {}
+    redirect: list[str] = ["!127.0.0.0/8"] if everything else []
+    for grant in grants:
+        address = names.get(grant.host)
+        if address is None:
+            continue
+        if grant.port is None:
+            redirect.append(_single_address_prefix(address))
+        else:
+            # localhost and 127.0.0.1 are one place: the first grant names it.
+            listen.setdefault((address, grant.port), PlannedListener(address, grant.port, grant.host))
+    taken = {port for address, port in listen if address == LOOPBACK}
+    return NetworkPlan(
+        listeners=tuple(listen.values()),
+        names=names,
+        routes=_routes(names, everything),
+        redirect=tuple(dict.fromkeys(redirect)),
+        # Below 1024, where the plugin itself can never listen.
+        redirect_port=next(port for port in range(1, 1024) if port not in taken) if redirect else None,
+        dns=True,
+        unrestricted=everything,
+    )
+
+
+def _assign_addresses(grants: Iterable[EgressGrant], everything: bool) -> dict[str, str]:
+    found: dict[str, str] = {}
+    following = _FIRST_NAMED_HOST
+    for host in dict.fromkeys(grant.host for grant in grants):
+        address = LOOPBACK if host == "localhost" else parse_ip_literal(host)
+        if address is not None:
+            at = ipaddress.ip_address(address)
+            # Nobody can be connected to there, and listening on 0.0.0.0 would be listening for every other host.
+            if at.is_unspecified or at.is_multicast:
+                continue
+            # With `net:*` everything outside loopback is redirected already.
+            if at.is_loopback or not everything:
+                found[host] = address
+        elif not everything:
+            found[host] = f"127.77.{following >> 8}.{following & 255}"
+            following += 1
+    return found
+
+
+def _routes(names: Mapping[str, str], everything: bool) -> tuple[str, ...]:
+    outside = [
+        _single_address_prefix(address) for address in names.values() if not ipaddress.ip_address(address).is_loopback
+    ]
+    return tuple(dict.fromkeys(["0.0.0.0/0", *outside] if everything else outside))
+
+
+def _single_address_prefix(address: str) -> str:
+    """The prefix that is just this address."""
+    return f"{address}/{128 if ':' in address else 32}"
+
+
+HOST_NAME = "cage"
+
+
+def etc_files_for(spec: CageSpec) -> Mapping[str, str]:
+    """A cage's own files by path, without one that the plugin was explicitly granted the host's of."""
+    bound = {bind.target for bind in spec.binds}
+    return {path: text for path, text in etc_file_contents(plan_network(spec.network)).items() if path not in bound}
+
+
+def etc_file_contents(plan: NetworkPlan) -> Mapping[str, str]:
+    """Path and text of each file."""
+    return {
+        "/etc/group": f"nogroup:x:{NOBODY}:\n",
+        "/etc/hosts": _hosts(plan),
+        "/etc/nsswitch.conf": f"passwd: files\ngroup: files\nhosts: files{' dns' if plan.dns else ''}\n",
+        "/etc/passwd": f"nobody:x:{NOBODY}:{NOBODY}:a caged plugin:/:/usr/sbin/nologin\n",
+        # One try, soon over: the name server is in the daemon next door and answers at once or never.
+        "/etc/resolv.conf": f"nameserver {DNS_ADDRESS}\noptions timeout:5 attempts:1\n" if plan.dns else "",
+    }
+
+
+def _hosts(plan: NetworkPlan) -> str:
+    # localhost is IPv4 only: a grant of localhost listens there, and a client would try ::1 first and fail.
+    lines = [f"{LOOPBACK} localhost {HOST_NAME}"]
+    lines += [
+        f"{address} {host}"
+        for host, address in plan.names.items()
+        if host != "localhost" and not parse_ip_literal(host)
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,328 @@
+"""The warden: a program of its own, with one thread, that starts, watches, ends and reaps every cage.
+
+It is apart from the daemon because entering a namespace takes a process with one thread, because a child dies with the
+*thread* that started it, and because somebody must be left to clear away when the daemon is killed: the warden then
+reads the end of its socket, ends every cage and goes.
+
+    python -I -S process.py SOCKET BUBBLEWRAP [TREES]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+if __name__ == "__main__":
+    # Isolated, Python knows of no package but its own; ours is found from this file.
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from paddock.cage.bwrap.launcher import BwrapLauncher
+from paddock.cage.bwrap.mount_stage import STAGING_FAILED_CODE, MountStages
+from paddock.cage.cgroups import fallback_limits
+from paddock.cage.cgroups.cgroup import WardenCgroups
+from paddock.cage.cgroups.discovery import describe_mechanisms, find_locations, read_cgroup_view
+from paddock.cage.confine import sandbox_init
+from paddock.cage.launch_strategy import PluginStreams
+from paddock.cage.linux import NO_DESCRIPTORS_CODE, RAISE_NOFILE_HINT, become_subreaper, is_host_root
+from paddock.cage.plan.bwrap_arguments import load_cage_assets
+from paddock.cage.spec import CageSpec
+from paddock.cage.warden import messages
+from paddock.cage.warden.cleanup import kill_abandoned
+from paddock.cage.warden.messages import (
+    CageEnded,
+    CageListeners,
+    CageRefused,
+    CageStarted,
+    DescriptorsLost,
+    KillCage,
+    LaunchCage,
+    SignalPlugin,
+    WardenReady,
+    WardenUnfit,
+)
+from paddock.cage.warden.record import CageRecord, CageRefusal, start_cage
+from paddock.cage.zygote.pool import ZygotePool
+
+CONTROL_FD = 3  # where the socket to the daemon lies; a cage's child puts its gate over it
+SETUP_TIMEOUT_S = 20.0
+CLEANUP_TIMEOUT_S = 2.0
+_ZYGOTES_ID = -1  # among the numbers of cages
+_LATE_HINT = "look whether the machine is very busy or a granted place hangs (ls), and try again"
+_UNFIT_HINT = "run Paddock as an ordinary user, or give its container CAP_SYS_ADMIN and a writable /run"
+
+
+class WardenServer:
+    """The loop, and all cages that are alive.
+
+    Args:
+        control: The socket to the daemon.
+        way: How cages are started.
+    """
+
+    def __init__(self, control: socket.socket, way: ZygotePool) -> None:
+        self._control = control
+        self._strategy = way
+        self._cages: dict[int, CageRecord] = {}
+        self._selector = selectors.DefaultSelector()
+        self._watched: dict[int, set[int]] = {}
+        self._next_watch = 0.0
+
+    def run(self, parent: int) -> None:
+        """Serve until the daemon is gone, then end every cage.
+
+        Args:
+            parent: A handle of the daemon's process, in case a copy of its socket outlives it.
+        """
+        self._selector.register(self._control, selectors.EVENT_READ)
+        self._selector.register(parent, selectors.EVENT_READ)
+        serving = True
+        while serving:
+            for key, _ in self._selector.select(self._next_timeout()):
+                if key.fd == parent:
+                    serving = False
+                elif key.fileobj is self._control:
+                    serving = self._handle_message() and serving
+                elif key.data == _ZYGOTES_ID:
+                    self._poll_zygotes()
+                elif key.data in self._cages:
+                    self._poll_safely(self._cages[key.data])
+            self._check_deadlines()
+        self._end_all()
+
+    def _handle_message(self) -> bool:
+        """Take one message; False when the daemon is gone."""
+        try:
+            received = messages.receive(self._control)
+        except DescriptorsLost as error:
+            if isinstance(error.lost, LaunchCage):
+                self._send(_no_descriptors_refusal(error.lost.number))
+            return True
+        if received is None:
+            return False
+        message, descriptors = received
+        if isinstance(message, LaunchCage):
+            self._launch(message.number, descriptors)
+        elif isinstance(message, KillCage) and message.number in self._cages:
+            self._cages[message.number].kill("killed")
+        elif isinstance(message, SignalPlugin) and message.number in self._cages:
+            self._cages[message.number].signal(message.signal)
+        return True
+
+    def _launch(self, number: int, descriptors: list[int]) -> None:
+        *streams, file = descriptors
+        try:
+            spec = CageSpec.from_json(messages.read_json_file(file))
+            cage = start_cage(number, spec, _to_streams(*streams), self._strategy)
+        except CageRefusal as refusal:
+            self._send(CageRefused(number, refusal.code, str(refusal), refusal.hint))
+            return
+        finally:
+            for descriptor in streams:
+                os.close(descriptor)
+        cage.deadline = time.monotonic() + SETUP_TIMEOUT_S
+        self._cages[number] = cage
+        self._watch(number, cage.handle.watched_fds())
+        # It may be the one for which a zygote is now being started.
+        self._watch(_ZYGOTES_ID, self._strategy.watched_fds())
+
+    def _poll_safely(self, cage: CageRecord) -> None:
+        """A cage that we do not understand costs its own plugin the life, not the others theirs."""
+        try:
+            self._poll_cage(cage)
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            with contextlib.suppress(Exception):
+                cage.kill("fault")
+            self._end(cage, -signal.SIGKILL)
+
+    def _poll_cage(self, cage: CageRecord) -> None:
+        """Something happened to a cage: find out what, and move it on."""
+        ended = cage.poll()
+        if ended is not None:
+            self._end(cage, ended)
+            return
+        if cage.awaits_release:
+            self._open_gate(cage)
+        self._watch(cage.number, cage.handle.watched_fds())
+
+    def _poll_zygotes(self) -> None:
+        """Zygotes that we do not understand cost those that came from them the life, not all others theirs."""
+        try:
+            self._strategy.poll()
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            self._strategy.close()
+        self._watch(_ZYGOTES_ID, self._strategy.watched_fds())
+
+    def _open_gate(self, cage: CageRecord) -> None:
+        try:
+            listeners = cage.prepare_outside()
+        except CageRefusal as refusal:
+            cage.refuse(refusal)
+            return
+        descriptors = [listener.fileno() for listener in listeners]
+        most = messages.MAX_DESCRIPTORS
+        for begun in range(0, len(descriptors), most):
+            self._send(CageListeners(cage.number), descriptors[begun : begun + most])
+        for listener in listeners:
+            listener.close()
+        pid = cage.release()
+        self._send(CageStarted(cage.number, pid))
+
+    def _end(self, cage: CageRecord, ended: int) -> None:
+        del self._cages[cage.number]
+        for descriptor in self._watched.pop(cage.number, set()):
+            self._selector.unregister(descriptor)
+        cage.close()
+        if cage.started:
+            code, by = (ended, None) if ended >= 0 else (None, -ended)
+            self._send(CageEnded(cage.number, code, by, cage.cause_of(by)))
+        elif cage.refusal is not None:
+            self._send_refusal(cage, cage.refusal)
+        else:
+            self._send(CageRefused(cage.number, "cage.bwrap_failed", f"it ended with {ended}", setup=True))
+
+    def _watch(self, number: int, descriptors: list[int]) -> None:
+        """Hear of whatever a cage, or the zygotes, now want to be looked at for."""
+        wanted, had = set(descriptors), self._watched.get(number, set())
+        for descriptor in had - wanted:
+            self._selector.unregister(descriptor)
+        for descriptor in wanted - had:
+            self._selector.register(descriptor, selectors.EVENT_READ, number)
+        self._watched[number] = wanted
+
+    def _next_timeout(self) -> float | None:
+        """How long nothing needs to be done; None is for ever."""
+        times = [cage.deadline for cage in self._cages.values() if cage.deadline is not None]
+        if any(cage.needs_memory_watch for cage in self._cages.values()):
+            times.append(self._next_watch)
+        if self._strategy.deadline is not None:
+            times.append(self._strategy.deadline)
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _check_deadlines(self) -> None:
+        now = time.monotonic()
+        for cage in self._cages.values():
+            if cage.deadline is not None and cage.deadline <= now:
+                self._end_late_cage(cage, now)
+        if self._strategy.deadline is not None and self._strategy.deadline <= now:
+            self._poll_zygotes()
+        if self._next_watch <= now:
+            self._next_watch = now + fallback_limits.MEMORY_CHECK_INTERVAL_S
+            for cage in self._cages.values():
+                if cage.needs_memory_watch:
+                    cage.watch_memory()
+
+    def _end_late_cage(self, cage: CageRecord, now: float) -> None:
+        """End a cage that does not get ready; and say so even if it does not end, as on a file system that hangs."""
+        if cage.refusal is None:
+            late = f"it was not ready within {SETUP_TIMEOUT_S:g} s"
+            cage.refuse(CageRefusal(late, code="cage.launch_timeout", hint=_LATE_HINT))
+            cage.deadline = now + CLEANUP_TIMEOUT_S
+        else:
+            self._send_refusal(cage, cage.refusal)
+            cage.deadline = None
+
+    def _send_refusal(self, cage: CageRecord, refusal: CageRefusal) -> None:
+        if not cage.refusal_sent:
+            cage.refusal_sent = True
+            self._send(CageRefused(cage.number, refusal.code, str(refusal), refusal.hint))
+
+    def _end_all(self) -> None:
+        """End everything, wait a moment for it to be gone, and leave no group behind."""
+        for cage in self._cages.values():
+            cage.kill("killed")
+        self._strategy.close()
+        deadline = time.monotonic() + CLEANUP_TIMEOUT_S
+        self._watch(_ZYGOTES_ID, self._strategy.watched_fds())
+        while (self._cages or self._strategy.watched_fds()) and (left := deadline - time.monotonic()) > 0:
+            for key, _ in self._selector.select(left):
+                if key.data == _ZYGOTES_ID:
+                    self._poll_zygotes()
+                elif key.data in self._cages:
+                    self._poll_safely(self._cages[key.data])
+                elif key.data is None:
+                    self._selector.unregister(key.fileobj)
+        for cage in self._cages.values():
+            cage.close()
+
+    def _send(self, message: messages.WardenMessage, descriptors: list[int] | None = None) -> None:
+        # A daemon that is gone cannot be told; the end of its socket is seen in the loop.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            messages.send(self._control, message, descriptors or ())
+
+
+def _to_streams(stdin: int, stdout: int, stderr: int, *artifacts: int) -> PluginStreams:
+    return PluginStreams(stdin, stdout, stderr, (artifacts[0], artifacts[1]) if artifacts else None)
+
+
+def _no_descriptors_refusal(number: int) -> CageRefused:
+    return CageRefused(number, NO_DESCRIPTORS_CODE, "the warden has no free descriptor", RAISE_NOFILE_HINT)
+
+
+def _take_control_socket(number: int) -> socket.socket:
+    """The socket to the daemon, moved to where we want it and closed for everything that we start."""
+    if number != CONTROL_FD:
+        os.dup2(number, CONTROL_FD, inheritable=False)
+        os.close(number)
+    os.set_inheritable(CONTROL_FD, False)
+    # The next numbers are a plugin's pipes on its way into a cage: nothing of ours may ever lie there.
+    pipes = (sandbox_init.STDIN_FD, sandbox_init.STDOUT_FD, sandbox_init.ARTIFACTS_IN_FD, sandbox_init.ARTIFACTS_OUT_FD)
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in pipes:
+        if number != nothing:
+            os.dup2(nothing, number, inheritable=False)
+    if nothing not in pipes:
+        os.close(nothing)
+    return socket.socket(fileno=CONTROL_FD)
+
+
+def _raise_descriptor_limit() -> None:
+    """Each cage takes a few; a soft limit of 1024 would be the end at some hundred."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def main() -> None:
+    """Be the warden."""
+    control = _take_control_socket(int(sys.argv[1]))
+    parent = os.pidfd_open(os.getppid())
+    # A terminal's Ctrl-C is for the daemon, which then ends us in order; a plain kill leaves nothing behind either.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: control.shutdown(socket.SHUT_RD))
+    become_subreaper()
+    _raise_descriptor_limit()
+    daemon_and_we = (os.getppid(), os.getpid())
+    groups = WardenCgroups(find_locations(read_cgroup_view(lambda: daemon_and_we)), daemon_and_we)
+    try:
+        stages = MountStages() if is_host_root() else None
+    except OSError as error:
+        messages.send(
+            control,
+            WardenUnfit(STAGING_FAILED_CODE, f"nowhere can a root daemon lay out its cages: {error}", _UNFIT_HINT),
+        )
+        return
+    fitted = load_cage_assets()
+    cold = BwrapLauncher(sys.argv[2], fitted, stages)
+    trees = next(iter(sys.argv[3:]), None)
+    way = ZygotePool(cold, groups, fitted.seccomp, trees=trees, as_mount=stages is not None)
+    messages.send(control, WardenReady(describe_mechanisms(groups.locations)))
+    groups.remove_stale()
+    kill_abandoned()
+    try:
+        WardenServer(control, way).run(parent)
+    finally:
+        if stages is not None:
+            stages.close()
+
+
+if __name__ == "__main__":
+    main()

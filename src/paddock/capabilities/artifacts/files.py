@@ -1,0 +1,164 @@
+"""Where the bytes of artifacts lie: files named by their hash, each tenant's in a folder of its own.
+
+    <directory>/of-<tenant>/ab/abcdef…  kept
+    <directory>/drafts/…                still being written; what a killed host left there is swept a day later
+
+All of it blocks, as files do, and is called from a worker thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from threading import Lock
+
+from paddock.capabilities.artifacts.address import is_digest
+from paddock.capabilities.sql.paths import safe_path_name
+from paddock.core.errors import HostError, NotFound, StoreUnavailable
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, sync_directory
+
+MAX_DRAFT_AGE_S = 86_400.0
+
+
+class PendingFile:
+    """Bytes that are being written and do not count yet. Threads take turns: one may drop what another writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._lock = Lock()
+        self._hash = sha256()
+        self._descriptor: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, piece: bytes | memoryview) -> None:
+        """Add a piece.
+
+        Raises:
+            StoreUnavailable: the disk does not take it.
+        """
+        with self._lock:
+            if self._descriptor is None:
+                return  # dropped meanwhile
+            self._hash.update(piece)
+            self.size += len(piece)
+            rest = memoryview(piece)
+            try:
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            except OSError as error:
+                raise _unavailable_error(error) from error
+
+    def finish(self) -> None:
+        """Nothing is added any more; what was added survives a power cut.
+
+        Raises:
+            StoreUnavailable: the disk does not keep it.
+        """
+        with self._lock:
+            if self._descriptor is None:
+                return
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:
+                raise _unavailable_error(error) from error
+            finally:
+                self._close()
+
+    def discard(self) -> None:
+        """Nobody wants it. Harmless once it was kept."""
+        with self._lock:
+            self._close()
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+class ArtifactFiles:
+    """All files below one directory, readable by nobody else."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory.absolute()
+        self._drafts = self._directory / "drafts"
+
+    def create_pending(self) -> PendingFile:
+        """An empty draft.
+
+        Raises:
+            StoreUnavailable: there is no room or no right to write.
+        """
+        try:
+            self._drafts.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return PendingFile(self._drafts / token_hex(16))
+        except OSError as error:
+            raise _unavailable_error(error) from error
+
+    def commit(self, draft: PendingFile, tenant: str) -> None:
+        """Keep what a finished draft holds under its hash. One that is there already is replaced by its equal."""
+        path = self._path(tenant, draft.digest)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft.path.rename(path)
+            sync_directory(path.parent)
+        except OSError as error:
+            raise _unavailable_error(error) from error
+
+    def open(self, tenant: str, digest: str) -> int:
+        """A descriptor to read it with; the caller closes it.
+
+        Raises:
+            NotFound: it is gone.
+        """
+        try:
+            return os.open(self._path(tenant, digest), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                raise NotFound("the bytes of this artifact are gone", code="artifacts.missing") from error
+            raise HostError(f"an artifact cannot be read: {error.strerror}", code="artifacts.unreadable") from error
+
+    def delete(self, artifacts: Iterable[tuple[str, str]]) -> None:
+        """Forget these, each a tenant and a hash. What is not there is forgotten already."""
+        for tenant, digest in artifacts:
+            with suppress(OSError):
+                self._path(tenant, digest).unlink(missing_ok=True)
+
+    def delete_old_pending(self) -> None:
+        """Remove old drafts: whoever wrote them is gone."""
+        before = time.time() - MAX_DRAFT_AGE_S
+        with suppress(FileNotFoundError):
+            for draft in self._drafts.iterdir():
+                with suppress(OSError):
+                    if draft.stat().st_mtime < before:
+                        draft.unlink()
+
+    def _path(self, tenant: str, digest: str) -> Path:
+        if not is_digest(digest):
+            raise HostError(f"{digest[:80]!r} is no hash of an artifact", code="artifacts.name")
+        # No tenant's folder is the drafts': a safe name of a tenant stands behind a prefix of its own.
+        return self._directory / f"of-{safe_path_name(tenant)}" / digest[:2] / digest
+
+
+def artifacts_directory(data: Path) -> Path:
+    """Where the artifacts of a host lie that keeps its data there."""
+    return data / "artifacts"
+
+
+def _unavailable_error(error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"artifacts cannot be kept: {error.strerror}",
+        code="store.full" if error.errno in OUT_OF_SPACE_ERRNOS else "artifacts.unavailable",
+        hint="check the space and permissions of the data directory: df -h",
+    )

@@ -1,0 +1,63 @@
+"""One MCP client on lines without a daemon: a host is opened for as long as the client stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from starlette.types import Scope
+
+from paddock.config.directories import user_name
+from paddock.config.project_file import working_directory
+from paddock.core.call import CallContext
+from paddock.core.clock import SystemClock
+from paddock.core.ids import Tenant
+from paddock.host.host import Host
+from paddock.host.wiring.open_host import Config, open_host
+from paddock.mcp_server.exchange import ContextProvider
+from paddock.mcp_server.server import McpServer
+from paddock.mcp_server.stdio_transport import StdioTransport, open_stdio_transport
+
+
+@asynccontextmanager
+async def open_in_process_transport(
+    acting_as: str | None, tenant: str, write: Callable[[bytes], None]
+) -> AsyncGenerator[StdioTransport, None]:
+    """A host and a client of it for as long as the block runs. `acting_as` is in whose name, and `tenant` where.
+
+    Raises:
+        PaddockError: the host cannot be opened, or nobody has that name.
+    """
+    config = Config(role="command", start="enabled", cwd=working_directory())
+    async with open_host(config) as host:
+        whose = await host.tenant(tenant)
+        context = _context_provider(host, acting_as, whose)
+        await context()  # where nobody has that name, it does not begin
+        gateway = McpServer(host, _NoHttpRequests(), SystemClock())
+        try:
+            async with open_stdio_transport(gateway, whose, context, write) as lines:
+                yield lines
+        finally:
+            gateway.close()
+
+
+def _context_provider(host: Host, acting_as: str | None, tenant: Tenant) -> ContextProvider:
+    operator = user_name(os.geteuid())
+
+    async def now() -> CallContext:
+        if acting_as is None:
+            return host.operator_context(operator, tenant)
+        return host.call_context(await host.principal(acting_as, tenant), operator=operator)
+
+    return now
+
+
+class _NoHttpRequests:
+    """Whoever makes requests over HTTP, where none come."""
+
+    async def context_for(self, scope: Scope) -> CallContext:
+        del scope
+        raise AssertionError("nothing comes over HTTP here")
+
+    reauthenticate = context_for

@@ -1,0 +1,297 @@
+"""`paddock approvals …`: what waits for a person, and the answers. Asks the daemon, or opens a host where none runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import (
+    JsonOption,
+    ask_yes_no,
+    format_table,
+    handle_errors,
+    is_interactive,
+    print_json,
+    print_message,
+    print_result,
+    report_error,
+    styled,
+)
+from paddock.core.errors import NeedsConsent
+from paddock.plugins.manage.repair_text import tenant_option
+
+if TYPE_CHECKING:
+    from paddock.core.call import Principal
+    from paddock.host.host import Host
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="See what waits for a person, and answer: approve, deny, revoke."
+)
+
+ApprovalIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `paddock approvals list` shows it.")]
+CommentOption = Annotated[str, typer.Option("--comment", "-m", help="Kept beside the answer.")]
+ConfirmedOption = Annotated[bool, typer.Option("--yes", "-y", help="Answer without being asked once more.")]
+
+
+@app.command("list", epilog="Examples: paddock approvals list   ·   paddock approvals list --standing --json")
+@handle_errors
+def list_(
+    *,
+    ended: Annotated[bool, typer.Option("--all", help="Those that ended or were revoked too.")] = False,
+    standing: Annotated[bool, typer.Option(help="Instead, every yes that lasts.")] = False,
+    count: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last ones.")] = 100,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Only those before this one.")] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """List what waits for a person, newest first."""
+    if standing:
+        _list_standing(tenant, revoked=ended, as_json=as_json)
+        return
+    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.output.outcome_text import ERASED_TEXT, is_closed
+
+    asked = f"limit={count}{'&all=1' if ended else ''}{f'&before={path_segment(before)}' if before is not None else ''}"
+    listed = _fetch(
+        f"/approvals?{asked}",
+        lambda host, by: _list_in_process(host, by, ended=ended, before=before, limit=count),
+        tenant,
+    )
+    if as_json:
+        print_json(listed)
+        return
+    if not listed["approvals"]:
+        print_message("nothing waits for a person")
+        return
+    rows = [
+        [
+            one["id"],
+            one["state"],
+            one["kind"],
+            _approval_name(one["preview"]),
+            one["requester"] or ERASED_TEXT,
+            "-" if is_closed(one) else one["expires_at"][:19],
+        ]
+        for one in listed["approvals"]
+    ]
+    for line in format_table(["ID", "STATE", "KIND", "CALL", "ASKED BY", "UNTIL"], rows):
+        print_result(line)
+    if listed["next"]:
+        print_message(f"there may be more: --before {listed['next']}")
+
+
+@app.command("show", epilog="Example: paddock approvals show ID")
+@handle_errors
+def show(
+    approval_id: ApprovalIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
+) -> None:
+    """Show what would be done, with its parameters, and who may answer; or what became of it."""
+    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.output.approval_prompt import print_preview
+    from paddock.cli.output.outcome_text import describe_approval, is_closed, is_erased
+
+    found = _fetch(
+        f"/approvals/{path_segment(approval_id)}", lambda host, by: host.approvals.find(by.tenant, approval_id), tenant
+    )
+    if as_json:
+        print_json(found)
+        return
+    print_preview(found["preview"], found["kind"], over=is_closed(found), erased=is_erased(found))
+    for line in describe_approval(found):
+        print_message(f"  {line}")
+
+
+@app.command("approve", epilog="Examples: paddock approvals approve ID   ·   paddock approvals approve ID --always -y")
+@handle_errors
+def approve(
+    approval_id: ApprovalIdArgument,
+    *,
+    comment: CommentOption = "",
+    session: Annotated[bool, typer.Option("--session", help="Good for this session's other calls too.")] = False,
+    always: Annotated[bool, typer.Option("--always", help="Good for all such calls of theirs, until revoked.")] = False,
+    plugin: Annotated[
+        bool, typer.Option("--plugin", help="And for everything of the plugin's; with one of those two.")
+    ] = False,
+    params: Annotated[
+        str | None, typer.Option("--params", "-p", metavar="JSON", help="Other parameters, which the yes is then to.")
+    ] = None,
+    yes: ConfirmedOption = False,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Say yes: the call is made. Without a daemon it is made here, and its result printed."""
+    from paddock.cli.commands.call import read_parameters
+
+    if session and always:
+        raise typer.BadParameter("give one of --session and --always", param_hint="--session")
+    if plugin and not (session or always):
+        raise typer.BadParameter("is for a yes that lasts: give --session or --always too", param_hint="--plugin")
+    body: dict[str, Any] = {"comment": comment, "scope": "always" if always else "session" if session else "once"}
+    body |= {"reach": "plugin"} if plugin else {}
+    body |= {"params": read_parameters(params)} if params is not None else {}
+    _send_verdict(approval_id, "approve", body, tenant, yes=yes, as_json=as_json)
+
+
+@app.command("deny", epilog="Example: paddock approvals deny ID -m 'not to her' -y")
+@handle_errors
+def deny(
+    approval_id: ApprovalIdArgument,
+    *,
+    comment: CommentOption = "",
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    yes: ConfirmedOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say no, or take back what you asked for yourself: the call is not made, and whoever waits for it is told."""
+    _send_verdict(approval_id, "deny", {"comment": comment}, tenant, yes=yes, as_json=as_json)
+
+
+@app.command("revoke", epilog="Example: paddock approvals revoke ID")
+@handle_errors
+def revoke(
+    standing_id: Annotated[str, typer.Argument(metavar="ID", help="As `paddock approvals list --standing` shows it.")],
+    *,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """End a yes that lasts."""
+    from paddock.cli.client.daemon_client import path_segment
+
+    ended = _fetch(
+        f"/approvals/standing/{path_segment(standing_id)}/revoke",
+        lambda host, by: host.approvals.revoke_standing(standing_id, by),
+        tenant,
+        body={},
+    )
+    if as_json:
+        print_json(ended)
+    elif ended["revoked_at"]:
+        by = f" by {ended['revoked_by']}" if ended["revoked_by"] else ""
+        print_message(
+            f"the standing approval for {_approval_name(ended)} was revoked already, at {ended['revoked_at'][:19]}{by}"
+        )
+    else:
+        print_message(f"the standing approval for {_approval_name(ended)} is good for nothing any more")
+
+
+def _send_verdict(
+    approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *, yes: bool, as_json: bool
+) -> None:
+    from paddock.cli.client.daemon_client import path_segment, running_daemon
+    from paddock.cli.client.event_loop import run_async
+
+    daemon = running_daemon(tenant=tenant)
+    look = f"/approvals/{path_segment(approval_id)}"
+    if not yes:
+        _confirm_verdict(approval_id, verdict, tenant)
+    if daemon is not None:
+        answered = daemon.post(f"{look}/{verdict}", body)
+        call = None
+    else:
+        from paddock.cli.client.in_process import answer_approval_in_process
+
+        answered, call = run_async(answer_approval_in_process(approval_id, verdict, body, tenant))
+    if as_json:
+        print_json(answered if call is None else {**answered, "call": call})
+    elif answered["id"] != approval_id:
+        print_message(f"{answered['id']}, with your parameters, replaced {approval_id}")
+    if call is not None and call.get("error"):
+        from paddock.cli.client.daemon_client import error_from_problem
+
+        print_message(f"approved {answered['id']}, and the call failed")
+        raise typer.Exit(report_error(error_from_problem(call["error"], 500), as_json=False))
+    if not as_json:
+        print_message(f"{styled('✓', 'green')} {_verdict_text(answered, verdict, tenant)}")
+        if answered["standing"]:
+            print_message(
+                f"  the yes lasts; to end it: paddock approvals revoke {answered['standing']}{tenant_option(tenant)}"
+            )
+        if call is not None:
+            print_json(call["result"])
+
+
+def _verdict_text(approval: Mapping[str, Any], verdict: str, tenant: str) -> str:
+    """What an answer came to."""
+    if approval["state"] == "withdrawn":
+        return f"you took {approval['id']} back; the call is not made"
+    if verdict == "deny":
+        return f"denied {approval['id']}; the call is not made"
+    if approval["state"] == "pending" and approval["editors"] and not approval["answers"]:
+        return f"you changed the parameters, so another person has to say yes: paddock approvals show {approval['id']}"
+    if approval["state"] == "pending":
+        missing = approval["quorum"] - sum(one["approved"] for one in approval["answers"])
+        return f"you approved {approval['id']}; it takes {missing} more"
+    if approval["state"] == "consumed":
+        return f"approved {approval['id']}; the call was made: paddock explain {approval['call_id']}"
+    follow = f"paddock calls follow {approval['call_id']}{tenant_option(tenant)}"
+    return f"approved {approval['id']}; the call goes on: {follow}"
+
+
+def _confirm_verdict(approval_id: str, verdict: str, tenant: str) -> None:
+    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.output.approval_prompt import print_preview
+
+    if not is_interactive():
+        raise NeedsConsent(
+            f"{verdict} {approval_id}?",
+            hint="there is no terminal to ask on; if you mean it:"
+            f" paddock approvals {verdict} {approval_id}{tenant_option(tenant)} --yes",
+        )
+    found = _fetch(
+        f"/approvals/{path_segment(approval_id)}", lambda host, by: host.approvals.find(by.tenant, approval_id), tenant
+    )
+    print_preview(found["preview"], found["kind"])
+    if not ask_yes_no("Approve it?" if verdict == "approve" else "Deny it?"):
+        raise NeedsConsent("you did not say yes, and nothing was answered", code="consent_refused")
+
+
+def _list_standing(tenant: str, *, revoked: bool, as_json: bool) -> None:
+    path = f"/approvals/standing{'?all=1' if revoked else ''}"
+    listed = _fetch(path, lambda host, by: _list_standing_in_process(host, by, revoked=revoked), tenant)
+    if as_json:
+        print_json(listed)
+        return
+    if not listed["standing"]:
+        print_message("no yes lasts longer than its call")
+        return
+    columns = ["id", "holder", "call", "reach", "scope", "given_by", "given_at"]
+    heads = ["ID", "FOR", "CALL", "REACH", "SCOPE", "GIVEN BY", "GIVEN"]
+    if revoked:
+        columns, heads = [*columns, "revoked_at"], [*heads, "REVOKED"]
+    cells = [
+        one
+        | {"call": _approval_name(one), "given_at": one["given_at"][:19], "revoked_at": (one["revoked_at"] or "")[:19]}
+        for one in listed["standing"]
+    ]
+    for line in format_table(heads, [[one[column] for column in columns] for one in cells]):
+        print_result(line)
+
+
+async def _list_in_process(host: Host, by: Principal, *, ended: bool, before: str | None, limit: int) -> dict[str, Any]:
+    from paddock.api.approvals import approvals_page
+
+    return approvals_page(await host.approvals.list_requests(by.tenant, ended=ended, before=before, limit=limit), limit)
+
+
+async def _list_standing_in_process(host: Host, by: Principal, *, revoked: bool) -> dict[str, Any]:
+    return {"standing": await host.approvals.list_standing(by.tenant, revoked=revoked)}
+
+
+def _approval_name(one: Mapping[str, Any]) -> str:
+    return f"{one['plugin']} {one['callable'] or '(everything)'}"
+
+
+def _fetch(path: str, by_ourselves: Callable[[Host, Principal], Awaitable[Any]], tenant: str, body: Any = None) -> Any:
+    """What the daemon answers, or a host that is opened for this."""
+    from paddock.cli.client.daemon_client import running_daemon
+
+    daemon = running_daemon(tenant=tenant)
+    if daemon is not None:
+        return daemon.get(path) if body is None else daemon.post(path, body)
+    from paddock.cli.client.event_loop import run_async
+    from paddock.cli.client.in_process import run_with_host
+
+    return run_async(run_with_host(by_ourselves, tenant))

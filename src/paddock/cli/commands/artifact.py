@@ -1,0 +1,104 @@
+"""`paddock artifact get`: the big bytes that a plugin's answer names by their address."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, styled
+from paddock.core.errors import CallerError, HostError, NotFound, OperatorError
+
+if TYPE_CHECKING:
+    from paddock.capabilities.artifacts.rows import StoredArtifact
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Fetch the big bytes that plugins made.")
+_CHUNK_BYTES = 1 << 20
+
+
+@app.callback()
+def group() -> None:
+    """A group, although it has one command yet."""
+
+
+@app.command("get", epilog="Example: paddock artifact get artifact://sha256/0a1b… --output report.pdf")
+@handle_errors
+def get(
+    uri: Annotated[str, typer.Argument(help="Its address, as it stands in an answer: artifact://sha256/…")],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where it goes; never overwritten. Without: to stdout."),
+    ] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Write an artifact to a file or to stdout. Its bytes are checked against its address on the way."""
+    from paddock.capabilities.artifacts.address import artifact_address, parse_address
+
+    digest = parse_address(uri)
+    if output is None and (as_json or sys.stdout.isatty()):
+        raise CallerError(
+            "it needs a file to go to", code="artifacts.no_output", hint=f"paddock artifact get {uri} --output FILE"
+        )
+    artifact, source = _open_artifact(digest, tenant)
+    with open(source, "rb") as content:  # noqa: PTH123 - a descriptor
+        if output is None:
+            _copy(content, sys.stdout.buffer, artifact)
+            return
+        _save(content, output, artifact)
+    if as_json:
+        about = {"uri": artifact_address(digest), "file": str(output), "size": artifact.size}
+        print_json(about | {"media_type": artifact.media_type})
+    else:
+        print_message(f"{styled('✓', 'green')} wrote {output} ({artifact.size} bytes, {artifact.media_type})")
+
+
+def _open_artifact(digest: str, tenant: str) -> tuple[StoredArtifact, int]:
+    """What is known of it, and a descriptor to read it with."""
+    from paddock.capabilities.artifacts.files import ArtifactFiles, artifacts_directory
+    from paddock.capabilities.artifacts.rows import find_artifact
+    from paddock.cli.client.one_shot import open_for_read
+
+    with open_for_read(tenant) as host:
+        artifact = host.plugins.database.read(lambda tx: find_artifact(tx, tenant, digest))
+        if artifact is None:
+            raise NotFound(
+                "there is no such artifact",
+                code="artifacts.unknown",
+                hint="artifacts go with the plugin that made them, and when it deletes them",
+            )
+        return artifact, ArtifactFiles(artifacts_directory(host.directories.data)).open(tenant, digest)
+
+
+def _save(content: BinaryIO, output: Path, artifact: StoredArtifact) -> None:
+    """All of it, or no file at all."""
+    try:
+        with output.open("xb") as file:
+            try:
+                _copy(content, file, artifact)
+            except BaseException:
+                output.unlink(missing_ok=True)
+                raise
+    except FileExistsError:
+        raise OperatorError(
+            f"{output} is already there", code="artifacts.file_exists", hint="choose another file"
+        ) from None
+    except OSError as error:
+        raise OperatorError(f"cannot write {output}: {error.strerror}", code="artifacts.file_unwritable") from error
+
+
+def _copy(content: BinaryIO, sink: BinaryIO, artifact: StoredArtifact) -> None:
+    hashed = hashlib.sha256()
+    while piece := content.read(_CHUNK_BYTES):
+        hashed.update(piece)
+        sink.write(piece)
+    sink.flush()
+    if hashed.hexdigest() != artifact.digest:
+        raise HostError(
+            "the bytes of this artifact were changed on the disk", code="artifacts.damaged", hint="check the disk"
+        )

@@ -1,0 +1,224 @@
+"""`paddock calls …`: looking at calls of the daemon that nobody waits for, answering what they ask, and ending them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import (
+    JsonOption,
+    format_table,
+    handle_errors,
+    print_error,
+    print_json,
+    print_message,
+    print_result,
+    styled,
+)
+from paddock.core.errors import NotFound
+from paddock.core.printable import printable
+from paddock.plugins.manage.repair_text import tenant_option
+
+if TYPE_CHECKING:
+    from paddock.cli.client.daemon_client import DaemonClient
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Look at, follow, answer and cancel the calls of a running daemon."
+)
+
+CallIdArgument = Annotated[str, typer.Argument(metavar="ID", help="What `paddock call --detach` printed.")]
+_DAEMON_PURPOSE = "looking at its calls"
+
+
+@app.command("list", epilog="Example: paddock calls list --json")
+@handle_errors
+def list_(
+    *,
+    most: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last calls.")] = 20,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """List the last calls, newest first: those under way, and those that ended since the daemon runs."""
+    from paddock.cli.client.daemon_client import require_daemon
+
+    listed = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls?limit={most}")
+    if as_json:
+        print_json(listed)
+        return
+    if not listed["calls"]:
+        print_message("nothing was called since the daemon runs")
+        return
+    rows = [
+        [one["call_id"], _call_name(one), _status_text(one), _format_time(one["started_at"])] for one in listed["calls"]
+    ]
+    for line in format_table(["ID", "CALL", "STATUS", "STARTED"], rows):
+        print_result(line)
+
+
+@app.command("show", epilog="Example: paddock calls show ID --json")
+@handle_errors
+def show(call_id: CallIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False) -> None:
+    """Show how a call is doing: its status, what it asks, and its result or why it failed."""
+    from paddock.cli.client.daemon_client import error_from_problem, path_segment, require_daemon
+    from paddock.cli.output.approval_prompt import approve_hint, print_preview
+    from paddock.cli.output.question_prompt import print_open_question
+    from paddock.core.events.calls import undisclosed_text
+
+    call = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls/{path_segment(call_id)}")
+    if as_json:
+        print_json(call)
+        return
+    until = f" until {_format_time(call['ended_at'])}" if call["ended_at"] else ""
+    print_message(f"{_call_name(call)} {_status_text(call)}, since {_format_time(call['started_at'])}{until}")
+    if going := call.get("in_progress"):
+        often = "once" if going["asked"] == 1 else f"{going['asked']} times"
+        then = f", next at {_format_time(going['next'])}" if going["next"] else ""
+        print_message(
+            f"  its operator was asked {often}{then}, and until {_format_time(going['until'])} at the latest;"
+            " it said last:"
+        )
+        print_json(going["result"])
+    for question in call["questions"]:
+        print_open_question(question)
+    if held := call.get("approval"):
+        print_preview(held["preview"], held["kind"])
+        print_message(f"  {styled('→', 'dim')} {approve_hint(held, tenant)}")
+    if flagged := undisclosed_text(call.get("undisclosed")):
+        print_message(f"{styled('flagged:', 'yellow')} {flagged}")
+    if call["status"] == "succeeded":
+        print_json(call["result"])
+    elif error := call.get("error"):
+        print_error(error_from_problem(error, 500))
+
+
+@app.command("follow", epilog="Example: paddock calls follow ID")
+@handle_errors
+def follow(
+    call_id: CallIdArgument,
+    *,
+    answers: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="What to answer when it asks, as for `paddock call`; @FILE reads a file."),
+    ] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Wait for a call as if it had not been detached: show what it tells, then its result. Ctrl-C lets it go on.
+
+    What it asks is asked at the terminal. Without one, and without --answers, the question stays open and is shown.
+    """
+    from paddock.cli.client.daemon_client import path_segment, require_daemon
+    from paddock.cli.commands.call import follow_call
+    from paddock.cli.output.approval_prompt import ApprovalPrompt
+    from paddock.cli.output.question_prompt import QuestionPrompt, read_answers_option
+
+    answering = QuestionPrompt(read_answers_option(answers), looking=True)
+    daemon = require_daemon("following a call", tenant)
+    try:
+        with daemon.stream_events(f"/calls/{path_segment(call_id)}/events") as events:
+            made = follow_call(
+                daemon,
+                _skip_answered_questions(daemon, call_id, events),
+                answering,
+                ApprovalPrompt(wait=True, served=True, tenant=tenant, own=False),
+            )
+    except KeyboardInterrupt:
+        print_message(f"the call goes on; end it with: paddock calls cancel {call_id}{tenant_option(tenant)}")
+        raise
+    print_json(made if as_json else made["result"])
+
+
+@app.command("answer", epilog="""Example: paddock calls answer ID '{"colour": "red"}'""")
+@handle_errors
+def answer(
+    call_id: CallIdArgument,
+    given: Annotated[
+        str,
+        typer.Argument(metavar="ANSWER", help="A JSON object; true (I was there) or false (no); @FILE reads a file."),
+    ],
+    *,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer what a call asks: the question that has waited longest. `paddock calls show ID` shows it."""
+    from paddock.cli.client.daemon_client import path_segment, require_daemon
+    from paddock.cli.output.question_prompt import build_answer, print_open_question, read_answer_argument
+
+    said = read_answer_argument(given)
+    daemon = require_daemon("answering a call", tenant)
+    address = f"/calls/{path_segment(call_id)}"
+    waiting = daemon.get(address)["questions"]
+    if not waiting:
+        raise NotFound(
+            "the call asks nothing",
+            code="question.not_found",
+            hint=f"see how it is doing: paddock calls show {call_id}{tenant_option(tenant)}",
+        )
+    first, *rest = waiting
+    call = daemon.post(f"{address}/questions/{first['id']}", build_answer(first, said))
+    if as_json:
+        print_json(call)
+        return
+    print_message(f"{styled('✓', 'green')} {'declined' if said is False else 'answered'}; the call goes on")
+    for question in rest:
+        print_open_question(question)
+
+
+@app.command("cancel", epilog="Example: paddock calls cancel ID")
+@handle_errors
+def cancel(call_id: CallIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False) -> None:
+    """Ask for the end of a call and wait for it. A call that is over stays as it is."""
+    from paddock.cli.client.daemon_client import path_segment, require_daemon
+
+    daemon = require_daemon("cancelling a call", tenant)
+    daemon.post(f"/calls/{path_segment(call_id)}/cancel")
+    with daemon.stream_events(f"/calls/{path_segment(call_id)}/events") as events:
+        ended = next((told for kind, told in events if kind == "end"), None)
+    call = ended or daemon.get(f"/calls/{path_segment(call_id)}")
+    if as_json:
+        print_json(call)
+        return
+    doubtful, told = call["status"] == "in_doubt", cast("dict[str, Any]", call.get("error") or {})
+    print_message(
+        f"{styled('!', 'yellow') if doubtful else styled('✓', 'green')} {_call_name(call)} {_status_text(call)}"
+    )
+    if doubtful and told:
+        print_message(f"  {styled('→', 'dim')} {printable(told['hint'], 600)}")
+
+
+def _call_name(call: dict[str, Any]) -> str:
+    if call["plugin"] == call["callable"]:  # a plugin that is one callable
+        return str(call["plugin"])
+    return f"{call['plugin']}.{call['callable']}"
+
+
+def _status_text(call: dict[str, Any]) -> str:
+    waiting = len(call.get("questions", ()))
+    if not waiting:
+        return str(call["status"])
+    return f"{call['status']} ({'1 question waits' if waiting == 1 else f'{waiting} questions wait'})"
+
+
+def _skip_answered_questions(
+    daemon: DaemonClient, call_id: str, events: Iterator[tuple[str, dict[str, Any]]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What was told of a call, without what somebody has answered since."""
+    from paddock.cli.client.daemon_client import path_segment
+
+    for kind, told in events:
+        if kind == "approval":
+            held = daemon.get(f"/calls/{path_segment(call_id)}").get("approval")
+            if not held or held["approval"] != told["approval"]:
+                continue
+        if kind == "question" and told["type"] == "question":
+            waiting = daemon.get(f"/calls/{path_segment(call_id)}")["questions"]
+            if all(one["id"] != told["id"] for one in waiting):
+                continue
+        yield kind, told
+
+
+def _format_time(at: object) -> str:
+    return str(at)[:19].replace("T", " ")

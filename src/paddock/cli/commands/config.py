@@ -1,0 +1,42 @@
+"""`paddock config show`: every setting, its value, and who set it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paddock.cli.output.report import JsonOption, format_table, handle_errors, print_json, print_problems, print_result
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Show settings and where each value comes from.")
+
+
+@app.callback()
+def root() -> None:
+    """Show settings and where each value comes from."""
+
+
+@app.command("show", epilog="Example: paddock config show --origin")
+@handle_errors
+def show(
+    *,
+    origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every setting. Secrets are never shown."""
+    from paddock.config.directories import find_directories
+    from paddock.config.load import load_settings
+    from paddock.config.project_file import working_directory
+
+    loaded = load_settings(find_directories(os.environ, Path.home()), os.environ, cwd=working_directory())
+    rows = loaded.rows()
+    print_problems(loaded.warnings, "!", "yellow")
+    if as_json:
+        settings = {name: {"value": value, "origin": str(where)} for name, value, where in rows}
+        print_json({"settings": settings, "warnings": [problem.to_dict() for problem in loaded.warnings]})
+        return
+    headings = ["SETTING", "VALUE", "ORIGIN"] if origin else ["SETTING", "VALUE"]
+    for line in format_table(headings, [[name, value, str(where)][: len(headings)] for name, value, where in rows]):
+        print_result(line)

@@ -1,0 +1,201 @@
+"""`paddock dev`: a plugin from its folder, started again whenever a file of it is saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.client.secret_input import SecretFileOption, read_secret_files
+from paddock.cli.output.report import YesOption, handle_errors, print_error, print_result
+from paddock.core.error_mapping import error_to_json, exit_code
+from paddock.core.errors import PaddockError
+
+if TYPE_CHECKING:
+    from paddock.authoring.dev_session import RepeatedCall
+    from paddock.core.secret import Secret
+    from paddock.manifest.model import Manifest
+
+app = typer.Typer(add_completion=False)
+
+DEV_EXAMPLES = (
+    "Examples: paddock dev ./my-plugin"
+    """   ·   paddock dev ./my-plugin --call greet --params '{"name": "Ann"}' --once --yes"""
+)
+
+
+@app.command("dev", epilog=DEV_EXAMPLES)
+@handle_errors
+def dev(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The plugin's folder.", exists=True, file_okay=False)
+    ],
+    *,
+    call: Annotated[
+        str | None, typer.Option("--call", metavar="NAME", help="Call this whenever the plugin was loaded.")
+    ] = None,
+    params: Annotated[
+        str, typer.Option("--params", "-p", metavar="JSON", help="The parameters of --call; @FILE reads a file.")
+    ] = "{}",
+    config: Annotated[
+        str, typer.Option("--config", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
+    ] = "{}",
+    secret: SecretFileOption = None,
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", metavar="DIR", help="Keep its tables and files here; a temporary home when left out."),
+    ] = None,
+    traffic: Annotated[
+        bool, typer.Option("--traffic/--no-traffic", help="Show what goes over the wire, secrets masked.")
+    ] = True,
+    once: Annotated[bool, typer.Option("--once", help="End after the first load and --call.")] = False,
+    yes: YesOption = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every event as one JSON object a line, on stdout.")
+    ] = False,
+) -> None:
+    """Run a plugin from its folder without installing it, and load it again whenever a file is saved.
+
+    A version that cannot be read or does not start leaves the last one serving. On a terminal, type a callable and its
+    parameters to call it, or: reload, allow, cancel, traffic, logs, tools, help, quit.
+    """
+    from paddock.authoring.dev_session import RepeatedCall
+    from paddock.cli.client.event_loop import run_async
+    from paddock.cli.commands.call import read_parameters
+    from paddock.manifest.read import read_package
+
+    manifest = read_package(directory).single()
+    repeated = RepeatedCall(call, read_parameters(params, call)) if call else None
+    settings, secrets = read_parameters(config), read_secret_files(secret)
+    _confirm_capabilities(manifest, yes=yes, retype=f"paddock dev {directory}")
+    with _open_home(home) as place:
+        status = run_async(
+            _run_session(
+                directory.resolve(),
+                place,
+                manifest,
+                repeated,
+                settings,
+                secrets,
+                lasting=home is not None,
+                traffic=traffic,
+                once=once,
+                as_json=as_json,
+            )
+        )
+    raise typer.Exit(status)
+
+
+def _confirm_capabilities(manifest: Manifest, *, yes: bool, retype: str) -> None:
+    """Show once what the plugin will be able to do, and ask; changes that stay within it are not asked about again."""
+    from paddock.cli.output.consent_prompt import confirm, print_consent_screen
+    from paddock.manifest.consent_text import consent_sections
+    from paddock.manifest.permissions import requested_capabilities
+    from paddock.plugins.install.consent_screen import ConsentScreen
+
+    heading = f"{manifest.display_name} {manifest.version}"
+    screen = ConsentScreen(heading, (("id", manifest.name),), tuple(consent_sections(manifest)), f"Run {heading}?")
+    if not yes:
+        print_consent_screen(screen)
+        details = {"capabilities": [str(one) for one in requested_capabilities(manifest)]}
+        confirm(screen.question, yes=yes, retype=retype, details=details)
+
+
+@contextmanager
+def _open_home(given: Path | None) -> Generator[Path, None, None]:
+    if given is not None:
+        yield given.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="paddock-dev-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+async def _run_session(
+    folder: Path,
+    home: Path,
+    manifest: Manifest,
+    repeated: RepeatedCall | None,
+    config: Mapping[str, Any],
+    secrets: Mapping[str, Secret],
+    *,
+    lasting: bool,
+    traffic: bool,
+    once: bool,
+    as_json: bool,
+) -> int:
+    import anyio
+
+    from paddock.authoring.dev_session import DevSession
+    from paddock.authoring.file_watcher import scan_folder
+    from paddock.authoring.traffic import DevEventReporter
+    from paddock.cli.output.input_line import open_input_line
+    from paddock.core.clock import SystemClock
+    from paddock.daemon.run import stop_on_signals
+    from paddock.host.dev.open_dev_host import open_dev_host
+    from paddock.manifest.permissions import requested_capabilities
+
+    with (
+        anyio.CancelScope() as everything,
+        stop_on_signals(everything, lambda: None) as stop,
+        open_input_line() as line,
+    ):
+        tell = _print_json_event if as_json else _DevEventPrinter(line.print_above if line else print_result)
+        listening = DevEventReporter(manifest, tell, SystemClock(), shows_traffic=traffic)
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
+        opened = open_dev_host(
+            home,
+            folder,
+            listening,
+            environ=environ,
+            tap=listening.new_decoder,
+            config=config,
+            secrets=secrets,
+            lasting=lasting,
+        )
+        try:
+            async with opened as workshop:
+                session = DevSession(workshop, listening, requested_capabilities(manifest), repeated)
+                known = scan_folder(folder)
+                await session.start(await workshop.take_snapshot())
+                if once:
+                    await session.wait_for_calls()
+                    return 1 if session.failed else 0
+                tell({"event": "watching", "folder": str(folder), "home": str(home)})
+                await session.follow(known, line.lines() if line else None, stop)
+        except PaddockError as error:
+            if not as_json:
+                raise
+            _print_json_event({"event": "error", "error": error_to_json(error)})
+            print_error(error)
+            return exit_code(error)
+    return 0
+
+
+class _DevEventPrinter:
+    """Events for people."""
+
+    def __init__(self, line: Any) -> None:
+        self._line = line
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        from paddock.cli.commands.dev_text import describe_dev_event
+
+        if event["event"] == "watching":
+            self._line(f"following {event['folder']}; type 'help' for what can be typed, Ctrl-C ends")
+            sys.stdout.flush()
+            return
+        for text in describe_dev_event(event):
+            self._line(text)
+        sys.stdout.flush()
+
+
+def _print_json_event(event: dict[str, Any]) -> None:
+    print_result(json.dumps(event, ensure_ascii=True, default=str))
+    sys.stdout.flush()

@@ -1,0 +1,49 @@
+"""`paddock doctor`: what works on this machine, and what to type where it does not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_result, terminal_columns
+
+if TYPE_CHECKING:
+    from paddock.config.directories import Directories
+    from paddock.host.doctor.daemon_check import DaemonReport
+
+app = typer.Typer(add_completion=False)
+
+DAEMON_TIMEOUT_S = 10.0  # seconds for the daemon; less than doctor waits for a look
+
+
+@app.command("doctor", epilog="Example: paddock doctor --json")
+@handle_errors
+def doctor(*, as_json: JsonOption = False) -> None:
+    """Check the programs, files and cage that plugins need, and the daemon. Exit 1 when something must be mended."""
+    from paddock.config.project_file import working_directory
+    from paddock.host.doctor.check import exit_status, text_lines, to_json
+    from paddock.host.doctor.run import check_machine
+
+    checks = check_machine(os.environ, Path.home(), working_directory(), _ask_daemon)
+    if as_json:
+        print_json(to_json(checks))
+    else:
+        for line in text_lines(checks, terminal_columns()):
+            print_result(line)
+    raise typer.Exit(exit_status(checks))
+
+
+def _ask_daemon(directories: Directories) -> DaemonReport | None:
+    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.host.doctor.daemon_check import DaemonReport
+
+    daemon = running_daemon(directories)
+    if daemon is None:
+        return None
+    status = daemon.get("/status", wait=DAEMON_TIMEOUT_S)
+    return DaemonReport(
+        daemon.get("/plugins", wait=DAEMON_TIMEOUT_S)["plugins"], status["troubles"], status["takes_calls"]
+    )

@@ -1,0 +1,51 @@
+"""`paddock explain ID`: any decision in plain words. Reads the record itself, so no daemon has to run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption, local_principal
+from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_result, styled, wrap_text
+
+app = typer.Typer(add_completion=False)
+
+_EXAMPLES = "Examples: paddock explain ID   ·   paddock explain ID --as user:ann"
+
+
+@app.command("explain", epilog=_EXAMPLES)
+@handle_errors
+def explain(
+    name: Annotated[
+        str, typer.Argument(metavar="ID", help="Of a call, a request, an approval, or an entry of the ledger.")
+    ],
+    *,
+    who: Annotated[
+        str | None, typer.Option("--as", metavar="PRINCIPAL", help="As it is told to somebody else, such as user:ann.")
+    ] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain a decision: who, what, which rule, what would have changed it, and what happened."""
+    import sys
+    from datetime import UTC, datetime
+
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.host.explain.explain_service import Explainer, explanations_to_json
+    from paddock.policy.load import load_policy
+    from paddock.principals.principal_name import resolve_principal
+
+    now = datetime.now(UTC)
+    with open_for_read(tenant) as host:
+        policy = load_policy(host.directories, host.loaded.settings.policy)
+        by = host.plugins.database.read(lambda tx: resolve_principal(tx, who or local_principal(), tenant, now))
+        found = Explainer(host.plugins.for_tenant(by.tenant), policy, now).explain(name, by)
+    if as_json:
+        print_json(explanations_to_json(name, found))
+        return
+    for place, one in enumerate(found):
+        first, *rest = one.lines()
+        print_result(("\n" if place else "") + styled(first, "bold", stream=sys.stdout))
+        for line in rest:
+            print_result(wrap_text(line, 6))

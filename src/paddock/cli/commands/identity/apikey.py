@@ -1,0 +1,158 @@
+"""`paddock apikey …`: keys for programs that act for a person."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.client.store_access import (
+    DEFAULT_TENANT_NAME,
+    TenantOption,
+    change_store,
+    read_store,
+    remove_with_approvals,
+    report_change,
+)
+from paddock.cli.output.report import (
+    JsonOption,
+    YesOption,
+    format_table,
+    handle_errors,
+    print_json,
+    print_message,
+    print_result,
+    styled,
+)
+from paddock.core.printable import printable
+from paddock.plugins.manage.repair_text import tenant_option
+
+if TYPE_CHECKING:
+    from paddock.principals.api_keys import ApiKey
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make and revoke keys for programs.")
+
+_DURATION_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION_PATTERN = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
+
+
+@app.command("create", epilog="Example: paddock apikey create ann --label mailer --role member --expires 30d")
+@handle_errors
+def create(
+    owner: Annotated[str, typer.Argument(metavar="PERSON", help="Whom it acts for.")],
+    *,
+    label: Annotated[str, typer.Option(help="What it is for.")] = "",
+    role: Annotated[
+        list[str] | None,
+        typer.Option(help="One of their roles, more than once for more (all but operator and approver)."),
+    ] = None,
+    scope: Annotated[list[str] | None, typer.Option(help="One of their scopes, more than once for more.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Until when: 12h, 30d, 8w. Forever without.")
+    ] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key and print its token, once: it is kept nowhere. It never has more than its owner has."""
+    from paddock.core.clock import SystemRandom
+    from paddock.principals.api_keys import create_key
+
+    ends = datetime.now(UTC) + _parse_duration(expires) if expires else None
+    key, token = change_store(
+        tenant,
+        lambda made: create_key(
+            made, owner, SystemRandom(), label=label, roles=role, scopes=scope or (), expires_at=ends
+        ),
+    )
+    if as_json:
+        print_json(_api_key_json(key) | {"token": token.reveal()})
+    else:
+        print_result(token.reveal())
+    print_message(
+        f"{styled('✓', 'green')} made the key {key.id} of {key.owner}: {_rights_text(key)}, {_expiry_text(key)}"
+    )
+    print_message("  keep the token now; nobody can show it again")
+
+
+@app.command("list", epilog="Example: paddock apikey list --json")
+@handle_errors
+def list_(
+    *,
+    owner: Annotated[str | None, typer.Option("--user", metavar="PERSON", help="Only of this person.")] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """List keys, whether they work, and when each was last used. No token is shown."""
+    from paddock.principals.api_keys import list_keys
+    from paddock.principals.people import require_person
+    from paddock.principals.tenants import require_tenant
+
+    read_store(lambda tx: require_person(tx, tenant, owner) if owner else require_tenant(tx, tenant))
+    rows = read_store(lambda tx: list_keys(tx, tenant, owner.removeprefix("user:") if owner else None))
+    if as_json:
+        print_json({"tenant": tenant, "keys": [_api_key_json(row) for row in rows]})
+    elif rows:
+        now = datetime.now(UTC)
+        cells = [
+            [row.id, row.owner, row.state(now), _rights_text(row), (row.last_used_at or "never")[:16], row.label]
+            for row in rows
+        ]
+        for line in format_table(["KEY", "PERSON", "STATE", "MAY", "LAST USED", "LABEL"], cells):
+            print_result(line)
+    else:
+        print_message(f"there are no keys; try: paddock apikey create PERSON{tenant_option(tenant)}")
+
+
+@app.command("revoke", epilog="Example: paddock apikey revoke KEY --yes")
+@handle_errors
+def revoke(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key's id; not its token.")],
+    *,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a key work no more, at once and for ever."""
+    from paddock.approvals.removal import retire_key
+    from paddock.cli.output.consent_prompt import confirm
+    from paddock.principals.api_keys import require_key
+
+    found = read_store(lambda tx: require_key(tx, tenant, key))
+    named = f"{found.id} of {found.owner}" + (f" ({printable(found.label)})" if found.label else "")
+    confirm(f"Revoke the key {named}?", yes=yes, retype=f"paddock apikey revoke {found.id}{tenant_option(tenant)}")
+    row = remove_with_approvals(tenant, lambda made, unit: retire_key(made, unit, found.id))
+    report_change(as_json, f"revoked the key {named}", **_api_key_json(row))
+
+
+def _parse_duration(written: str) -> timedelta:
+    found = _DURATION_PATTERN.fullmatch(written)
+    if found is None:
+        raise typer.BadParameter("give a number and m, h, d or w, such as 12h or 30d", param_hint="--expires")
+    return timedelta(**{_DURATION_UNITS[found[2]]: int(found[1])})
+
+
+def _rights_text(key: ApiKey) -> str:
+    return ", ".join([*sorted(key.roles), *sorted(key.scopes)]) or "nothing"
+
+
+def _expiry_text(key: ApiKey) -> str:
+    return f"until {key.expires_at[:16]} UTC" if key.expires_at else "for as long as nobody revokes it"
+
+
+def _api_key_json(key: ApiKey) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "tenant": key.tenant,
+        "owner": f"user:{key.owner}",
+        "label": key.label,
+        "state": key.state(datetime.now(UTC)),
+        "roles": sorted(key.roles),
+        "scopes": sorted(key.scopes),
+        "created_at": key.created_at,
+        "created_by": key.created_by,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
+    }

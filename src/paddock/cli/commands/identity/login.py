@@ -1,0 +1,50 @@
+"""`paddock login`: a link that signs somebody in at the console, once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption, change_store, local_principal
+from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, print_result
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command("login", epilog="Examples: paddock login   ·   paddock login --user ann")
+@handle_errors
+def login(
+    *,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="PERSON", help="Whom it signs in; you, the operator, without.")
+    ] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a link that signs somebody in at the console, once, within a quarter of an hour. Give it to nobody else."""
+    from paddock.core.clock import SystemRandom
+    from paddock.principals.login_links import make_link
+
+    base = _console_base_url()
+    who = user or local_principal()
+    link, token = change_store(tenant, lambda made: make_link(made, who, SystemRandom()))
+    url = f"{base}/login/{token.reveal()}"
+    if as_json:
+        print_json({"url": url, "person": link.subject, "tenant": link.tenant, "expires_at": link.expires_at})
+        return
+    print_message(f"this signs {link.subject} in, once, until {link.expires_at[:16].replace('T', ' ')} UTC:")
+    print_result(url)
+
+
+def _console_base_url() -> str:
+    """Where the daemon of this home is found.
+
+    Raises:
+        Unreachable: it is not.
+    """
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.web.daemon_address import console_url
+
+    with open_for_read() as host:
+        return console_url(host.directories, host.loaded.settings.http)

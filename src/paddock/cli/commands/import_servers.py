@@ -1,0 +1,276 @@
+"""`paddock import FILE`: MCP servers that another program has in its settings become plugins of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.commands.plugin.install import GrantOption
+from paddock.cli.output.report import (
+    JsonOption,
+    YesOption,
+    handle_errors,
+    print_error,
+    print_json,
+    print_message,
+    print_problems,
+    styled,
+)
+from paddock.core.errors import Invalid, NeedsConsent, NotFound, OperatorError, PaddockError
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.cli.commands.client_config import McpClientSettings
+    from paddock.manifest.capability import Capability
+    from paddock.manifest.dialects.mcp_user_config import ImportedServer
+    from paddock.manifest.result import ManifestResult
+    from paddock.plugins.store.store import PluginStore
+
+app = typer.Typer(add_completion=False)
+
+_EXAMPLE_SETTINGS = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
+_VARIABLE_PATTERN = re.compile(r"\$\{[^}]*\}")
+
+
+@app.command("import", epilog="Examples: paddock import .vscode/mcp.json   ·   paddock import server.mcpb")
+@handle_errors
+def import_(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="mcpServers JSON, .vscode/mcp.json, server.json or .mcpb.")
+    ],
+    *,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Import just this server; repeat it for more."),
+    ] = None,
+    capability: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capability",
+            metavar="CAPABILITY",
+            help="Let the server have this too, e.g. net:api.github.com:443; repeat it for more.",
+        ),
+    ] = None,
+    grant: GrantOption = None,
+    replace_: Annotated[
+        bool, typer.Option("--replace", help="Put Paddock into FILE in place of what was imported; a copy is kept.")
+    ] = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Import MCP servers. Each is shown and asked about; keys are sealed among your secrets.
+
+    Afterwards you are told what to paste into the settings of your client, so that it reaches all of them through
+    Paddock.
+    """
+    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.client.secret_input import open_wrapping_keys
+    from paddock.cli.commands.client_config import (
+        print_client_snippet,
+        read_client_settings,
+        require_client_settings,
+        update_client_settings,
+    )
+    from paddock.cli.commands.plugin.install import install_package, report_installed
+    from paddock.core.error_mapping import error_to_json, exit_code
+    from paddock.manifest.names import slug
+    from paddock.plugins.install.request import InstallRequest
+    from paddock.plugins.package.source import ARCHIVE_SUFFIXES, parse_source
+
+    path = Path(file)
+    if not os.path.exists(file):  # noqa: PTH110 - a path that cannot be one is no file either, and no error
+        raise NotFound(f"there is no file {file}", code="import.no_such_file", hint="is the path spelt right?")
+    named = [("only", one) for one in only or []] + [("capability", one) for one in capability or []]
+    retype = f"paddock import {shlex.quote(file)}" + "".join(f" --{flag} {shlex.quote(text)}" for flag, text in named)
+    added = _parse_capabilities(capability or [])
+    client = read_client_settings(path)
+    if replace_:
+        require_client_settings(client, path)
+    if path.suffix.lower() in ARCHIVE_SUFFIXES:
+        _reject_capabilities_for_bundle(path, added)
+        with open_for_change() as host:
+            value = install_package(host.plugins, InstallRequest(parse_source(file)), grant or [], retype, yes=yes)
+        report_installed(value, as_json=as_json)
+        return
+    servers = _exclude_paddock(_select_servers(path, only or []), client, path)
+    if added and len(servers) > 1:
+        raise OperatorError(
+            f"{path.name} has {len(servers)} servers, and --capability is meant for one",
+            code="import.capability_for_many",
+            hint=f"name it: {retype} --only NAME",
+        )
+    done: list[dict[str, Any]] = []
+    failures: list[PaddockError] = []
+    with open_for_change() as host:
+        store, http = replace(host.plugins, keys=open_wrapping_keys(host)), host.loaded.settings.http
+        for index, (title, reading) in enumerate(servers):
+            if len(servers) > 1:
+                print_message(f"[{index + 1}/{len(servers)}] {printable(title)}")
+            again = retype if only or len(servers) == 1 else f"{retype} --only {shlex.quote(title)}"
+            try:
+                one = _add_capabilities(reading, added)
+                grants = [*(grant or []), *(capability or [])]
+                done.append({"server": title} | _import_server(store, reading, one, path, grants, again, yes=yes))
+                _report_copied_secrets(done[-1], one, path)
+            except PaddockError as error:
+                # One server says nothing about the next.
+                failures.append(error)
+                unasked = isinstance(error, NeedsConsent) and error.error_code != "consent_refused"
+                action = "waiting" if unasked else "refused" if isinstance(error, NeedsConsent) else "failed"
+                name = reading.plugins[0].manifest.name if reading.plugins else slug(title)
+                done.append({"server": title, "name": name, "action": action, "error": error_to_json(error)})
+                if error.error_code == "consent_refused":
+                    print_message(f"{styled('–', 'yellow')} left out {printable(title)}: you said no")
+                else:
+                    print_error(error)
+    if len(servers) > 1:
+        _print_summary(done)
+    told: dict[str, Any] = {}
+    taken = [str(value["server"]) for value in done if "error" not in value]
+    if client is not None and taken:
+        try:
+            told = update_client_settings(client, taken, retype, yes=yes) if replace_ else {}
+        except PaddockError as error:
+            failures.append(error)
+            print_error(error)
+        told = {"client": print_client_snippet(client, http, as_json=as_json or bool(told)) | told}
+    if as_json:
+        print_json({"imported": done} | told | ({"error": error_to_json(failures[0])} if failures else {}))
+    if failures:
+        raise typer.Exit(exit_code(failures[0]))
+
+
+def _select_servers(path: Path, only: Sequence[str]) -> list[tuple[str, ManifestResult]]:
+    """The servers that were asked for, by the name the file has for them; each by that name or by its plugin's."""
+    from paddock.manifest.names import slug
+    from paddock.manifest.read import read_each_server
+
+    try:
+        servers = read_each_server(path)
+    except Invalid as error:
+        error.hint = error.hint or f"name the settings of a program that uses MCP servers, as in {_EXAMPLE_SETTINGS}"
+        raise
+    except OSError as error:
+        raise OperatorError(
+            f"{path} cannot be opened: {error.strerror}", code="import.unreadable", hint="look at who may read it"
+        ) from None
+    if [problem.code for _, reading in servers for problem in reading.errors] == ["unknown_dialect"]:
+        raise OperatorError(
+            f"{path.name} lists no MCP servers: there is no mcpServers in it, and no servers",
+            code="import.no_servers",
+            hint=f"this is how a file with one looks: {_EXAMPLE_SETTINGS}",
+        )
+    known = {title: {title, slug(title), *(one.manifest.name for one in reading.plugins)} for title, reading in servers}
+    missing = [name for name in only if not any(name in names for names in known.values())]
+    if missing:
+        raise NotFound(
+            f"{path.name} has no server {', '.join(missing)}",
+            code="import.no_such_server",
+            hint=f"it has: {', '.join(known)}",
+        )
+    return [(title, reading) for title, reading in servers if not only or known[title].intersection(only)]
+
+
+def _exclude_paddock(
+    servers: Sequence[tuple[str, ManifestResult]], client: McpClientSettings | None, path: Path
+) -> list[tuple[str, ManifestResult]]:
+    """The servers that are not Paddock itself, as it stands in a file that was handed back."""
+    others = [(title, reading) for title, reading in servers if client is None or title not in client.paddock_entries]
+    if not others:
+        raise OperatorError(
+            f"{path.name} has only Paddock itself, and nothing to import",
+            code="import.no_servers",
+            hint="add servers to Paddock: paddock plugin install",
+        )
+    return others
+
+
+def _add_capabilities(reading: ManifestResult, added: Sequence[Capability]) -> ImportedServer:
+    """The server as it will be installed.
+
+    Raises:
+        Invalid: it has mistakes; carries all of them.
+    """
+    from dataclasses import replace
+
+    from paddock.manifest.permissions import with_capabilities
+
+    one = reading.all()[0]
+    return replace(one, manifest=with_capabilities(one.manifest, added))
+
+
+def _import_server(
+    store: PluginStore,
+    reading: ManifestResult,
+    server: ImportedServer,
+    path: Path,
+    grants: list[str],
+    retype: str,
+    *,
+    yes: bool,
+) -> dict[str, Any]:
+    """One server, shown, asked about and installed: as the package that its command would fetch, where it does that."""
+    from paddock.cli.commands.plugin.install import confirm_and_commit
+    from paddock.cli.output.status_line import ProgressLine
+    from paddock.manifest.rules.readiness import FETCHED_AT_START
+    from paddock.plugins.install.import_servers import find_server_package, resolve_server
+
+    package = find_server_package(server)
+    with ProgressLine() as line, resolve_server(store, server, package, path.resolve(), line.callback) as prepared:
+        line.clear()
+        told = {problem.message for problem in prepared.warnings}
+        told |= {problem.message for problem in reading.warnings if package and problem.code == FETCHED_AT_START}
+        print_problems([problem for problem in reading.warnings if problem.message not in told], "!", "yellow")
+        if package:
+            named = printable(package.typed_source, 200)
+            print_message(
+                f"  {styled('→', 'dim')} its command would fetch a package at every start; installed instead: {named}"
+            )
+        value = confirm_and_commit(store, prepared, grants, retype, yes=yes)
+    return value | ({"package": package.typed_source} if package else {})
+
+
+def _parse_capabilities(texts: Sequence[str]) -> list[Capability]:
+    from paddock.manifest.capability import InvalidCapability, parse_capability
+
+    try:
+        return [parse_capability(text) for text in texts]
+    except InvalidCapability as error:
+        raise OperatorError(f"--capability: {error.message}", code="capability.malformed", hint=error.hint) from None
+
+
+def _reject_capabilities_for_bundle(path: Path, added: Sequence[Capability]) -> None:
+    if added:
+        listed = ", ".join(f"'{one}'" for one in added)
+        raise OperatorError(
+            f"{path.name} is a package, and what it asks for is part of it",
+            code="import.capability_for_package",
+            hint=f"unpack it, add a paddock.yaml with 'capabilities: [{listed}]', and install the directory",
+        )
+
+
+def _report_copied_secrets(value: dict[str, Any], one: ImportedServer, path: Path) -> None:
+    """Where the keys went, by name: the file they came from still has them."""
+    copied = sorted(name for name, text in one.values.items() if not _VARIABLE_PATTERN.fullmatch(str(text)))
+    if copied and value["action"] in ("installed", "upgraded"):
+        value["configured"] = copied
+        names = printable(", ".join(copied), 400)
+        print_message(
+            f"  {styled('→', 'dim')} sealed among your secrets: {names}. {printable(path.name)} still has what it had"
+        )
+
+
+def _print_summary(done: Sequence[dict[str, Any]]) -> None:
+    print_message()
+    for value in done:
+        taken = "error" not in value
+        mark = styled("✓", "green") if taken else styled("–", "yellow")
+        words = "waits for your yes" if value["action"] == "waiting" else value["action"]
+        print_message(f"{mark} {printable(str(value['server']))}: {words}")

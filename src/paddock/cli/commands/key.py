@@ -1,0 +1,131 @@
+"""`paddock key …`: signing keys, and whose signatures count here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paddock.cli.output.report import (
+    JsonOption,
+    YesOption,
+    format_table,
+    handle_errors,
+    print_json,
+    print_message,
+    print_result,
+    styled,
+)
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Make signing keys and decide whose signatures to trust."
+)
+
+
+@app.command("new", epilog="Example: paddock key new ~/paddock-signing.pem")
+@handle_errors
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key goes; never overwritten.")],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key to sign plugins with. Keep the file to yourself; the printed text is for others."""
+    from paddock.plugins.trust.signing_keys import generate_key, key_id, read_public_key
+
+    public = generate_key(file)
+    if as_json:
+        print_json({"file": str(file), "public_key": public, "key_id": key_id(read_public_key(public))})
+        return
+    print_message(f"{styled('✓', 'green')} wrote {file}; the public key is:")
+    print_result(public)
+
+
+@app.command("show", epilog="Example: paddock key show ~/paddock-signing.pem")
+@handle_errors
+def show(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A private key, as PEM or OpenSSH, or a public one.")],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the public key of a key file: what others trust. Nothing private is shown."""
+    from paddock.plugins.trust.signing_keys import key_id, read_public_key_file
+
+    public = read_public_key_file(file)
+    if as_json:
+        print_json({"file": str(file), "public_key": public.text, "key_id": key_id(public)})
+        return
+    print_result(public.text)
+
+
+@app.command("trust", epilog="Example: paddock key trust 'ed25519:…' --label 'Example Labs'")
+@handle_errors
+def trust(
+    key: Annotated[
+        str, typer.Argument(metavar="KEY|FILE", help="A public key: ed25519:…, ssh-ed25519 …, or a file with one.")
+    ],
+    *,
+    label: Annotated[str, typer.Option(help="Whose key it is.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Trust a key: what its holder signed counts as verified."""
+    from paddock.cli.client.one_shot import open_for_change
+    from paddock.plugins.trust.trusted_keys import trust_key
+
+    path = Path(key)
+    readable = not key.startswith(("ed25519:", "ssh-ed25519")) and path.is_file()
+    with open_for_change() as host:
+        row = trust_key(host.plugins, path if readable else key, label or (path.stem if readable else "unnamed"))
+    if as_json:
+        print_json({"key_id": row.key_id, "label": row.label, "public_key": row.public_key})
+    print_message(f"{styled('✓', 'green')} trusting {row.label} ({row.key_id})")
+
+
+@app.command("list", epilog="Example: paddock key list --json")
+@handle_errors
+def list_(*, as_json: JsonOption = False) -> None:
+    """List trusted keys."""
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.plugins.trust.trusted_keys import list_trusted_keys
+
+    with open_for_read() as host:
+        rows = host.plugins.database.read(list_trusted_keys)
+    if as_json:
+        print_json(
+            {
+                "keys": [
+                    {"key_id": row.key_id, "label": row.label, "public_key": row.public_key, "added_at": row.added_at}
+                    for row in rows
+                ]
+            }
+        )
+    elif rows:
+        for line in format_table(
+            ["KEY", "LABEL", "SINCE", "PUBLIC KEY"],
+            [[row.key_id, row.label, row.added_at[:10], row.public_key] for row in rows],
+        ):
+            print_result(line)
+    else:
+        print_message("no keys are trusted; try: paddock key trust KEY --label NAME")
+
+
+@app.command("remove", epilog="Example: paddock key remove 'Example Labs'")
+@handle_errors
+def remove(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key's id or label.")],
+    *,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop trusting a key. Plugins it signed stay installed and lose their verified standing."""
+    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.output.consent_prompt import confirm
+    from paddock.plugins.trust.trusted_keys import distrust_key, require_trusted_key
+
+    with open_for_change() as host:
+        found = host.plugins.database.read(lambda tx: require_trusted_key(tx, key))
+        confirm(f"Stop trusting {found.label} ({found.key_id})?", yes=yes, retype=f"paddock key remove {found.key_id}")
+        row = distrust_key(host.plugins, found.key_id)
+    if as_json:
+        print_json({"key_id": row.key_id, "label": row.label, "removed": True})
+    print_message(f"{styled('✓', 'green')} no longer trusting {row.label} ({row.key_id})")

@@ -1,0 +1,153 @@
+"""`paddock ledger tail`: the latest entries, narrowed, and new ones as they come."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, print_result, styled
+from paddock.core.error_mapping import EXIT_INTERRUPTED
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.host.wiring.one_shot import OneShotHost
+    from paddock.ledger.entry import LedgerEntry
+    from paddock.ledger.read.entries import EntryFilter
+
+_POLL_INTERVAL_S = 0.25  # seconds between two looks
+_HIDDEN_IN_TAIL = frozenset(
+    """
+    name digest effects request_id operator_id payload_hash result_hash policy_version stands_for success
+    """.split()  # noqa: SIM905 - a table of words
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("tail", epilog="Example: paddock ledger tail --plugin notes --follow")(tail)
+
+
+@handle_errors
+def tail(
+    *,
+    count: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many of the last entries.")] = 50,
+    event_type: Annotated[
+        str | None, typer.Option("--type", help="Only these, such as plugin.crashed or plugin.hook.*")
+    ] = None,
+    plugin: Annotated[str | None, typer.Option(help="Only those about this plugin.")] = None,
+    call: Annotated[str | None, typer.Option(help="Only those of this call.")] = None,
+    request: Annotated[str | None, typer.Option(help="Only those of this request.")] = None,
+    principal: Annotated[str | None, typer.Option(help="Only those of what this one did.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From this time on, such as 2030-01-31T08:00.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before this time.")] = None,
+    before: Annotated[int | None, typer.Option(metavar="SEQ", help="Before this number: the page before.")] = None,
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose chain.")] = DEFAULT_TENANT,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new entries until Ctrl-C.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the last entries, oldest first. With --follow and --json, one JSON object a line."""
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.host.ledger.reader import parse_ledger_time
+    from paddock.ledger.chain.chains import require_chain
+    from paddock.ledger.read.entries import EntryFilter, last_seq, list_entries
+
+    wanted = EntryFilter(
+        event_type, plugin, call, request, principal, parse_ledger_time(since), parse_ledger_time(until)
+    )
+    with open_for_read() as host:
+        database = host.plugins.database
+        require_chain(database, host.directories.state, tenant)
+        end, entries = database.read(
+            lambda tx: (last_seq(tx, tenant), list_entries(tx, tenant, wanted, before=before, limit=count))
+        )
+        entries.reverse()
+        if as_json and not follow:
+            print_json({"tenant": tenant, "entries": [entry.to_json() for entry in entries]})
+            return
+        for entry in entries:
+            _print_entry(entry, as_json=as_json)
+        if not follow:
+            if not entries:
+                print_message("nothing was recorded that fits")
+            return
+        try:
+            _follow(host, tenant, wanted, end, as_json=as_json)
+        except KeyboardInterrupt:  # how it is meant to end, and no line of its own
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _follow(host: OneShotHost, tenant: str, wanted: EntryFilter, seq: int, *, as_json: bool) -> None:
+    import time
+
+    from paddock.ledger.read.entries import MAX_PAGE_ENTRIES, last_seq, list_entries
+
+    sys.stdout.flush()
+    while True:
+        end, entries = host.plugins.database.read(
+            lambda tx, seq=seq: (
+                last_seq(tx, tenant),
+                list_entries(tx, tenant, wanted, after=seq, newest_first=False, limit=MAX_PAGE_ENTRIES),
+            )
+        )
+        for entry in entries:
+            _print_entry(entry, as_json=as_json)
+        if entries:
+            sys.stdout.flush()
+        if len(entries) == MAX_PAGE_ENTRIES:
+            seq = entries[-1].seq
+            continue
+        seq = end
+        time.sleep(_POLL_INTERVAL_S)
+
+
+def _print_entry(entry: LedgerEntry, *, as_json: bool) -> None:
+    if as_json:
+        print_result(json.dumps(entry.to_json()))
+        return
+    at = entry.at[:19].replace("T", " ")
+    front = f"{styled(at, 'dim', stream=sys.stdout)}  {entry.seq}  {styled(entry.type, 'cyan', stream=sys.stdout)}"
+    print_result(f"{front}  {printable(_summary_line(entry), 300)}".rstrip())
+
+
+def _summary_line(entry: LedgerEntry) -> str:
+    """What people look for, in one line: about what, what became of it, who, and the id to look further with."""
+    said = {**entry.facts, **entry.personal}
+    method, who = said.pop("method", None), said.pop("principal", None)
+    about = entry.plugin or "-"
+    if method:
+        about = method if method.startswith(f"{about}.") else f"{about}.{method}"
+    first = [about, *(str(one) for one in (said.pop("status", None), who, entry.call) if one)]
+    if entry.erased:
+        first.append("(erased)")
+    rest = (
+        f"{name}={_format_value(value)}"
+        for name, value in said.items()
+        if name not in _HIDDEN_IN_TAIL and value not in (None, [], {}, who)
+    )
+    return "  ".join((*first, " ".join(rest)))
+
+
+def print_full_entry(entry: LedgerEntry) -> None:
+    """One entry on several lines."""
+    from paddock.core.events.calls import undisclosed_text
+
+    print_result(styled(f"{entry.type}  {entry.id}", "bold", stream=sys.stdout))
+    lines: list[tuple[str, Any]] = [("number", f"{entry.seq} of {entry.tenant}"), ("at", entry.at)]
+    lines += [(name, value) for name in ("plugin", "call", "request") if (value := getattr(entry, name))]
+    lines += [*entry.facts.items(), *entry.personal.items()]
+    if flagged := undisclosed_text(entry.facts.get("undisclosed")):
+        lines.append(("flagged", flagged))
+    if entry.erased:
+        lines.append(("erased", "what it said of a person"))
+    lines.append(("hash", entry.hash))
+    for name, value in lines:
+        print_result(f"  {printable(name).ljust(16)} {printable(_format_value(value), 2_000)}")
+
+
+def _format_value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

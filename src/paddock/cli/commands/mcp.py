@@ -1,0 +1,135 @@
+"""`paddock mcp`: everything that may be used, to an MCP client that starts us and talks with us over its pipes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import handle_errors, print_message
+
+if TYPE_CHECKING:
+    from paddock.cli.client.stdio import StdioLines
+
+app = typer.Typer(add_completion=False)
+
+_EXAMPLES = "Examples: paddock mcp   ·   paddock mcp --as user:ann   ·   paddock mcp --tenant acme"
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_DRAIN_TIMEOUT_S = 10.0  # seconds for calls under way when the client says nothing more
+
+WriteStdoutLine: TypeAlias = Callable[[bytes], None]
+
+
+class LineTransport(Protocol):
+    """Whoever deals with what the client says."""
+
+    def receive_line(self, line: bytes) -> None: ...
+
+    async def drain(self) -> None:
+        """Wait for what is under way."""
+        ...
+
+
+OpenLineTransport: TypeAlias = Callable[[WriteStdoutLine], AbstractAsyncContextManager[LineTransport]]
+
+
+@app.command("mcp", epilog=_EXAMPLES)
+@handle_errors
+def mcp(
+    *,
+    acting_as: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="PRINCIPAL",
+            help="Act as somebody else, with what they may do: user:ann, key:ID, agent:PATH; acme/user:bob is of"
+            " another tenant.",
+        ),
+    ] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell on stdout, as JSON, why it could not begin.")] = False,
+) -> None:
+    """Be an MCP server on stdin and stdout, for a client that starts it: every permitted tool, prompt and resource.
+
+    The running daemon does the work; without one, a host is opened for as long as the client stays.
+
+    Claude Desktop (claude_desktop_config.json) and Cursor (.cursor/mcp.json) take it as
+
+    `{"mcpServers": {"paddock": {"command": "paddock", "args": ["mcp"]}}}`
+
+    and VS Code (.vscode/mcp.json) as
+
+    `{"servers": {"paddock": {"type": "stdio", "command": "paddock", "args": ["mcp"]}}}`
+    """
+    del as_json
+    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.event_loop import run_async
+
+    if acting_as is not None:
+        from paddock.principals.principal_name import parse_principal_name
+
+        tenant = parse_principal_name(acting_as, tenant).tenant  # nothing else stands in a header
+    daemon = running_daemon(tenant=tenant)
+    way = (
+        _in_process_transport(acting_as, tenant)
+        if daemon is None
+        else _daemon_transport(daemon.path, acting_as, tenant)
+    )
+    raise typer.Exit(run_async(_serve_stdio(way)))
+
+
+def _in_process_transport(acting_as: str | None, tenant: str) -> OpenLineTransport:
+    from paddock.cli.client.mcp_in_process import open_in_process_transport
+
+    return lambda write: open_in_process_transport(acting_as, tenant, write)
+
+
+def _daemon_transport(path: Path, acting_as: str | None, tenant: str) -> OpenLineTransport:
+    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.client.mcp_bridge import open_bridge
+
+    target = "/mcp" if tenant == DEFAULT_TENANT_NAME else f"/mcp?tenant={path_segment(tenant)}"
+    headers = [] if acting_as is None else [("Paddock-As", acting_as)]
+    return lambda write: open_bridge(path, target, headers, write)
+
+
+async def _serve_stdio(way: OpenLineTransport) -> int:
+    """Talk until the client has nothing more to say, or a signal comes. The exit code."""
+    import asyncio
+
+    from paddock.cli.client.stdio import open_stdio_lines
+    from paddock.core.error_mapping import EXIT_INTERRUPTED, EXIT_OK
+    from paddock.rpc.framing import FramingViolation
+
+    loop, signals, stopped = asyncio.get_running_loop(), list[signal.Signals](), asyncio.Event()
+    with open_stdio_lines() as streams:
+
+        def asked(number: signal.Signals) -> None:
+            signals.append(number)
+            stopped.set()
+            streams.stop_reading()
+
+        for one in _STOP_SIGNALS:
+            loop.add_signal_handler(one, asked, one)
+        async with way(streams.write) as carrier:
+            try:
+                await _forward_lines(streams, carrier)
+            except FramingViolation as violation:
+                print_message(f"the client said what cannot be taken: {violation.detail}")
+                return 1
+            if not streams.reader_gone:
+                ends = {loop.create_task(carrier.drain()), loop.create_task(stopped.wait())}
+                await asyncio.wait(ends, timeout=_DRAIN_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+                for one in ends:
+                    one.cancel()
+    return EXIT_INTERRUPTED if signal.SIGINT in signals else EXIT_OK
+
+
+async def _forward_lines(streams: StdioLines, carrier: LineTransport) -> None:
+    async for line in streams.lines():
+        carrier.receive_line(line)

@@ -1,0 +1,138 @@
+"""`paddock plugin configure`: what a plugin needs to know on this machine, such as a key for a service."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import (
+    JsonOption,
+    format_table,
+    handle_errors,
+    print_json,
+    print_message,
+    print_problems,
+    print_result,
+    styled,
+)
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.config.plugin_fields import PluginField
+    from paddock.host.plugins.config import FieldState
+    from paddock.plugins.store.store import PluginStore
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "configure",
+        epilog="Examples: paddock plugin configure weather api_key   ·   paddock plugin configure weather",
+    )(configure)
+
+
+@handle_errors
+def configure(
+    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
+    key: Annotated[str | None, typer.Argument(help="The field to set; all are listed when left out.")] = None,
+    *,
+    unset: Annotated[bool, typer.Option("--unset", help="Forget the field's value.")] = False,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Set what a plugin needs on this machine. The value is asked for, or read from stdin; it is never shown.
+
+    A text that is secret is sealed among the secrets. Another value of a secret field is kept in local.toml as it is.
+    """
+    from paddock.cli.client.one_shot import open_for_change, open_for_read
+    from paddock.cli.client.secret_input import open_wrapping_keys, warn_about_store_log
+    from paddock.config.plugin_fields import parse_field_value, require_field
+    from paddock.host.plugins.config import system_schema, write_configuration
+
+    if key is None:
+        if unset:
+            raise typer.BadParameter("name the field to forget", param_hint="KEY")
+        with open_for_read(tenant) as host:
+            _list_fields(host.plugins, name, as_json=as_json)
+        return
+    with open_for_change(tenant) as host:
+        store = host.plugins
+        plugin, schema = system_schema(store, name)
+        field = require_field(schema, plugin, key)
+        if unset:
+            written = write_configuration(store, plugin, {}, [key], None)
+            words = f"forgot {key} of {plugin}" if written.forgotten else f"{key} was not set"
+        else:
+            value = parse_field_value(schema, field, _prompt_field_value(field))
+            written = write_configuration(store, plugin, {key: value}, [], open_wrapping_keys(host))
+            clear = field.secret and not isinstance(value, str)
+            words = f"set {key} of {plugin}" + (", sealed among the secrets" if written.sealed else "")
+            words += f", in the clear in {store.config_file}: only texts are sealed" if clear else ""
+        sealed = bool(written.sealed)
+        log = store.database.truncate_log() if written.replaced else None
+    if as_json:
+        print_json({"name": plugin, "key": key, "set": not unset, "sealed": sealed, "file": str(store.config_file)})
+    else:
+        print_message(f"{styled('✓', 'green')} {printable(words)}")
+    warn_about_store_log(log)
+
+
+def _list_fields(store: PluginStore, name: str, *, as_json: bool) -> None:
+    from paddock.host.plugins.config import read_configuration
+
+    found = read_configuration(store, name, os.environ)
+    if as_json:
+        rows = [
+            {
+                "key": one.field.name,
+                "set": one.set,
+                "problems": [problem.to_dict() for problem in one.problems],
+                "required": one.field.required,
+                "secret": one.field.secret,
+                "takes": one.field.in_words,
+                "description": one.field.description,
+            }
+            for one in found.fields
+        ]
+        print_json({"name": found.plugin, "file": str(store.config_file), "fields": rows})
+        return
+    if not found.fields:
+        print_message(f"{found.plugin} needs no configuration on this machine")
+        return
+    cells = [
+        [
+            one.field.name,
+            _field_state_text(one),
+            "required" if one.field.required else "optional",
+            f"{one.field.description} ({one.field.in_words})" if one.field.description else one.field.in_words,
+        ]
+        for one in found.fields
+    ]
+    for line in format_table(["FIELD", "STATE", "NEEDED", "DESCRIPTION"], cells):
+        print_result(line)
+    print_problems([problem for one in found.fields for problem in one.problems], "!", "yellow")
+
+
+def _field_state_text(one: FieldState) -> str:
+    if not one.set:
+        return "not set"
+    return "leads nowhere" if one.problems else "set"
+
+
+def _prompt_field_value(field: PluginField) -> str:
+    """What a person types at the prompt, unseen where it is a secret; without a terminal, what stdin holds."""
+    from paddock.cli.client.secret_input import check_secret_value, prompt_hidden
+    from paddock.secrets.rows import MAX_SECRET_CHARS
+
+    if not sys.stdin.isatty():
+        text = sys.stdin.read(MAX_SECRET_CHARS + 1).removesuffix("\n")
+    elif field.secret:
+        text = prompt_hidden(field.name).reveal()
+    else:
+        sys.stderr.write(f"{printable(field.name)} ({printable(field.in_words)}): ")
+        sys.stderr.flush()
+        text = sys.stdin.readline(MAX_SECRET_CHARS + 1).removesuffix("\n")
+    return check_secret_value(text, "--unset forgets a value")

@@ -1,0 +1,171 @@
+"""`paddock plugin resources` and `paddock plugin prompts`: what a plugin has to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import (
+    JsonOption,
+    format_table,
+    handle_errors,
+    print_json,
+    print_message,
+    print_result,
+    styled,
+)
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.plugins.tool_pinning.documents import DocumentListing
+
+MAX_LINE_CHARS = 10_000
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "resources",
+        epilog="Examples: paddock plugin resources library   ·   paddock plugin resources library memo://one",
+    )(resources)
+    app.command(
+        "prompts",
+        epilog="Examples: paddock plugin prompts library   ·   "
+        """paddock plugin prompts library greet --params '{"who": "Ann"}'""",
+    )(prompts)
+
+
+@handle_errors
+def resources(
+    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
+    uri: Annotated[
+        str | None, typer.Argument(help="The address of a document to read; all are listed without.")
+    ] = None,
+    *,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """List the documents of a plugin, or read one of them: its server gives it."""
+    from paddock.plugins.tool_pinning.documents import list_resources
+
+    if uri is None:
+        listed = _read_listing(list_resources, name, tenant)
+        rows = [
+            *([one.get("uri"), one.get("name"), one.get("description")] for one in listed.entries["resources"]),
+            *([one.get("uriTemplate"), one.get("name"), one.get("description")] for one in listed.entries["templates"]),
+        ]
+        _print_listing(listed, ["ADDRESS", "NAME", "DESCRIPTION"], rows, "document", as_json=as_json)
+        return
+    found = _read_resource(name, uri, tenant)
+    if as_json:
+        print_json(found)
+        return
+    for content in _only_objects(found.get("contents")):
+        _print_content(content)
+
+
+@handle_errors
+def prompts(
+    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
+    prompt: Annotated[str | None, typer.Argument(help="A prompt to fill in; all are listed without.")] = None,
+    *,
+    params: Annotated[
+        str, typer.Option("--params", "-p", metavar="JSON", help="Its arguments; @FILE reads a file, - reads stdin.")
+    ] = "{}",
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """List the prompts of a plugin, or fill one of them in."""
+    from paddock.cli.commands.call import read_parameters
+    from paddock.plugins.tool_pinning.documents import list_prompts
+
+    if prompt is None:
+        listed = _read_listing(list_prompts, name, tenant)
+        rows = [[one.get("name"), _argument_names(one), one.get("description")] for one in listed.entries["prompts"]]
+        _print_listing(listed, ["NAME", "ARGUMENTS", "DESCRIPTION"], rows, "prompt", as_json=as_json)
+        return
+    found = _get_prompt(name, prompt, read_parameters(params, prompt), tenant)
+    if as_json:
+        print_json(found)
+        return
+    for message in _only_objects(found.get("messages")):
+        print_message(styled(f"{printable(str(message.get('role')))}:", "bold"))
+        content = message.get("content")
+        for part in _only_objects(content if isinstance(content, list) else [content]):
+            _print_content(part)
+
+
+def _read_listing(look: Any, name: str, tenant: str) -> DocumentListing:
+    from paddock.cli.client.one_shot import open_for_read
+
+    with open_for_read(tenant) as host:
+        return look(host.plugins, name)
+
+
+def _print_listing(
+    listed: DocumentListing, headings: list[str], rows: list[list[Any]], what: str, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(listed.to_value())
+        return
+    if rows:
+        for line in format_table(headings, [["" if cell is None else str(cell) for cell in row] for row in rows]):
+            print_result(line)
+    elif listed.known:
+        print_message(f"{listed.name} has no {what}s")
+    else:
+        print_message(f"nobody knows yet what {listed.name} has: it never ran; enable it, or call it once")
+    for row in listed.withheld:
+        mark = styled("!", "yellow")
+        print_message(f"{mark} {row.kind} {printable(row.name)} is {row.standing.value}: {printable(row.reason, 400)}")
+
+
+def _argument_names(prompt: Mapping[str, Any]) -> str:
+    """The names of what it takes; those that it needs without anything around them."""
+    named = [(str(one.get("name")), one.get("required") is True) for one in _only_objects(prompt.get("arguments"))]
+    return " ".join(name if needed else f"[{name}]" for name, needed in named)
+
+
+def _print_content(content: Mapping[str, Any]) -> None:
+    text = content.get("text")
+    if isinstance(text, str):
+        for line in text.split("\n"):
+            print_result(printable(line.replace("\t", "    "), MAX_LINE_CHARS))
+    elif isinstance(content.get("resource"), dict):
+        _print_content(cast("dict[str, Any]", content["resource"]))
+    else:
+        kind = content.get("mimeType") or content.get("type") or "something"
+        print_message(f"({printable(str(kind))}, which is no text; --json prints it)")
+
+
+def _read_resource(name: str, uri: str, tenant: str) -> dict[str, Any]:
+    from paddock.cli.client.daemon_client import path_segment, running_daemon
+    from paddock.cli.client.one_shot import plugin_path_segment
+
+    daemon = running_daemon(tenant=tenant)
+    if daemon is not None:
+        return daemon.get(f"/plugins/{plugin_path_segment(name)}/resources/read?uri={path_segment(uri)}", wait=None)
+    from paddock.cli.client.in_process import read_in_process
+
+    return read_in_process(lambda host, context: host.read_resource(name, uri, context=context), tenant)
+
+
+def _get_prompt(name: str, prompt: str, arguments: dict[str, Any], tenant: str) -> dict[str, Any]:
+    from paddock.cli.client.daemon_client import path_segment, running_daemon
+    from paddock.cli.client.one_shot import plugin_path_segment
+
+    daemon = running_daemon(tenant=tenant)
+    if daemon is not None:
+        return daemon.post(
+            f"/plugins/{plugin_path_segment(name)}/prompts/{path_segment(prompt)}", {"arguments": arguments}, wait=None
+        )
+    from paddock.cli.client.in_process import read_in_process
+
+    return read_in_process(lambda host, context: host.get_prompt(name, prompt, arguments, context=context), tenant)
+
+
+def _only_objects(values: Any) -> Sequence[Mapping[str, Any]]:
+    listed = cast("list[Any]", values) if isinstance(values, list) else []
+    return [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]

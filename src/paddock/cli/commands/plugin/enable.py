@@ -1,0 +1,272 @@
+"""Small changes to an installed plugin: `enable`, `disable`, `pin`, `repair`, `alias`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.commands.plugin.tools import print_suspicious_text
+from paddock.cli.output.report import (
+    JsonOption,
+    YesOption,
+    handle_errors,
+    print_json,
+    print_message,
+    print_problems,
+    styled,
+)
+from paddock.core.printable import printable
+from paddock.plugins.manage.repair_text import tenant_option
+
+if TYPE_CHECKING:
+    from paddock.manifest.capability import Capability
+
+MAX_TOOL_NAMES = 12
+
+InstalledPluginArgument = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
+EnableGrantOption = Annotated[
+    list[str] | None,
+    typer.Option("--grant", metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "enable",
+        epilog="Examples: paddock plugin enable memory-markdown   ·   paddock plugin enable notes --tenant acme --yes",
+    )(enable)
+    app.command("disable", epilog="Example: paddock plugin disable memory-markdown")(disable)
+    app.command("pin", epilog="Examples: paddock plugin pin notes 1.2.0   ·   paddock plugin pin notes --off")(pin)
+    app.command("repair", epilog="Example: paddock plugin repair notes")(repair)
+    app.command("alias", epilog="Example: paddock plugin alias counter slow-count")(alias)
+
+
+def _report_done(as_json: bool, words: str, **facts: object) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        print_message(f"{styled('✓', 'green')} {words}")
+
+
+def _report_restart(as_json: bool, words: str, *, name: str, anew: bool = False, **facts: object) -> None:
+    """The same for what may run differently from now on: a running daemon is asked whether it does."""
+    from paddock.cli.client.plugin_status import wait_until_running
+
+    if not as_json:
+        _report_done(False, words)
+    runtime = wait_until_running(name, anew=anew)
+    if as_json:
+        print_json({"name": name, **facts} | ({"runtime": runtime} if runtime else {}))
+
+
+@handle_errors
+def enable(
+    name: InstalledPluginArgument,
+    *,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    grant: EnableGrantOption = None,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it.
+
+    Installing a plugin is a yes for the default tenant. For another one you are shown what it will do, and asked.
+    """
+    from paddock.cli.client.daemon_client import path_segment, running_daemon
+    from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
+    from paddock.cli.client.plugin_status import (
+        runtime_from_response,
+        stale_config_warnings,
+        start_failed_error,
+        warnings_from_response,
+    )
+    from paddock.config.local_file import read_entries
+    from paddock.plugins.install.config_secrets import find_unset_references
+    from paddock.plugins.install.path_checks import unreadable_paths_here
+    from paddock.plugins.manage.enable import enable as enable_plugin
+    from paddock.plugins.store.lookup import manifest_of
+
+    granted = _confirm_grants(name, tenant, grant or [], yes=yes)
+    if (daemon := running_daemon(tenant=tenant)) is not None:
+        was_known = daemon.get(f"/plugins/{plugin_path_segment(name)}/tools")["known"]
+        started = daemon.post(f"/plugins/{plugin_path_segment(name)}/enable", {"grant": [str(one) for one in granted]})
+        shown = daemon.get(f"/plugins/{path_segment(started['name'])}")
+        warnings = (*warnings_from_response(shown), *stale_config_warnings(started))
+        print_problems(warnings, "!", "yellow")
+        if started["state"] != "running":
+            raise start_failed_error(started)
+        words = (
+            f"enabled {started['name']} {started['version']}{_tenant_suffix(tenant)}; it runs (pid {started['pid']})"
+        )
+        facts = {"name": started["name"], "version": started["version"], "state": "enabled"}
+        _report_done(
+            as_json,
+            words,
+            **facts,
+            runtime=runtime_from_response(started),
+            warnings=[one.to_dict() for one in warnings],
+        )
+        if not was_known:
+            _report_discovered_tools(started["name"], tenant, shown["callables"])
+            print_suspicious_text(shown["hints"], f"paddock plugin tools {started['name']}{tenant_option(tenant)}")
+        return
+    with open_for_change(tenant) as host:
+        row = enable_plugin(host.plugins, name, granted)
+        entry = read_entries(host.plugins.config_file).get(row.plugin)
+        unset = find_unset_references(host.plugins, entry, os.environ) if entry else {}
+    warnings = unreadable_paths_here(manifest_of(row).capabilities)  # all of them are granted, or it was refused
+    warnings += [problem for problems in unset.values() for problem in problems]
+    facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
+    words = f"enabled {row.plugin} {row.version}{_tenant_suffix(tenant)}"
+    _report_done(as_json, words, **facts, warnings=[one.to_dict() for one in warnings])
+    print_problems(warnings, "!", "yellow")
+
+
+def _confirm_grants(name: str, tenant: str, grants: list[str], *, yes: bool) -> list[Capability]:
+    """What the plugin asks for beyond what this tenant granted, once a person said yes to it.
+
+    Raises:
+        NeedsConsent: there is nobody to ask, or they said no.
+        OperatorError: a yes was given to what the plugin does not ask for.
+    """
+    if tenant == DEFAULT_TENANT_NAME and not grants:
+        return []  # it was asked for when the plugin was installed
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.plugins.manage.enable import find_grant_state
+    from paddock.plugins.tool_pinning.tools import load_tools
+
+    with open_for_read(tenant) as host:
+        standing = host.plugins.database.read(lambda tx: find_grant_state(tx, host.plugins, name))
+        hints = load_tools(host.plugins, name).scan_findings()
+    missing = standing.missing_capabilities()
+    first = standing.grant is None and tenant != DEFAULT_TENANT_NAME
+    if not (missing or first or grants):
+        return []
+    from paddock.cli.output.consent_prompt import (
+        check_grants_requested,
+        confirm,
+        confirm_new_capabilities,
+        parse_grants,
+        print_consent_screen,
+    )
+    from paddock.plugins.install.consent_screen import grant_screen
+    from paddock.plugins.store.lookup import manifest_of
+
+    retype = f"paddock plugin enable {name}{tenant_option(tenant)}"
+    check_grants_requested(grants, manifest_of(standing.row), "install a version that asks for it")
+    named = parse_grants(grants)
+    if first:
+        screen = grant_screen(standing.row, tenant, hints)
+        print_consent_screen(screen)
+        confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
+        return missing
+    # As with an upgrade: what widens the fence takes a yes of its own, each by itself.
+    flags = [f"--grant {shlex.quote(str(one))}" for one in missing if one not in named]
+    return confirm_new_capabilities(missing, named, " ".join([retype, *flags]))
+
+
+def _tenant_suffix(tenant: str) -> str:
+    return "" if tenant == DEFAULT_TENANT_NAME else f" for {tenant}"
+
+
+def _report_discovered_tools(name: str, tenant: str, tools: Sequence[str]) -> None:
+    """What a server offers that was just met for the first time."""
+    if tools:
+        counted = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
+        named = ", ".join(printable(tool) for tool in tools[:MAX_TOOL_NAMES]) + (
+            ", …" if len(tools) > MAX_TOOL_NAMES else ""
+        )
+        print_message(
+            f"{counted} seen for the first time: {named} — paddock plugin tools {name}{tenant_option(tenant)}"
+        )
+
+
+@handle_errors
+def disable(
+    name: InstalledPluginArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
+) -> None:
+    """Keep a plugin installed, and let it run no more. A running daemon stops it."""
+    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
+    from paddock.plugins.manage.enable import disable as disable_plugin
+
+    if (daemon := running_daemon(tenant=tenant)) is not None:
+        stopped = daemon.post(f"/plugins/{plugin_path_segment(name)}/disable")
+        _report_done(as_json, f"disabled {stopped['name']}{_tenant_suffix(tenant)}", **stopped)
+        return
+    with open_for_change(tenant) as host:
+        plugin = disable_plugin(host.plugins, name)
+    words = f"disabled {plugin.name}{_tenant_suffix(tenant)}"
+    _report_done(as_json, words, name=plugin.name, version=plugin.current_version, state="disabled")
+
+
+@handle_errors
+def pin(
+    name: InstalledPluginArgument,
+    version: Annotated[str | None, typer.Argument(help="An installed version; the one in use when left out.")] = None,
+    *,
+    off: Annotated[bool, typer.Option("--off", help="Let the plugin move again.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold a plugin at a version: no upgrade moves it."""
+    from paddock.cli.client.one_shot import open_for_change
+    from paddock.plugins.store import versions
+
+    with open_for_change() as host:
+        plugin = (
+            versions.unpin_version(host.plugins, name) if off else versions.pin_version(host.plugins, name, version)
+        )
+    words = (
+        f"{plugin.name} may move again; {plugin.current_version} is in use"
+        if off
+        else f"pinned {plugin.name} to {plugin.current_version}"
+    )
+    _report_restart(as_json, words, name=plugin.name, pinned=plugin.pinned_version, version=plugin.current_version)
+
+
+@handle_errors
+def repair(name: InstalledPluginArgument, *, as_json: JsonOption = False) -> None:
+    """Put back the files of a modified plugin from the package you consented to, and build anew what it runs in.
+
+    A running daemon ends its process and starts another, with the files that were put back.
+    """
+    from paddock.cli.client.one_shot import open_for_change
+    from paddock.cli.output.status_line import ProgressLine
+    from paddock.plugins.manage.repair import repair_plugin
+    from paddock.plugins.store.lookup import require_plugin
+
+    with open_for_change() as host, ProgressLine() as line:
+        plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
+        mended = repair_plugin(host.plugins, name, line.callback)
+    versions = [row.version for row in mended]
+    words = f"restored {name} {', '.join(versions)}" if mended else f"{name} was not modified"
+    # What runs of it may have loaded what was changed.
+    _report_restart(as_json, words, name=plugin.name, anew=plugin.current_version in versions, restored=versions)
+
+
+@handle_errors
+def alias(
+    other: Annotated[str, typer.Argument(metavar="ALIAS", help="The other name.")],
+    name: Annotated[str | None, typer.Argument(help="The plugin it stands for.")] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Forget the alias.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a plugin another name, or forget one."""
+    from paddock.cli.client.one_shot import open_for_change
+    from paddock.plugins.store import lookup
+
+    if remove == (name is not None):
+        raise typer.BadParameter("give the plugin's name, or --remove")
+    with open_for_change() as host:
+        if name is None:
+            lookup.remove_alias(host.plugins, other)
+            _report_done(as_json, f"forgot {other}", alias=other, removed=True)
+        else:
+            target = lookup.add_alias(host.plugins, other, name)
+            _report_done(as_json, f"{other} stands for {target}", alias=other, name=target)

@@ -1,0 +1,166 @@
+"""`paddock plugin knobs`: what a person may tune of a plugin, listed and turned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import (
+    JsonOption,
+    format_table,
+    handle_errors,
+    print_json,
+    print_message,
+    print_problems,
+    print_result,
+    styled,
+)
+from paddock.core.errors import Problem
+from paddock.core.printable import printable
+
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "knobs",
+        epilog="Examples: paddock plugin knobs weather   ·   paddock plugin knobs weather units=imperial --reset days",
+    )(knobs)
+
+
+@handle_errors
+def knobs(
+    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KNOB=VALUE]...", help="What to set; all knobs are listed when left out."),
+    ] = None,
+    *,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option("--reset", metavar="KNOB", help="Put one back to its default; repeat it for more."),
+    ] = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what you can tune of a plugin, or turn it. A running plugin goes by it when the command returns.
+
+    Either all is set or nothing is: every mistake is told at once, and so is what the plugin refuses.
+    """
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.host.plugins.knobs import describe_knobs
+
+    texts = _parse_assignments(settings or [])
+    with open_for_read(tenant) as host:
+        shown = describe_knobs(host.plugins, name)
+    if not texts and not reset:
+        _print_knobs(shown, as_json=as_json)
+        return
+    accepts = {knob["name"]: knob["accepts"] for knob in shown["knobs"]}
+    values = {knob: parse_knob_value(accepts.get(knob, {}), text) for knob, text in texts.items()}
+    turned = _set_knobs(shown["name"], values, reset or [], tenant)
+    if not as_json:
+        words = [f"set {knob}" for knob in values] + [f"put {knob} back to its default" for knob in reset or []]
+        print_message(f"{styled('✓', 'green')} {printable(', '.join(words), 400)}")
+    _print_knobs(turned, as_json=as_json)
+
+
+def _parse_assignments(settings: Sequence[str]) -> dict[str, str]:
+    """What was typed, by knob."""
+    texts: dict[str, str] = {}
+    for setting in settings:
+        knob, equals, text = setting.partition("=")
+        if not knob or not equals:
+            raise typer.BadParameter(f"write KNOB=VALUE instead of {setting!r}", param_hint="KNOB=VALUE")
+        if knob in texts:
+            raise typer.BadParameter(f"{knob} is set twice", param_hint="KNOB=VALUE")
+        texts[knob] = text
+    return texts
+
+
+def parse_knob_value(accepts: Mapping[str, Any], text: str) -> Any:
+    """What a text means to a knob. One that means nothing to it stays a text, and is told with all other mistakes."""
+    kind = accepts.get("type")
+    if kind == "boolean":
+        return _BOOLEANS.get(text.strip().lower(), text)
+    if kind in ("number", "integer"):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        return value if isinstance(value, int | float) and value - value == 0 else text  # and neither NaN nor endless
+    return text
+
+
+def _set_knobs(name: str, values: Mapping[str, Any], reset: Sequence[str], tenant: str) -> dict[str, Any]:
+    from paddock.cli.client.daemon_client import path_segment, running_daemon
+
+    if (daemon := running_daemon(tenant=tenant)) is not None:
+        return daemon.put(f"/plugins/{path_segment(name)}/knobs", {"knobs": values, "reset": list(reset)})
+    from paddock.cli.client.one_shot import open_for_change
+    from paddock.config.knob_values import KnobUpdate
+    from paddock.host.plugins.knobs import describe_knobs, plan_knob_change, store_knob_change
+
+    with open_for_change(tenant) as host:
+        store_knob_change(host.plugins, plan_knob_change(host.plugins, name, KnobUpdate(values, tuple(reset))))
+        return describe_knobs(host.plugins, name)
+
+
+def _print_knobs(shown: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(shown)
+        return
+    if not shown["knobs"]:
+        print_message(f"{shown['name']} has no knobs")
+    else:
+        cells = [
+            [
+                knob["name"],
+                _value_text(knob["value"]),
+                "set" if knob["set"] else "default",
+                _accepted_values_text(knob),
+                f"{knob['label']}: {knob['description']}" if knob["description"] else knob["label"],
+            ]
+            for knob in shown["knobs"]
+        ]
+        for line in format_table(["KNOB", "VALUE", "STATE", "TAKES", "DESCRIPTION"], cells):
+            print_result(line)
+    left_out = [
+        Problem(
+            one["knob"], f"{_value_text(one['value'])} is not used: {one['reason']}", _reset_hint(shown, one["knob"])
+        )
+        for one in shown["left_out"]
+    ]
+    print_problems(left_out, "!", "yellow")
+
+
+def _reset_hint(shown: dict[str, Any], knob: str) -> str:
+    return f"set another value, or forget it: paddock plugin knobs {shown['name']} --reset {knob}"
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+def _accepted_values_text(knob: Mapping[str, Any]) -> str:
+    """What it may be set to, in a few words."""
+    options = knob["options"]
+    match knob["type"]:
+        case "range" | "int_range":
+            return f"{options['min']} to {options['max']}"
+        case "enum":
+            return ", ".join(options["values"])
+        case "boolean":
+            return "true or false"
+        case "path":
+            return "a path below " + " or ".join(f"{prefix}/" for prefix in options["prefixes"])
+        case "model_alias":
+            return "the name of a model"
+        case _:
+            return f"up to {options['max_length']} characters" if "max_length" in options else "text"

@@ -1,0 +1,91 @@
+"""`paddock plugin logs`: what a plugin wrote to its standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, print_result, styled
+from paddock.core.error_mapping import EXIT_INTERRUPTED
+from paddock.host.plugins.logs.log_lines import expand_record, format_for_terminal
+
+if TYPE_CHECKING:
+    from paddock.cli.client.daemon_client import DaemonClient
+
+
+def register(app: typer.Typer) -> None:
+    app.command("logs", epilog="Example: paddock plugin logs slow-count --follow")(logs)
+
+
+@handle_errors
+def logs(
+    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
+    *,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the last lines that a plugin wrote to its log. With --follow and --json, one JSON object a line.
+
+    In JSON each has its `line`, and what the SDK wrote also its `level`, `message` and `fields`.
+    """
+    from paddock.cli.client.daemon_client import require_daemon, running_daemon
+
+    if follow:
+        try:
+            _follow(require_daemon("--follow", tenant), name, lines, as_json=as_json)
+        except KeyboardInterrupt:  # how it is meant to end, and no line of its own
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        return
+    daemon = running_daemon(tenant=tenant)
+    kept = _read_log_files(name, tenant, lines) if daemon is None else _read_from_daemon(daemon, name, lines)
+    if as_json:
+        print_json({"name": name, "lines": [expand_record(entry) for entry in kept]})
+        return
+    for entry in kept:
+        _print_log_line(entry)
+    if not kept:
+        print_message(f"{name} has written nothing yet")
+
+
+def _read_log_files(name: str, tenant: str, lines: int) -> list[dict[str, Any]]:
+    """From the files, where nobody writes to them."""
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.host.plugins.logs.log_files import log_name, read_last_lines
+    from paddock.plugins.store.lookup import require_plugin
+
+    with open_for_read(tenant) as host:
+        plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
+        return read_last_lines(host.directories.state / "logs", log_name(tenant, plugin.name), lines)
+
+
+def _read_from_daemon(daemon: DaemonClient, name: str, lines: int) -> list[dict[str, Any]]:
+    """From the daemon, which may have some that are not in the files yet."""
+    from paddock.cli.client.one_shot import plugin_path_segment
+
+    return daemon.get(f"/plugins/{plugin_path_segment(name)}/logs?lines={lines}")["lines"]
+
+
+def _follow(daemon: DaemonClient, name: str, lines: int, *, as_json: bool) -> None:
+    from paddock.cli.client.one_shot import plugin_path_segment
+
+    with daemon.stream_events(f"/plugins/{plugin_path_segment(name)}/logs?follow=1&lines={lines}") as events:
+        for _, entry in events:
+            if as_json:
+                print_result(json.dumps(expand_record(entry)))
+            else:
+                _print_log_line(entry)
+            sys.stdout.flush()
+
+
+def _print_log_line(entry: dict[str, Any]) -> None:
+    at = str(entry.get("at", ""))[:19].replace("T", " ")
+    first, *rest = format_for_terminal(str(entry.get("line", "")))
+    print_result(f"{styled(at, 'dim', stream=sys.stdout)}  {first}")
+    for line in rest:
+        print_result(f"    {line}")

@@ -1,0 +1,106 @@
+"""`paddock plugin test`: the wire and the contract of its kind, checked against a plugin in its cage."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.client.secret_input import SecretFileOption, read_secret_files
+from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_result, styled
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.authoring.checks.plugin_under_test import CheckResult
+    from paddock.core.secret import Secret
+
+_VERDICT_STYLES = {"pass": "green", "fail": "red", "skip": "yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "test", epilog="Examples: paddock plugin test ./my-plugin   ·   paddock plugin test ./my-plugin --effects"
+    )(test)
+
+
+@handle_errors
+def test(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The plugin's folder.", exists=True, file_okay=False)
+    ],
+    *,
+    effects: Annotated[
+        bool, typer.Option("--effects", help="Also call what changes something; its cage is still around it.")
+    ] = False,
+    config: Annotated[
+        str, typer.Option("--config", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
+    ] = "{}",
+    secret: SecretFileOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a plugin in its cage and check its wire, its calls, and the contract of its kind. Ends with 1 if one fails.
+
+    It runs in a temporary home with everything that its manifest asks for. Calls are made with the examples of the
+    input schemas, or with values made from them.
+    """
+    from paddock.cli.client.event_loop import run_async
+    from paddock.cli.commands.call import read_parameters
+
+    with tempfile.TemporaryDirectory(prefix="paddock-test-", ignore_cleanup_errors=True) as home:
+        name, version, findings = run_async(
+            _run_checks(
+                directory.resolve(),
+                Path(home),
+                read_parameters(config),
+                read_secret_files(secret),
+                effects=effects,
+                quiet=as_json,
+            )
+        )
+    counts = {verdict: sum(one.verdict == verdict for one in findings) for verdict in _VERDICT_STYLES}
+    if as_json:
+        print_json(
+            {"name": name, "version": version, "findings": [one.to_value() for one in findings], "counts": counts}
+        )
+    else:
+        print_result(f"{name} {version}: {counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
+    if counts["fail"]:
+        raise typer.Exit(1)
+
+
+async def _run_checks(
+    folder: Path, home: Path, config: dict[str, Any], secrets: dict[str, Secret], *, effects: bool, quiet: bool
+) -> tuple[str, str, list[CheckResult]]:
+    from paddock.authoring.checks.run import run_checks
+    from paddock.authoring.traffic import DevEventReporter
+    from paddock.core.clock import SystemClock
+    from paddock.host.dev.open_dev_host import open_dev_host
+    from paddock.manifest.read import read_package
+
+    listening = DevEventReporter(read_package(folder).single(), lambda _event: None, SystemClock())
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
+    opened = open_dev_host(
+        home, folder, listening, environ=environ, tap=listening.new_decoder, config=config, secrets=secrets
+    )
+    async with opened as workshop:
+        copy = await workshop.take_snapshot()
+        findings = await run_checks(workshop, copy, _ignore_result if quiet else _print_check_result, effects=effects)
+    return copy.manifest.name, copy.manifest.version, findings
+
+
+def _ignore_result(_finding: CheckResult) -> None:
+    pass
+
+
+def _print_check_result(finding: CheckResult) -> None:
+    import sys
+
+    word = styled(finding.verdict.value.upper(), _VERDICT_STYLES[finding.verdict], stream=sys.stdout)
+    why = f": {printable(finding.why, 400)}" if finding.why else ""
+    print_result(f"{word}  {printable(finding.check, 100)}{why}")
+    if finding.hint:
+        print_result(f"      → {printable(finding.hint, 300)}")
+    sys.stdout.flush()

@@ -1,0 +1,315 @@
+"""What the commands about rules look up in this home, where there is one: they need none to read rules."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.config.directories import Directories
+    from paddock.config.settings import Settings
+    from paddock.plugins.store.store import PluginStore
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.output.report import (
+    JsonOption,
+    format_table,
+    handle_errors,
+    print_json,
+    print_message,
+    print_problems,
+    print_result,
+    styled,
+)
+from paddock.core.errors import Invalid, PaddockError, Problem
+from paddock.core.printable import printable
+
+if TYPE_CHECKING:
+    from paddock.config.directories import Directories
+    from paddock.config.settings import Settings
+    from paddock.policy.cases import PolicyCase
+    from paddock.policy.engine import Policy
+    from paddock.policy.rules import Rule
+
+
+@contextmanager
+def open_existing_store(directories: Directories, settings: Settings) -> Generator[PluginStore | None, None, None]:
+    """The plugins and the database of this home; None where nothing was ever kept in it. Nothing is made for this.
+
+    Raises:
+        StoreUnavailable: the store cannot be opened.
+    """
+    from paddock.plugins.store.store import open_plugin_store
+    from paddock.store.database import embedded_path
+
+    path = embedded_path(settings.store.url or directories.database_file)
+    if path is not None and not path.is_file():
+        yield None
+        return
+    with open_plugin_store(directories, settings) as store:
+        yield store
+
+
+RepeatedOption = list[str] | None
+
+
+@handle_errors
+def try_(
+    name: Annotated[str, typer.Argument(help="What would be called, as in notes.add; it need not be installed.")],
+    *,
+    who: Annotated[
+        str, typer.Option("--as", metavar="PRINCIPAL", help="Who calls, as in user:ann, or role:guest (you).")
+    ] = "",
+    role: Annotated[RepeatedOption, typer.Option(help="A role they have besides, more than once for more.")] = None,
+    group: Annotated[RepeatedOption, typer.Option(help="A group they are in besides.")] = None,
+    consent: Annotated[bool, typer.Option("--consent", help="As if they had consented to it.")] = False,
+    whitelisted: Annotated[bool, typer.Option("--whitelisted", help="As if it were on the agent's whitelist.")] = False,
+    effect: Annotated[RepeatedOption, typer.Option(help="An effect it has, instead of those it declares.")] = None,
+    tag: Annotated[RepeatedOption, typer.Option(help="A policy tag it has, instead of its own.")] = None,
+    flag: Annotated[
+        RepeatedOption, typer.Option(help="What is odd about its words, instead of what was found.")
+    ] = None,
+    kind: Annotated[str, typer.Option(help="Its kind: plugin, agent, operator, tool or adapter.")] = "",
+    background: Annotated[bool, typer.Option("--background", help="As if nobody waited for it.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the rules would say to a call, which rule decides, and what would change it. Nothing is called."""
+    from datetime import UTC, datetime
+
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.client.store_access import local_principal
+    from paddock.host.policy.hypothetical_call import HypotheticalCall, decide_hypothetical
+    from paddock.policy.load import load_policy
+
+    supposed = HypotheticalCall(
+        who or local_principal(),
+        name,
+        roles=tuple(role or ()),
+        groups=tuple(group or ()),
+        effects=tuple(effect or ()),
+        tags=tuple(tag or ()),
+        flags=tuple(flag or ()),
+        kind=kind,
+        consented=consent,
+        whitelisted=whitelisted,
+        background=background,
+    )
+    with open_for_read() as host:
+        policy = load_policy(host.directories, host.loaded.settings.policy)
+        answered = decide_hypothetical(host.plugins, policy, supposed, datetime.now(UTC))
+    target, explained = answered.target, answered.explanation
+    if as_json:
+        about = {
+            "effects": sorted(target.effects),
+            "tags": sorted(target.traits.tags),
+            "flags": sorted(target.flags),
+            "installed": answered.installed,
+        }
+        print_json(explained.to_value() | {"roles": sorted(answered.subject.roles), "target": about})
+        return
+    if not answered.installed:
+        print_message(
+            f"{styled('!', 'yellow')} nothing installed is called {target.name}; it is taken as you describe it"
+        )
+    first, *rest = explained.lines()
+    print_result(styled(first, {"allow": "green", "deny": "red", "ask": "yellow"}[explained.answer]))
+    for line in rest:
+        print_result(line)
+
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check, read, test and try the rules.")
+
+
+@app.command("check", epilog="Examples: paddock policy check   ·   paddock policy check ./policies")
+@handle_errors
+def check(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="A folder of rules; the one in use when left out.")
+    ] = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Check rules, and tell every mistake with its file and line."""
+    directories, settings = _load_settings()
+    try:
+        policy = _load_policy(directories, settings, folder)
+    except Invalid as error:
+        error.hint = ""  # points to this command
+        raise
+    own = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
+    warnings = _unknown_names(policy, directories, settings) if own else []
+    count = len(policy.rules.rules)
+    if as_json:
+        told = [problem.to_dict() for problem in warnings]
+        print_json({"valid": True, "version": policy.version, "rules": count, "own_rules": len(own), "warnings": told})
+        return
+    print_problems(warnings, "!", "yellow")
+    print_message(f"{styled('✓', 'green')} {count} rules, {len(own)} of them your own; version {policy.version}")
+
+
+@app.command("show", epilog="Examples: paddock policy show   ·   paddock policy show guests-may-read")
+@handle_errors
+def show(
+    rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule; all that hold when left out.")] = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the rules that hold, and where each comes from."""
+    policy = _load_policy(*_load_settings(), None)
+    if rule is not None:
+        _print_rule(_require_rule(policy, rule), as_json=as_json)
+    elif as_json:
+        print_json({"version": policy.version, "rules": [_rule_json(one) for one in policy.rules.rules]})
+    else:
+        rows = [[one.id, "ask" if one.asks else one.effect, _rule_origin(one), one.text] for one in policy.rules.rules]
+        for line in format_table(["RULE", "EFFECT", "FROM", "TEXT"], rows, spare=["FROM", "EFFECT"]):
+            print_result(line)
+
+
+@app.command("test", epilog="Examples: paddock policy test   ·   paddock policy test ./policy-cases.yaml")
+@handle_errors
+def test(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A table of cases, YAML or TOML; the shipped one when left out."),
+    ] = None,
+    *,
+    folder: Annotated[
+        Path | None, typer.Option("--rules", metavar="DIR", help="Rules to test instead of those in use.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold the rules against a table of cases. Exit 1 when one comes out otherwise."""
+    from paddock.policy.cases import find_failed_cases
+    from paddock.policy.explain import decision_word
+
+    directories, settings = _load_settings()
+    policy = _load_policy(directories, settings, folder)
+    cases = _load_cases(file, policy, directories, settings)
+    failed = find_failed_cases(policy, cases)
+    # The shipped table is about made-up things, and comes out the same wherever it is used.
+    assumed = [one for one in cases if one.assumed_effect is not None] if file is not None else []
+    if as_json:
+        told = [
+            {
+                "case": one.case.name,
+                "why": one.why,
+                "decision": decision_word(one.decision),
+                "policies": list(one.decision.policies),
+            }
+            for one in failed
+        ]
+        taken = [{"case": one.name, "what": str(one.request.target), "taken_as": one.assumed_effect} for one in assumed]
+        print_json({"cases": len(cases), "failed": told, "assumed": taken, "version": policy.version})
+    for what, effect in dict.fromkeys((str(one.request.target), one.assumed_effect) for one in assumed):
+        words = f"{printable(what, 200)} is not installed, and no effects are listed: taken as {effect}"
+        print_message(f"  {styled('!', 'yellow')} {words}")
+    for one in failed:
+        print_message(f"  {styled('✗', 'red')} {printable(one.case.name, 200)}: {printable(one.why, 400)}")
+    if failed:
+        print_message(f"{len(failed)} of {len(cases)} cases came out otherwise")
+        raise typer.Exit(1)
+    print_message(f"{styled('✓', 'green')} {len(cases)} cases came out as they should")
+
+
+app.command(
+    "try",
+    epilog="Examples: paddock policy try notes.add --as user:ann --role guest --effect db_write   ·   "
+    "paddock policy try Gmail.SendEmail --effect external_send",
+)(try_)
+
+
+def _load_policy(directories: Directories, settings: Settings, folder: Path | None) -> Policy:
+    from paddock.policy.engine import Policy
+    from paddock.policy.load import load_policy, read_rule_folder
+    from paddock.policy.rules import checked_rules, shipped_rule_file
+    from paddock.policy.schema import build_vocabulary
+
+    if folder is None:
+        return load_policy(directories, settings.policy)
+    files = [shipped_rule_file(), *read_rule_folder(folder, guarded=False)]
+    return Policy(checked_rules(files, build_vocabulary(settings.policy.tags)))
+
+
+def _load_settings() -> tuple[Directories, Settings]:
+    from paddock.config.directories import find_directories
+    from paddock.config.load import load_settings
+    from paddock.config.project_file import working_directory
+
+    directories = find_directories(os.environ, Path.home())
+    loaded = load_settings(directories, os.environ, cwd=working_directory())
+    print_problems(loaded.warnings, "!", "yellow")
+    return directories, loaded.settings
+
+
+def _unknown_names(policy: Policy, directories: Directories, settings: Settings) -> list[Problem]:
+    """What one's own rules name and this home does not know."""
+    from paddock.host.policy.known_names import default_known_names, known_names
+    from paddock.policy.entity_names import find_unknown_entities
+
+    try:
+        with open_existing_store(directories, settings) as home:
+            known = home.database.read(known_names) if home else default_known_names()
+    except PaddockError as error:  # the rules are right all the same
+        words = f"whom and what the rules name could not be looked up: {error.message}"
+        return [Problem(str(directories.data), words, error.hint, error.error_code)]
+    return find_unknown_entities(policy.rules, known)
+
+
+def _load_cases(file: Path | None, policy: Policy, directories: Directories, settings: Settings) -> list[PolicyCase]:
+    from paddock.policy.cases import read_case_file, read_cases
+
+    table = read_case_file(file)
+    words = policy.rules.vocabulary
+    if file is None:
+        return read_cases(table, words)
+    with open_existing_store(directories, settings) as home:
+        if home is None:
+            return read_cases(table, words)
+        from paddock.host.policy.entities import installed_callables
+
+        return read_cases(table, words, installed_callables(home).find)
+
+
+def _require_rule(policy: Policy, name: str) -> Rule:
+    from difflib import get_close_matches
+
+    from paddock.core.errors import NotFound
+
+    found = policy.rules.by_id.get(name)
+    if found is None:
+        close = get_close_matches(name, policy.rules.by_id, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "see: paddock policy show"
+        raise NotFound(f"there is no rule {printable(name, 100)!r}", code="policy.no_rule", hint=hint)
+    return found
+
+
+def _print_rule(rule: Rule, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_rule_json(rule))
+        return
+    print_result(f"// {_rule_origin(rule)}, line {rule.line}" + ("; it cannot be replaced" if rule.fixed else ""))
+    for line in rule.source.split("\n"):
+        print_result(printable(line, 1000))
+
+
+def _rule_origin(rule: Rule) -> str:
+    return printable(rule.origin if rule.origin == "shipped" else Path(rule.origin).name)
+
+
+def _rule_json(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "text": rule.text,
+        "effect": rule.effect,
+        "asks": rule.wanted.kind if rule.asks else None,
+        "origin": rule.origin,
+        "line": rule.line,
+        "fixed": rule.fixed,
+        "source": rule.source,
+    }

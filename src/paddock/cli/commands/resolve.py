@@ -1,0 +1,140 @@
+"""`paddock run doubt resolve`: a person says what became of a call, once they have seen what it is about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli.output.report import JsonOption, YesOption, handle_errors, print_json, print_message, styled
+from paddock.core.errors import Invalid, Problem
+from paddock.core.ids import Tenant
+from paddock.core.printable import printable
+from paddock.plugins.manage.repair_text import tenant_option
+
+if TYPE_CHECKING:
+    from paddock.gate.idempotency.records import IdempotencyRecord
+    from paddock.store.database import Transaction
+
+UnresolvedCallArgument = Annotated[
+    str, typer.Argument(metavar="CALL", help="The call's id, as `paddock run doubt list` shows it.")
+]
+
+_VERDICT_OPTIONS = "--happened / --not-happened"
+
+
+@handle_errors
+def resolve(
+    call: UnresolvedCallArgument,
+    *,
+    happened: Annotated[
+        bool, typer.Option("--happened", help="Its effect has happened: nobody makes it again.")
+    ] = False,
+    not_happened: Annotated[
+        bool, typer.Option("--not-happened", help="It has not: whoever comes with its key makes it again.")
+    ] = False,
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            "--result",
+            metavar="JSON",
+            help="What came of it, for whoever asks again with its key; @FILE reads a file. Without it they get null.",
+        ),
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", metavar="WORDS", help="How you know, for the ledger.")] = "",
+    yes: YesOption = False,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what became of a call: it is not made again where it has happened, and may be where it has not."""
+    from paddock.cli.client.one_shot import local_principal, open_for_read
+    from paddock.gate.idempotency.resolve import record_json, require_in_doubt
+    from paddock.gate.idempotency.resolve import resolve as resolved
+    from paddock.host.calling.unknown_outcomes import require_valid_result
+    from paddock.ledger.write.append import TransactionLedger
+
+    if happened == not_happened:
+        raise typer.BadParameter("say which of the two it is", param_hint=_VERDICT_OPTIONS)
+    if not_happened and answer is not None:
+        raise typer.BadParameter("is for what has happened", param_hint="--result")
+    found = None if answer is None else _read_result_option(answer)
+    mark_killed_calls_in_doubt()
+
+    with open_for_read(tenant) as host:
+        store, of, by = host.plugins, Tenant(tenant), local_principal()
+        doubt = store.database.read(lambda tx: require_in_doubt(tx, of, call))
+        if answer is not None:
+            require_valid_result(store, doubt, found)
+        if not_happened:
+            _confirm_resolution(record_json(doubt), call, tenant, yes=yes)
+
+        def unit(tx: Transaction) -> IdempotencyRecord:
+            told = TransactionLedger(tx, store.clock, store.random, of, call, by)
+            return resolved(tx, told, of, call, happened=happened, result=found, by=by, now=store.now(), comment=reason)
+
+        effect = record_json(store.database.write(unit))
+    if as_json:
+        print_json(effect)
+    name = printable(f"{effect['plugin']} {effect['callable']}", 200)
+    print_message(f"{styled('✓', 'green')} {name} has {'' if happened else 'not '}happened")
+    if happened and answer is None:
+        print_message("  whoever asks again with its key gets null, since no --result says what came of it")
+
+
+def _confirm_resolution(doubt: Mapping[str, Any], call: str, tenant: str, *, yes: bool) -> None:
+    """Have a person see what would happen a second time if they are mistaken."""
+    from paddock.cli.output.consent_prompt import confirm
+
+    if not yes:
+        print_message(styled(printable(f"{doubt['plugin']} {doubt['callable']}", 200), "bold"))
+        print_message(f"  {'key':12} {printable(doubt['key'], 300)}")
+        print_call_values(doubt, print_message)
+    question = "Has it not happened? Whoever comes with its key makes it again, and it happens twice if it has."
+    retype = f"paddock run doubt resolve {call} --not-happened{tenant_option(tenant)}"
+    confirm(question, yes=yes, retype=retype, details={"call_id": call, "key": doubt["key"], "params": doubt["params"]})
+
+
+def print_call_values(effect: Mapping[str, Any], line: Callable[[str], None]) -> None:
+    """What a call was made with, and what came of it."""
+    for label in ("params", "result"):
+        if effect[label] is not None:
+            line(f"  {label}")
+            for one in json.dumps(effect[label], indent=2, ensure_ascii=False).splitlines():
+                line(f"    {printable(one, 400)}")
+
+
+def _read_result_option(written: str) -> Any:
+    """What stands behind `--result`.
+
+    Raises:
+        Invalid: it is not JSON.
+        NotFound: there is no such file.
+    """
+    from paddock.cli.output.question_prompt import read_json_argument
+
+    where, value = read_json_argument(written, "--result")
+    if value is None and written.strip() != "null":
+        problem = Problem(where, "is not JSON", """write for instance --result '{"id": 3}'""", "not_json")
+        raise Invalid("the result is not valid", [problem], code="invalid_params")
+    return value
+
+
+def mark_killed_calls_in_doubt() -> None:
+    """Have in doubt what killed commands of this home had begun: a host sees to that when it opens."""
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.queue.run_locks import RunLocks
+
+    with open_for_read() as host:
+        if not RunLocks(host.directories.state).dead_epochs():
+            return
+    from paddock.cli.client.event_loop import run_async
+    from paddock.cli.client.in_process import run_with_host
+
+    run_async(run_with_host(_do_nothing))
+
+
+async def _do_nothing(*_: object) -> None:
+    pass

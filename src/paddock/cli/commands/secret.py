@@ -1,0 +1,241 @@
+"""`paddock secret …`: values that plugins use and nobody sees."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paddock.cli.client.secret_input import check_secret_value, open_wrapping_keys, prompt_hidden, warn_about_store_log
+from paddock.cli.client.store_access import (
+    DEFAULT_TENANT_NAME,
+    TenantOption,
+    audited_transactions,
+    local_principal,
+    read_store,
+    report_change,
+)
+from paddock.cli.output.report import (
+    JsonOption,
+    YesOption,
+    format_table,
+    handle_errors,
+    print_json,
+    print_message,
+    print_result,
+    styled,
+)
+from paddock.core.errors import NotFound
+from paddock.core.printable import printable
+from paddock.plugins.manage.repair_text import tenant_option
+
+if TYPE_CHECKING:
+    from paddock.core.secret import Secret
+    from paddock.secrets.rotation import RotationResult, UnrotatedSecret
+    from paddock.secrets.rows import SecretInfo
+    from paddock.store.database import Transaction
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Keep secrets for plugins; no value is ever shown.")
+
+SecretNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What plugins know it by, as in api_key.")]
+SecretOwnerOption = Annotated[
+    str | None, typer.Option("--user", metavar="PERSON", help="Whose it is; of the whole tenant without.")
+]
+
+
+@app.command("set", epilog="Examples: paddock secret set api_key   ·   paddock secret set api_key --user ann")
+@handle_errors
+def set_(
+    name: SecretNameArgument,
+    *,
+    user: SecretOwnerOption = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    as_json: JsonOption = False,
+) -> None:
+    """Set a secret. The value is asked for, unseen, or read from stdin; there is no option for it."""
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.host.secrets.secret_service import store_secret
+    from paddock.secrets.rows import validate_secret_name
+
+    validate_secret_name(name)
+    owner = _resolve_owner(tenant, user)
+    value = _prompt_value(name)
+    with open_for_read(tenant) as host:
+        kept, log = store_secret(host.plugins, open_wrapping_keys(host), name, owner, value)
+    report_change(as_json, f"set {_secret_name(kept)}, version {kept.version}", **_secret_json(kept))
+    warn_about_store_log(log)
+
+
+@app.command("list", epilog="Example: paddock secret list --json")
+@handle_errors
+def list_(
+    *, user: SecretOwnerOption = None, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
+) -> None:
+    """List secrets: what they are called, whose they are, who set them and when. No value is shown."""
+    from paddock.principals.tenants import require_tenant
+    from paddock.secrets.rows import list_secrets
+
+    read_store(lambda tx: require_tenant(tx, tenant))
+    owner = _resolve_owner(tenant, user) if user is not None else None
+    rows = read_store(lambda tx: list_secrets(tx, tenant, owner))
+    if as_json:
+        print_json({"tenant": tenant, "secrets": [_secret_json(row) for row in rows]})
+    elif rows:
+        cells = [
+            [row.name, row.owner or "everybody", str(row.version), row.set_at[:16].replace("T", " "), row.set_by]
+            for row in rows
+        ]
+        for line in format_table(["SECRET", "WHOSE", "VERSION", "SET", "BY"], cells):
+            print_result(line)
+    else:
+        print_message(f"there are no secrets; try: paddock secret set NAME{tenant_option(tenant)}")
+
+
+@app.command("rm", epilog="Example: paddock secret rm api_key --yes")
+@handle_errors
+def remove(
+    name: SecretNameArgument,
+    *,
+    user: SecretOwnerOption = None,
+    tenant: TenantOption = DEFAULT_TENANT_NAME,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Erase a secret, with the key of its own that it was sealed under."""
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.output.consent_prompt import confirm
+    from paddock.host.secrets.secret_service import erase_secret
+    from paddock.secrets.rows import require_secret
+
+    owner = _resolve_owner(tenant, user)
+    found = read_store(lambda tx: require_secret(tx, tenant, name, owner))
+    whose = f" --user {user}" if user else ""
+    confirm(
+        f"Erase {_secret_name(found)}?",
+        yes=yes,
+        retype=f"paddock secret rm {shlex.quote(name)}{whose}{tenant_option(tenant)}",
+    )
+    with open_for_read(tenant) as host:
+        row, log = erase_secret(host.plugins, name, owner)
+    report_change(
+        as_json, f"erased {_secret_name(row)}", **_secret_json(row), removed=True, log=str(log) if log else None
+    )
+    warn_about_store_log(log)
+
+
+@app.command("rotate", epilog="Examples: paddock secret rotate --yes   ·   paddock secret rotate --to keyring")
+@handle_errors
+def rotate(
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="PLACE", help="Where the new key goes: file, keyring, credential or passphrase."),
+    ] = None,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put the secrets of all tenants under a new key. Killed on the way, it goes on where it ended when run again."""
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.cli.output.consent_prompt import confirm
+    from paddock.core.clock import SystemRandom
+    from paddock.secrets import rotation
+    from paddock.secrets.wrapping_keys import AUTO
+
+    if to is not None and to not in ("file", "keyring", "credential", "passphrase"):
+        raise typer.BadParameter("choose file, keyring, credential or passphrase", param_hint="--to")
+    confirm(
+        "Put all secrets under a new key? Copies of the database that were made before open nowhere then.",
+        yes=yes,
+        retype="paddock secret rotate" + (f" --to {to}" if to else ""),
+    )
+    with open_for_read() as host:
+        setting = host.loaded.settings.secrets.key
+        rotated = rotation.rotate(
+            host.plugins.database,
+            open_wrapping_keys(host),
+            SystemRandom(),
+            audited_transactions(host.plugins),
+            preferred=to,
+        )
+    if rotated is None:
+        report_change(as_json, "there are no secrets yet, and no key", rotated=0, key_id=None, left=[], kept_keys=[])
+        return
+    many = "1 secret" if rotated.moved == 1 else f"{rotated.moved} secrets"
+    words = f"{many} went under the key {rotated.key_id}"
+    if rotated.resumed:
+        words += ", which ends the rotation that was begun before"
+    left, kept = [asdict(one) for one in rotated.left], list(rotated.kept)
+    report_change(as_json, words, rotated=rotated.moved, key_id=rotated.key_id, left=left, kept_keys=kept)
+    _report_unrotated(rotated)
+    if to is not None and setting not in (AUTO, to):
+        words = f"the setting secrets.key still says {setting}: the next rotation puts the key there"
+        print_message(f"  {styled('!', 'yellow')} {words}")
+        print_message(f"    {styled('→', 'dim')} to keep it where it is now, let it say {to}")
+
+
+def _report_unrotated(rotated: RotationResult) -> None:
+    """Say which secrets did not go under the new key, what can be done about it, and which keys are kept for them."""
+    ways = {
+        "damaged": "damaged, and left as they are; set them again or remove them, then rotate again",
+        "key_missing": "left as they are, for their key is not here; put it back, or set them again, then rotate again",
+    }
+    mark = styled("!", "yellow")
+    for reason, what in ways.items():
+        names = [_unrotated_name(one) for one in rotated.left if one.reason == reason]
+        if names:
+            print_message(f"  {mark} {what}: {printable(', '.join(names), 400)}")
+    for key_id, reason in rotated.kept.items():
+        print_message(f"  {mark} the key {key_id} was not destroyed: {printable(reason, 400)}")
+
+
+def _unrotated_name(one: UnrotatedSecret) -> str:
+    whose = " of ".join(name for name in (one.owner, one.tenant if one.tenant != DEFAULT_TENANT_NAME else "") if name)
+    return f"{one.name} of {whose}" if whose else one.name
+
+
+def _resolve_owner(tenant: str, user: str | None) -> str:
+    """Whose it is, as the rows have it: a person by name, or whoever types this as `local:NAME`."""
+    from paddock.principals.people import require_person
+    from paddock.principals.tenants import require_tenant
+
+    def unit(tx: Transaction) -> str:
+        require_tenant(tx, tenant)
+        return require_person(tx, tenant, user).id if user else ""
+
+    if user is not None and user.startswith("local:"):
+        if user != local_principal():
+            raise NotFound(f"{printable(user, 80)} is not who types this", code="person.not_found")
+        read_store(lambda tx: require_tenant(tx, tenant))
+        return user
+    return read_store(unit)
+
+
+def _prompt_value(name: str) -> Secret:
+    """What a person types at the prompt, unseen; without a terminal, what stdin holds."""
+    from paddock.core.secret import Secret
+    from paddock.secrets.rows import MAX_SECRET_CHARS
+
+    text = (
+        prompt_hidden(name).reveal() if sys.stdin.isatty() else sys.stdin.read(MAX_SECRET_CHARS + 1).removesuffix("\n")
+    )
+    return Secret(check_secret_value(text, "paddock secret rm forgets one"))
+
+
+def _secret_name(row: SecretInfo) -> str:
+    whose = f" of {row.owner}" if row.owner else ""
+    return f"the secret {printable(row.name, 128)}{whose}"
+
+
+def _secret_json(row: SecretInfo) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "tenant": row.tenant,
+        "scope": row.scope.value,
+        "owner": row.owner or None,
+        "version": row.version,
+        "set_at": row.set_at,
+        "set_by": row.set_by,
+    }

@@ -1,0 +1,141 @@
+"""`paddock serve`: the daemon, in the foreground, until a signal ends it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, cast
+
+import typer
+
+from paddock.cli.output.report import JsonOption, handle_errors, print_error, styled
+from paddock.core.error_mapping import error_to_json, exit_code
+from paddock.core.errors import PaddockError
+from paddock.core.printable import printable
+from paddock.daemon.nonblocking_writer import NonblockingWriter, open_nonblocking_writer
+
+app = typer.Typer(add_completion=False)
+
+LOG_FORMATS = ("text", "json")
+LOG_LEVEL_NAMES = ("debug", "info", "warning", "error")
+FINAL_FLUSH_S = 0.5  # seconds that the last words may take
+
+
+@app.command("serve", epilog="Example: paddock serve --log-format json")
+@handle_errors
+def serve(
+    *,
+    log_format: Annotated[str, typer.Option(metavar="FORM", help="Log lines on stderr as text or json.")] = "text",
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help=f"Least important message: {', '.join(LOG_LEVEL_NAMES)}.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the enabled plugins and take calls until stopped. Ctrl-C or SIGTERM lets calls finish; twice, it does not."""
+    _check_choice(log_format, LOG_FORMATS, "--log-format")
+    _check_choice(log_level or LOG_LEVEL_NAMES[0], LOG_LEVEL_NAMES, "--log-level")
+
+    from paddock.cli.client.event_loop import run_async
+    from paddock.daemon.log_format import LogFormat, configure_logging, dropped_lines_message
+    from paddock.daemon.run import run_daemon
+
+    form = cast("LogFormat", log_format)
+    lost_words = _dropped_events_line if as_json else dropped_lines_message("text")
+    with (
+        open_nonblocking_writer(sys.stdout, lost_words) as out,
+        open_nonblocking_writer(sys.stderr, dropped_lines_message(form)) as err,
+    ):
+        tell = _json_event_writer(out) if as_json else _ServeEventPrinter(out, err).print_event
+
+        def configure_log(level: str) -> None:
+            configure_logging(err, form, log_level or level)
+
+        def tell_to_the_end(told: dict[str, Any]) -> None:
+            tell(told)
+            if told["event"] == "stopped":  # this process may be gone at once
+                out.flush(FINAL_FLUSH_S)
+
+        try:
+            status = run_async(run_daemon(tell_to_the_end, configure_log))
+        except PaddockError as error:
+            if not as_json:
+                raise
+            tell({"event": "error", "error": error_to_json(error)})  # one object a line, this one too
+            print_error(error)
+            status = exit_code(error)
+    raise typer.Exit(status)
+
+
+def _check_choice(written: str, known: tuple[str, ...], option: str) -> None:
+    if written not in known:
+        raise typer.BadParameter(f"{printable(written)} is not one of {', '.join(known)}", param_hint=option)
+
+
+def _json_event_writer(out: NonblockingWriter) -> Callable[[dict[str, Any]], None]:
+    return lambda told: out.write_line(json.dumps(told, ensure_ascii=True))
+
+
+def _dropped_events_line(count: int) -> str:
+    return json.dumps({"event": "lost", "count": count})
+
+
+def _running_plugins_text(told: dict[str, Any]) -> str:
+    """How many plugins run; and how many do not yet, where there are such."""
+    running, starting, waiting = told["running"], told["starting"], told["on_demand"]
+    words = ["1 plugin runs" if running == 1 else f"{running} plugins run"]
+    words += [f"{starting} starting"] if starting else []
+    words += ["1 starts when called" if waiting == 1 else f"{waiting} start when called"] if waiting else []
+    return ", ".join(words)
+
+
+def _unknown_outcomes_text(count: int) -> str:
+    what = "1 call" if count == 1 else f"{count:,} calls"
+    return f"{what} may have happened, and nobody knows"
+
+
+class _ServeEventPrinter:
+    """The same for people: which plugins do not start, that the daemon is ready, and that it is gone.
+
+    Those that take their time are told of when they run or do not. What happens to plugins later stands in the log.
+    """
+
+    def __init__(self, out: NonblockingWriter, err: NonblockingWriter) -> None:
+        self._out = out
+        self._err = err
+        self._ready = False
+        self._starting: set[str] = set()
+
+    def print_event(self, told: dict[str, Any]) -> None:
+        match told["event"]:
+            case "ready":
+                self._ready = True
+                where = f"{told['url']} and {told['socket']}" if told["url"] else told["socket"]
+                self._out.write_line(f"ready: {_running_plugins_text(told)}; listening on {where} (pid {told['pid']})")
+                if told["in_doubt"]:
+                    self._err.write_line(
+                        f"{styled('!', 'yellow')} {_unknown_outcomes_text(told['in_doubt'])}: paddock run doubt list"
+                    )
+            case "login":
+                self._err.write_line(f"sign in at the console, once and within a quarter of an hour: {told['url']}")
+            case "plugin":
+                self._print_plugin_start(told)
+            case "draining":
+                self._err.write_line("stopping: calls under way may finish; once more to end now")
+            case "stopped":
+                self._out.write_line("stopped")
+            case _:
+                pass
+
+    def _print_plugin_start(self, told: dict[str, Any]) -> None:
+        name, late = told["name"], told["name"] in self._starting
+        if told["state"] == "spawning":
+            self._starting |= set() if self._ready else {name}
+            return
+        self._starting.discard(name)
+        if told["reason"] and (late or not self._ready):
+            self._err.write_line(f"{styled('!', 'yellow')} {name} {told['state']}: {printable(told['reason'], 400)}")
+            if told["hint"]:
+                self._err.write_line(f"  {styled('→', 'dim')} {printable(told['hint'], 400)}")
+        elif late and told["state"] == "running":
+            self._err.write_line(f"{styled('✓', 'green')} {name} runs")

@@ -1,0 +1,192 @@
+"""What a page of the console may load and do: what is ours, and nothing else."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from paddock.console.templates import render
+from paddock.core.call import OPERATOR as THE_OPERATOR
+from paddock.core.errors import Denied, Invalid, Problem
+from paddock.core.printable import printable
+from paddock.web.request_headers import request_headers
+from paddock.web.routing.route import HOST, MEMBER, OPERATOR, Access, revalidate_response
+from paddock.web.security.authenticate import Caller, caller_of
+
+_COMMON_DIRECTIVES: Final = (
+    "style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+CSP: Final = f"default-src 'none'; script-src 'self'; connect-src 'self'; {_COMMON_DIRECTIVES}"
+CSP_WITHOUT_SCRIPTS: Final = f"default-src 'none'; {_COMMON_DIRECTIVES}"
+"""For pages whose own address is a secret: nothing runs beside it."""
+
+
+_GZIP_MIN_BYTES: Final = 1_000  # bytes
+TOUR_STATE_KEY: Final = "tour"
+"""Where a request has the tour of whoever is shown around, see `Touring`."""
+PageHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+NAVIGATION: Final = (
+    ("/", "Home", MEMBER),
+    ("/plugins", "Plugins", MEMBER),
+    ("/approvals", "Approvals", MEMBER),
+    ("/ledger", "Ledger", OPERATOR),
+    ("/policy", "Policy", OPERATOR),
+    ("/secrets", "Secrets", OPERATOR),
+    ("/repairs", "Repairs", OPERATOR),
+    ("/accounts", "Accounts", MEMBER),
+    ("/settings", "Settings", MEMBER),
+)
+"""Where pages are, what they are called, and for whom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One address of the console, as a row beside those of the API."""
+
+    method: str
+    path: str
+    show: PageHandler
+    access: Access = MEMBER
+    prefix: str = ""
+
+    async def __call__(self, request: Request) -> Response:
+        if not self.access.allows(request.scope["state"]["caller"]):
+            raise Denied(f"this is for {self.access.value}", code="auth.not_for_you")
+        _reject_nul(request)
+        return revalidate_response(self.access, request, await self.show(request))
+
+
+def _reject_nul(request: Request) -> None:
+    """Refuse an address with a NUL in it, which no database keeps.
+
+    Raises:
+        Invalid: it has one.
+    """
+    wrong = [name for name, value in request.query_params.multi_items() if "\0" in value]
+    if wrong:
+        problems = [Problem(printable(name, 100), "holds a NUL", "leave that out", "text") for name in wrong]
+        raise Invalid("the address is not valid", problems, code="invalid_params")
+
+
+def render_page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+    """A page within the frame that all have."""
+    known = {
+        **frame_values(caller_of(request), request.scope["path"]),
+        "said": FLASH_MESSAGES.get(request.query_params.get("said", ""), ""),
+        "tour": request.scope["state"].get(TOUR_STATE_KEY),
+    }
+    return html_response(request, render(template, {**known, **values}), status)
+
+
+def frame_values(caller: Caller, path: str) -> dict[str, Any]:
+    """What the frame of a page says to somebody who is signed in."""
+    return {
+        "me": caller.principal,
+        "operates": is_operator(caller),
+        "runs_host": HOST.allows(caller),
+        "here": path,
+        "navigation": [(place, words) for place, words, who in NAVIGATION if who.allows(caller)],
+    }
+
+
+def html_response(request: Request, text: str, status: int = 200) -> Response:
+    """A text as a page, packed where the browser takes that."""
+    content = text.encode()
+    headers = {"content-security-policy": CSP, "cache-control": "no-store", "vary": "accept-encoding"}
+    if len(content) >= _GZIP_MIN_BYTES and b"gzip" in request_headers(request.scope).get(b"accept-encoding", b""):
+        content = gzip.compress(content, 5, mtime=0)
+        headers["content-encoding"] = "gzip"
+    return Response(content, status, headers, "text/html; charset=utf-8")
+
+
+FLASH_MESSAGES: Final = {
+    "enabled": "It is enabled.",
+    "disabled": "It is disabled.",
+    "restarted": "Restarted.",
+    "saved": "Saved.",
+    "forgotten": "Cleared.",
+    "reset": "Reset to the default.",
+    "accepted": "Accepted. It can be used from now on.",
+    "approved": "Approved.",
+    "approval_counted": "Your approval counts. More people have to approve it.",
+    "approval_changed": "Your version is a new request. Somebody else has to approve it.",
+    "denied": "Denied.",
+    "tour_hidden": "The tour is hidden.",
+    "revoked": "Revoked. The next call asks again.",
+    "session_ended": "Signed out there.",
+    "consent_revoked": "Your consent is withdrawn.",
+    "key_revoked": "The key is revoked. It stopped working at once.",
+    "person_added": "Added. Create a sign-in link to let them in.",
+    "person_saved": "Roles saved. They count from now on.",
+    "person_several": "Saved. Several people can approve now, so nobody approves their own requests any more.",
+    "person_enabled": "Enabled. They can sign in again.",
+    "person_disabled": "Disabled. They are signed out, and their keys don’t work.",
+    "person_signed_out": "Signed out everywhere.",
+    "checked": "Checked again just now.",
+    "repaired": "Fixed. It is gone from the list.",
+    "repair_tried": "That was done, and the problem is still there.",
+    "repair_gone": "That problem is gone already.",
+    "ignored": "Ignored. It comes back when its cause changes.",
+    "watched": "You will hear of it again.",
+    "resolved": "Settled. Everybody goes by what you said.",
+    "doubt_looking": "Paddock is looking now. Load this page again in a moment.",
+    "doubt_busy": "Paddock is at it already.",
+    "doubt_known": "Its outcome is known already.",
+    "secret_set": "Saved. Nobody can look at it again.",
+    "secret_removed": "Removed for good.",
+    "rotated": "All secrets are under a new key.",
+    "rotated_partly": "Most secrets are under a new key. Some could not be opened, so an older key is kept.",
+    "installed": "Installed. Enable it when you are ready.",
+    "installed_unset": "Installed. Set its configuration next, then enable it.",
+    "upgraded": "Upgraded.",
+    "signature_kept": "Its signature is kept.",
+    "install_cancelled": "Cancelled. Nothing was installed.",
+    "rolled_back": "It is back at the earlier version.",
+    "pinned": "Pinned. No upgrade moves it until you unpin it.",
+    "unpinned": "Unpinned. It can be upgraded again.",
+    "version_removed": "That version is removed.",
+    "uninstalled": "Uninstalled. Everything it kept is gone.",
+    "uninstalled_leaving": "Uninstalled. What it kept goes as soon as its last call has ended.",
+    "activated": "It is active from now on.",
+    "deactivated": "It is off. What it kept stays, for when you activate it again.",
+}
+"""What a page says after something was done; named in an address, so that no address puts words into our mouth."""
+
+
+def plugin_path(name: str, part: str = "") -> str:
+    """Where a plugin's own page is, or a part of it such as `knobs`."""
+    return f"/plugins/{quote(name, safe='')}{'/' if part else ''}{part}"
+
+
+def redirect_with_flash(where: str, said: str) -> Response:
+    """Go to a page, which says what was done: loaded again, it does nothing again."""
+    assert said in FLASH_MESSAGES
+    return RedirectResponse(f"{where}{'&' if '?' in where else '?'}said={said}", 303)
+
+
+def is_operator(caller: Caller) -> bool:
+    """Whether somebody sees everything of their tenant."""
+    return THE_OPERATOR in caller.principal.roles
+
+
+SETTINGS_SECTIONS: Final = (
+    ("/settings", "You", MEMBER),
+    ("/settings/keys", "API keys", MEMBER),
+    ("/settings/people", "People", OPERATOR),
+    ("/settings/webhooks", "Webhooks", OPERATOR),
+    ("/settings/host", "This host", HOST),
+)
+
+
+def render_settings_page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+    """A page with the sections that whoever asks may see above it."""
+    caller = caller_of(request)
+    sections = [(path, words) for path, words, who in SETTINGS_SECTIONS if who.allows(caller)]
+    return render_page(request, template, {"sections": sections, **values}, status)

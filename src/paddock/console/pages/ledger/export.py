@@ -1,0 +1,60 @@
+"""Entries as lines of a file that somebody takes away. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from paddock.ledger.entry import LedgerEntry
+from paddock.ledger.text.entry_text import entry_sentence
+
+_CSV_COLUMNS: Final = (
+    "number", "at", "type", "what happened", "plugin", "who", "call", "request", "status", "error", "facts", "hash",
+)  # fmt: skip
+_FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def json_lines(entries: Sequence[LedgerEntry]) -> bytes:
+    """Each entry with all that it says, as one object a line."""
+    return b"".join(orjson.dumps(entry.to_json(), option=orjson.OPT_APPEND_NEWLINE) for entry in entries)
+
+
+def csv_lines(entries: Sequence[LedgerEntry]) -> bytes:
+    """The same for a spreadsheet, with what happened in words."""
+    return _encode_csv([_csv_row(entry) for entry in entries])
+
+
+def _csv_row(entry: LedgerEntry) -> list[Any]:
+    facts = entry.facts
+    return [
+        entry.seq,
+        entry.at,
+        entry.type,
+        entry_sentence(entry),
+        entry.plugin or "",
+        "erased" if entry.erased else entry.personal.get("principal", ""),
+        entry.call or "",
+        entry.request or "",
+        facts.get("status", ""),
+        facts.get("error_code", ""),
+        orjson.dumps(facts).decode(),
+        entry.hash,
+    ]
+
+
+def _encode_csv(rows: Sequence[Sequence[Any]]) -> bytes:
+    written = io.StringIO(newline="")
+    csv.writer(written).writerows([_escape_formula(cell) for cell in row] for row in rows)
+    return written.getvalue().encode("utf-8", "replace")
+
+
+def _escape_formula(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: parts of it are a plugin's own words."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_PREFIXES) else cell
+
+
+CSV_HEADER: Final = _encode_csv([_CSV_COLUMNS])

@@ -1,0 +1,165 @@
+"""The ledger: what happened, what went wrong first where wanted, one call from end to end, and all to take away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from paddock.console.page import Page, render_page
+from paddock.console.pages.ledger.export import CSV_HEADER, csv_lines, json_lines
+from paddock.console.pages.ledger.filters import LedgerFilters, entry_type_options, parse_filters, parse_seq
+from paddock.console.pages.ledger.waterfall import build_waterfall
+from paddock.console.templates import HtmlFragment, render_fragment
+from paddock.core.call import CallContext
+from paddock.core.clock import format_utc
+from paddock.core.errors import HostError, Invalid, NotFound, Problem
+from paddock.core.ids import Tenant
+from paddock.host.explain.explain_service import explanations_to_json
+from paddock.host.host import Host
+from paddock.ledger.entry import LedgerEntry
+from paddock.ledger.text.entry_text import entry_sentence, entry_severity, type_label
+from paddock.web.request_context import call_context
+from paddock.web.routing.route import CSV, MAX_NAME_CHARS, NDJSON, OPERATOR, path_param
+from paddock.web.sse import event_stream
+
+_PAGE_SIZE = 50
+
+
+class LedgerPages:
+    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+        self._host = host
+        self._closing = closing
+
+    def routes(self) -> list[Page]:
+        return [
+            Page("GET", "/ledger", self.show_list, OPERATOR),
+            Page("GET", "/ledger/live", self.stream, OPERATOR),
+            Page("GET", "/ledger/export.jsonl", self.export_jsonl, OPERATOR),
+            Page("GET", "/ledger/export.csv", self.export_csv, OPERATOR),
+            Page("GET", "/ledger/{id}", self.show_timeline, OPERATOR),
+        ]
+
+    # --- all of it ----------------------------------------------------------------------------------------------------
+
+    async def show_list(self, request: Request) -> Response:
+        context, query = await call_context(self._host, request), request.query_params
+        if wanted := query.get("id", "").strip()[:MAX_NAME_CHARS]:
+            return RedirectResponse(f"/ledger/{quote(wanted, safe='')}", 303)
+        filters = parse_filters(query)
+        before, after = parse_seq(query, "before"), parse_seq(query, "after")
+        # One more than is shown tells whether there are any beyond.
+        found = await self._host.ledger.page(
+            context.tenant, filters.entry_filter, before=before, after=after, limit=_PAGE_SIZE + 1
+        )
+        further = len(found) > _PAGE_SIZE
+        entries = found[-_PAGE_SIZE:] if after is not None else found[:_PAGE_SIZE]
+        newer = further if after is not None else before is not None
+        older = further if after is None else True
+        values = {
+            "filters": filters,
+            "given": filters.given,
+            "choices": entry_type_options(await self._host.ledger.entry_types(context.tenant), filters.given["type"]),
+            "names": await self._host.ledger.suggest_names(context.tenant),
+            "entries": [entry_values(entry) for entry in entries],
+            "newer": filters.address(after=entries[0].seq) if newer and entries else None,
+            "older": filters.address(before=entries[-1].seq) if older and entries else None,
+            "first": before is None and after is None,
+            "follows": "live" in query and before is None and after is None,
+        }
+        return render_page(request, "ledger.html", values, 422 if filters.mistakes else 200)
+
+    async def stream(self, request: Request) -> Response:
+        context, filters = await call_context(self._host, request), parse_filters(request.query_params)
+        return event_stream(self._fragments(context.tenant, filters), self._closing)
+
+    async def _fragments(self, tenant: Tenant, filters: LedgerFilters) -> AsyncGenerator[HtmlFragment, None]:
+        """The whole list, as often as it changes: it stays as long as it was, and what is in it stays where it is."""
+        async with aclosing(self._host.ledger.watch_latest(tenant, filters.entry_filter, _PAGE_SIZE)) as pages:
+            async for entries in pages:
+                yield render_fragment("ledger_entries.html", {"entries": [entry_values(entry) for entry in entries]})
+
+    # --- taken away ---------------------------------------------------------------------------------------------------
+
+    async def export_jsonl(self, request: Request) -> Response:
+        return await self._export(request, NDJSON, "jsonl")
+
+    async def export_csv(self, request: Request) -> Response:
+        return await self._export(request, CSV, "csv")
+
+    async def _export(self, request: Request, media: str, ending: str) -> Response:
+        context, filters = await call_context(self._host, request), parse_filters(request.query_params)
+        if filters.mistakes:
+            # Nobody would see from the file that it holds more than they asked for.
+            wrong = [Problem(name, words, code="wrong_value") for name, words in filters.mistakes.items()]
+            raise Invalid("these filters cannot be read", wrong, code="invalid_params")
+        name = f"ledger-{datetime.now(UTC):%Y-%m-%d}.{ending}"
+        headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+        return StreamingResponse(
+            self._export_chunks(context.tenant, filters, ending), headers=headers, media_type=media
+        )
+
+    async def _export_chunks(self, tenant: Tenant, filters: LedgerFilters, ending: str) -> AsyncGenerator[bytes, None]:
+        if ending == "csv":
+            yield CSV_HEADER
+        write = csv_lines if ending == "csv" else json_lines
+        async with aclosing(self._host.ledger.export_pages(tenant, filters.entry_filter)) as pages:
+            async for entries in pages:
+                if self._closing.is_set():
+                    return
+                yield await asyncio.to_thread(write, entries)
+
+    # --- one thing ----------------------------------------------------------------------------------------------------
+
+    async def show_timeline(self, request: Request) -> Response:
+        context, wanted = await call_context(self._host, request), path_param(request, "id").strip()
+        explained, broken = await self._explain(context, wanted)
+        try:
+            entries, forged = await self._host.ledger.entries_of_call(context.tenant, wanted)
+        except NotFound:
+            # An approval has no entries under its own id; the call that it was for has.
+            if explained and (call := explained[0]["call_id"]) != wanted:
+                return RedirectResponse(f"/ledger/{quote(call, safe='')}", 303)
+            return render_page(request, "story_unknown.html", {"wanted": wanted}, 404)
+        altered = {one.id for one in forged}
+        single = entries[0] if len(entries) == 1 and entries[0].id == wanted else None
+        values = {
+            "wanted": wanted,
+            "single": single,
+            "heading": entry_sentence(single) if single else None,
+            "waterfall": build_waterfall(entries, altered, format_utc(datetime.now(UTC))),
+            "altered": [one for one in entries if one.id in altered],
+            "answers": [entry_values(one) for one in entries if one.type in ("approval.answered", "approval.ended")],
+            "explained": explained,
+            "broken": broken,
+        }
+        return render_page(request, "story.html", values)
+
+    async def _explain(self, context: CallContext, wanted: str) -> tuple[list[dict[str, Any]], str]:
+        """Why it went as it did; nothing on the word of entries that somebody has changed, and then what to say."""
+        try:
+            found = await self._host.explain_service.explain(wanted, context.principal)
+        except NotFound:
+            return [], ""
+        except HostError as error:
+            return [], error.message
+        return explanations_to_json(wanted, found)["calls"], ""
+
+
+def entry_values(entry: LedgerEntry) -> dict[str, Any]:
+    """An entry as a line in a list."""
+    return {
+        "seq": entry.seq,
+        "at": entry.at,
+        "sentence": entry_sentence(entry),
+        "label": type_label(entry.type),
+        "mood": entry_severity(entry),
+        "plugin": entry.plugin,
+        "link": f"/ledger/{quote(entry.call or entry.id, safe='')}",
+    }

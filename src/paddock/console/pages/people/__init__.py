@@ -1,0 +1,1 @@
+"""TODO: paddock.console.pages.people."""

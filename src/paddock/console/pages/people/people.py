@@ -1,0 +1,198 @@
+"""The people of a tenant: who there is, what they may do, and links that sign them in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from paddock.console.forms.controls import build_control
+from paddock.console.forms.fields import FormView
+from paddock.console.forms.fields import build_form as form_with
+from paddock.console.forms.parse import parse_fields
+from paddock.console.forms.request_form import read_form
+from paddock.console.one_time_view import OneTimeView
+from paddock.console.page import Page, redirect_with_flash, render_settings_page
+from paddock.core.errors import Conflict, OperatorError, Problem
+from paddock.host.host import Host
+from paddock.host.identity.people import PersonChange
+from paddock.principals.name_rules import ROLES, validate_name
+from paddock.principals.people import Person
+from paddock.web.daemon_address import console_url
+from paddock.web.request_context import call_context
+from paddock.web.routing.route import OPERATOR, path_param
+
+_MAX_LISTED: Final = 200
+_MAX_NAME_CHARS: Final = 200
+_PERSON_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {
+            "type": "string",
+            "title": "Name",
+            "x-ui": {"help": "Small letters and digits, as in ann or ann@example.org. It can’t be changed later."},
+        },
+        "display_name": {"type": "string", "title": "Full name", "x-ui": {"help": "What other people read."}},
+        "roles": {
+            "type": "array",
+            "title": "Roles",
+            "items": {"enum": list(ROLES)},
+            "default": ["member"],
+            "x-ui": {"enum_help": dict(ROLES)},
+        },
+    },
+}
+
+
+class PeoplePages:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._links: OneTimeView[tuple[str, str]] = OneTimeView()
+
+    def routes(self) -> list[Page]:
+        one = "/settings/people/{name}"
+        return [
+            Page("GET", "/settings/people", self.show_list, OPERATOR),
+            Page("POST", "/settings/people", self.add, OPERATOR),
+            Page("GET", one, self.show, OPERATOR),
+            Page("POST", f"{one}/roles", self.change_roles, OPERATOR),
+            Page("POST", f"{one}/enable", self.enable, OPERATOR),
+            Page("POST", f"{one}/disable", self.disable, OPERATOR),
+            Page("POST", f"{one}/link", self.create_link, OPERATOR),
+            Page("POST", f"{one}/sign-out", self.sign_out, OPERATOR),
+        ]
+
+    async def show_list(self, request: Request) -> Response:
+        return await self._render_list(request, form_with(build_control(_PERSON_SCHEMA), {"roles": ["member"]}))
+
+    async def _render_list(self, request: Request, form: FormView, status: int = 200) -> Response:
+        context = await call_context(self._host, request)
+        people, groups = await self._host.people.list_all(context.tenant)
+        words = request.query_params.get("q", "").strip()
+        found = filter_people(people, words)
+        values = {
+            "people": found[:_MAX_LISTED],
+            "more": len(found[_MAX_LISTED:]),
+            "words": words,
+            "groups": groups,
+            "known_roles": ROLES,
+            "form": form,
+        }
+        return render_settings_page(request, "people.html", values, status)
+
+    async def add(self, request: Request) -> Response:
+        context, sent = await call_context(self._host, request), await read_form(request)
+        shape = build_control(_PERSON_SCHEMA)
+        value: dict[str, Any] = parse_fields(shape, sent.texts).value
+        problems = validate_person(value)
+        if not problems:
+            try:
+                changed = await self._host.people.add(
+                    context.principal,
+                    value["name"],
+                    display_name=value.get("display_name", ""),
+                    roles=value.get("roles", ()),
+                )
+                return _redirect_to_person(changed, "person_added")
+            except Conflict as error:
+                problems = [Problem("name", error.message, "choose another name", error.error_code)]
+        return await self._render_list(request, form_with(shape, value, problems), 422)
+
+    async def show(self, request: Request) -> Response:
+        return await self._render(request)
+
+    async def _render(
+        self, request: Request, *, typed: str = "", wrong: Problem | None = None, status: int = 200
+    ) -> Response:
+        context, name = await call_context(self._host, request), path_param(request)
+        person = await self._host.people.find(context.tenant, name)
+        keys = [one for one in await self._host.api_keys.list_all(context.tenant) if one.owner == person.name]
+        once = request.query_params.get("once", "")
+        link = self._links.take(context.principal.id, once) if request.method == "GET" else None
+        values = {
+            "person": person,
+            "known_roles": ROLES,
+            "keys": keys,
+            "yourself": context.principal.id == person.id,
+            "link": link[0] if link else "",
+            "link_ends": link[1] if link else "",
+            "missed": bool(once) and link is None,
+            "typed": typed,
+            "wrong": wrong,
+        }
+        return render_settings_page(request, "person.html", values, status)
+
+    async def change_roles(self, request: Request) -> Response:
+        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
+        # Only what was changed on the page: somebody else may have given another role meanwhile.
+        had, wanted = set(sent.texts.get("had", ())), set(sent.texts.get("role", ()))
+        another = sent.last_text("another").strip()
+        give = sorted((wanted - had) | ({another} if another else set()))
+        try:
+            changed = await self._host.people.change_roles(
+                context.principal, name, give=give, take=sorted(had - wanted)
+            )
+        except OperatorError as error:
+            wrong = Problem("another", error.message, error.hint)
+            return await self._render(request, typed=another, wrong=wrong, status=422)
+        return _redirect_to_person(changed, "person_saved")
+
+    async def enable(self, request: Request) -> Response:
+        context = await call_context(self._host, request)
+        return _redirect_to_person(
+            await self._host.people.set_enabled(context.principal, path_param(request), on=True), "person_enabled"
+        )
+
+    async def disable(self, request: Request) -> Response:
+        context = await call_context(self._host, request)
+        return _redirect_to_person(
+            await self._host.people.set_enabled(context.principal, path_param(request), on=False), "person_disabled"
+        )
+
+    async def create_link(self, request: Request) -> Response:
+        context, name = await call_context(self._host, request), path_param(request)
+        base = await asyncio.to_thread(console_url, self._host.directories, self._host.settings.http)
+        link, token = await self._host.people.create_sign_in_link(context.principal, name)
+        kept = self._links.put(context.principal.id, (f"{base}/login/{token.reveal()}", link.expires_at))
+        return RedirectResponse(f"{_person_path(name)}?once={kept}", 303)
+
+    async def sign_out(self, request: Request) -> Response:
+        context, name = await call_context(self._host, request), path_param(request)
+        await self._host.people.sign_out(context.principal, name)
+        return redirect_with_flash(_person_path(name), "person_signed_out")
+
+
+def filter_people(people: Sequence[Person], words: str) -> list[Person]:
+    """Those with all of these words in their names, roles and groups."""
+    wanted = words.lower().split()
+
+    def said(one: Person) -> str:
+        return " ".join([one.name, one.display_name, *one.rights.roles, *one.rights.groups]).lower()
+
+    return [one for one in people if all(word in said(one) for word in wanted)]
+
+
+def validate_person(value: dict[str, Any]) -> list[Problem]:
+    """All that is wrong with a new person, each with its field."""
+    problems: list[Problem] = []
+    name = value.get("name", "")
+    try:
+        validate_name("person", name)
+    except OperatorError as error:
+        problems.append(Problem("name", error.message if name else "everybody needs a name", error.hint))
+    if len(value.get("display_name", "")) > _MAX_NAME_CHARS:
+        problems.append(Problem("display_name", f"is longer than {_MAX_NAME_CHARS} characters"))
+    return problems
+
+
+def _redirect_to_person(changed: PersonChange, said: str) -> Response:
+    return redirect_with_flash(_person_path(changed.person.name), "person_several" if changed.second else said)
+
+
+def _person_path(name: str) -> str:
+    return f"/settings/people/{quote(name, safe='')}"

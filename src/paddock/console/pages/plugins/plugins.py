@@ -1,0 +1,192 @@
+"""Plugins: all of them, and each with what it may do, how it is doing, its switches, and what waits for a yes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from paddock.console.forms.request_form import read_form
+from paddock.console.page import Page, is_operator, plugin_path, redirect_with_flash, render_page
+from paddock.console.pages.plugins.charts import calls_chart, duration_text, latency_chart, size_text
+from paddock.console.text.plugin_text import matches_search, plugin_status, summarize_plugin, trust_text
+from paddock.core.error_mapping import http_status
+from paddock.core.errors import CallerError, Invalid, NeedsConsent, PaddockError, Problem
+from paddock.host.host import Host
+from paddock.host.plugins.logs.log_lines import parse_log_line
+from paddock.manifest.capability import describe_capability
+from paddock.web.request_context import call_context
+from paddock.web.routing.body_parsers import parse_grants
+from paddock.web.routing.json_parser import parse_json_value
+from paddock.web.routing.route import HOST, MAX_NAME_CHARS, OPERATOR, path_param
+from paddock.web.security.authenticate import caller_of
+
+_LOG_TAIL_LINES = 10  # lines of a plugin that does not run
+_SEARCH_MIN_PLUGINS = 12  # plugins that somebody finds by looking
+_REVIEWED_STATES = ("accepted", "gone")  # what nobody has to look at
+
+
+class PluginPages:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def routes(self) -> list[Page]:
+        return [
+            Page("GET", "/plugins", self.show_list),
+            Page("GET", "/plugins/{name}", self.show),
+            Page("POST", "/plugins/{name}/enable", self.enable, OPERATOR),
+            Page("POST", "/plugins/{name}/disable", self.disable, OPERATOR),
+            Page("POST", "/plugins/{name}/restart", self.restart, OPERATOR),
+            Page("POST", "/plugins/{name}/definitions/accept", self.accept_definitions, OPERATOR),
+        ]
+
+    async def show_list(self, request: Request) -> Response:
+        context = await call_context(self._host, request)
+        sees = is_operator(caller_of(request))
+        plugins = await (self._host.plugins(context.tenant) if sees else self._host.permitted_plugins.plugins(context))
+        asked = request.query_params.get("find", "").strip()[:MAX_NAME_CHARS]
+        found = [one for one in map(summarize_plugin, plugins) if matches_search(one, asked)]
+        values = {"plugins": found, "behaving": self._host.activation.behaviour_plugins(context)}
+        return render_page(
+            request, "plugins.html", {**values, "find": asked, "many": len(plugins) > _SEARCH_MIN_PLUGINS}
+        )
+
+    async def show(self, request: Request) -> Response:
+        return await self._render(request)
+
+    async def _render(
+        self, request: Request, *, asks: Iterable[str] = (), problem: PaddockError | None = None, status: int = 200
+    ) -> Response:
+        context, name, caller = await call_context(self._host, request), path_param(request), caller_of(request)
+        if not is_operator(caller):
+            offered = await self._host.permitted_plugins.plugin(name, context)
+            return render_page(request, "plugin_offered.html", {"plugin": offered})
+        plugin = await self._host.plugin(name, context.tenant)
+        runtime: dict[str, Any] = plugin["runtime"] or {}
+        words, mood = plugin_status(plugin["state"], runtime, given_up=plugin["given_up"])
+        values: dict[str, Any] = {"plugin": plugin, "runtime": runtime, "words": words, "mood": mood}
+        values["trust"] = trust_text(plugin["signature"])
+        # What lies where on this machine is no business of other tenants.
+        values["source"] = plugin["source"] if HOST.allows(caller) else plugin["source"].partition(" /")[0]
+        values["asks"] = [(str(one), describe_capability(one)) for one in parse_grants({"grant": list(asks)})]
+        activity = await self._host.activity.summarize(plugin["name"], context.tenant)
+        memory = await self._host.activity.memory_bytes(runtime.get("pid"))
+        values |= {"activity": activity, "charts": (calls_chart(activity), latency_chart(activity))}
+        values["numbers"] = {
+            "median": duration_text(activity.median_ms),
+            "slow": duration_text(activity.slow_ms),
+            "memory": size_text(memory),
+        }
+        values |= {"lines": [], "unset": (), "may_uninstall": HOST.allows(caller)}
+        if runtime.get("reason") or problem is not None:
+            values["unset"] = (await self._host.config_service.describe(name, context.tenant)).missing
+        if runtime.get("reason"):
+            kept = await self._host.logs(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
+            values["lines"] = [parse_log_line(one) for one in kept]
+        values["definitions"] = []
+        if any(one["standing"] not in _REVIEWED_STATES for one in plugin["definitions"]):
+            shown = await self._host.definitions.list_definitions(name, context.tenant)
+            values["definitions"] = [one for one in shown if one["standing"] not in _REVIEWED_STATES]
+        return render_page(request, "plugin.html", {**values, "problem": problem}, status)
+
+    async def enable(self, request: Request) -> Response:
+        return await self._start(request, "enabled", anew=False)
+
+    async def restart(self, request: Request) -> Response:
+        return await self._start(request, "restarted", anew=True)
+
+    async def _start(self, request: Request, said: str, *, anew: bool) -> Response:
+        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
+        try:
+            started = await self._host.enable(
+                name,
+                tenant=context.tenant,
+                acknowledged=parse_grants({"grant": sent.texts.get("grant", [])}),
+                anew=anew,
+                by=context.principal.id,
+            )
+        except NeedsConsent as needed:
+            return await self._render(request, asks=needed.details.get("capabilities", ()), status=403)
+        except PaddockError as refused:
+            return await self._render(request, problem=refused, status=http_status(refused))
+        # Of one that does not run the page itself says so, and why.
+        return (
+            RedirectResponse(plugin_path(name), 303)
+            if started["reason"]
+            else redirect_with_flash(plugin_path(name), said)
+        )
+
+    async def disable(self, request: Request) -> Response:
+        context, name = await call_context(self._host, request), path_param(request)
+        await self._host.disable(name, context.tenant, by=context.principal.id)
+        return redirect_with_flash(plugin_path(name), "disabled")
+
+    async def accept_definitions(self, request: Request) -> Response:
+        """Take what a server says now, each as it was shown."""
+        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
+        try:
+            for kind, what, shown_hash in _parse_definitions(sent.texts.get("definition", ())):
+                await self._host.definitions.accept(name, kind, what, shown_hash, context.principal.id, context.tenant)
+        except PaddockError as refused:
+            return await self._render(request, problem=refused, status=http_status(refused))
+        return redirect_with_flash(plugin_path(name), "accepted")
+
+
+def _parse_definitions(sent: Iterable[str]) -> list[tuple[str, str, str]]:
+    """What a form names of a server's definitions: of what kind, its name, and the hash of what was shown.
+
+    Raises:
+        CallerError: it is none of our forms.
+    """
+    found: list[tuple[str, str, str]] = []
+    for one in sent:
+        try:
+            kind, name, shown_hash = parse_json_value(one.encode())
+        except (Invalid, ValueError, TypeError):
+            raise CallerError("this names no definition", code="http.not_a_form") from None
+        found.append((str(kind), str(name), str(shown_hash)))
+    return found
+
+
+class ActivationPages:
+    """A plugin is on for all of a tenant: every member may read what that changes, an operator may change it."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def routes(self) -> list[Page]:
+        return [
+            Page("GET", "/plugins/{name}/activate", self.show_form),
+            Page("POST", "/plugins/{name}/activate", self.activate, OPERATOR),
+            Page("POST", "/plugins/{name}/deactivate", self.deactivate, OPERATOR),
+        ]
+
+    async def show_form(self, request: Request) -> Response:
+        return await self._render_form(request)
+
+    async def _render_form(self, request: Request, problem: Problem | None = None, status: int = 200) -> Response:
+        context = await call_context(self._host, request)
+        one = await self._host.activation.preview(path_param(request), context)
+        return render_page(request, "activation.html", {"one": one, "problem": problem}, status)
+
+    async def activate(self, request: Request) -> Response:
+        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
+        if not sent.last_text("user_confirmation"):
+            wrong = Problem("user_confirmation", "Confirm first that you read what changes")
+            return await self._render_form(request, wrong, 422)
+        try:
+            started = await self._host.enable(name, tenant=context.tenant, by=context.principal.id)
+        except NeedsConsent:
+            wrong = Problem("", "It asks for more than was granted", "Enable it on its own page, where you see what")
+            return await self._render_form(request, wrong, 403)
+        except PaddockError as refused:
+            wrong = refused.as_problem()
+            return await self._render_form(request, wrong, http_status(refused))
+        return redirect_with_flash(plugin_path(started["name"], "activate"), "activated")
+
+    async def deactivate(self, request: Request) -> Response:
+        context, name = await call_context(self._host, request), path_param(request)
+        off = await self._host.disable(name, context.tenant, by=context.principal.id)
+        return redirect_with_flash(plugin_path(off["name"], "activate"), "deactivated")

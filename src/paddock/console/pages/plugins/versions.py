@@ -1,0 +1,151 @@
+"""A plugin's versions: which are here, going back to one, holding it at one, and taking it away."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from paddock.console.forms.request_form import read_form
+from paddock.console.page import Page, plugin_path, redirect_with_flash, render_page
+from paddock.console.text.install_text import CONSENT_INCOMPLETE, capability_consents, consent_sections
+from paddock.console.text.plugin_text import trust_text
+from paddock.core.error_mapping import http_status
+from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Problem
+from paddock.host.host import Host
+from paddock.host.identity.caller import require_interactive_person
+from paddock.plugins.manage.version_history import VersionHistory
+from paddock.web.request_context import call_context
+from paddock.web.routing.body_parsers import parse_grants
+from paddock.web.routing.route import HOST, OPERATOR, path_param
+from paddock.web.security.authenticate import caller_of
+
+
+class VersionPages:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def routes(self) -> list[Page]:
+        return [
+            Page("GET", "/plugins/{name}/versions", self.show, OPERATOR),
+            Page("POST", "/plugins/{name}/versions/pin", self.pin, HOST),
+            Page("GET", "/plugins/{name}/versions/rollback", self.confirm_rollback, HOST),
+            Page("POST", "/plugins/{name}/versions/rollback", self.roll_back, HOST),
+            Page("POST", "/plugins/{name}/versions/remove", self.remove_version, HOST),
+            Page("GET", "/plugins/{name}/uninstall", self.confirm_uninstall, HOST),
+            Page("POST", "/plugins/{name}/uninstall", self.uninstall, HOST),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        return await self._render(request)
+
+    async def _render(self, request: Request, problem: PaddockError | None = None) -> Response:
+        history = await self._host.versions.history(path_param(request))
+        may = HOST.allows(caller_of(request))
+        values: dict[str, Any] = {"history": history, "may": may, "problem": problem}
+        values["recorded"] = history.update_source
+        values["versions"] = [
+            {
+                "one": one,
+                # What lies where on this machine is no business of other tenants.
+                "source": one.source if may else one.source.partition(" /")[0],
+                "trust": trust_text(f"{one.standing.state.value}: {one.standing.words}"),
+                "more": capability_consents(one.more),
+                "less": capability_consents(one.less),
+            }
+            for one in history.versions
+        ]
+        return render_page(request, "plugin_versions.html", values, 200 if problem is None else http_status(problem))
+
+    async def pin(self, request: Request) -> Response:
+        context, sent = await call_context(self._host, request), await read_form(request)
+        wanted = sent.last_text("version") or None
+        try:
+            row = await self._host.versions.pin(path_param(request), wanted, context.principal.id)
+        except NeedsConsent:
+            # Going back to it asks for what is missing; then it can be pinned.
+            return RedirectResponse(
+                f"{plugin_path(path_param(request), 'versions/rollback')}?to={quote(wanted or '')}", 303
+            )
+        except PaddockError as refused:
+            return await self._render(request, refused)
+        return redirect_with_flash(plugin_path(row.name, "versions"), "pinned" if wanted else "unpinned")
+
+    # --- going back ---------------------------------------------------------------------------------------------------
+
+    async def confirm_rollback(self, request: Request) -> Response:
+        return await self._render_rollback(request, request.query_params.get("to") or None)
+
+    async def _render_rollback(
+        self,
+        request: Request,
+        version: str | None,
+        missing: str = "",
+        *,
+        given: tuple[str, ...] = (),
+        status: int = 200,
+    ) -> Response:
+        try:
+            way = await self._host.versions.preview_rollback(path_param(request), version)
+        except PaddockError as refused:
+            return await self._render(request, refused)
+        values: dict[str, Any] = {"way": way, "given": given, "missing": missing}
+        values |= {"parts": consent_sections(way.screen, way.new), "capabilities": capability_consents(way.new)}
+        return render_page(request, "plugin_rollback.html", values, status)
+
+    async def roll_back(self, request: Request) -> Response:
+        context, sent = await call_context(self._host, request), await read_form(request)
+        version, given = sent.last_text("to") or None, tuple(sent.texts.get("grant", ()))
+        try:
+            await self._host.versions.rollback(
+                path_param(request),
+                version,
+                parse_grants({"grant": list(given)}),
+                context.principal.id,
+                leaving=sent.last_text("from") or None,
+            )
+        except NeedsConsent as needed:
+            return await self._render_rollback(
+                request, version, CONSENT_INCOMPLETE, given=given, status=http_status(needed)
+            )
+        except Conflict as moved:
+            if moved.error_code != "plugin.changed_meanwhile":
+                return await self._render(request, moved)
+            missing = "It changed while you were deciding. This is what going back means now."
+            return await self._render_rollback(request, version, missing, status=http_status(moved))
+        except PaddockError as refused:
+            return await self._render(request, refused)
+        return redirect_with_flash(plugin_path(path_param(request)), "rolled_back")
+
+    # --- taking it away -----------------------------------------------------------------------------------------------
+
+    async def remove_version(self, request: Request) -> Response:
+        context, sent = await call_context(self._host, request), await read_form(request)
+        try:
+            by = require_interactive_person(context.principal).id
+            await self._host.uninstall_service.uninstall_version(path_param(request), sent.last_text("version"), by)
+        except PaddockError as refused:
+            return await self._render(request, refused)
+        return redirect_with_flash(plugin_path(path_param(request), "versions"), "version_removed")
+
+    async def confirm_uninstall(self, request: Request) -> Response:
+        return self._render_uninstall(request, await self._host.versions.history(path_param(request)))
+
+    def _render_uninstall(
+        self, request: Request, history: VersionHistory, *, typed: str = "", problem: Problem | None = None
+    ) -> Response:
+        values = {"history": history, "typed": typed, "problem": problem}
+        return render_page(request, "plugin_uninstall.html", values, 200 if problem is None else 422)
+
+    async def uninstall(self, request: Request) -> Response:
+        context, sent = await call_context(self._host, request), await read_form(request)
+        history, typed = await self._host.versions.history(path_param(request)), sent.last_text("confirm").strip()
+        if typed != history.plugin.name:
+            wrong = Problem("confirm", "That is not its name", f"Type {history.plugin.name} to remove it")
+            return self._render_uninstall(request, history, typed=typed, problem=wrong)
+        removed = await self._host.uninstall_service.uninstall(
+            history.plugin.name, require_interactive_person(context.principal).id
+        )
+        return redirect_with_flash("/plugins", "uninstalled_leaving" if removed.leaving else "uninstalled")

@@ -1,0 +1,131 @@
+"""This host: its version, where it is reached, every setting with who set it, and whether the machine is fit for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from paddock import __version__
+from paddock.config.project_file import working_directory
+from paddock.config.resolve import LoadedSettings, SettingLayer
+from paddock.config.settings import SETTINGS
+from paddock.console.page import Page, render_settings_page
+from paddock.core.errors import PaddockError
+from paddock.host.doctor.check import Check
+from paddock.host.doctor.daemon_check import DaemonReport
+from paddock.host.host import Host
+from paddock.web.daemon_address import console_url, socket_path
+from paddock.web.routing.route import HOST
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting, as a page shows it."""
+
+    name: str
+    value: str
+    origin: str
+    changed: bool
+    meaning: tuple[tuple[bool, str], ...]
+    """In pieces: whether each is to be typed as it stands, and its text."""
+
+    @property
+    def search_text(self) -> str:
+        """All that somebody may look for it by."""
+        return " ".join([self.name, *(text for _, text in self.meaning)]).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class SettingGroup:
+    """The settings of one table."""
+
+    name: str
+    rows: tuple[SettingRow, ...]
+
+    @property
+    def changed(self) -> int:
+        return sum(row.changed for row in self.rows)
+
+
+class HostSettingsPages:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._check_lock = asyncio.Lock()
+
+    def routes(self) -> list[Page]:
+        return [
+            Page("GET", "/settings/host", self.show, HOST),
+            Page("GET", "/settings/host/check", self.check, HOST),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        host, settings = self._host, self._host.settings
+        try:
+            url = await asyncio.to_thread(console_url, host.directories, settings.http)
+        except PaddockError:
+            url = ""
+        words = request.query_params.get("q", "").strip()
+        values = {
+            "version": __version__,
+            "url": url,
+            "socket": str(socket_path(host.directories)),
+            "directories": host.directories,
+            "condition": host.health.to_json(),
+            "policy_version": host.active_policy.policy.version,
+            "oidc": settings.oidc,
+            "shared_store": settings.store.url is not None,
+            "groups": group_settings(filter_settings(setting_rows(host.loaded_settings), words)),
+            "changed": sum(row.changed for row in setting_rows(host.loaded_settings)),
+            "warnings": host.loaded_settings.warnings,
+            "words": words,
+        }
+        return render_settings_page(request, "settings_host.html", values)
+
+    async def check(self, request: Request) -> Response:
+        plugins = await self._host.plugins()
+        condition = self._host.health.to_json()
+        told = DaemonReport(plugins, condition["troubles"], condition["takes_calls"])
+        async with self._check_lock:  # it starts a cage and many threads: one at a time
+            checks = await asyncio.to_thread(_run_doctor, told)
+        return render_settings_page(request, "settings_check.html", {"checks": checks})
+
+
+def _run_doctor(told: DaemonReport) -> list[Check]:
+    """What `paddock doctor` finds."""
+    # Imported here: with it comes all that looks at the machine, which a host that nobody asks never needs.
+    from paddock.host.doctor.run import check_machine
+
+    return check_machine(os.environ, Path.home(), working_directory(), lambda _: told)
+
+
+def setting_rows(loaded: LoadedSettings) -> list[SettingRow]:
+    """Every setting with its value, as far as that may be shown, and where it came from."""
+    return [
+        SettingRow(
+            name,
+            value,
+            str(origin),
+            origin.layer is not SettingLayer.DEFAULT,
+            tuple((bool(at % 2), text) for at, text in enumerate(SETTINGS[name].description.split("`")) if text),
+        )
+        for name, value, origin in loaded.rows()
+    ]
+
+
+def filter_settings(rows: Iterable[SettingRow], words: str) -> list[SettingRow]:
+    """Those that have all of these words in them."""
+    wanted = words.lower().split()
+    return [row for row in rows if all(word in row.search_text for word in wanted)]
+
+
+def group_settings(rows: Iterable[SettingRow]) -> list[SettingGroup]:
+    """Settings by the table that they stand in."""
+    by_table = groupby(sorted(rows, key=lambda row: row.name.partition(".")[0]), lambda row: row.name.partition(".")[0])
+    return [SettingGroup(name, tuple(found)) for name, found in by_table]

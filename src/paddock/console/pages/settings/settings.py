@@ -1,0 +1,72 @@
+"""What is somebody's own: who they are here, where they are signed in, and what they consented to."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from paddock.console.forms.request_form import read_form
+from paddock.console.page import Page, redirect_with_flash, render_settings_page
+from paddock.host.host import Host
+from paddock.principals.name_rules import ROLES
+from paddock.web.request_context import call_context
+from paddock.web.routing.route import OPERATOR, path_param
+from paddock.web.security.authenticate import caller_of
+from paddock.web.security.cookies import clear_session_cookie, read_session_cookie
+
+
+class PersonalSettingsPages:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def routes(self) -> list[Page]:
+        return [
+            Page("GET", "/settings", self.show),
+            Page("POST", "/settings/sessions/{id}/end", self.end_session),
+            Page("POST", "/settings/sign-out-everywhere", self.sign_out_everywhere),
+            Page("POST", "/settings/consents/revoke", self.revoke_consent),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        by = (await call_context(self._host, request)).principal
+        token = read_session_cookie(request.headers)
+        here = None if token is None else await self._host.console_sessions.get_session(token)
+        values = {
+            "via": caller_of(request).via,
+            "known_roles": ROLES,
+            "sessions": await self._host.console_sessions.list_sessions(by),
+            "here_id": here.id if here is not None else "",
+            "consents": await self._host.consents.list_for(by),
+        }
+        return render_settings_page(request, "settings.html", values)
+
+    async def end_session(self, request: Request) -> Response:
+        await self._host.console_sessions.sign_out_session(
+            (await call_context(self._host, request)).principal, path_param(request, "id")
+        )
+        return redirect_with_flash("/settings", "session_ended")
+
+    async def sign_out_everywhere(self, request: Request) -> Response:
+        await self._host.console_sessions.sign_out_everywhere((await call_context(self._host, request)).principal)
+        response = RedirectResponse("/", 303)
+        clear_session_cookie(response)
+        return response
+
+    async def revoke_consent(self, request: Request) -> Response:
+        context, sent = await call_context(self._host, request), await read_form(request)
+        await self._host.consents.revoke(context.principal, sent.last_text("plugin"), sent.last_text("callable"))
+        return redirect_with_flash("/settings", "consent_revoked")
+
+
+class WebhookPages:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def routes(self) -> list[Page]:
+        return [Page("GET", "/settings/webhooks", self.show_list, OPERATOR)]
+
+    async def show_list(self, request: Request) -> Response:
+        context = await call_context(self._host, request)
+        return render_settings_page(
+            request, "webhooks.html", {"webhooks": await self._host.webhooks.list_all(context.tenant)}
+        )

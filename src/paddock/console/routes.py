@@ -1,0 +1,65 @@
+"""All pages of the console."""
+
+from __future__ import annotations
+
+import asyncio
+
+from paddock.console.page import Page
+from paddock.console.pages.approvals.approvals import ApprovalPages
+from paddock.console.pages.approvals.unknown_outcomes import UnknownOutcomePages
+from paddock.console.pages.home.home import HomePages
+from paddock.console.pages.home.repairs import RepairPages
+from paddock.console.pages.home.tour import TourGuide
+from paddock.console.pages.ledger.ledger import LedgerPages
+from paddock.console.pages.ledger.verify import VerifyPages
+from paddock.console.pages.people.people import PeoplePages
+from paddock.console.pages.plugins.configuration import ConfigurationPages
+from paddock.console.pages.plugins.install import InstallPages
+from paddock.console.pages.plugins.knobs import KnobPages
+from paddock.console.pages.plugins.logs import PluginLogPages
+from paddock.console.pages.plugins.plugins import ActivationPages, PluginPages
+from paddock.console.pages.plugins.tool_runs import ToolRunPages
+from paddock.console.pages.plugins.versions import VersionPages
+from paddock.console.pages.policy.explain import ExplainPages, PolicySimulationPages
+from paddock.console.pages.policy.rules import PolicyPages
+from paddock.console.pages.settings.accounts import AccountPages
+from paddock.console.pages.settings.api_keys import ApiKeyPages
+from paddock.console.pages.settings.host import HostSettingsPages
+from paddock.console.pages.settings.secrets import SecretPages
+from paddock.console.pages.settings.settings import PersonalSettingsPages, WebhookPages
+from paddock.console.static_files import STATIC_PREFIX, serve_file
+from paddock.host.host import Host
+from paddock.web.routing.route import ANYBODY
+
+
+def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
+    """Every address of the console. `closing` is set once whoever still follows something must go."""
+    rows = [
+        Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, ANYBODY),
+        *HomePages(host, closing).routes(),
+        *PluginPages(host).routes(),
+        *InstallPages(host, closing).routes(),
+        *VersionPages(host).routes(),
+        *ActivationPages(host).routes(),
+        *KnobPages(host).routes(),
+        *ConfigurationPages(host).routes(),
+        *PluginLogPages(host, closing).routes(),
+        *ToolRunPages(host, closing).routes(),
+        *ApprovalPages(host).routes(),
+        *VerifyPages(host, closing).routes(),
+        *LedgerPages(host, closing).routes(),
+        *PolicyPages(host).routes(),
+        *PolicySimulationPages(host).routes(),
+        *ExplainPages(host).routes(),
+        *SecretPages(host).routes(),
+        *AccountPages(host).routes(),
+        *UnknownOutcomePages(host).routes(),
+        *RepairPages(host).routes(),
+        *PersonalSettingsPages(host).routes(),
+        *ApiKeyPages(host).routes(),
+        *PeoplePages(host).routes(),
+        *WebhookPages(host).routes(),
+        *HostSettingsPages(host).routes(),
+    ]
+    touring = TourGuide(host)
+    return [*map(touring.with_tour, rows), *touring.routes()]

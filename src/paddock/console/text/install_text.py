@@ -1,0 +1,179 @@
+"""An installation in words for people: how far it is, what it asks, why it failed and what to do then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from paddock.console.text.plugin_text import trust_text
+from paddock.core.errors import Invalid, PaddockError
+from paddock.host.plugins.install_job import InstallJob, InstallStage, InstallStopReason
+from paddock.manifest.capability import Capability, describe_capability, is_dangerous
+from paddock.manifest.consent_text import ConsentSection
+from paddock.manifest.permissions import requested_capabilities
+from paddock.plugins.install.consent_screen import ConsentScreen
+from paddock.plugins.install.plan import InstallPlan, PlanAction
+from paddock.plugins.package.rules import format_bytes
+from paddock.plugins.trust.signature import SignatureState
+
+CONSENT_INCOMPLETE: Final = "Tick each box below if you agree to it. Nothing was changed yet."
+_FACT_LABELS: Final[Mapping[str, str]] = {
+    "id": "Name",
+    "author": "Author",
+    "license": "License",
+    "manifest": "Manifest",
+    "source": "From",
+    "signature": "Signature",
+    "trust": "Trust",
+}
+_STEP_TEXTS: Final[Mapping[str, str]] = {
+    "": "Getting ready",
+    "copying": "Copying files",
+    "unpacking": "Unpacking files",
+}
+_CANCEL_TEXTS: Final[Mapping[InstallStopReason, str]] = {
+    InstallStopReason.CANCELLED: "You cancelled it. Nothing was changed.",
+    InstallStopReason.EXPIRED: "Nobody decided in time, so it was cleared away. Nothing was changed.",
+    InstallStopReason.CLOSING: "The host closed before anybody decided. Nothing was changed.",
+}
+# What errors say to do next is for the command line; on a page other things help.
+_NEXT_STEPS: Final[Mapping[str, str]] = {
+    "plugin.changed_meanwhile": "Fetch it again to see what it would change now.",
+    "plugin.downgrade": "Roll back to a version you already have, or fetch it again with “Allow an older version”.",
+    "plugin.pinned": "Unpin it on its versions page first.",
+    "plugin.other_name": "Install it as a plugin of its own instead.",
+    "plugin.version_exists": "Its author has to give it a new version number.",
+    "source.uploaded": "It was uploaded. Upload the new version, or name another source.",
+    "source.configuration": "It was imported from another program’s settings. Import it again there.",
+    "signature.mismatch": "Get the package again from its author. Don’t use this copy.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentLineView:
+    """One sentence of a consent screen."""
+
+    text: str
+    alarming: bool
+    dangerous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentSectionView:
+    """One heading of it with its sentences."""
+
+    title: str
+    lines: tuple[ConsentLineView, ...]
+    odd: bool  # whether all of it is there to warn
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityConsent:
+    """A capability that needs a yes of its own."""
+
+    text: str
+    means: str
+    dangerous: bool
+
+
+class PackageFact(NamedTuple):
+    """One thing about a package."""
+
+    label: str
+    words: str
+    alarming: bool
+
+
+def consent_sections(screen: ConsentScreen, capabilities: Collection[Capability] = ()) -> list[ConsentSectionView]:
+    """The sections of a consent screen. Lines about dangerous ones among `capabilities` are marked as such."""
+    feared = {str(one) for one in capabilities if is_dangerous(one)}
+    return [_consent_section(section, feared) for section in screen.sections]
+
+
+def _consent_section(section: ConsentSection, feared: Collection[str]) -> ConsentSectionView:
+    lines = tuple(
+        ConsentLineView(line, line in section.alarming, line in section.alarming and _names_dangerous(line, feared))
+        for line in section.lines
+    )
+    return ConsentSectionView(
+        section.title, lines, bool(lines) and lines[0].alarming and section.title.startswith("What is odd")
+    )
+
+
+def _names_dangerous(line: str, feared: Collection[str]) -> bool:
+    return line.removeprefix("+ ").partition(" — ")[0] in feared
+
+
+def capability_consents(capabilities: Collection[Capability]) -> list[CapabilityConsent]:
+    """Capabilities, each for a checkbox."""
+    return [
+        CapabilityConsent(str(one), describe_capability(one).removesuffix(" (dangerous)"), is_dangerous(one))
+        for one in capabilities
+    ]
+
+
+def install_values(one: InstallJob) -> dict[str, Any]:
+    """What its page shows."""
+    values: dict[str, Any] = {
+        "one": one,
+        "stage": one.stage.value,
+        "over": one.finished,
+        "follows": one.stage in (InstallStage.FETCHING, InstallStage.CHANGING),
+        "step": _step_text(one),
+        "problem": _problem_values(one.error) if one.error else None,
+        "gave_up": _CANCEL_TEXTS[one.stop_reason] if one.stop_reason else "",
+        "consent": _consent_values(one.proposal) if one.proposal else None,
+    }
+    return values
+
+
+def _step_text(one: InstallJob) -> str:
+    progress = one.progress
+    if one.stage is InstallStage.CHANGING and not progress.step:
+        return "Installing"
+    words = _STEP_TEXTS.get(progress.step, progress.step[:1].upper() + progress.step[1:])
+    count = f": {progress.files:,} files" if progress.files else ""
+    return words + count + (f", {format_bytes(progress.size)}" if progress.size else "")
+
+
+def _problem_values(error: PaddockError) -> dict[str, Any]:
+    return {
+        "message": error.message,
+        "hint": _NEXT_STEPS.get(error.error_code, error.hint),
+        "code": error.error_code,
+        "problems": error.problems if isinstance(error, Invalid) else (),
+    }
+
+
+def _package_facts(proposal: InstallPlan, facts: Mapping[str, str]) -> list[PackageFact]:
+    verdict = proposal.package.signature
+    signed = trust_text(f"{verdict.state.value}: {verdict.reason}")
+    if verdict.state is not SignatureState.UNSIGNED:
+        signed = f"{signed} {verdict.reason[:1].upper()}{verdict.reason[1:]}."
+    claim = proposal.package.manifest.trust_claim
+    claims_more = bool(claim) and claim != proposal.package.tier
+    told = {**facts, "signature": signed} if facts else {}
+    return [
+        PackageFact(_FACT_LABELS[one], words, one == "trust" and claims_more)
+        for one, words in told.items()
+        if one in _FACT_LABELS
+    ]
+
+
+def _consent_values(proposal: InstallPlan) -> dict[str, Any]:
+    prepared, screen = proposal.package, proposal.screen
+    facts = dict(screen.facts) if screen else {}
+    return {
+        "change": proposal.action.value,
+        "upgrade": proposal.action is PlanAction.UPGRADE,
+        "name": prepared.manifest.name,
+        "heading": screen.heading if screen else f"{prepared.manifest.display_name} {prepared.manifest.version}",
+        "description": facts.get("description", ""),
+        "facts": _package_facts(proposal, facts),
+        "reason": prepared.signature.reason,
+        "parts": consent_sections(screen, requested_capabilities(prepared.manifest)) if screen else [],
+        "warnings": proposal.warnings,
+        "capabilities": capability_consents(proposal.capabilities),
+        "trust_lost": proposal.trust_lost,
+    }

@@ -1,0 +1,94 @@
+"""How a plugin is doing, and whom it comes from, in words for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+PluginSeverity: TypeAlias = Literal["good", "busy", "calm", "bad"]
+
+_RUNTIME_TEXTS: Final[Mapping[str, tuple[str, PluginSeverity]]] = {
+    "running": ("Running", "good"),
+    "spawning": ("Starting", "busy"),
+    "crashed": ("Crashed, starting again", "bad"),
+    "failed": ("Not running", "bad"),
+    "stopped": ("Stopped", "calm"),
+    "disabled": ("Stopped", "calm"),
+}
+_INSTALL_STATE_TEXTS: Final[Mapping[str, tuple[str, PluginSeverity]]] = {
+    "disabled": ("Disabled", "calm"),
+    "modified": ("Blocked: its files were changed", "bad"),
+    "version missing": ("The version it is pinned to was removed", "bad"),
+}
+_GIVEN_UP_TEXT: Final[tuple[str, PluginSeverity]] = ("Failed too often, switched off", "bad")
+_IDLE_TEXT: Final[tuple[str, PluginSeverity]] = ("Idle, starts when it is called", "calm")
+_TRUST_TEXTS: Final[Mapping[str, str]] = {
+    "verified": "Signed with a key you trust.",
+    "community-signed": "Signed, but not with a key you trust.",
+    "unsigned": "Nobody signed it.",
+    "modified": "Its files are not what was installed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSummary:
+    """One plugin in a list."""
+
+    name: str
+    version: str
+    description: str
+    words: str
+    mood: PluginSeverity
+    reason: str
+    hint: str
+
+
+def summarize_plugin(listed: Mapping[str, Any]) -> PluginSummary:
+    """A plugin as `Host.plugins` or `Offers.plugins` lists it."""
+    runtime: Mapping[str, Any] = listed.get("runtime") or {}
+    given_up = str(listed.get("given_up") or "")
+    words, mood = plugin_status(str(listed.get("state", "enabled")), runtime, given_up=given_up)
+    return PluginSummary(
+        str(listed["name"]),
+        str(listed.get("version", "")),
+        str(listed.get("description") or ""),
+        words,
+        mood,
+        str(runtime.get("reason") or given_up),
+        str(runtime.get("hint") or ""),
+    )
+
+
+def matches_search(one: PluginSummary, words: str) -> bool:
+    """Whether a plugin has all of these words in what a list says of it."""
+    said = f"{one.name} {one.description} {one.words}".lower()
+    return all(word in said for word in words.lower().split())
+
+
+def plugin_status(installed: str, runtime: Mapping[str, Any], *, given_up: str = "") -> tuple[str, PluginSeverity]:
+    """How it is doing: what its installation says where that keeps it from running, else its process.
+
+    `given_up` is why the host switched it off, where it did.
+    """
+    if installed == "disabled" and given_up:
+        return _GIVEN_UP_TEXT
+    if installed != "enabled":
+        return _INSTALL_STATE_TEXTS.get(installed, (installed.replace("_", " ").capitalize(), "calm"))
+    state = str(runtime.get("state", ""))
+    if not state:
+        return "Ready", "calm"
+    if runtime.get("on_demand"):
+        return _IDLE_TEXT
+    return _RUNTIME_TEXTS.get(state, (state.capitalize(), "calm"))
+
+
+def needs_attention(listed: Mapping[str, Any]) -> bool:
+    """Whether somebody has to look at it."""
+    return summarize_plugin(listed).mood == "bad"
+
+
+def trust_text(signature: str) -> str:
+    """Who stands behind a plugin, from how `details_of` tells it: a state, and words on it."""
+    state, _, words = signature.partition(": ")
+    return _TRUST_TEXTS.get(state, words)

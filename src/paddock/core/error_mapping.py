@@ -1,0 +1,230 @@
+"""What an error looks like from outside: the one place that translates it.
+
+Every table is keyed by `Category`, so a new error needs no entry here; a few codes that a source document gives
+a meaning of their own stand in `*_BY_CODE`. All functions are pure: the caller brings the `error_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.core.errors import Category, Invalid, PaddockError
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141  # what a shell shows for other programs when whoever read their output went away
+
+EXIT_CODES: Mapping[Category, int] = {
+    Category.VALIDATION: 6,
+    Category.NOT_FOUND: 3,
+    Category.AUTHORIZATION: 4,
+    Category.POLICY: 5,
+    Category.CONFLICT: EXIT_FAILED,
+    Category.TRANSIENT: 7,
+    Category.DEPENDENCY: EXIT_FAILED,
+    Category.PLUGIN: 7,
+    Category.TIMEOUT: 8,
+    Category.INTERNAL: EXIT_FAILED,
+}
+
+JSON_RPC_CODES: Mapping[Category, int] = {
+    Category.VALIDATION: -32602,
+    Category.NOT_FOUND: -32601,
+    Category.AUTHORIZATION: -32001,
+    Category.POLICY: -32001,
+    Category.CONFLICT: -32000,
+    Category.TRANSIENT: -32005,
+    Category.DEPENDENCY: -32603,
+    Category.PLUGIN: -32000,
+    Category.TIMEOUT: -32603,
+    Category.INTERNAL: -32603,
+}
+JSON_RPC_BY_CODE: Mapping[str, int] = {
+    "parse_error": -32700,
+    "invalid_request": -32600,
+    "method_not_found": -32601,
+    "invalid_params": -32602,
+    "plugin_error": -32000,
+    "capability_denied": -32001,
+    "not_initialized": -32002,
+    "storage_access_denied": -32003,
+    "config_invalid": -32004,
+    "resource_busy": -32005,
+    "not_applicable": -32006,
+}
+
+HTTP_STATUS: Mapping[Category, int] = {
+    Category.VALIDATION: 400,
+    Category.NOT_FOUND: 404,
+    Category.AUTHORIZATION: 403,
+    Category.POLICY: 403,
+    Category.CONFLICT: 409,
+    Category.TRANSIENT: 503,
+    Category.DEPENDENCY: 503,
+    Category.PLUGIN: 502,
+    Category.TIMEOUT: 504,
+    Category.INTERNAL: 500,
+}
+HTTP_STATUS_BY_CODE: Mapping[str, int] = {
+    "output_validation_error": 500,  # a plugin broke its own output schema
+    "resource_busy": 429,
+    "rate_limited": 429,
+    "quota_exceeded": 429,
+    "approval.too_many": 429,
+    "answer.invalid": 422,  # the address and the form are right, and the question stays open
+    "auth.needed": 401,  # nobody was proven to be anybody
+    "auth.refused": 401,
+    "http.body_too_large": 413,
+    "http.not_json": 415,
+    "http.method_not_allowed": 405,
+    "http.headers_too_large": 431,
+    "http.too_slow": 408,
+    "http.wrong_host": 421,  # it asks for somebody else
+}
+
+TITLES: Mapping[Category, str] = {
+    Category.VALIDATION: "The request is not valid",
+    Category.NOT_FOUND: "Not found",
+    Category.AUTHORIZATION: "A person has to agree first",
+    Category.POLICY: "Denied by policy",
+    Category.CONFLICT: "Conflict with the present state",
+    Category.TRANSIENT: "Temporarily unavailable",
+    Category.DEPENDENCY: "Something this needs is unavailable",
+    Category.PLUGIN: "The plugin failed",
+    Category.TIMEOUT: "It took too long",
+    Category.INTERNAL: "Internal error",
+}
+TITLES_BY_CODE: Mapping[str, str] = {
+    "auth.needed": "A credential is needed",
+    "auth.refused": "The credential is not good",
+    "auth.not_for_you": "Not for this caller",
+}
+
+# MCP has the standard JSON-RPC numbers and keeps an unknown name among wrong parameters.
+MCP_CODES: Mapping[Category, int] = {
+    Category.VALIDATION: -32602,
+    Category.NOT_FOUND: -32602,
+    Category.AUTHORIZATION: -32600,
+    Category.POLICY: -32600,
+    Category.CONFLICT: -32600,
+    Category.TRANSIENT: -32603,
+    Category.DEPENDENCY: -32603,
+    Category.PLUGIN: -32603,
+    Category.TIMEOUT: -32603,
+    Category.INTERNAL: -32603,
+}
+
+# OSQR: whether the person may simply go on, and what to suggest when the error itself has no hint.
+OSQR_RECOVERY: Mapping[Category, tuple[bool, str]] = {
+    Category.VALIDATION: (True, "Correct the input and try again"),
+    Category.NOT_FOUND: (True, "Check the name"),
+    Category.AUTHORIZATION: (True, "Confirm the request"),
+    Category.POLICY: (False, "Ask an administrator"),
+    Category.CONFLICT: (True, "Look at the present state and try again"),
+    Category.TRANSIENT: (True, "Try again"),
+    Category.DEPENDENCY: (True, "Try again later"),
+    Category.PLUGIN: (False, "Contact creator"),
+    Category.TIMEOUT: (True, "Try again"),
+    Category.INTERNAL: (False, "Contact support"),
+}
+
+
+def exit_code(error: PaddockError) -> int:
+    """The exit status of a command that ends with this error."""
+    return EXIT_CODES[error.category]
+
+
+def http_status(error: PaddockError) -> int:
+    """The HTTP status."""
+    return HTTP_STATUS_BY_CODE.get(error.error_code, HTTP_STATUS[error.category])
+
+
+def error_to_json(error: PaddockError) -> dict[str, Any]:
+    """The error as data: what `--json` prints and what the other forms carry along."""
+    body: dict[str, Any] = {
+        "code": error.error_code,
+        "message": error.message,
+        "category": error.category.value,
+        "retryable": error.retryable,
+        "details": dict(error.details),
+    }
+    if error.hint:
+        body["hint"] = error.hint
+    if isinstance(error, Invalid):
+        body["errors"] = [problem.to_dict() for problem in error.problems]
+    return body
+
+
+def json_rpc_error(error: PaddockError) -> dict[str, Any]:
+    """The `error` member of a JSON-RPC response."""
+    number = JSON_RPC_BY_CODE.get(error.error_code, JSON_RPC_CODES[error.category])
+    return {"code": number, "message": error.message, "data": error_to_json(error)}
+
+
+def problem_details(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """The body of an HTTP error response."""
+    return {
+        "type": f"urn:paddock:error:{error.error_code}",
+        "title": TITLES_BY_CODE.get(error.error_code, TITLES[error.category]),
+        "status": http_status(error),
+        "code": error.error_code,
+        "detail": _detail_text(error),
+        "error_id": error_id,
+        "errors": [problem.to_dict() for problem in error.problems] if isinstance(error, Invalid) else [],
+    }
+
+
+def _detail_text(error: PaddockError) -> str:
+    """All in one line, for clients that show no more than this; of several mistakes it has the first."""
+    told = error.message
+    if isinstance(error, Invalid) and error.problems:
+        first = error.problems[0]
+        told += f": {first.path}: {first.message}" if first.path else f": {first.message}"
+        told += f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
+    return f"{told}. {error.hint}" if error.hint else told
+
+
+def mcp_error(error: PaddockError) -> dict[str, Any]:
+    """A protocol error for an MCP client: the request itself was not served."""
+    return {"code": MCP_CODES[error.category], "message": error.message, "data": error_to_json(error)}
+
+
+def mcp_tool_result(error: PaddockError) -> dict[str, Any]:
+    """A failed tool call for an MCP client, in the form that lets a model read why."""
+    lines = [error.message, error.hint]
+    if isinstance(error, Invalid):
+        lines += [str(problem) for problem in error.problems]
+    text = "\n".join(line for line in lines if line)
+    return {"isError": True, "content": [{"type": "text", "text": text}], "structuredContent": error_to_json(error)}
+
+
+def shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """Shu's error envelope; its `message` is an object that keeps our code beside the text."""
+    details = dict(error.details)
+    if isinstance(error, Invalid):
+        details["errors"] = [problem.to_dict() for problem in error.problems]
+    return {
+        "error": {
+            "code": f"HTTP_{http_status(error)}",
+            "message": {"error": error.error_code, "message": error.message},
+            "details": details,
+            "error_id": error_id if error_id.startswith("ERR-") else f"ERR-{error_id}",
+        }
+    }
+
+
+def osqr_plugin_error(error: PaddockError) -> dict[str, Any]:
+    """OSQR's PluginError; `plugin_id` comes from the error's detail `plugin`."""
+    recoverable, suggestion = OSQR_RECOVERY[error.category]
+    body: dict[str, Any] = {
+        "code": error.error_code.replace(".", "_").upper(),
+        "message": error.message,
+        "recoverable": recoverable or error.retryable,
+        "suggested_action": error.hint or suggestion,
+    }
+    if "plugin" in error.details:
+        body["plugin_id"] = error.details["plugin"]
+    return body

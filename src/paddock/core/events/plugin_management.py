@@ -1,0 +1,136 @@
+"""The audit events of what people do with installed plugins and with keys.
+
+They stand by themselves so that a command which records one does not define all the others first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.core.events.event import Event, event
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityDiff:
+    """What an upgrade asks for that the old version did not, and the reverse."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@event("plugin.enabled")
+class PluginEnabled(Event):
+    """The operator enabled a plugin."""
+
+    name: str
+
+
+@event("plugin.granted")
+class PluginGranted(Event):
+    """A tenant granted a plugin more than it had: `capabilities` are those that are new, `digest` is of its files."""
+
+    name: str
+    version: str
+    capabilities: tuple[str, ...]
+    digest: str
+
+
+@event("plugin.configured")
+class PluginConfigured(Event):
+    """Somebody set fields of what a plugin needs on this machine, or made it forget them. Values are not told."""
+
+    name: str
+    fields: tuple[str, ...]
+    forgotten: tuple[str, ...]
+
+
+@event("plugin.disabled")
+class PluginDisabled(Event):
+    """A plugin was disabled, by the operator or by its failures."""
+
+    name: str
+    reason: str
+
+
+@event("plugin.installed")
+class PluginInstalled(Event):
+    """A plugin was installed: these files, with these `capabilities` granted."""
+
+    name: str
+    version: str
+    source: str
+    local: bool
+    digest: str
+    capabilities: tuple[str, ...]
+
+
+@event("plugin.upgraded")
+class PluginUpgraded(Event):
+    """Another version became the default; `digest` and `capabilities` are its files and all that is granted now."""
+
+    name: str
+    old_version: str
+    new_version: str
+    capability_diff: CapabilityDiff
+    digest: str
+    capabilities: tuple[str, ...]
+
+
+@event("plugin.uninstalled")
+class PluginUninstalled(Event):
+    """A plugin was removed."""
+
+    name: str
+    version: str
+
+
+@event("plugin.pinned")
+class PluginPinned(Event):
+    """A plugin stays at this version until unpinned (`version` None)."""
+
+    name: str
+    version: str | None
+
+
+@event("plugin.rolled_back")
+class PluginRolledBack(Event):
+    """An earlier version became the default again; `digest` and `capabilities` as in `plugin.upgraded`."""
+
+    name: str
+    old_version: str
+    new_version: str
+    digest: str
+    capabilities: tuple[str, ...]
+
+
+@event("plugin.repaired")
+class PluginRepaired(Event):
+    """A plugin's files are again the ones that were consented to."""
+
+    name: str
+    version: str
+
+
+@event("plugin.modified_detected")
+class PluginModifiedDetected(Event):
+    """A plugin's files are not the ones that were consented to."""
+
+    name: str
+    version: str
+    expected: str
+    found: str
+
+
+@event("key.trusted")
+class KeyTrusted(Event):
+    """A signing key is trusted from now on."""
+
+    key_id: str
+    label: str
+
+
+@event("key.removed")
+class KeyRemoved(Event):
+    """A signing key is no longer trusted."""
+
+    key_id: str

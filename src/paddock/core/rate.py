@@ -1,0 +1,51 @@
+"""How much in how long: windows of a second that drop a flood, and buckets that fill as time passes. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_MINUTE_S = 60.0
+
+
+class TokenBucketState(NamedTuple):
+    """What is left of a minute's worth, and since when."""
+
+    left: float
+    at: float
+
+    def available(self, a_minute: float, now: float) -> float:
+        """What is in it now: never more than a minute's worth."""
+        return min(a_minute, self.left + (now - self.at) * a_minute / _MINUTE_S)
+
+
+def seconds_until_available(cost: float, left: float, a_minute: float) -> float:
+    """Seconds until a bucket with so much left holds the cost, rounded up to a millisecond."""
+    return max(0.0, math.ceil((cost - left) * _MINUTE_S / a_minute * 1000) / 1000)
+
+
+@dataclass(slots=True)
+class RateWindow:
+    """Counts within windows of one second. What is over the limit is dropped, and told once a window."""
+
+    limit: int
+    _started: float = float("-inf")
+    _count: int = 0
+
+    def take(self, now: float) -> bool:
+        """Whether one more is within the limit."""
+        if now - self._started >= 1.0:
+            self._started, self._count = now, 0
+        self._count += 1
+        return self._count <= self.limit
+
+    @property
+    def just_exceeded(self) -> bool:
+        """Whether the one just refused was the first of its window: the moment to tell somebody."""
+        return self._count == self.limit + 1
+
+    @property
+    def count(self) -> int:
+        """How many came in this window, dropped ones included."""
+        return self._count

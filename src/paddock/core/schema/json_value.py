@@ -1,0 +1,149 @@
+"""Whether a Python value is plain JSON of a reasonable size.
+
+Values from YAML, Python literals or a plugin may hold what JSON cannot (dates, bytes, NaN, half characters)
+or be nested until a parser's stack breaks; this finds it before anything recursive looks at them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+from paddock.core.errors import Problem
+from paddock.core.schema.problem_text import join_below, quoted
+
+MAX_DEPTH = 64
+MAX_NODES = 2_000_000
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def is_deeper_than(value: object, depth: int = MAX_DEPTH) -> bool:
+    """Whether containers are nested more than `depth` deep (or are too many to tell)."""
+    # Most are objects of a few scalars, and every call comes by here, with what it is made with and what it gives.
+    if type(value) is dict and depth and _SCALARS.issuperset(map(type, cast("dict[Any, Any]", value).values())):
+        return False
+    layer: list[Any] = [value] if isinstance(value, (dict, list, tuple)) else []
+    seen = 0
+    for _ in range(depth):
+        if not layer:
+            return False
+        seen += len(layer)
+        if seen > MAX_NODES:
+            return True
+        # Most values are scalars, which a look at their type tells in a third of the time.
+        layer = [
+            inner
+            for outer in layer
+            for inner in (cast("dict[Any, Any]", outer).values() if isinstance(outer, dict) else outer)
+            if type(inner) not in _SCALARS and isinstance(inner, (dict, list, tuple))
+        ]
+    return bool(layer)
+
+
+def json_problems(
+    value: object, path: str = "", *, nodes: int = MAX_NODES, text: int = 1 << 30, depth: int = MAX_DEPTH
+) -> list[Problem]:
+    """Why a value is not plain JSON within these limits; an empty list when it is.
+
+    Args:
+        value: Anything.
+        path: Where it stands, to put before each problem's path.
+        nodes: How many values it may hold in all.
+        text: How many characters its strings and keys may have together.
+        depth: How deep containers may be nested.
+    """
+    if _is_plain_json(value, nodes, text, depth):
+        return []
+    problems: list[Problem] = []
+    pending: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    count = characters = 0
+    while pending and len(problems) < 50:
+        parts, here = pending.pop()
+        count += 1
+        if count > nodes:
+            return [Problem(path, f"holds more than {nodes} values", "make it smaller", "too_large")]
+        if len(parts) > depth:
+            return [Problem(path, f"nested more than {depth} levels deep", "make it flatter", "too_deep")]
+        if isinstance(here, dict):
+            for key, inner in cast("dict[Any, Any]", here).items():
+                if not isinstance(key, str):
+                    problems.append(
+                        _not_json_problem(path, parts, f"the key {str(key)[:40]!r} is not text", "put it in quotes")
+                    )
+                    continue
+                characters += len(key)
+                if _has_lone_surrogate(key):
+                    problems.append(
+                        _not_json_problem(path, parts, "a key holds half of a character", "use valid Unicode")
+                    )
+                pending.append(((*parts, key), inner))
+        elif isinstance(here, (list, tuple)):
+            room = nodes - count + 1  # enough to notice that there are too many, no more
+            pending += [((*parts, i), inner) for i, inner in enumerate(cast("list[Any]", here)[:room])]
+        elif isinstance(here, str):
+            characters += len(here)
+            if _has_lone_surrogate(here):
+                problems.append(
+                    _not_json_problem(path, parts, f"{quoted(here)} holds half of a character", "use valid Unicode")
+                )
+        elif isinstance(here, float) and not math.isfinite(here):
+            problems.append(_not_json_problem(path, parts, f"{here} is not a number that JSON knows", ""))
+        elif here is not None and not isinstance(here, (bool, int, float)):
+            name = type(here).__name__
+            problems.append(
+                _not_json_problem(path, parts, f"a value of kind {name} has no place in JSON", "put it in quotes")
+            )
+        if characters > text:
+            return [Problem(path, f"holds more than {text} characters", "make it smaller", "too_large")]
+    return problems
+
+
+def _is_plain_json(value: object, nodes: int, text: int, depth: int) -> bool:
+    """Whether there is certainly nothing to complain about; the quick look that most values pass, without any paths."""
+    layer: list[Any] = [value]
+    count = characters = 0
+    for _ in range(depth + 1):
+        count += len(layer)
+        if count > nodes:
+            return False
+        following: list[Any] = []
+        for here in layer:
+            kind: Any = type(here)  # pyright: ignore[reportUnknownVariableType]
+            if kind is str:
+                characters += len(here)
+                if not here.isascii() and _has_lone_surrogate(here):
+                    return False
+            elif kind is dict:
+                for key in here:
+                    if type(key) is not str or not key.isascii():
+                        return False
+                    characters += len(key)
+                following += here.values()
+            elif kind is list:
+                following += here
+            elif kind is float:
+                if not math.isfinite(here):
+                    return False
+            elif kind is not int and kind is not bool and here is not None:
+                return False
+        if characters > text:
+            return False
+        if not following:
+            return True
+        layer = following
+    return False
+
+
+def _not_json_problem(path: str, parts: tuple[str | int, ...], message: str, hint: str) -> Problem:
+    return Problem(join_below(path, parts), message, hint, "not_json")
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    """Whether a string holds a lone surrogate, which UTF-8 cannot write."""
+    if text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,74 @@
+"""What the daemon serves: the API, the console, the identity provider's routes and the MCP server together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from paddock.api.resources import api_routes
+from paddock.console.message_pages import ProblemPage, notice_page
+from paddock.console.routes import console_pages
+from paddock.core.call import CallContext
+from paddock.core.clock import Clock, Random
+from paddock.host.host import Host
+from paddock.mcp_server.server import McpServer
+from paddock.web.app import Shutdown, WebApp
+from paddock.web.request_context import call_context
+from paddock.web.security.allowed_hosts import allowed_hosts_from
+from paddock.web.security.authenticate import unauthenticated_error
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The ASGI application with the parts that the daemon ends one after another."""
+
+    web: WebApp
+    mcp: McpServer
+    shutdown: Shutdown = field(default_factory=Shutdown)
+
+
+def build_application(host: Host, clock: Clock, random: Random) -> Application:
+    """Compose the application from the host's settings.
+
+    Raises:
+        OperatorError: the settings of the identity provider do not go together.
+    """
+    shutdown = Shutdown()
+    mcp = McpServer(host, McpRequestAuthenticator(host), clock)
+    oidc = None
+    if host.settings.oidc.issuer is not None:
+        from paddock.web.oidc.setup import build_oidc  # most hosts have none, and start sooner without
+
+        oidc = build_oidc(host, clock, random, notice_page)
+    api = api_routes(host, shutdown, notice_page, oidc.endpoints if oidc else ())
+    web = WebApp(
+        host,
+        clock,
+        random,
+        (*api, *console_pages(host, shutdown.closing)),
+        mounts={"/mcp": mcp},
+        authenticators=oidc.authenticators if oidc else (),
+        challenge=oidc.challenge_parameters if oidc else None,
+        allowed_hosts=allowed_hosts_from(host.settings.http),
+        error_page=ProblemPage(oidc.sign_in_path if oidc else ""),
+    )
+    return Application(web, mcp, shutdown)
+
+
+class McpRequestAuthenticator:
+    """Gives the MCP server the caller that the web application authenticated."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def context_for(self, scope: Scope) -> CallContext:
+        return await call_context(self._host, Request(scope))
+
+    async def reauthenticate(self, scope: Scope) -> CallContext:
+        state = scope["state"]
+        caller = await state["proof"].authenticate(scope)
+        if caller is None:
+            raise unauthenticated_error()
+        return await call_context(self._host, Request({**scope, "state": {**state, "caller": caller}}))

@@ -1,0 +1,104 @@
+"""The demo's home: temporary, with the example plugins, Robin and one rule in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock.core.errors import Invalid, NotFound
+from paddock.core.secret import Secret
+
+EXCLUDED_EXAMPLE: Final = "greeter"
+"""The example that the visitor installs."""
+
+_POLICY_FILE: Final = Path(__file__).with_name("demo.cedar")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlugin:
+    """A plugin in the demo's home."""
+
+    name: str
+    version: str
+    dialect: str
+    enabled: bool
+
+    def to_json(self) -> dict[str, object]:
+        return {"name": self.name, "version": self.version, "dialect": self.dialect, "enabled": self.enabled}
+
+
+@contextmanager
+def temporary_home() -> Generator[Path, None, None]:
+    """A home for this process and those it starts, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="paddock-demo-") as folder:
+        for name in [name for name in os.environ if name.startswith("PADDOCK_")]:
+            del os.environ[name]
+        os.environ["PADDOCK_HOME"] = folder
+        policies = Path(folder) / "policies"
+        policies.mkdir()
+        shutil.copyfile(_POLICY_FILE, policies / "demo.cedar")
+        yield Path(folder)
+
+
+def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
+    """Install the examples, enable those that can run here, and add Robin; what was installed, and Robin's key.
+
+    Raises:
+        NotFound: the examples are not here.
+    """
+    from paddock.cli.client.one_shot import local_principal
+    from paddock.core.clock import SystemRandom
+    from paddock.demo.simulated_user import SIMULATED_USER_NAME
+    from paddock.host.wiring.one_shot import open_one_shot
+    from paddock.plugins.examples import example_plugins
+    from paddock.plugins.install.commit import commit_install
+    from paddock.plugins.install.resolve import resolve_package
+    from paddock.plugins.manage.enable import enable
+    from paddock.plugins.package.source import parse_source
+    from paddock.principals.api_keys import create_key
+    from paddock.principals.people import add_person
+
+    directories = [place for place in example_plugins() if place.name != EXCLUDED_EXAMPLE]
+    if not directories:
+        raise NotFound(
+            "the example plugins are not here", code="demo.no_examples", hint="run it from a checkout: ./run demo"
+        )
+    installed: list[DemoPlugin] = []
+    with open_one_shot(os.environ, home) as host:
+        store = host.plugins.acting_as(local_principal())
+        for directory in directories:
+            with resolve_package(store, parse_source(str(directory))) as prepared:
+                row = commit_install(store, prepared, prepared.missing_consents)
+            try:
+                enable(store, row.plugin)
+                enabled = True
+            except Invalid:  # a program that it needs is not on this machine
+                enabled = False
+            installed.append(DemoPlugin(row.plugin, row.version, row.dialect, enabled))
+
+        random = SystemRandom()
+        scopes = ("notes:write",)
+        store.database.write(
+            lambda tx: add_person(store.audited_change(tx), SIMULATED_USER_NAME, display_name="Robin", scopes=scopes)
+        )
+        _, token = store.database.write(
+            lambda tx: create_key(
+                store.audited_change(tx), SIMULATED_USER_NAME, random, label="Robin's assistant", scopes=scopes
+            )
+        )
+    return installed, token
+
+
+def change_example_server(plugin: str) -> None:
+    """Configure the example server as `paddock plugin configure` does: it offers more from its next start on."""
+    from paddock.cli.client.one_shot import open_for_read
+    from paddock.host.plugins.config import write_configuration
+
+    with open_for_read() as host:
+        write_configuration(host.plugins, plugin, {"more_units": True}, [], None)

@@ -1,0 +1,337 @@
+"""What people consented to, remembered for a moment: calls that only read come thousands of times a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from paddock.core.call import CallContext, PolicySnapshot, Principal
+from paddock.core.clock import Clock
+from paddock.core.errors import Denied, PaddockError
+from paddock.core.ids import CallId, Tenant
+from paddock.core.printable import printable
+from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
+from paddock.gate.idempotency.hints import InvalidIdempotencyHint, fill_idempotency_hints
+from paddock.manifest.model import Manifest, PluginKind
+from paddock.plugins.dialects.proposals import proposed_callables
+from paddock.policy.decision import Allow, Decision, Deny
+from paddock.policy.engine import Policy
+from paddock.policy.principal import PolicyPrincipal, to_policy_principal
+from paddock.policy.request import CallEnvironment, build_call_request, build_propose_request
+from paddock.policy.target import CallableTarget
+from paddock.principals.consents import consented_names
+from paddock.store.database import Database
+from paddock.store.transaction import Transaction
+
+CONSENT_TTL_S = 1.0  # seconds
+_REFRESH_AFTER_S = CONSENT_TTL_S / 2  # so that while calls come, none has to wait for it
+_MAX_CACHED_PEOPLE = 10_000
+
+
+class ConsentCache:
+    """Reads from the store what people consented to. However many calls need the same at once, it is read once.
+
+    Args:
+        database: Where people's consents are.
+        clock: Tells how old what is remembered is.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
+        self._reading: dict[tuple[str, str], tuple[float, asyncio.Task[frozenset[str]]]] = {}  # with when it was begun
+
+    def get_cached(self, principal: Principal) -> frozenset[str] | None:
+        """What their person consented to, as it was a moment ago; None where it has to be read."""
+        person = (principal.tenant, principal.person)
+        known = self._known.get(person)
+        if known is None:
+            return None
+        age = self._clock.monotonic() - known[0]
+        if age >= _REFRESH_AFTER_S:
+            self._start_read(person)
+        return known[1] if age < CONSENT_TTL_S else None
+
+    async def read_shared(self, principal: Principal) -> frozenset[str]:
+        """What their person consents to, read together with all others who need to know."""
+        # Shielded: whoever gives up must not take it from the others.
+        return await asyncio.shield(self._start_read((principal.tenant, principal.person)))
+
+    async def read_now(self, principal: Principal) -> frozenset[str]:
+        """What their person consents to at this moment, and not at one before it."""
+        return await self._read((principal.tenant, principal.person))
+
+    def _start_read(self, person: tuple[str, str]) -> asyncio.Task[frozenset[str]]:
+        now = self._clock.monotonic()
+        begun, reading = self._reading.get(person, (0.0, None))
+        if reading is None or now - begun >= CONSENT_TTL_S:  # what that one will say may be older than it may be
+            reading = asyncio.create_task(self._read(person))
+            self._reading[person] = (now, reading)
+            reading.add_done_callback(lambda done: self._on_read_done(person, done))
+        return reading
+
+    async def _read(self, person: tuple[str, str]) -> frozenset[str]:
+        asked = self._clock.monotonic()
+        return self._store(person, asked, await self._database.read(lambda tx: consented_names(tx, *person)))
+
+    def _store(self, person: tuple[str, str], asked: float, found: frozenset[str]) -> frozenset[str]:
+        if len(self._known) >= _MAX_CACHED_PEOPLE:
+            self._known.clear()
+        known = self._known.get(person)
+        if known is None or known[0] <= asked:
+            self._known[person] = (asked, found)
+        return found
+
+    def _on_read_done(self, person: tuple[str, str], done: asyncio.Task[frozenset[str]]) -> None:
+        if self._reading.get(person, (0.0, None))[1] is done:
+            del self._reading[person]
+        if not done.cancelled():
+            done.exception()  # whoever waits hears of it; where nobody does, the next one to need it will
+
+
+_MAX_CACHED_DECISIONS = 10_000
+
+
+class Authorizer(Protocol):
+    """Who decides about calls."""
+
+    def decide_cached(self, target: CallTarget, context: CallContext) -> Decision | None:
+        """The same as `about` where nothing has to be read for it, which is nearly always; None otherwise."""
+        ...
+
+    async def decide(self, target: CallTarget, context: CallContext, *, anew: bool = False) -> Decision:
+        """What the rules say to this call; where they allow an effect, to be seen to with `holds` as it starts.
+
+        `anew`: by what is true right now, and not a moment ago.
+        """
+        ...
+
+    def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
+        """Whether they still say so, by what stands in the store in this unit of work."""
+        ...
+
+    def rule_pins(self, decision: Decision) -> tuple[str, ...]:
+        """The deciding rules, each as `id@hash of the rule`."""
+        ...
+
+
+class PolicySource(Protocol):
+    """Where the rules that are in force are found."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+
+class _DecisionCache(NamedTuple):
+    """What one version of the rules said, by who asks for what where: making the whole question costs more than this.
+
+    One value, so that no thread finds the decisions of another version in it.
+    """
+
+    policy: Policy
+    decisions: dict[tuple[CallTarget, Principal, frozenset[str], str | None, str | None], Decision]
+
+
+class PolicyAuthorizer:
+    """Asks the rules that are in force.
+
+    Args:
+        rules: Where they are found.
+        consents: What people consented to.
+    """
+
+    def __init__(self, rules: PolicySource, consents: ConsentCache) -> None:
+        self._policy_source = rules
+        self._consents = consents
+        self._cache: _DecisionCache | None = None
+
+    def decide_cached(self, target: CallTarget, context: CallContext) -> Decision | None:
+        consents = self._consents.get_cached(context.principal)
+        if consents is None:
+            return None
+        decision = self._decide_with(target, context, consents)
+        return decision if target.read_only or isinstance(decision, Allow) else None
+
+    async def decide(self, target: CallTarget, context: CallContext, *, anew: bool = False) -> Decision:
+        principal = context.principal
+        if not anew:
+            decision = self.decide_cached(target, context)
+            if decision is None:
+                decision = self._decide_with(target, context, await self._consents.read_shared(principal))
+            if target.read_only or isinstance(decision, Allow):
+                return decision
+        # Whoever has said yes a moment ago is not refused, nor asked, once more.
+        return self._decide_with(target, context, await self._consents.read_now(principal))
+
+    def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
+        return (
+            self._decide_with(target, context, consented_names(tx, context.tenant, context.principal.person))
+            == decision
+        )
+
+    def _decide_with(self, target: CallTarget, context: CallContext, consents: frozenset[str]) -> Decision:
+        """May be called from any thread."""
+        policy, kept = self._policy_source.policy, self._cache
+        if kept is None or policy is not kept.policy or len(kept.decisions) >= _MAX_CACHED_DECISIONS:
+            kept = self._cache = _DecisionCache(policy, {})
+        question = (target, context.principal, consents, context.project, context.agent_path)
+        decision = kept.decisions.get(question)
+        if decision is None:
+            circumstances = CallEnvironment(project=context.project, agent_path=context.agent_path)
+            subject = to_policy_principal(context.principal, consents=consents)
+            decision = policy.decide(build_call_request(subject, target.policy_resource, circumstances))
+            if not (isinstance(decision, Deny) and decision.cause == "error"):
+                kept.decisions[question] = decision
+        return decision
+
+    def rule_pins(self, decision: Decision) -> tuple[str, ...]:
+        return self._policy_source.policy.rule_pins(decision)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowAll:
+    """For an author at work on a plugin of theirs: it runs caged, nobody else is there, and they ask themselves."""
+
+    reason: str = "an author tries a plugin of theirs"
+
+    def decide_cached(self, target: CallTarget, context: CallContext) -> Decision:
+        del target, context
+        return Allow((), self.reason, "")
+
+    async def decide(self, target: CallTarget, context: CallContext, *, anew: bool = False) -> Decision:
+        del anew
+        return self.decide_cached(target, context)
+
+    def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
+        del tx, target, context, decision
+        return True
+
+    def rule_pins(self, decision: Decision) -> tuple[str, ...]:
+        del decision
+        return ()
+
+
+def policy_snapshot(decision: Decision | None, approval: str | None) -> PolicySnapshot:
+    """What the rules said of a call, for its operator; `approval` is the yes that it is made with."""
+    if decision is None:
+        return PolicySnapshot("allow")
+    return PolicySnapshot(decision.word, tuple(decision.policies), decision.version, approval)
+
+
+def denied_error(decision: Deny, target: CallTarget, call: CallId, *, proposed: str | None = None) -> Denied:
+    """The error for whoever made the call; what a rule keeps from people is not in it.
+
+    `proposed` is what the decision is about, where it is about what an agent's answer proposes and not about the call.
+    """
+    about = "is denied" if proposed is None else f"proposes {printable(proposed, 128)}"
+    return Denied(
+        f"{target.title} {about}: {decision.caller_reason}",
+        code="policy_denied",
+        hint=f"paddock explain {call}",
+        details={
+            "plugin": target.key.plugin,
+            "call_id": call,
+            **({} if proposed is None else {"proposed": proposed}),
+            "policies": [] if decision.public_reason else list(decision.policies),
+            "policy_version": decision.version,
+        },
+    )
+
+
+FindCatalogue: TypeAlias = Callable[[Tenant], Catalogue]
+"""What a tenant can call."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAllowlistAuthorizer:
+    """See `Decides`. Calls that agents make are decided with their whitelists; all others as ever.
+
+    Args:
+        inside: Decides about those of others.
+        rules: Where the rules that are in force are found.
+        offers: Where agents are found, with what their manifests say.
+    """
+
+    fallback: Authorizer
+    policy_source: PolicySource
+    catalogue_of: FindCatalogue
+
+    def decide_cached(self, target: CallTarget, context: CallContext) -> Decision | None:
+        agents = context.principal.kind == "agent"
+        return self._decide_for_agent(target, context) if agents else self.fallback.decide_cached(target, context)
+
+    async def decide(self, target: CallTarget, context: CallContext, *, anew: bool = False) -> Decision:
+        if context.principal.kind == "agent":
+            return self._decide_for_agent(target, context)
+        return await self.fallback.decide(target, context, anew=anew)
+
+    def _decide_for_agent(self, target: CallTarget, context: CallContext) -> Decision:
+        principal = context.principal
+        agent = to_policy_principal(principal, may_call=self._allowlist(principal.id.partition(":")[2], context.tenant))
+        circumstances = CallEnvironment(project=context.project, agent_path=context.agent_path)
+        return self.policy_source.policy.decide(build_call_request(agent, target.policy_resource, circumstances))
+
+    def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
+        if context.principal.kind == "agent":
+            return self._decide_for_agent(target, context) == decision
+        return self.fallback.still_holds(tx, target, context, decision)
+
+    def rule_pins(self, decision: Decision) -> tuple[str, ...]:
+        return self.fallback.rule_pins(decision)
+
+    def _allowlist(self, agent: str, tenant: Tenant) -> tuple[str, ...]:
+        try:
+            manifest = self.catalogue_of(tenant).entry(agent).manifest
+        except PaddockError:
+            return ()  # nobody knows it, so it may call nothing
+        return manifest.allowed_actions if manifest.kind is PluginKind.AGENT else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalChecker:
+    """Looks at what agents propose, and fills in under which keys.
+
+    Args:
+        rules: Where the rules that are in force are found.
+        offers: Where that is found what they propose to call.
+    """
+
+    policy_source: PolicySource
+    catalogue_of: FindCatalogue
+
+    def first_denied(self, agent: CallTarget, result: Any) -> tuple[str, Deny] | None:
+        """The first that the agent may not propose, and why; None where its answer proposes nothing beyond its
+        whitelist."""
+        manifest = agent.manifest
+        subject = _agent_subject(manifest, agent.key.tenant)
+        for name in dict.fromkeys(proposed_callables(manifest, result)):
+            decision = self.policy_source.policy.decide(
+                build_propose_request(subject, self._policy_resource(name, agent.key.tenant))
+            )
+            if isinstance(decision, Deny):
+                return name, decision
+        return None
+
+    def fill_hints(self, agent: CallTarget, result: Any) -> Any:
+        """Its answer, with the keys filled in that it hints at.
+
+        Raises:
+            BadHint: one of them comes to no key.
+        """
+        answer, problems = fill_idempotency_hints(agent.manifest, result)
+        if problems:
+            raise InvalidIdempotencyHint(agent.key.plugin, agent.spec.name, problems)
+        return answer
+
+    def _policy_resource(self, name: str, tenant: Tenant) -> CallableTarget:
+        try:
+            return self.catalogue_of(tenant).find(name).policy_resource
+        except PaddockError:
+            return CallableTarget(name, name)  # nothing that could be called; the whitelist counts all the same
+
+
+def _agent_subject(manifest: Manifest, tenant: Tenant) -> PolicyPrincipal:
+    return PolicyPrincipal("Agent", f"agent:{manifest.name}", tenant, may_call=frozenset(manifest.allowed_actions))

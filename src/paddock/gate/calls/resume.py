@@ -1,0 +1,336 @@
+"""Calls that wait for a person: what becomes of them when somebody answers, when nobody does, and after a restart.
+
+Everything that is needed to make a call later lies beside its request, so it does not matter which host answers for it.
+Who asked is looked up again, with the rights that they have then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
+from paddock.approvals.service import Approvals
+from paddock.core.call import CallContext
+from paddock.core.canonical import hash_of
+from paddock.core.clock import Clock
+from paddock.core.errors import Conflict, Denied, PaddockError
+from paddock.core.ids import CallId, Tenant
+from paddock.gate.calls.handle import CallHandle
+from paddock.gate.calls.registry import CallRegistry
+from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.effects.context import approval_required_error, load_context
+from paddock.gate.gate import Gate
+from paddock.gate.invocation import CallCancelled
+from paddock.principals.principal_name import resolve_principal
+from paddock.store.database import Database
+
+_log = logging.getLogger("paddock.gate")
+
+EXPIRY_CHECK_INTERVAL_S = 2.0  # seconds between two looks for requests whose time is over
+_CHECKS_LEFT_TO_OTHERS = 3  # looks, for a yes that another host was given, and makes the call with if it lives
+
+
+class PendingCallResumer:
+    """Goes on with what waited.
+
+    Args:
+        gate: The one door; a call that waited goes through all of it again.
+        calls: Where calls are found.
+        approvals: Where they wait.
+        database: Where whoever asked is looked up.
+        clock: The time.
+    """
+
+    def __init__(self, gate: Gate, calls: CallRegistry, approvals: Approvals, database: Database, clock: Clock) -> None:
+        self._gate = gate
+        self._calls = calls
+        self._approvals = approvals
+        self._database = database
+        self._clock = clock
+        self._unused_approvals: dict[str, int] = {}  # by call that waits here, how many looks found its yes unused
+
+    async def on_answered(self, approval: Approval) -> CallHandle | None:
+        """Somebody answered: make the call, end it, or let it wait for more of them; and those that wait with it.
+
+        Raises:
+            PaddockError: it was approved, and what was to be called is not there, or who asked may not act any more.
+                The request is void.
+        """
+        try:
+            live = await self._apply_answer(approval)
+        except PaddockError as error:
+            for other in self._joined_calls(approval.call):
+                self._calls.abandon(other, error)
+            raise
+        if not self._calls.is_shutting_down:
+            for other in self._joined_calls(approval.call):
+                self._apply_answer_to_joined(other, approval, live)
+        return live
+
+    async def _apply_answer(self, approval: Approval) -> CallHandle | None:
+        tenant = approval.binding.subject.tenant
+        live = self._calls.get(approval.call)
+        if approval.state not in OPEN_STATES:
+            # For this neither its plugin nor whoever asked has to be there.
+            if live is not None:
+                self._abandon(live, approval)
+            return live
+        if self._calls.is_shutting_down:
+            return live  # the next host knows what waits, and makes what has its yes
+        if live is not None and live.ended_at is not None:
+            await self._approvals.withdraw(tenant, live.id, "the call is over")
+            return live
+        try:
+            target, context = self._find_target(approval), await self._load_context(approval)
+        except PaddockError as error:
+            if approval.state is ApprovalState.PENDING:
+                return live  # its plugin may come back
+            await self._approvals.void(tenant, approval.id, error.message)
+            if live is not None:
+                self._calls.abandon(live, error)
+            raise
+        return self._resume(approval, target, context)
+
+    def _resume(self, approval: Approval, target: CallTarget, context: CallContext) -> CallHandle:
+        told = approval_required_error(approval, target)
+        live = self._calls.restore_held(CallId(approval.call), target, context, told)
+        match live.approval_required:
+            case None:
+                pass  # it goes on already
+            case _ if approval.state is ApprovalState.APPROVED:
+                self._calls.resume_approved(live, target, approval.payload, approval.id)
+            case held if held.details["approval"] != approval.id:
+                live.hold(told)  # somebody edited it: another request took the place of the one that was told
+            case _:
+                pass  # more people are needed
+        return live
+
+    def _joined_calls(self, call: str) -> list[CallHandle]:
+        """Those that wait for the request about this call, since they came with the same key."""
+        return [live for live in self._calls.list_held() if live.approval_call_id == call != live.id]
+
+    def _apply_answer_to_joined(self, other: CallHandle, approval: Approval, live: CallHandle | None) -> None:
+        """Do with a call what becomes of the one whose request it waits for."""
+        if approval.state in (ApprovalState.APPROVED, ApprovalState.CONSUMED):
+            self._calls.resume_joined(other)
+        elif approval.state is not ApprovalState.PENDING:
+            self._abandon(other, approval)
+        elif live is not None and live.approval_required is not None and live.approval_id != other.approval_id:
+            other.hold(live.approval_required)  # somebody edited it
+
+    async def cancel(self, live: CallHandle) -> None:
+        """Ask for the end of a call, whatever it does: nothing of it waits for a person any more, nor for a host that
+        would make it. Harmless when it is over.
+
+        Raises:
+            StoreUnavailable: it waits for a person, and still does.
+        """
+        if live.approval_required is None:
+            following = self._gate.long_running if live.status == "in_progress" else None
+            # Whoever waits learns from its end that nobody knows what becomes of the call.
+            if following is None or not await following.poller.cancel(live.context.tenant, live.id):
+                live.cancel()
+            await self._gate.starter.withdraw(live.context.tenant, live.id)
+            return
+        await self._approvals.withdraw(live.context.tenant, live.id, "it was cancelled")
+        self._calls.abandon(live, CallCancelled("the call was cancelled"), "cancelled")
+        live.cancel()  # it may have gone on meanwhile
+
+    async def restore_open(self, plugin: str | None = None) -> None:
+        """After a restart: know what waits, and make what was approved meanwhile; of one plugin, or of all there are.
+
+        What belongs to a plugin that is not there waits for it until its time is over.
+        """
+        async for approval in self._approvals.iter_open(plugin):
+            if self._target_exists(approval):
+                try:
+                    await self.on_answered(approval)
+                except PaddockError as error:
+                    _log.warning("the call %s cannot go on: %s", approval.call, error.message)
+
+    async def apply_remote_answers(self) -> None:
+        """See to the calls that wait here for what was answered or ended elsewhere: by a command, at another host."""
+        held = self._calls.list_held()
+        still = await self._approvals.waiting_calls() if held else {}
+        unused = {live.id for live in held if still.get(live.id) is ApprovalState.APPROVED}
+        self._unused_approvals = {call: self._unused_approvals.get(call, 0) + 1 for call in unused}
+        for live in held:
+            asked = str(live.approval_call_id)
+            if asked in still and self._unused_approvals.get(live.id, 0) <= _CHECKS_LEFT_TO_OTHERS:
+                continue
+            latest = await self._approvals.latest_for_call(live.context.tenant, asked)
+            if latest is None or live.approval_required is None:
+                continue  # this one may have gone on while we looked
+            if latest.state in OPEN_STATES:
+                await self._resume_unused_approval(latest)
+            elif asked != live.id:
+                self._apply_answer_to_joined(live, latest, None)
+            elif latest.state is ApprovalState.CONSUMED:
+                self._calls.follow_remote(live)
+            else:
+                self._abandon(live, latest)
+
+    async def _resume_unused_approval(self, approval: Approval) -> None:
+        """Whoever was given the yes does not use it: their host is gone, or its plugin takes long to start. Where it
+        does after all, only one of them can."""
+        try:
+            await self.on_answered(approval)
+        except PaddockError as error:
+            _log.warning("the call %s cannot go on: %s", approval.call, error.message)
+
+    def _abandon(self, live: CallHandle, approval: Approval) -> None:
+        if approval.state is ApprovalState.WITHDRAWN:
+            self._calls.abandon(live, CallCancelled("the call was cancelled"), "cancelled")
+        else:
+            self._calls.abandon(live, ended_approval_error(approval))
+
+    async def expire_forever(self) -> None:
+        """End, again and again, what nobody answered in time, and what could not be ended before."""
+        while True:
+            try:
+                await self._gate.starter.retry_cleanups()
+                await self.apply_remote_answers()
+                await self.expire()
+            except PaddockError as error:
+                _log.warning("requests could not be looked through: %s", error.message)
+            await asyncio.sleep(EXPIRY_CHECK_INTERVAL_S)
+
+    async def expire(self, *, came_back: bool = False) -> None:
+        """End what nobody answered in time, and the calls that waited for it.
+
+        Args:
+            came_back: Whether the host has just started: it knows none of these calls, and whoever made one may ask.
+        """
+        while over := await self._approvals.expire():
+            for approval in over:
+                now = await self._approvals.find(approval.binding.subject.tenant, approval.id)
+                if came_back:
+                    await self._restore_call(now)
+                await self.on_answered(now)
+
+    async def expire_at_startup(self, seconds: float) -> None:
+        """The same before anything goes on after a restart, for so long at most: a yes whose time is over is not good
+        anyway, and what is left ends a moment later."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.expire(came_back=True)
+        except (PaddockError, TimeoutError) as error:
+            _log.warning("not all requests could be looked through: %s", str(error) or "there are too many")
+
+    async def _restore_call(self, approval: Approval) -> None:
+        with suppress(PaddockError):  # what was to be called is not there, or who asked: then nobody asks for it
+            target, context = self._find_target(approval), await self._load_context(approval)
+            self._calls.restore_held(CallId(approval.call), target, context, approval_required_error(approval, target))
+
+    def _find_target(self, approval: Approval) -> CallTarget:
+        subject = approval.binding.subject
+        return self._gate.catalogue(Tenant(subject.tenant)).find_callable(subject.plugin, subject.callable)
+
+    def unchanged_target(self, approval: Approval) -> CallTarget | None:
+        """What would be called, where it is there and still says of itself what it said when the request was made."""
+        try:
+            target = self._find_target(approval)
+        except PaddockError:
+            return None
+        return target if target.definition_hash == approval.binding.subject.definition else None
+
+    def require_valid(self, approval: Approval, payload: Mapping[str, Any]) -> None:
+        """Refuse parameters that the call would fail with, before anything is given up for them.
+
+        Raises:
+            Invalid: all that is wrong with them.
+        """
+        target = self.unchanged_target(approval)
+        if target is not None:
+            self._gate.require_valid(target, payload)
+
+    def _target_exists(self, approval: Approval) -> bool:
+        try:
+            self._find_target(approval)
+        except PaddockError:
+            return False
+        return True
+
+    async def _load_context(self, approval: Approval) -> CallContext:
+        tenant, now = approval.binding.subject.tenant, self._clock.now()
+        name = str(approval.context["principal"])
+        principal = await self._database.read(lambda tx: resolve_principal(tx, name, tenant, now))
+        return load_context(approval.context, principal)
+
+
+def ended_approval_error(approval: Approval) -> PaddockError:
+    """What whoever waits is told of a request that ended without its call."""
+    who = ", ".join(answer.by for answer in approval.answers if not answer.approved)
+    why = f": {approval.ended_why}" if approval.ended_why else ""
+    details = {"approval": approval.id, "call_id": approval.call, "plugin": approval.binding.subject.plugin}
+    match approval.state:
+        case ApprovalState.DENIED:
+            return Denied(f"{who or 'somebody'} denied it{why}", code="approval.denied", details=details)
+        case ApprovalState.EXPIRED:
+            hint = "make the call again to ask once more"
+            return Conflict("nobody answered in time", code="approval.expired", hint=hint, details=details)
+        case _:
+            return Conflict(f"the request is {approval.state}{why}", code=f"approval.{approval.state}", details=details)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalTokens:
+    """Gives out calls for tokens.
+
+    Args:
+        approvals: Where the requests are, with hashes of their tokens.
+        resumption: Goes on with a call that was approved while nobody did.
+        calls: Where calls are found that went on by themselves.
+        gate: Knows who may make a call now.
+    """
+
+    approvals: Approvals
+    resumer: PendingCallResumer
+    calls: CallRegistry
+    gate: Gate
+
+    async def redeem(
+        self, token: str, target: CallTarget, params: Mapping[str, Any], context: CallContext
+    ) -> CallHandle:
+        """The call that the token was given out for. The token is used up then, unless the call still waits.
+
+        Args:
+            token: As whoever made the call was given it.
+            target: What was called.
+            params: With what.
+            context: Who made it.
+
+        Raises:
+            Denied: the token is not theirs, is none, or was used; or somebody said no; or they may not make the call
+                any more, and what came of it is not for them.
+            Conflict: it was given out for something else; or nobody answered in time.
+            NotFound: the call was made, and is not remembered here any more.
+        """
+        approval = await self.approvals.find_by_token(context.tenant, token, context.principal.id)
+        subject = approval.binding.subject
+        same = (subject.plugin, subject.callable) == (target.key.plugin, target.spec.name)
+        if not same or approval.binding.payload_hash != hash_of(params):
+            raise Conflict(
+                "this approval token was given out for another call",
+                code="approval.token_elsewhere",
+                hint="make the same call as before, with the same parameters",
+                details={"approval": approval.id, "call_id": approval.call},
+            )
+        await self.gate.require_permitted(target, context, CallId(approval.call))
+        match approval.state:
+            case ApprovalState.PENDING:
+                return await self.resumer.on_answered(approval) or self.calls.find(approval.call, context.tenant)
+            case ApprovalState.APPROVED:
+                await self.approvals.redeem_token(context.tenant, token)
+                return await self.resumer.on_answered(approval) or self.calls.find(approval.call, context.tenant)
+            case ApprovalState.CONSUMED:
+                live = self.calls.find(approval.call, context.tenant)
+                await self.approvals.redeem_token(context.tenant, token)
+                return live
+            case _:
+                raise ended_approval_error(approval)

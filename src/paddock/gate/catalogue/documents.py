@@ -1,0 +1,195 @@
+"""What a plugin has to read: documents by their address and prompts by their name, as far as accepted. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from paddock.core.errors import NotFound, PluginError
+from paddock.core.printable import printable
+from paddock.gate.catalogue.uri_template import UriTemplate, parse_uri_template
+from paddock.manifest.model import CallableForm, CallableSpec, Manifest, Prompt, PromptArgument
+from paddock.plugins.tool_pinning.normalize import PROMPT, RESOURCE, TEMPLATE, printable_name
+from paddock.plugins.tool_pinning.offer import WithheldDefinition
+
+MAX_TEMPLATES: Final = 200
+MAX_PROMPT_ARGUMENTS: Final = 100
+# A colon stands in no tool's name, so that records tell them apart.
+READ_RESOURCE: Final = CallableSpec(
+    "resource:read",
+    CallableForm.RESOURCE,
+    input_schema={"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
+)
+_SUBSCRIPTION_SCHEMA: Final = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+SUBSCRIBE_RESOURCE: Final = CallableSpec(
+    "resource:subscribe", CallableForm.SUBSCRIPTION, input_schema=_SUBSCRIPTION_SCHEMA
+)
+UNSUBSCRIBE_RESOURCE: Final = CallableSpec(
+    "resource:unsubscribe", CallableForm.SUBSCRIPTION, input_schema=_SUBSCRIPTION_SCHEMA
+)
+COMPLETE_ARGUMENT: Final = CallableSpec(
+    "completion:complete",
+    CallableForm.COMPLETION,
+    input_schema={
+        "type": "object",
+        "properties": {"ref": {"type": "object"}, "argument": {"type": "object"}, "context": {"type": "object"}},
+        "required": ["ref", "argument"],
+    },
+)
+_ARGUMENT_PLACEHOLDER: Final = re.compile(r"\$\{arguments\.([^{}]+)\}|\{\{\s*([^{}]+?)\s*\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOffer:
+    """A prompt that may be had; with a text the host fills it in, otherwise its server does."""
+
+    spec: CallableSpec
+    text: str | None = None
+
+    def render(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """What a server would give: one message of the person, with the arguments in their places."""
+        text = _ARGUMENT_PLACEHOLDER.sub(lambda found: arguments.get(found[1] or found[2], ""), self.text or "")
+        content = {"type": "text", "text": text}
+        return {"description": self.spec.description, "messages": [{"role": "user", "content": content}]}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentIndex:
+    """Everything that one plugin has to read."""
+
+    resources: frozenset[str] = frozenset()  # by their names in the rows
+    templates: tuple[UriTemplate, ...] = ()
+    prompts: Mapping[str, PromptOffer] = field(default_factory=dict[str, PromptOffer])
+    withheld: Mapping[tuple[str, str], WithheldDefinition] = field(
+        default_factory=dict[tuple[str, str], WithheldDefinition]
+    )
+    declared: frozenset[str] = frozenset()  # addresses that a manifest names and nobody serves
+
+    def require_resource(self, plugin: str, uri: str) -> WithheldDefinition | None:
+        """Nothing where it may be read, or what keeps it back.
+
+        Raises:
+            NotFound, PluginError: there is no such document.
+        """
+        name = printable_name(uri)
+        if name in self.resources:
+            return None
+        kept_back = self.withheld.get((RESOURCE, name))
+        if kept_back is not None:
+            return kept_back
+        if any(template.matches(uri) for template in self.templates):
+            return None
+        if uri in self.declared:
+            raise PluginError(
+                f"{plugin} declares {printable(uri)}, and has no server that would give it",
+                code="resource.not_served",
+                hint="its author has to serve it",
+                details={"plugin": plugin},
+            )
+        raise NotFound(
+            f"{plugin} offers nothing at {printable(uri)}",
+            code="resource.not_found",
+            hint=f"see what it offers: paddock plugin resources {plugin}",
+            details={"plugin": plugin},
+        )
+
+    def find_prompt(self, plugin: str, name: str) -> PromptOffer | WithheldDefinition:
+        """A prompt, or what keeps it back.
+
+        Raises:
+            NotFound: there is none of this name.
+        """
+        found = self.prompts.get(name) or self.withheld.get((PROMPT, printable_name(name)))
+        if found is None:
+            raise NotFound(
+                f"{plugin} offers no prompt {printable(name)!r}",
+                code="prompt.not_found",
+                hint=f"it offers: {printable(', '.join(self.prompts) or 'none', 400)}",
+                details={"plugin": plugin},
+            )
+        return found
+
+
+def documents_from_definitions(
+    manifest: Manifest, texts: Mapping[str, Mapping[str, str]], withheld: Mapping[tuple[str, str], WithheldDefinition]
+) -> DocumentIndex:
+    """What a server has, as the rows know it.
+
+    Args:
+        manifest: The plugin's; a prompt that it gives the text of is offered where the server lists none of its name.
+        texts: The accepted definitions by kind and name.
+        withheld: Those that may not be used, by kind and name.
+    """
+    templates = [_parse_object(text).get("uriTemplate") for text in texts.get(TEMPLATE, {}).values()]
+    ready = (parse_uri_template(text) for text in templates[:MAX_TEMPLATES] if isinstance(text, str))
+    prompts = _prompts_by_name(_parse_prompt(_parse_object(text)) for text in texts.get(PROMPT, {}).values())
+    listed = {*prompts, *(name for kind, name in withheld if kind == PROMPT)}
+    own = _prompts_by_name(
+        prompt for prompt in manifest.prompts if prompt.text is not None and prompt.name not in listed
+    )
+    return DocumentIndex(
+        resources=frozenset(texts.get(RESOURCE, {})),
+        templates=tuple(one for one in ready if one is not None),
+        prompts=prompts | own,
+        withheld=withheld,
+    )
+
+
+def documents_from_manifest(manifest: Manifest) -> DocumentIndex:
+    """What a plugin has that is no server: what its manifest says."""
+    return DocumentIndex(
+        prompts=_prompts_by_name(manifest.prompts), declared=frozenset(resource.uri for resource in manifest.resources)
+    )
+
+
+def _prompts_by_name(prompts: Iterable[Prompt | None]) -> dict[str, PromptOffer]:
+    return {one.name: PromptOffer(_prompt_spec(one), one.text) for one in prompts if one is not None}
+
+
+def _prompt_spec(prompt: Prompt) -> CallableSpec:
+    return CallableSpec(
+        f"prompt:{prompt.name}",
+        CallableForm.PROMPT,
+        prompt.description,
+        input_schema=_prompt_schema(prompt.name, prompt.arguments),
+    )
+
+
+def _prompt_schema(name: str, arguments: Sequence[PromptArgument]) -> dict[str, Any]:
+    """What a prompt is asked with: its name and its arguments, all of them texts."""
+    taken = {
+        "type": "object",
+        "properties": {one.name: {"type": "string"} for one in arguments},
+        "required": [one.name for one in arguments if one.required],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"name": {"const": name}, "arguments": taken},
+        "required": ["name", "arguments"],
+    }
+
+
+def _parse_prompt(raw: Mapping[str, Any]) -> Prompt | None:
+    """A prompt as a server describes it."""
+    name, description, arguments = raw.get("name"), raw.get("description"), raw.get("arguments")
+    if not isinstance(name, str):
+        return None
+    listed = cast("list[Any]", arguments) if isinstance(arguments, list) else []
+    taken = [_parse_argument(one) for one in listed[:MAX_PROMPT_ARGUMENTS]]
+    words = description if isinstance(description, str) else ""
+    return Prompt(name, words, tuple(one for one in taken if one is not None))
+
+
+def _parse_argument(raw: Any) -> PromptArgument | None:
+    fields = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    name = fields.get("name")
+    return PromptArgument(name, required=fields.get("required") is True) if isinstance(name, str) else None
+
+
+def _parse_object(text: str) -> Mapping[str, Any]:
+    raw: Any = json.loads(text)
+    return cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}

@@ -1,0 +1,69 @@
+"""Which addresses a server's template stands for (RFC 6570), told without trying to guess what the variables are. Pure.
+
+Servers write templates, so a match takes a time that grows with the address alone, whatever the template is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+MAX_URI_CHARS: Final = 2_000
+MAX_TEMPLATE_PARTS: Final = 2_000
+_EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")
+_SEGMENT_SEPARATORS: Final = "/?#"  # what a plain variable does not reach across
+
+
+@dataclass(frozen=True, slots=True)
+class UriTemplate:
+    """A template, made ready. Each bit is a place between two of its parts, from the first."""
+
+    characters: dict[str, int]  # by character: the places after which it is written
+    plain: int  # after which a variable within one segment stands
+    wide: int  # after which one stands that may be anything
+    optional: int  # after which nothing need be
+    end: int
+
+    def matches(self, uri: str) -> bool:
+        """Whether the address is one of those that it stands for."""
+        if len(uri) > MAX_URI_CHARS:
+            return False
+        places = self._skip_optional(1)
+        for character in uri:
+            variables = self.wide if character in _SEGMENT_SEPARATORS else self.wide | self.plain
+            steps = (places & (self.characters.get(character, 0) | variables)) << 1
+            places = self._skip_optional(steps | (places & (variables << 1)))
+            if not places:
+                return False
+        return bool(places & self.end)
+
+    def _skip_optional(self, places: int) -> int:
+        while True:
+            reached = places | ((places & self.optional) << 1)
+            if reached == places:
+                return places
+            places = reached
+
+
+def parse_uri_template(text: str) -> UriTemplate | None:
+    """A template as a server writes it; None for one that stands for everything, or is longer than any has to be."""
+    characters: dict[str, int] = {}
+    plain = wide = optional = 0
+    place = 1
+    pieces = _EXPRESSION.split(text)
+    for number, piece in enumerate(pieces):
+        if number % 2:
+            if piece[:1] in ("+", "#", "/", "?", "&", ";", ".") or piece.endswith("*"):
+                wide |= place
+                optional |= place if piece[:1] in ("#", "/", "?", "&", ";", ".") else 0
+            else:
+                plain |= place
+            place <<= 1
+            continue
+        for character in piece:
+            characters[character] = characters.get(character, 0) | place
+            place <<= 1
+    if not characters or place.bit_length() > MAX_TEMPLATE_PARTS:
+        return None
+    return UriTemplate(characters, plain, wide, optional, place)

@@ -1,0 +1,110 @@
+"""A call that waits for a person: what whoever made it is told, what the person is shown, and what is kept to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from paddock.approvals.model import Approval
+from paddock.core.call import CallContext, PolicySnapshot, Principal
+from paddock.core.errors import NeedsApproval
+from paddock.core.ids import AgentPath, OperatorId, ProjectId, RequestId, SessionId, StepId, Tenant, WorkflowId
+from paddock.core.printable import printable
+from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.manifest.effects import EFFECT_TEXT, Effect
+from paddock.plugins.manage.repair_text import tenant_option
+from paddock.principals.principal_name import resolve_principal
+from paddock.store.database import Database
+
+_STORED_FIELDS: dict[str, Any] = {
+    "request": RequestId,
+    "tenant": Tenant,
+    "operator": OperatorId,
+    "project": ProjectId,
+    "agent_path": AgentPath,
+    "session": SessionId,
+    "workflow": WorkflowId,
+    "step": StepId,
+    "idempotency_key": str,
+}
+
+
+def approval_required_error(approval: Approval, target: CallTarget, **more: str) -> NeedsApproval:
+    """What whoever made a call is told while it waits for a person; `more` is for them alone."""
+    command = f"paddock approvals approve {approval.id}{tenant_option(approval.binding.subject.tenant)}"
+    four_eyes = approval.binding.four_eyes
+    return NeedsApproval(
+        f"{target.title} waits for a person: {approval.caller_reason}",
+        hint=f"another person has to say yes: {command}" if four_eyes else command,
+        details={
+            "call_id": approval.call,
+            "plugin": approval.binding.subject.plugin,
+            "approval": approval.id,
+            "kind": approval.kind.value,
+            "four_eyes": four_eyes,
+            "remember": approval.remember,
+            "expires_at": approval.binding.expires_at,
+            "preview": approval_preview(approval, target) | {"reason": approval.caller_reason},
+            **more,
+        },
+    )
+
+
+def approval_preview(approval: Approval, target: CallTarget | None = None) -> dict[str, Any]:
+    """What would be done, for the person who is asked."""
+    subject = approval.binding.subject
+    return {
+        "plugin": subject.plugin,
+        "callable": subject.callable,
+        "does": [EFFECT_TEXT[Effect(effect)] for effect in subject.effects],
+        "says": printable(target.spec.description, 500) if target is not None else "",
+        "params": dict(approval.payload),
+        "requester": approval.binding.requester,
+        "reason": approval.reason,
+    }
+
+
+def dump_context(context: CallContext) -> dict[str, Any]:
+    """The surroundings of a call, for making it later. Who makes it is looked up again then."""
+    kept: dict[str, Any] = {"principal": context.principal.id}
+    for name in _STORED_FIELDS:
+        value = getattr(context, name)
+        if value is not None:
+            kept[name] = value
+    return kept
+
+
+def load_context(kept: Mapping[str, Any], principal: Principal) -> CallContext:
+    """The surroundings of a call that was kept, for whoever makes it now."""
+    return CallContext(
+        principal, **{name: _STORED_FIELDS[name](value) for name, value in kept.items() if name in _STORED_FIELDS}
+    )
+
+
+async def restore_context(
+    effect: IdempotencyRecord, database: Database, now: datetime, *, fence: int | None = None
+) -> CallContext:
+    """The surroundings that a call was made in. Who makes it is looked up again: they may not be there any more.
+
+    Args:
+        effect: Its record.
+        database: Where those are who make calls.
+        now: Tells whether they still are.
+        fence: That of a further run of the call; without one it is for another call that is made on its behalf.
+    """
+    kept: dict[str, Any] = {"request": effect.call, "tenant": effect.effect_key.tenant, **(effect.context or {})}
+    name = str(kept.get("principal") or "")
+    principal = await database.read(lambda tx: resolve_principal(tx, name, effect.effect_key.tenant, now))
+    context = replace(load_context(kept, principal), policy=_load_policy(kept.get("policy")))
+    if fence is None:
+        return context
+    return replace(context, idempotency_key=effect.effect_key.key, fence=fence, call=effect.call)
+
+
+def _load_policy(kept: Mapping[str, Any] | None) -> PolicySnapshot | None:
+    if kept is None:
+        return None
+    return PolicySnapshot(kept["decision"], tuple(kept["policies"]), kept["version"], kept["approval"])

@@ -1,0 +1,246 @@
+"""Calls whose operators are still at work, for whoever makes them and waits for their ends.
+
+An operator that answers `in_progress` has begun, and says that it is not through. It is called again with the same key
+and parameters, and with what it said last; the call is over once it answers otherwise.
+
+A call with an effect lies in the queue meanwhile. Its record stays `started` and belongs to no host, so nobody who dies
+takes it along; whichever daemon takes it from the queue asks, see `looks.py`. Whoever comes with the same key waits for
+the same end. When the time is up, nobody knows what became of it. A call that only reads is asked for by whoever waits
+for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Any
+
+import orjson
+
+from paddock.core.call import CallContext, OperatorProgress
+from paddock.core.clock import Clock
+from paddock.core.errors import Busy, Conflict, HostError, PaddockError, PluginError
+from paddock.core.events.calls import EffectInProgress
+from paddock.core.events.event import Event
+from paddock.core.ids import CallId, Tenant
+from paddock.core.tasks import run_to_completion
+from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.effects.context import restore_context
+from paddock.gate.effects.poll_state import MAX_POLLS, PollState, poll_delay, progress_timeout_error
+from paddock.gate.effects.polling import POLL_JOB, OperatorPoller
+from paddock.gate.idempotency import records
+from paddock.gate.idempotency.errors import in_doubt_error, result_expired_error
+from paddock.gate.idempotency.records import IdempotencyRecord
+from paddock.gate.idempotency.states import EffectState
+from paddock.gate.invocation import Invocation
+from paddock.plugins.dialects.envelope import InProgress
+from paddock.queue import queue
+from paddock.queue.node import Node
+from paddock.rpc.errors import NO_EFFECT
+from paddock.store.database import Database, Transaction
+
+_REMOTE_CHECK_INTERVAL_S = 5.0  # seconds, for what other daemons end
+_OWN_CHECK_INTERVAL_S = 0.2
+
+_log = logging.getLogger("paddock.gate")
+
+
+class LongRunningCalls:
+    """Has calls followed to their ends.
+
+    Args:
+        database: Where their records and the queue are.
+        clock: The time.
+        node: In whose name a command takes its own call from the queue.
+        looks: Asks operators.
+        record_in: Writes an entry of a call, in a unit of work.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        node: Node,
+        looks: OperatorPoller,
+        record_in: Callable[[Transaction, Invocation, Event], None],
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._node = node
+        self._record_in = record_in
+        self.poller = looks
+        self.waiters = looks.waiters
+        self.on_parked: Callable[[], None] | None = None  # wakes the worker of this host, where it has one
+
+    async def poll_until_done(self, course: Invocation, going: InProgress) -> Any:
+        """What comes of a call that only reads. Nothing of it is kept: it ends with whoever waits for it.
+
+        Raises:
+            TimedOut: its time is up.
+            PaddockError: see `Supervisor.call`.
+        """
+        until = self._clock.monotonic() + self.poller.max_progress_s
+        for asked in range(1, MAX_POLLS):
+            wait = poll_delay(asked, going.retry_after)
+            if self._clock.monotonic() + wait > until:
+                break
+            await asyncio.sleep(wait)
+            context = replace(course.context, so_far=OperatorProgress(asked, going.result))
+            try:
+                return await self.poller.call_operator(course, context, fate=course.delivery)
+            except InProgress as still:
+                going = still
+        raise progress_timeout_error(course.target.key.plugin, self.poller.max_progress_s)
+
+    async def park(self, course: Invocation, going: InProgress) -> None:
+        """Have a call with an effect followed to its end, whatever becomes of whoever made it.
+
+        Raises:
+            PaddockError: it cannot be: nobody knows what becomes of it then.
+        """
+        if course.effect is None or course.effect.recovery == "atomic":
+            raise PluginError(
+                f"{course.target.title} is atomic, and such a call is over with its answer",
+                code="call.cannot_go_on",
+                hint="its author declares another recovery, or does not answer in_progress",
+                details={"plugin": course.target.key.plugin},
+            )
+        effect, now = course.effect, self._clock.now()
+        progress = PollState.first(going, now, self.poller.max_progress_s)
+        due = now + timedelta(seconds=poll_delay(1, going.retry_after))
+        policy = course.context.policy
+
+        def unit(tx: Transaction) -> None:
+            known = records.find(tx, effect.effect_key)
+            kept = dict((known.context if known else None) or {})
+            if policy is not None:
+                kept["policy"] = asdict(policy)
+            records.park(tx, effect, context=progress.stored_in(kept))
+            queue.enqueue(tx, effect.effect_key.tenant, POLL_JOB, effect.call, due=due, now=now)
+            told = EffectInProgress(effect.effect_key.plugin, effect.effect_key.callable, progress.until)
+            self._record_in(tx, course, told)
+
+        async def park() -> None:
+            await self._database.write(unit)
+            course.parked = True
+            self.waiters.register(course)
+            if self.on_parked is not None:
+                self.on_parked()
+
+        await run_to_completion(park())
+
+    async def wait_for_outcome(self, tenant: Tenant, call: CallId) -> Any:
+        """What comes of a call that was parked, whoever follows it. Whoever stops waiting stops nothing.
+
+        Raises:
+            PaddockError: it failed, or nobody knows what became of it.
+        """
+        with self.waiters.wait_for(call) as wait:
+            while wait.error is None:
+                effect = await self._find_record(tenant, call)
+                if not effect.parked:
+                    return _outcome_of(effect)
+                if self.on_parked is None:
+                    await self._poll_in_process(effect)
+                else:
+                    await wait.wait_up_to(_REMOTE_CHECK_INTERVAL_S)
+            raise wait.error
+
+    async def progress(self, tenant: Tenant, call: CallId) -> dict[str, Any] | None:
+        """How a call in progress is doing, as data; None where it is over, or nothing of it is kept."""
+
+        def unit(tx: Transaction) -> dict[str, Any] | None:
+            effect = records.find_by_call(tx, tenant, call)
+            progress = None if effect is None or not effect.parked else PollState.from_record(effect)
+            due = queue.find_due(tx, tenant, POLL_JOB, call)
+            return None if progress is None else asdict(progress) | {"next": None if due is None else due.isoformat()}
+
+        return await self._database.read(unit)
+
+    async def list_parked(self, limit: int) -> list[tuple[IdempotencyRecord, CallTarget, CallContext]]:
+        """The calls that are in progress, of plugins and makers that are there."""
+        found: list[tuple[IdempotencyRecord, CallTarget, CallContext]] = []
+        for effect in await self._database.read(lambda tx: records.list_parked(tx, limit)):
+            try:
+                target = self.poller.find_target(effect)
+                context = await restore_context(effect, self._database, self._clock.now())
+            except PaddockError as error:
+                _log.warning("the call %s is in progress, and cannot be shown here: %s", effect.call, error.message)
+            else:
+                found.append((effect, target, context))
+        return found
+
+    async def reschedule_parked(self) -> None:
+        """Have work followed that nobody follows any more."""
+        left, now = await self._database.read(records.parked_unscheduled), self._clock.now()
+
+        def unit(tx: Transaction) -> None:
+            for effect in left:
+                with suppress(Busy):  # then at the next start
+                    queue.enqueue(tx, effect.effect_key.tenant, POLL_JOB, effect.call, due=now, now=now)
+
+        if left:
+            await self._database.write(unit)
+
+    async def _poll_in_process(self, effect: IdempotencyRecord) -> None:
+        """Ask in the name of whoever waits: a command has no worker, and there may be no daemon."""
+        work = await self._claim_job(effect)
+        if work is None:
+            await asyncio.sleep(_OWN_CHECK_INTERVAL_S)
+            return
+        try:
+            again = await self.poller.run_job(work)
+            now = self._clock.now()
+            await self._database.write(
+                lambda tx: queue.complete(tx, work) if again is None else queue.reschedule(tx, work, again.due, now=now)
+            )
+        except HostError as error:
+            if error.error_code != "queue.stale":  # else another has it by now
+                await self._release_job(work)
+                raise
+        except BaseException:
+            await self._release_job(work)
+            raise
+
+    async def _claim_job(self, effect: IdempotencyRecord) -> queue.Job | None:
+        """The work on a call, where it is due and nobody has it."""
+        of, now = effect.effect_key, self._clock.now()
+        try:
+            here = await self._node.current_run()
+            return await self._database.write(
+                lambda tx: queue.claim_one(tx, here, of.tenant, POLL_JOB, effect.call, now=now)
+            )
+        except HostError as error:
+            if error.error_code != "node.lost":
+                raise
+            return None  # this host goes on under another epoch soon
+
+    async def _release_job(self, work: queue.Job) -> None:
+        await run_to_completion(self._database.write(lambda tx: queue.release(tx, work)))
+
+    async def _find_record(self, tenant: Tenant, call: CallId) -> IdempotencyRecord:
+        effect = await self._database.read(lambda tx: records.find_by_call(tx, tenant, call))
+        if effect is None:
+            raise Conflict("nothing is known of the call any more", code=records.STALE_CODE, details={"call_id": call})
+        return effect
+
+
+def _outcome_of(effect: IdempotencyRecord) -> Any:
+    match effect.state:
+        case EffectState.SUCCEEDED if effect.result is not None:
+            return orjson.loads(effect.result)
+        case EffectState.SUCCEEDED:
+            raise result_expired_error(effect.effect_key)
+        case EffectState.FAILED_NO_EFFECT:
+            said = effect.error or {}
+            raise PluginError(
+                str(said.get("message") or "it failed, and nothing happened"),
+                code=said.get("code"),
+                details={"plugin": effect.effect_key.plugin, "call_id": effect.call, NO_EFFECT: True},
+            )
+        case _:
+            raise in_doubt_error(effect)

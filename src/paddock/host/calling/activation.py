@@ -1,0 +1,120 @@
+"""Plugins that are switched on for a tenant, in OSQR's words.
+
+Switching one on for a single person comes with personas; here a plugin is on for all of a tenant, or off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from paddock.core.call import OPERATOR, CallContext
+from paddock.core.events.plugin_management import PluginEnabled
+from paddock.gate.gate import Gate
+from paddock.gate.permitted import permitted_targets
+from paddock.ledger.read.entries import EntryFilter, list_entries
+from paddock.manifest.consent_text import behaviour_lines, behaviour_summary
+from paddock.manifest.model import Manifest
+from paddock.plugins.store.lookup import resolve_plugin
+from paddock.plugins.store.thread import StoreThread
+from paddock.store.database import Database, Transaction
+
+
+class ActivationPreview(NamedTuple):
+    """What a person is told before a plugin is switched on."""
+
+    name: str
+    title: str
+    description: str
+    changes: tuple[str, ...]  # about how the assistant behaves; empty where it changes nothing
+    tools: tuple[str, ...]
+    on: bool
+
+
+class Activation:
+    """What is on, and what that changes.
+
+    Args:
+        gate: Where plugins are known and decided about.
+        database: Where the ledger is, which knows since when they are on.
+        views: Where plugins are installed, for looking.
+    """
+
+    def __init__(self, gate: Gate, database: Database, views: StoreThread) -> None:
+        self._gate = gate
+        self._database = database
+        self._views = views
+
+    async def active_plugins(self, context: CallContext) -> list[dict[str, Any]]:
+        """Every plugin that is on, with those of its tools that whoever asks may call."""
+        catalogue = self._gate.catalogue(context.tenant)
+        manifests = sorted((entry.manifest for entry in catalogue.entries()), key=lambda manifest: manifest.name)
+        since = await self._database.read(lambda tx: _enabled_since(tx, context.tenant, manifests))
+        return [
+            {
+                "id": manifest.name,
+                "name": manifest.title or manifest.name,
+                "activated_at": since[manifest.name],
+                "tools": await self._tools(manifest.name, context),
+            }
+            for manifest in manifests
+        ]
+
+    async def summary(self, plugin: str, context: CallContext) -> dict[str, Any]:
+        """What a plugin that is on changes and offers.
+
+        Raises:
+            NotFound: it is not on.
+        """
+        manifest = self._gate.catalogue(context.tenant).entry(plugin).manifest
+        return {
+            "behavioral_summary": _behaviour_summary(manifest),
+            "tools_available": await self._tools(manifest.name, context),
+        }
+
+    async def preview(self, plugin: str, context: CallContext) -> ActivationPreview:
+        """What switching a plugin on changes, or has changed.
+
+        For whoever operates the tenant also of one that is not on; for everybody else that one is not there.
+
+        Raises:
+            NotFound: it is not installed, or not on.
+        """
+        catalogue = self._gate.catalogue(context.tenant)
+        if OPERATOR in context.principal.roles:
+            manifest = await self._views.run(lambda store: resolve_plugin(store, plugin).manifest, context.tenant)
+        else:
+            manifest = catalogue.entry(plugin).manifest
+        on = any(entry.manifest.name == manifest.name for entry in catalogue.entries())
+        tools = await self._tools(manifest.name, context) if on else [spec.name for spec in manifest.callables]
+        return _build_preview(manifest, tools, on=on)
+
+    def behaviour_plugins(self, context: CallContext) -> list[ActivationPreview]:
+        """Every plugin that is on and changes how the assistant behaves."""
+        entries = self._gate.catalogue(context.tenant).entries()
+        manifests = sorted((entry.manifest for entry in entries), key=lambda manifest: manifest.name)
+        return [_build_preview(manifest, (), on=True) for manifest in manifests if manifest.behaviour is not None]
+
+    async def _tools(self, plugin: str, context: CallContext) -> list[str]:
+        targets = self._gate.catalogue(context.tenant).targets_of(plugin)
+        return [one.target.spec.name for one in await permitted_targets(context, targets, self._gate.authorizer)]
+
+
+def _build_preview(manifest: Manifest, tools: Iterable[str], *, on: bool) -> ActivationPreview:
+    changes = tuple(behaviour_lines(manifest.behaviour)) if manifest.behaviour else ()
+    return ActivationPreview(manifest.name, manifest.display_name, manifest.description, changes, tuple(tools), on)
+
+
+def _behaviour_summary(manifest: Manifest) -> str:
+    if manifest.behaviour:
+        return behaviour_summary(manifest.behaviour)
+    return f"{manifest.title or manifest.name} changes nothing about how I answer."
+
+
+def _enabled_since(tx: Transaction, tenant: str, manifests: list[Manifest]) -> dict[str, str | None]:
+    """When each was switched on last, as the ledger has it."""
+    found: dict[str, str | None] = {}
+    for manifest in manifests:
+        last = list_entries(tx, tenant, EntryFilter(type=PluginEnabled.type, plugin=manifest.name), limit=1)
+        found[manifest.name] = last[0].at if last else None
+    return found

@@ -1,0 +1,72 @@
+"""Reading what plugins have: tools, documents by their address, prompts by name. Servers are asked through the gate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.core.call import CallContext
+from paddock.core.errors import Invalid
+from paddock.core.ids import Tenant
+from paddock.core.schema.compile import compile_schema
+from paddock.gate.catalogue.catalogue import CallTarget
+from paddock.gate.catalogue.documents import PromptOffer
+from paddock.gate.gate import Gate
+from paddock.plugins.store.thread import StoreThread
+from paddock.plugins.tool_pinning.documents import list_prompts, list_resources
+from paddock.plugins.tool_pinning.tools import load_tools
+
+
+class ResourceReader:
+    """The documents and prompts of plugins.
+
+    Args:
+        views: The rows, for looking.
+        gate: The one door to the plugins themselves.
+    """
+
+    def __init__(self, views: StoreThread, gate: Gate) -> None:
+        self._views = views
+        self._gate = gate
+
+    async def tools(self, plugin: str, tenant: Tenant, *, meet: bool) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: load_tools(store, plugin), tenant)
+        if meet and not listed.known:
+            await self._gate.ensure_started(listed.name, tenant)
+            listed = await self._views.run(lambda store: load_tools(store, plugin), tenant)
+        return await asyncio.to_thread(listed.to_value)
+
+    async def resources(self, plugin: str, tenant: Tenant) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: list_resources(store, plugin), tenant)
+        return listed.to_value()
+
+    async def prompts(self, plugin: str, tenant: Tenant) -> dict[str, Any]:
+        listed = await self._views.run(lambda store: list_prompts(store, plugin), tenant)
+        return listed.to_value()
+
+    async def read_resource(self, plugin: str, uri: str, context: CallContext) -> dict[str, Any]:
+        target = self._gate.catalogue(context.tenant).find_resource(plugin, uri)
+        return await self._gate.call(target, {"uri": uri}, context)
+
+    async def get_prompt(
+        self, plugin: str, name: str, arguments: Mapping[str, Any], context: CallContext
+    ) -> dict[str, Any]:
+        found = self._gate.catalogue(context.tenant).find_prompt(plugin, name)
+        asked = {"name": name, "arguments": dict(arguments)}
+        if isinstance(found, CallTarget):
+            return await self._gate.call(found, asked, context)
+        return _render_prompt(plugin, found, asked)
+
+
+def _render_prompt(plugin: str, prompt: PromptOffer, asked: dict[str, Any]) -> dict[str, Any]:
+    """A prompt whose text the manifest gives: no process is needed for it."""
+    problems = compile_schema(prompt.spec.input_schema or {}).errors(asked)
+    if problems:
+        raise Invalid(
+            f"the parameters of {plugin} {asked['name']} are not valid",
+            problems,
+            code="invalid_params",
+            details={"plugin": plugin},
+        )
+    return prompt.render(asked["arguments"])

@@ -1,0 +1,223 @@
+"""A plugin under its author's hands. A new copy of its folder takes over once it runs; until then the last one serves.
+
+Everything around the process stays when the process is replaced: tables, kept values, the cache, the log, settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from anyio.abc import TaskGroup
+
+from paddock.capabilities.dispatcher import CapabilityDispatcher
+from paddock.core.call import OPERATOR, CallContext, Principal
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import Conflict, NeedsConsent, PaddockError, Unavailable
+from paddock.core.events.event import EventSink
+from paddock.core.ids import DEFAULT_TENANT, PluginName, RequestId, new_id
+from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
+from paddock.gate.gate import Gate
+from paddock.host.dev.author import AUTHOR_ID, rephrase_for_author, secret_option_hint
+from paddock.host.dev.snapshot import SnapshotLaunchPreparer, SourceSnapshot, snapshot_folder
+from paddock.host.dev.supervisor_events import DevEventListener, DevSupervisorEvents
+from paddock.host.dev.trial_run import TrialRun, open_trial_run
+from paddock.host.plugins.logs.plugin_logs import PluginLogs
+from paddock.manifest.capability import Capability, covers, missing_capabilities
+from paddock.manifest.model import CallableSpec, Manifest
+from paddock.manifest.permissions import requested_capabilities
+from paddock.plugins.store.lookup import load_schema
+from paddock.runtime.calls import OnEvent
+from paddock.runtime.deployment import Deployment, InstanceKey
+from paddock.runtime.endpoint import EndpointLauncher
+from paddock.runtime.lifecycle import PluginState
+from paddock.runtime.supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlugin:
+    """A version that serves."""
+
+    manifest: Manifest
+    callables: tuple[CallableSpec, ...]
+    pid: int | None
+    copy: SourceSnapshot
+    unserved: tuple[str, ...] = ()  # declared, and not served
+    undeclared: tuple[str, ...] = ()  # served, and not declared
+
+
+@dataclass(frozen=True, slots=True)
+class DevHostParts:
+    """What a workshop works with; made by `open_workshop`."""
+
+    supervisor: Supervisor
+    gate: Gate
+    starter: SnapshotLaunchPreparer
+    news: DevSupervisorEvents
+    bodies: EndpointLauncher
+    door: CapabilityDispatcher
+    logs: PluginLogs
+    publish: EventSink
+    tasks: TaskGroup
+    clock: Clock
+    random: Random
+    trees: Path
+
+
+class DevHost:
+    """One plugin, from the folder that its author works in."""
+
+    def __init__(self, folder: Path, parts: DevHostParts, audience: DevEventListener) -> None:
+        self.folder = folder
+        self.serving: LoadedPlugin | None = None
+        self._parts = parts
+        self._listener = audience
+        self._numbers = itertools.count(1)
+        self._key: InstanceKey | None = None
+        self._followed_logs: set[str] = set()
+        self._load_lock = asyncio.Lock()
+        parts.news.on_tools = self._on_tools
+
+    async def take_snapshot(self) -> SourceSnapshot:
+        """The folder as it is now, copied and judged. Nothing runs yet; whoever looks removes the copy, or loads it.
+
+        Raises:
+            Invalid, OperatorError: it cannot be run; says all that is wrong.
+        """
+        trees, number = self._parts.trees, next(self._numbers)
+        return await asyncio.to_thread(snapshot_folder, self.folder, trees / "staging", trees, number)
+
+    async def load(self, copy: SourceSnapshot, granted: Iterable[Capability]) -> LoadedPlugin:
+        """Start a copy and let it serve. Where that fails the last version goes on serving, and the copy is removed.
+
+        Raises:
+            NeedsConsent: it asks for more than was granted; names what.
+            PaddockError: it does not run; says why.
+        """
+        async with self._load_lock:
+            try:
+                return await self._load(copy, tuple(granted))
+            except BaseException:
+                copy.remove()
+                raise
+
+    async def _load(self, copy: SourceSnapshot, granted: tuple[Capability, ...]) -> LoadedPlugin:
+        manifest = copy.manifest
+        missing = missing_capabilities(granted, requested_capabilities(manifest))
+        if missing:
+            raise NeedsConsent(
+                f"{manifest.name} also asks for {', '.join(map(str, missing))}",
+                hint="grant it, or take it out of the manifest",
+                details={"capabilities": [str(one) for one in missing]},
+            )
+        key, deployment = self._deployment(copy, granted)
+        self._follow_log(manifest.name)
+        supervisor = self._parts.supervisor
+        self._parts.starter.roots[key.digest] = copy.root
+        supervisor.deploy(deployment, start=True)
+        status = await supervisor.wait_settled(key)
+        if status.state is not PluginState.RUNNING:
+            await supervisor.disable(key)
+            raise Unavailable(
+                f"{manifest.name} does not run: {self.with_author_paths(status.reason) or status.state.value}",
+                code=status.error_code or None,
+                hint=rephrase_for_author(self.with_author_paths(status.hint), manifest.name),
+            )
+        callables = self._parts.news.tools.get(key, manifest.callables)
+        before, self.serving, old = self.serving, LoadedPlugin(manifest, callables, status.pid, copy), self._key
+        self.serving = replace(self.serving, unserved=status.unavailable_methods, undeclared=status.undeclared_methods)
+        self._key = self._parts.news.serving = key
+        self._update_catalogue(key, manifest, callables, copy.root)
+        if before is not None and old is not None:
+            self._parts.tasks.start_soon(self._retire, old, before.copy)
+        return self.serving
+
+    def _deployment(self, copy: SourceSnapshot, granted: tuple[Capability, ...]) -> tuple[InstanceKey, Deployment]:
+        key = InstanceKey(DEFAULT_TENANT, PluginName(copy.manifest.name), copy.digest)
+        held = tuple(asked for asked in copy.manifest.capabilities if any(covers(have, asked) for have in granted))
+        return key, Deployment(key, copy.manifest, held)
+
+    def _update_catalogue(
+        self, key: InstanceKey, manifest: Manifest, callables: tuple[CallableSpec, ...], root: Path
+    ) -> None:
+        schemas = {
+            spec.name: CallableSchemas(load_schema(spec.input_schema, root), load_schema(spec.output_schema, root))
+            for spec in callables
+        }
+        catalogue = Catalogue([CatalogueEntry(key, replace(manifest, callables=callables), schemas)])
+        self._parts.gate.catalogues = {DEFAULT_TENANT: catalogue}
+
+    async def _retire(self, key: InstanceKey, copy: SourceSnapshot) -> None:
+        """End what no longer serves, once its calls are done."""
+        await self._parts.supervisor.disable(key)
+        self._parts.starter.roots.pop(key.digest, None)
+        self._parts.news.tools.pop(key, None)
+        await asyncio.to_thread(copy.remove)
+
+    # --- using it -----------------------------------------------------------------------------------------------------
+
+    async def call(self, name: str, params: Mapping[str, Any], *, on_event: OnEvent | None = None) -> Any:
+        """Call it through the gate, as everybody else would: `greet`, or `plugin.greet`.
+
+        Raises:
+            PaddockError: whatever stood in the way.
+        """
+        if self.serving is None:
+            raise Conflict(
+                "no version of the plugin runs yet", code="dev.nothing_runs", hint="mend what is wrong and save"
+            )
+        gate, plugin = self._parts.gate, self.serving.manifest.name
+        callable_name = "" if name == plugin else name.removeprefix(f"{plugin}.")
+        target = gate.catalogue(DEFAULT_TENANT).find_callable(plugin, callable_name)
+        try:
+            return await gate.call(target, params, self._context(), on_event=on_event)
+        except PaddockError as error:
+            error.hint = rephrase_for_author(error.hint, plugin)
+            if error.error_code == "missing_secrets":
+                error.hint = secret_option_hint(error.details["missing"])
+            raise
+
+    def _context(self) -> CallContext:
+        principal = Principal(AUTHOR_ID, roles=frozenset({OPERATOR}), kind="local")
+        return CallContext(principal, RequestId(new_id("req", self._parts.clock, self._parts.random)))
+
+    @asynccontextmanager
+    async def trial_run(self, copy: SourceSnapshot, granted: Iterable[Capability]) -> AsyncGenerator[TrialRun, None]:
+        """One life of a copy, to be gone through step by step.
+
+        Raises:
+            PaddockError: there is none, e.g. the cage could not be built.
+        """
+        key, deployment = self._deployment(copy, tuple(granted))
+        parts = self._parts
+        parts.starter.roots[key.digest] = copy.root
+        prepared = await parts.starter(deployment)
+        trial: AbstractAsyncContextManager[TrialRun] = open_trial_run(
+            deployment, prepared, parts.bodies, parts.door, publish=parts.publish, clock=parts.clock
+        )
+        async with trial as life:
+            yield life
+
+    def _on_tools(self, tools: tuple[CallableSpec, ...]) -> None:
+        if self.serving is not None and self._key is not None:
+            self.serving = replace(self.serving, callables=tools)
+            self._update_catalogue(self._key, self.serving.manifest, tools, self.serving.copy.root)
+
+    def with_author_paths(self, text: str) -> str:
+        """A text in which the files of our copies are those of the author's folder."""
+        return re.sub(rf"{re.escape(str(self._parts.trees))}/[^/\s]+-\d+(?=[/\s]|$)", str(self.folder), text)
+
+    def _follow_log(self, name: str) -> None:
+        if name not in self._followed_logs:
+            self._followed_logs.add(name)
+            self._parts.tasks.start_soon(self._forward_log, name)
+
+    async def _forward_log(self, name: str) -> None:
+        async for entry in self._parts.logs.follow(name):
+            self._listener.logged(self.with_author_paths(str(entry["line"])))

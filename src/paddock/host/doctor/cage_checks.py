@@ -1,0 +1,227 @@
+"""Whether a plugin can be fenced in here: bubblewrap, user namespaces, Landlock, seccomp.
+
+What a cage needs is known to `paddock.cage.probe`, so that doctor and the daemon cannot disagree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import errno
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from paddock.cage.bounded_process import run_bounded
+from paddock.cage.cgroups.discovery import (
+    RESOURCES,
+    CgroupView,
+    describe_mechanisms,
+    find_crowded_cgroup,
+    find_locations,
+)
+from paddock.cage.launcher import CageUnavailable
+from paddock.cage.linux import is_host_root
+from paddock.cage.plan.compile import HostPaths, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.host_filesystem import DiskFilesystem
+from paddock.cage.probe import FIXES, diagnose_namespace, find_bubblewrap, userns_sysctls
+from paddock.cage.spec import CageSpec
+from paddock.cage.warden.client import open_warden
+from paddock.host.doctor.check import Check, CheckStatus
+from paddock.manifest.read import read_package
+
+_WHY_CAGE = "Every plugin runs in a cage; without one Paddock stays up and starts no plugin."
+
+# Run as a child: become nobody when we are root, make a user namespace, map ourselves, mount something harmless.
+# A namespace whose maker gets no powers in it (AppArmor) shows only at the last step.
+_NAMESPACE_PROBE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def step(name, result):
+    if result: print(name, ctypes.get_errno()); sys.exit(0)
+if sys.argv[1] == "nobody":
+    os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+    libc.prctl(4, 1, 0, 0, 0)
+uid = os.getuid()
+step("unshare", libc.unshare(0x10000000 | 0x00020000))
+try:
+    open("/proc/self/uid_map", "w").write(f"{uid} {uid} 1")
+except OSError as error:
+    print("map", error.errno); sys.exit(0)
+step("mount", libc.mount(b"none", b"/", None, 0x4000 | 0x80000, None))
+print("ok 0")
+"""
+
+
+def check_bubblewrap(environ: Mapping[str, str]) -> Check:
+    """Present, new enough, and really able to build a first small cage."""
+    try:
+        found = find_bubblewrap(environ.get("PATH", os.defpath))
+    except CageUnavailable as error:
+        return Check("bubblewrap", CheckStatus.FAIL, error.message, _WHY_CAGE, error.hint, error.error_code)
+    return Check("bubblewrap", CheckStatus.OK, f"{found.version} at {found.program}, and a first cage could be built")
+
+
+def check_user_namespaces() -> Check:
+    """Really make one, in a child."""
+    who = "nobody" if is_host_root() else "self"
+    ran = run_bounded([sys.executable, "-I", "-S", "-c", _NAMESPACE_PROBE, who], {}, seconds=10)
+    step, _, number = ran.first_line.partition(" ")
+    if step == "ok":
+        return Check("user namespaces", CheckStatus.OK, "one could be made, and mounted in")
+    if not number.isdigit():
+        return Check("user namespaces", CheckStatus.FAIL, f"the probe ended oddly: {ran.first_line}", _WHY_CAGE)
+    switches = userns_sysctls()
+    code = diagnose_namespace(step, int(number), switches)
+    reason = f"{step}: {os.strerror(int(number))}"
+    fix = FIXES[code]
+    if code == "cage.userns_forbidden" and switches.get("kernel/unprivileged_userns_clone") == "0":
+        fix = "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    return Check("user namespaces", CheckStatus.FAIL, reason, _WHY_CAGE, fix, code)
+
+
+def check_landlock() -> Check:
+    """Ask the kernel which version of Landlock it speaks."""
+    create_ruleset, version_flag = 444, 1
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = libc.syscall(create_ruleset, None, ctypes.c_size_t(0), ctypes.c_uint32(version_flag))
+    if version > 0:
+        return Check("Landlock", CheckStatus.OK, f"ABI version {version}")
+    return Check(
+        "Landlock",
+        CheckStatus.WARN,
+        f"not available: {os.strerror(ctypes.get_errno())}",
+        "It is the second wall around a plugin's files; bubblewrap alone still holds.",
+        "echo 'GRUB_CMDLINE_LINUX=\"lsm=landlock,lockdown,yama,integrity,apparmor,bpf\"' | "
+        "sudo tee /etc/default/grub.d/landlock.cfg && sudo update-grub && sudo reboot",
+    )
+
+
+def check_seccomp() -> Check:
+    """Offer the kernel a filter at address zero: one that knows filters answers that this is a bad address."""
+    set_seccomp, filter_mode = 22, 2
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(set_seccomp, ctypes.c_ulong(filter_mode), None, ctypes.c_ulong(0), ctypes.c_ulong(0))
+    if ctypes.get_errno() in (errno.EFAULT, errno.EACCES):
+        return Check("seccomp", CheckStatus.OK, "system calls can be filtered")
+    return Check(
+        "seccomp",
+        CheckStatus.FAIL,
+        f"system calls cannot be filtered: {os.strerror(ctypes.get_errno())}",
+        _WHY_CAGE,
+        "zgrep CONFIG_SECCOMP_FILTER /proc/config.gz   # boot a kernel that says y",
+    )
+
+
+_WHY_CGROUPS = (
+    "Without delegated cgroups a plugin's limits are kept by rlimits and by watching, which is slower to notice."
+)
+_WHY_SHARED_CGROUP = (
+    "The kernel lets a group hold processes or other groups, not both. Paddock moves itself out of the way, but not"
+    " others; so limits are kept by rlimits and by watching, which is slower to notice."
+)
+_NO_CPU_QUOTA = (
+    " A share of the CPU (limits.cpu_weight) becomes niceness, and a CPU quota (limits.cpu_quota) is not kept."
+)
+_CGROUPS_FIX = "systemd-run --user --scope -p Delegate=yes paddock serve"
+
+
+def check_cgroups(view: CgroupView) -> Check:
+    """Say which limits the kernel keeps for us, and which only we can keep ourselves."""
+    held = find_locations(view)
+    found = ", ".join(f"{resource} by {how}" for resource, how in describe_mechanisms(held).items())
+    if all(resource in held for resource in RESOURCES):
+        return Check("cgroups", CheckStatus.OK, found)
+    quota = "" if "cpu" in held else _NO_CPU_QUOTA
+    crowded = find_crowded_cgroup(view)
+    if crowded is not None:
+        found = f"{found}; others share the group {crowded}"
+        return Check("cgroups", CheckStatus.WARN, found, _WHY_SHARED_CGROUP + quota, _CGROUPS_FIX)
+    return Check("cgroups", CheckStatus.WARN, found, _WHY_CGROUPS + quota, _CGROUPS_FIX)
+
+
+_LAUNCH_CHECK = "cage"
+_WHY_LAUNCH = "A plugin would be refused like this by the daemon, too."
+_LAUNCH_TIMEOUT_S = 25.0  # a warden gives up sooner; less than what doctor waits for a probe
+_HELLO_MANIFEST = """
+paddock: 1
+name: doctor
+version: 1.0.0
+description: Says one word
+runtime: {command: [python3, hello.py]}
+"""
+_HELLO_OUTPUT = "caged"
+
+
+def check_cage_launch(environ: Mapping[str, str]) -> Check:
+    """Really start a plugin, hear what it says, and see its cage go."""
+    path = environ.get("PATH", os.defpath)
+    try:
+        find_bubblewrap(path)
+    except CageUnavailable:
+        # Said by its own check, with what to type.
+        return Check(_LAUNCH_CHECK, CheckStatus.WARN, "not tried, since bubblewrap cannot build one")
+    with tempfile.TemporaryDirectory(prefix="paddock-doctor-") as folder:
+        root = Path(folder).resolve()
+        root.chmod(0o755)  # as an installed plugin's: a root daemon's cages run as nobody
+        try:
+            said = asyncio.run(_launch_and_read(_hello_cage_spec(root), path))
+        except CageUnavailable as error:
+            return Check(_LAUNCH_CHECK, CheckStatus.FAIL, error.message, _WHY_LAUNCH, error.hint, error.error_code)
+        except TimeoutError:
+            return Check(
+                _LAUNCH_CHECK,
+                CheckStatus.FAIL,
+                f"a plugin said nothing within {_LAUNCH_TIMEOUT_S:g} s",
+                _WHY_LAUNCH,
+                code="cage.silent",
+            )
+    if said.strip() != _HELLO_OUTPUT:
+        return Check(
+            _LAUNCH_CHECK,
+            CheckStatus.FAIL,
+            f"a plugin did not run as it should: {said}",
+            _WHY_LAUNCH,
+            code="cage.broken",
+        )
+    return Check(_LAUNCH_CHECK, CheckStatus.OK, "a plugin was started in one, and ended")
+
+
+def _hello_cage_spec(root: Path) -> CageSpec:
+    (root / "paddock.yaml").write_text(_HELLO_MANIFEST)
+    (root / "hello.py").write_text(f"print({_HELLO_OUTPUT!r})\n")
+    manifest = read_package(root).single()
+    return compile_cage(
+        cage_id="doctor",
+        manifest=manifest,
+        root=str(root),
+        capabilities=(),
+        environment=spawn_environment(manifest, str(root), "info"),
+        surroundings=HostPaths(python=sys.executable),
+        machine=DiskFilesystem(),
+        # Paddock's own interpreter: another one need not be installed.
+        command=(sys.executable, str(root / "hello.py")),
+    )
+
+
+async def _launch_and_read(spec: CageSpec, path: str) -> str:
+    """What the plugin said, or what it complained about when it said nothing."""
+    async with asyncio.timeout(_LAUNCH_TIMEOUT_S), open_warden(path=path) as warden:
+        process = await warden.launch(spec)
+        try:
+            await process.wait()
+            # It is gone: everything that it said is in the pipes.
+            return (_read_pipe(process.stdout) or _read_pipe(process.stderr)).decode("utf-8", "replace")
+        finally:
+            for descriptor in (process.stdin, process.stdout, process.stderr):
+                os.close(descriptor)
+
+
+def _read_pipe(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except BlockingIOError:
+        return b""

@@ -1,0 +1,1 @@
+"""TODO: paddock.host.ledger."""

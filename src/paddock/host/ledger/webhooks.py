@@ -1,0 +1,143 @@
+"""Webhooks as the API sees them: the blocking work on a thread of the store, and one try through the real sender."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from paddock.core.clock import Clock, Random
+from paddock.core.ids import PrincipalId, Tenant, new_id
+from paddock.core.secret import Secret
+from paddock.plugins.store.store import PluginStore
+from paddock.plugins.store.thread import StoreThread
+from paddock.secrets.wrapping_keys import WrappingKeys
+from paddock.store.transaction import Transaction
+from paddock.webhooks import dead_letters, webhook
+from paddock.webhooks.admin import DEFAULT_SECRET_OVERLAP, WebhookAdmin
+from paddock.webhooks.cloud_event import build_test_event
+from paddock.webhooks.retry import DeliveryAttempt
+from paddock.webhooks.sender import ReceiverDestinations, WebhookSender
+from paddock.webhooks.webhook import Webhook
+
+
+def webhook_admin_for(store: PluginStore, keys: WrappingKeys, receivers: ReceiverDestinations) -> WebhookAdmin:
+    """What changes the webhooks of the tenant whose store this is, in the name of whoever uses it."""
+    return WebhookAdmin(store.database, keys, receivers, store.clock, store.random, store.tenant, store.audited_change)
+
+
+async def send_test_event(
+    sender: WebhookSender, hook: Webhook, secrets: list[Secret], source: str, clock: Clock, random: Random
+) -> DeliveryAttempt:
+    """Send an event that stands for nothing, once."""
+    event = build_test_event(hook.tenant, hook.id, new_id("evt", clock, random), clock.now(), source)
+    async with sender.connect(hook.url) as line:
+        return await line.send(event, secrets)
+
+
+def webhook_to_json(hook: Webhook, dead: int = 0, next_at: str | None = None) -> dict[str, Any]:
+    """A webhook as data, with how many dead letters it has, and when it is tried again where it fails."""
+    return hook.to_json() | {"dead": dead, "next_at": next_at}
+
+
+def read_webhook_json(tx: Transaction, hook: Webhook) -> dict[str, Any]:
+    """The same, by the rows."""
+    return webhook_to_json(hook, dead_letters.count(tx, hook.tenant, hook.id), webhook.next_attempt_at(tx, hook))
+
+
+class WebhookService:
+    """The webhooks of every tenant; each method is about one tenant's.
+
+    Args:
+        store: Runs what blocks.
+        keys: Seals signing secrets.
+        receivers: Where webhooks may lead.
+        sender: Tries one out.
+        source: How this host is called outside.
+    """
+
+    def __init__(
+        self,
+        store: StoreThread,
+        keys: WrappingKeys,
+        receivers: ReceiverDestinations,
+        sender: WebhookSender,
+        source: str,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._receivers = receivers
+        self._sender = sender
+        self._source = source
+        self._clock = clock
+        self._random = random
+
+    async def list_all(self, tenant: Tenant) -> list[dict[str, Any]]:
+        return await self._store.run(
+            lambda store: store.database.read(
+                lambda tx: [read_webhook_json(tx, one) for one in webhook.list_webhooks(tx, tenant)]
+            )
+        )
+
+    async def find(self, tenant: Tenant, name: str) -> dict[str, Any]:
+        """One of them; raises NotFound."""
+        return await self._store.run(
+            lambda store: store.database.read(lambda tx: read_webhook_json(tx, webhook.require(tx, tenant, name)))
+        )
+
+    async def add(
+        self, tenant: Tenant, by: PrincipalId, url: str, types: list[str], label: str, *, personal: bool
+    ) -> tuple[dict[str, Any], Secret]:
+        """Make one; see `Keeping.add`."""
+        made, secret = await self._store.run(
+            lambda store: self._admin_for(store).add(url, types, label, personal=personal), tenant, by=by
+        )
+        return webhook_to_json(made), secret
+
+    async def rotate(
+        self, tenant: Tenant, by: PrincipalId, name: str, keep: timedelta = DEFAULT_SECRET_OVERLAP
+    ) -> tuple[dict[str, Any], Secret]:
+        """Give it another signing secret; see `Keeping.rotate`."""
+        _, secret = await self._store.run(lambda store: self._admin_for(store).rotate(name, keep), tenant, by=by)
+        return await self.find(tenant, name), secret
+
+    async def remove(self, tenant: Tenant, by: PrincipalId, name: str) -> None:
+        await self._store.run(lambda store: self._admin_for(store).remove(name), tenant, by=by)
+
+    async def set_enabled(
+        self, tenant: Tenant, by: PrincipalId, name: str, *, on: bool, from_now: bool = False
+    ) -> dict[str, Any]:
+        await self._store.run(
+            lambda store: self._admin_for(store).set_enabled(name, on=on, from_now=from_now), tenant, by=by
+        )
+        return await self.find(tenant, name)
+
+    async def send_test(self, tenant: Tenant, name: str) -> DeliveryAttempt:
+        """Send it an event that stands for nothing; whatever came of that. Raises NotFound."""
+
+        def found(store: PluginStore) -> tuple[Webhook, list[Secret]]:
+            kept = self._admin_for(store)
+            hook = kept.find(name)
+            return hook, kept.signing_secrets(hook)
+
+        hook, secrets = await self._store.run(found, tenant)
+        return await send_test_event(self._sender, hook, secrets, self._source, self._clock, self._random)
+
+    async def list_dead_letters(self, tenant: Tenant, name: str, *, limit: int, after: int) -> list[dict[str, Any]]:
+        """Its dead letters; raises NotFound."""
+
+        def unit(store: PluginStore) -> list[dict[str, Any]]:
+            self._admin_for(store).find(name)
+            letters = store.database.read(
+                lambda tx: dead_letters.list_dead_letters(tx, tenant, name, limit=limit, after=after)
+            )
+            return [letter.to_json() for letter in letters]
+
+        return await self._store.run(unit, tenant)
+
+    async def retry_dead_letters(self, tenant: Tenant, by: PrincipalId, name: str, event: str | None) -> int:
+        return await self._store.run(lambda store: self._admin_for(store).retry(name, event), tenant, by=by)
+
+    def _admin_for(self, store: PluginStore) -> WebhookAdmin:
+        return webhook_admin_for(store, self._keys, self._receivers)

@@ -1,0 +1,59 @@
+"""Functions of the application around the host, made a plugin: read like any manifest, and held to it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from paddock.core.errors import Invalid, PaddockError, Problem
+from paddock.core.ids import DEFAULT_TENANT, Digest
+from paddock.gate.catalogue.catalogue import CallableSchemas, CatalogueEntry
+from paddock.host.plugins.desired_state import DesiredPlugin
+from paddock.host.plugins.tool_records import ToolRecords
+from paddock.manifest.model import SchemaFile
+from paddock.manifest.read import read_bytes
+from paddock.runtime.deployment import Deployment, InstanceKey
+from paddock.runtime.diagnosis import see_log_hint
+
+_NO_LOG_HINT = "it is a function of this program: the event loop's exception handler was given what it raised"
+
+
+def build_embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> DesiredPlugin:
+    """A manifest, in the form of `paddock.yaml` and without a runtime, with a function for each of its callables.
+
+    Raises:
+        Invalid: the manifest has mistakes, or it and the functions do not fit each other; carries all of them.
+    """
+    text = json.dumps(dict(manifest), sort_keys=True)
+    read = read_bytes("paddock.yaml", text.encode()).single()
+    declared = {spec.name for spec in read.callables}
+    problems = [
+        *(Problem(name, "is declared, and no function serves it") for name in sorted(declared - functions.keys())),
+        *(
+            Problem(name, "is a function that the manifest does not declare")
+            for name in sorted(functions.keys() - declared)
+        ),
+        *(
+            Problem(spec.name, "names a file for its schema, and there is no package", "write the schema itself")
+            for spec in read.callables
+            if isinstance(spec.input_schema, SchemaFile) or isinstance(spec.output_schema, SchemaFile)
+        ),
+    ]
+    if read.runtime is not None:
+        problems.append(Problem("runtime", "names something to run, and functions are called", "leave it out"))
+    if problems:
+        raise Invalid(f"the functions of {read.name} do not fit its manifest", problems, code="embed.unfit")
+    digest = Digest(f"embedded:{hashlib.sha256(text.encode()).hexdigest()}")
+    key = InstanceKey(DEFAULT_TENANT, read.name, digest)
+    # What an application brings along is its own: there is nobody to ask whether it may.
+    deployment = Deployment(key, read, read.capabilities, functions=dict(functions), signature="embedded")
+    schemas = {spec.name: CallableSchemas(spec.input_schema or {}, spec.output_schema or {}) for spec in read.callables}
+    return DesiredPlugin(deployment, CatalogueEntry(key, read, schemas, signature="embedded"), ToolRecords())
+
+
+def replace_log_hint(error: PaddockError, plugin: str) -> None:
+    """Let an error of an embedded plugin, which has no log, tell where its own program finds out more."""
+    if error.hint == see_log_hint(plugin):
+        error.hint = _NO_LOG_HINT

@@ -1,0 +1,240 @@
+"""The last steps before a plugin starts: its files compared, its configuration read, its cage compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.cage.launcher import CageUnavailable
+from paddock.cage.plan.compile import HostPaths, compile_cage
+from paddock.cage.plan.environment import spawn_environment
+from paddock.cage.plan.granted_paths import GrantRoots, config_directories
+from paddock.cage.plan.host_filesystem import HostFilesystem
+from paddock.cage.spec import MIB, CageSpec, ResourceLimits
+from paddock.config.directories import Directories
+from paddock.config.knob_values import RejectedKnobValue, config_fields
+from paddock.config.local_file import read_entries
+from paddock.config.plugin_config import merge_config
+from paddock.config.settings import Settings
+from paddock.core.errors import Invalid, NotFound, PluginError
+from paddock.core.events.plugin_runtime import PluginConfigValidationFailed
+from paddock.core.ids import Tenant, new_id
+from paddock.host.plugins.knobs import stored_knob_values
+from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
+from paddock.host.plugins.launch.launch_command import base_interpreter, build_launch_command
+from paddock.host.plugins.launch.substitution import SecretEnvironment, substitute_references
+from paddock.host.plugins.logs.log_files import log_name
+from paddock.host.plugins.logs.plugin_logs import PluginLogs
+from paddock.manifest.model import Manifest, RemoteRuntime
+from paddock.manifest.permissions import limit_to_kind
+from paddock.plugins.manage.enable import require_intact
+from paddock.plugins.manage.repair_text import tenant_option
+from paddock.plugins.store.node_files import ensure_local_files, find_environment
+from paddock.plugins.store.purge import plugin_folder
+from paddock.plugins.store.rows import versions_of
+from paddock.plugins.store.store import PluginStore
+from paddock.plugins.store.thread import StoreThread
+from paddock.runtime.deployment import Deployment, InProcessTarget, RemoteTarget, StartSpec
+from paddock.secrets.wrapping_keys import WrappingKeys
+
+if TYPE_CHECKING:
+    from paddock.plugins.environments.store import Environment
+
+
+def make_directory_nofollow(base: Path, path: Path) -> None:
+    """Make `path`, which lies below `base`, and every directory between them that is missing.
+
+    Only `base` itself is trusted. Each step below it is taken by descriptor and refuses a link: a plugin that put one
+    there would otherwise have us create directories, as ourselves, wherever it points.
+
+    Raises:
+        PluginError: something else than a directory stands in the way.
+    """
+    base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    here = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in path.relative_to(base).parts:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=here)
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            os.close(here)
+            here = below
+    except OSError as error:
+        raise PluginError(
+            f"{path} cannot be made for the plugin: {error.strerror}",
+            code="plugin.folder_blocked",
+            hint=f"look at what is there: ls -ld {path}",
+        ) from error
+    finally:
+        os.close(here)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchInputs:
+    """What the store says about one start: these files are the ones that were consented to."""
+
+    cage_id: str
+    root: str
+    config: Mapping[str, Any]
+    environment: Environment | None
+    left_out: tuple[RejectedKnobValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPreparer:
+    """Prepares every start of every plugin; see `Prepare`."""
+
+    store: StoreThread
+    filesystem_probe: FilesystemProbe
+    directories: Directories
+    settings: Settings
+    environ: Mapping[str, str]
+    keys: WrappingKeys
+    logs: PluginLogs
+
+    async def __call__(self, deployment: Deployment) -> StartSpec:
+        if deployment.functions is not None:
+            return StartSpec(InProcessTarget(deployment.manifest, deployment.functions))
+        checked = await self.store.run(lambda store: self.resolve_inputs(store, deployment), deployment.key.tenant)
+        for one in checked.left_out:
+            words = f"[paddock] the knob {one.knob} is not at what was set: {one.reason}"
+            self.logs.write(log_name(deployment.key.tenant, deployment.name), words)
+        own = str(self.own_folder(deployment.key.tenant, deployment.name))
+        manifest = substitute_references(deployment.manifest, checked.config, checked.root, own)
+        if isinstance(manifest.runtime, RemoteRuntime):
+            runtime = manifest.runtime
+            return StartSpec(RemoteTarget(runtime.url, runtime.headers, runtime.transport), checked.config)
+        deployment = replace(deployment, manifest=manifest)
+        # Not on the store's thread, which every plugin needs: a granted place may be a mount that never answers.
+        try:
+            cage = await self.filesystem_probe.run(
+                deployment.key, lambda machine: self._compile_cage(deployment, checked, machine)
+            )
+        except CageUnavailable as error:
+            if error.error_code == "cage.path_missing":
+                error.hint += self.retry_hint(deployment)
+            raise
+        return StartSpec(cage, checked.config)
+
+    def resolve_inputs(self, store: PluginStore, deployment: Deployment) -> LaunchInputs:
+        """Which files to start, and with which configuration. Blocks; on the store's thread.
+
+        Raises:
+            PaddockError: it must not run.
+        """
+        manifest = deployment.manifest
+        rows = store.database.read(lambda tx: versions_of(tx, deployment.name))
+        row = next((row for row in rows if row.digest == deployment.key.digest), None)
+        if row is None:
+            raise NotFound(f"{deployment.name} was uninstalled meanwhile", code="plugin.not_found")
+        require_intact(store, row)
+        try:
+            config = self.effective_config(store, manifest)
+        except Invalid as error:
+            self._record_invalid(store, manifest, error)
+            fields = f"paddock plugin configure {manifest.name}{tenant_option(store.tenant)}"
+            error.hint = error.hint or f"its fields: {fields}{self.retry_hint(deployment)}"
+            raise
+        checked = self.build_inputs(
+            store, deployment, ensure_local_files(store, row), config, find_environment(store, row)
+        )
+        return replace(checked, left_out=stored_knob_values(store, manifest).left_out)
+
+    def build_inputs(
+        self,
+        store: PluginStore,
+        deployment: Deployment,
+        root: Path,
+        config: Mapping[str, Any],
+        environment: Environment | None = None,
+    ) -> LaunchInputs:
+        """A start with these files and this configuration, once the plugin's own folder is there."""
+        # Its own folder is the host's to make; other places are the machine owner's.
+        own = self.own_folder(deployment.key.tenant, deployment.name)
+        for path in config_directories(deployment.capabilities, str(own)):
+            make_directory_nofollow(own, Path(path))
+        return LaunchInputs(new_id("cage", store.clock, store.random), str(root), config, environment)
+
+    def _compile_cage(self, deployment: Deployment, checked: LaunchInputs, machine: HostFilesystem) -> CageSpec:
+        manifest, limits = deployment.manifest, self.settings.limits
+        granted = limit_to_kind(manifest.kind, deployment.capabilities)
+        command = build_launch_command(manifest, checked.root, granted, checked.environment, machine)
+        environment = spawn_environment(manifest, checked.root, manifest.observability.log_level)
+        cage = compile_cage(
+            cage_id=checked.cage_id,
+            manifest=manifest,
+            root=checked.root,
+            capabilities=granted,
+            environment={**environment, **command.variables},
+            command=command.argv,
+            trees=command.trees,
+            surroundings=HostPaths(
+                python=base_interpreter(),
+                sdk=str(Path(__file__).parents[4]),
+                hidden=tuple(str(place) for place in self.directories.all()),
+            ),
+            machine=machine,
+            places=self.cage_places(deployment.key.tenant, deployment.name),
+            limits=ResourceLimits(
+                memory_bytes=limits.memory_mb * MIB,
+                pids=limits.pids,
+                cpu_weight=limits.cpu_weight,
+                cpu_quota=limits.hard_quota(manifest.dialect.value),
+            ),
+        )
+        return replace(cage, tenant=deployment.key.tenant)
+
+    def retry_hint(self, deployment: Deployment) -> str:
+        """What ends the advice to mend this machine: a start that was refused is not tried again at each call."""
+        return f"; then: paddock plugin enable {deployment.name}{tenant_option(deployment.key.tenant)}"
+
+    def cage_places(self, tenant: Tenant, plugin: str) -> GrantRoots:
+        """What `config:` stands for: a folder of the plugin's own. Projects come with their own sessions."""
+        return GrantRoots(config=str(self.own_folder(tenant, plugin)))
+
+    def own_folder(self, tenant: Tenant, plugin: str) -> Path:
+        return plugin_folder(self.directories.data, tenant, plugin)
+
+    def effective_config(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
+        """The configuration as the plugin gets it.
+
+        Raises:
+            Invalid: it does not fit what the plugin declares; carries every mistake.
+        """
+        return self.config_with_project_values(
+            store, manifest, config_fields(manifest, stored_knob_values(store, manifest).values)
+        )
+
+    def config_with_project_values(
+        self, store: PluginStore, manifest: Manifest, project: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The same with these values on the project's side."""
+        entry = read_entries(store.config_file).get(manifest.name)
+        system = entry.system_values(self.reference_environment(store)) if entry else {}
+        merged = merge_config(manifest.config_schema, manifest.system_config_schema, project, system)
+        return resolve_config_paths(manifest, merged, self.cage_places(store.tenant, manifest.name))
+
+    def reference_environment(self, store: PluginStore) -> Mapping[str, str]:
+        """What a plugin's configuration may refer to: variables, and secrets of the tenant."""
+        return SecretEnvironment(self.environ, store, self.keys)
+
+    def _record_invalid(self, store: PluginStore, manifest: Manifest, error: Invalid) -> None:
+        event = PluginConfigValidationFailed(
+            name=manifest.name, side="system", errors=tuple(str(problem) for problem in error.problems)
+        )
+        store.database.write(lambda tx: store.publish(tx, event))
+
+
+def resolve_config_paths(manifest: Manifest, config: Mapping[str, Any], places: GrantRoots) -> dict[str, Any]:
+    """The configuration with every path knob's `config:/…` made a real path, as the plugin's cage shows it."""
+    resolved = dict(config)
+    for knob in manifest.knobs:
+        field = knob.binds_to.removeprefix("config.")
+        value = resolved.get(field)
+        if knob.type == "path" and isinstance(value, str) and value.startswith("config:") and places.config:
+            resolved[field] = str(Path(places.config) / value.removeprefix("config:").lstrip("/"))
+    return resolved

@@ -1,0 +1,103 @@
+"""The files that keep what plugins write to their standard error: one each, with one older file behind it. Blocks.
+
+Each goes by a name: the plugin's own, and for another tenant than the default one `<tenant>/<plugin>`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from paddock.core.ids import DEFAULT_TENANT
+
+MAX_LOG_FILE_BYTES = 1024 * 1024
+_ROTATED_SUFFIX = ".1"
+
+
+class LogFiles:
+    """The files while they are written to."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._sizes: dict[str, int] = {}
+        self._descriptors: dict[str, int] = {}
+
+    def append(self, name: str, data: bytes) -> None:
+        """Put whole lines behind the others.
+
+        Raises:
+            OSError: the disk is full or gone; some of it may have been written.
+        """
+        descriptor = self._descriptors.get(name)
+        if descriptor is None or self._sizes[name] + len(data) > MAX_LOG_FILE_BYTES:
+            descriptor = self._open(name, rotate=descriptor is not None)
+        while data:
+            written = os.write(descriptor, data)
+            self._sizes[name] += written
+            data = data[written:]
+
+    def remove_plugin(self, plugin: str) -> None:
+        """Remove what was kept of a plugin, for all tenants.
+
+        Raises:
+            OSError: the disk does not let us.
+        """
+        for name in [name for name in self._descriptors if name.rpartition("/")[2] == plugin]:
+            os.close(self._descriptors.pop(name))
+        remove_log_files(self.directory, plugin)
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _open(self, name: str, *, rotate: bool) -> int:
+        path = log_path(self.directory, name)
+        old = self._descriptors.pop(name, None)
+        if old is not None:
+            os.close(old)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if rotate:
+            path.rename(path.with_name(path.name + _ROTATED_SUFFIX))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._descriptors[name] = descriptor
+        self._sizes[name] = os.fstat(descriptor).st_size
+        return descriptor
+
+
+def log_name(tenant: str, plugin: str) -> str:
+    """What a plugin's lines go by, as they are kept for a tenant. No name of either has a slash in it."""
+    return plugin if tenant == DEFAULT_TENANT else f"{tenant}/{plugin}"
+
+
+def log_path(directory: Path, name: str) -> Path:
+    """Where a plugin's lines are. Its parts passed the name rules, so it cannot climb."""
+    return directory / f"{name}.log"
+
+
+def remove_log_files(directory: Path, plugin: str) -> None:
+    """Remove what was kept of a plugin, for all tenants, while no daemon writes there.
+
+    Raises:
+        OSError: the disk does not let us.
+    """
+    tenants = [folder for folder in directory.iterdir() if folder.is_dir()] if directory.is_dir() else []
+    for path in (log_path(folder, plugin) for folder in (directory, *tenants)):
+        for file in (path.with_name(path.name + _ROTATED_SUFFIX), path):
+            file.unlink(missing_ok=True)
+
+
+def read_last_lines(directory: Path, name: str, count: int) -> list[dict[str, Any]]:
+    """The last lines that were kept, oldest first; works without a daemon."""
+    path = log_path(directory, name)
+    kept: deque[dict[str, Any]] = deque(maxlen=count)
+    for file in (path.with_name(path.name + _ROTATED_SUFFIX), path):
+        with contextlib.suppress(OSError), file.open("rb") as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError, RecursionError):  # cut short by a full disk, or not ours
+                    kept.append(json.loads(line))
+    return list(kept)

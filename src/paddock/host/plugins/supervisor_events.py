@@ -1,0 +1,56 @@
+"""What plugins say and do besides answering: log lines to their file, the rest to whoever follows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from paddock.core.ids import Tenant
+from paddock.host.plugins.logs.log_files import log_name
+from paddock.host.plugins.logs.plugin_logs import PluginLogs
+from paddock.host.plugins.pubsub import PubSub, Subscription
+from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus
+from paddock.runtime.lifecycle import LIVE_STATES
+from paddock.runtime.protocol_adapter import Definition
+
+
+class SupervisorEvents:
+    """The supervisor's `Watcher`: passes everything on and waits for nobody."""
+
+    def __init__(self, logs: PluginLogs) -> None:
+        self._logs = logs
+        self._notifications: PubSub[dict[str, Any]] = PubSub(256)
+        self._states: PubSub[PluginStatus] = PubSub(1_000)
+        self.on_given_up: Callable[[InstanceKey, str], None] = lambda _key, _reason: None
+        self.on_ended: Callable[[InstanceKey], object] = lambda _key: None
+        self.on_definitions: Callable[[Deployment, tuple[Definition, ...]], Awaitable[None]] = _ignore_definitions
+
+    def on_log_line(self, key: InstanceKey, line: str) -> None:
+        self._logs.write(log_name(key.tenant, key.plugin), line)
+
+    def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
+        entry = {"plugin": key.plugin, "notification": method, "params": dict(params)}
+        self._notifications.publish(f"{key.tenant}/{key.plugin}", entry)
+
+    async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
+        await self.on_definitions(deployment, definitions)
+
+    def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None:
+        self._states.publish("", status)
+        if status.state not in LIVE_STATES:
+            self.on_ended(key)
+
+    def on_give_up(self, key: InstanceKey, reason: str) -> None:
+        self.on_given_up(key, reason)
+
+    def follow_notifications(self, tenant: Tenant, plugin: str) -> Subscription[dict[str, Any]]:
+        """The notifications of one tenant's plugin from now on."""
+        return self._notifications.subscribe(f"{tenant}/{plugin}")
+
+    def follow_states(self) -> Subscription[PluginStatus]:
+        """Every change of any plugin's state from now on, whichever tenant's it is."""
+        return self._states.subscribe("")
+
+
+async def _ignore_definitions(_deployment: Deployment, _definitions: tuple[Definition, ...]) -> None:
+    pass

@@ -1,0 +1,101 @@
+"""The rules that are in force: read when the host opens, and again when their files change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from paddock.config.directories import Directories
+from paddock.config.settings import PolicySettings
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import PaddockError
+from paddock.core.events.system import PolicyChanged
+from paddock.core.ids import DEFAULT_TENANT
+from paddock.ledger.write.append import TransactionLedger
+from paddock.policy.engine import Policy
+from paddock.policy.load import load_policy, rules_fingerprint
+from paddock.policy.rules import RuleSet
+from paddock.policy.versions import activate_version, current_version
+from paddock.store.database import Database, Transaction
+
+_log = logging.getLogger("paddock.host")
+
+RELOAD_INTERVAL_S = 2.0  # seconds between two looks at the files
+
+RecordActivation: TypeAlias = Callable[[RuleSet], Awaitable[None]]
+"""Notes that these rules decide from now on."""
+
+
+class ActivePolicy:
+    """Opened with `open_rulebook`. Rules that cannot be used do not come in force: those before them stay."""
+
+    def __init__(
+        self, policy: Policy, directories: Directories, settings: PolicySettings, record: RecordActivation
+    ) -> None:
+        self.policy = policy
+        self.load_error: PaddockError | None = None  # why what the files say now is not in force
+        self.on_change: Callable[[], None] = lambda: None  # hears each time that others came in force
+        self._directories = directories
+        self._settings = settings
+        self._record = record
+        self._loaded_fingerprint: object = ()  # like nothing yet
+
+    async def reload_if_changed(self) -> None:
+        """Bring what the files say now in force."""
+        looks = await asyncio.to_thread(rules_fingerprint, self._directories, self._settings)
+        if looks == self._loaded_fingerprint:
+            return
+        try:
+            policy = await asyncio.to_thread(load_policy, self._directories, self._settings)
+        except PaddockError as error:
+            if self.load_error is None or self.load_error.message != error.message:
+                _log.warning("the rules were changed and cannot be used, so the old ones stay: %s", error.message)
+            self.load_error, self._loaded_fingerprint = error, looks
+            return
+        self.load_error = None
+        if policy.version != self.policy.version:
+            await self._activate(policy)
+        self._loaded_fingerprint = looks  # last: what could not be put on record is tried again
+
+    async def run_forever(self) -> None:
+        """Look again and again."""
+        while True:
+            await asyncio.sleep(RELOAD_INTERVAL_S)
+            try:
+                await self.reload_if_changed()
+            except PaddockError as error:  # the store; what is in force stays
+                _log.warning("new rules could not be brought in force: %s", error.message)
+
+    async def _activate(self, policy: Policy) -> None:
+        # On record first: nothing is decided by rules that nobody can look up later.
+        await self._record(policy.rules)
+        self.policy = policy
+        self.on_change()
+
+
+@asynccontextmanager
+async def open_active_policy(
+    directories: Directories, settings: PolicySettings, database: Database, clock: Clock, random: Random
+) -> AsyncGenerator[ActivePolicy, None]:
+    """The rules of this machine, in force for as long as the block runs.
+
+    Raises:
+        Invalid: with every mistake in one's own rules, each with its file and line.
+        PaddockError: they cannot be read, or not be put on record.
+    """
+    policy = await asyncio.to_thread(load_policy, directories, settings)
+
+    async def record(rules: RuleSet) -> None:
+        await database.write(lambda tx: _record_activation(tx, rules, clock, random))
+
+    await record(policy.rules)
+    yield ActivePolicy(policy, directories, settings, record)
+
+
+def _record_activation(tx: Transaction, rules: RuleSet, clock: Clock, random: Random) -> None:
+    before = current_version(tx)
+    if activate_version(tx, rules, clock.now().isoformat()) and before is not None:
+        TransactionLedger(tx, clock, random, DEFAULT_TENANT).publish(PolicyChanged(before.version, rules.version))

@@ -1,0 +1,245 @@
+"""Making checkpoints: each minute in which something was recorded, each thousand rows, and at a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.core.clock import Clock
+from paddock.core.errors import HostError, PaddockError, StoreUnavailable
+from paddock.ledger.chain.checkpoint import (
+    NO_PREVIOUS,
+    Checkpoint,
+    checkpoint_file,
+    last_checkpoint_in,
+    read_last_checkpoint,
+    sign_checkpoint,
+)
+from paddock.ledger.chain.merkle import MerkleTree
+from paddock.ledger.chain.signing_key import key_id, load_signing_key, require_successor
+from paddock.store.database import Database, Transaction
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, sync_directory
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+CHECKPOINT_ROWS = 1_000
+CHECKPOINT_INTERVAL_S = 60.0
+_PAGE_ROWS = 10_000
+_HASH_BATCH = 64  # hashes, each of which takes a few microseconds
+_SEVERAL, _MAX_ERRORS_SHOWN = 2, 5
+
+
+@dataclass(slots=True)
+class Checkpointer:
+    """Writes the checkpoints of all chains in a database, into the files of one home.
+
+    `failing` says why the last try came to nothing, for each chain of which it did. Calls go on meanwhile: the chain
+    itself is written, and the next checkpoint is over all that has come since the last. `ahead` is how many rows the
+    longest wait for one, of those chains that can have it. Those in `broken` get none.
+    """
+
+    database: Database
+    clock: Clock
+    state: Path
+    broken: Mapping[str, PaddockError] = field(default_factory=dict[str, PaddockError])
+    failing: PaddockError | None = None
+    ahead: int = 0
+    _failures: dict[str, PaddockError] = field(default_factory=dict[str, PaddockError])
+    _signed_to: dict[str, int] = field(default_factory=dict[str, int])
+    _key: Ed25519PrivateKey | None = None
+
+    async def checkpoint_due_chains(self, least: int = 1, *, rested: float | None = None) -> int:
+        """Make a checkpoint of each chain that has grown by so many rows; gives how many were made.
+
+        Of a chain whose last try failed, or whose last checkpoint is older than `rested` seconds, as soon as it has
+        grown at all. A chain of which none can be made keeps no other from its own.
+        """
+        try:
+            heads = await self.database.read(_read_heads)
+        except PaddockError as error:
+            self.failing, self._failures = error, dict.fromkeys(self._signed_to, error)
+            return 0
+        made, before = 0, self._failures
+        self.ahead, self._failures = 0, {}
+        for tenant, seq in heads:
+            try:
+                enough = 1 if tenant in before or self._is_stale(tenant, rested) else least
+                made += await self._checkpoint_if_due(tenant, seq, enough)
+                self.ahead = max(self.ahead, seq - self._signed_to[tenant])
+            except (PaddockError, OSError) as error:
+                self._failures[tenant] = error if isinstance(error, PaddockError) else _write_error(error, self.state)
+        self.failing = _combine_errors(self._failures.values())
+        return made
+
+    async def _checkpoint_if_due(self, tenant: str, seq: int, least: int) -> bool:
+        if tenant in self.broken:
+            raise self.broken[tenant]
+        if tenant not in self._signed_to:
+            last = last_checkpoint_in(checkpoint_file(self.state, tenant))
+            self._signed_to[tenant] = last.to_seq if last else 0
+        return seq - self._signed_to[tenant] >= least and await self._create_checkpoint(tenant)
+
+    def _is_stale(self, tenant: str, seconds: float | None) -> bool:
+        if seconds is None:
+            return False
+        try:
+            made = checkpoint_file(self.state, tenant).stat().st_mtime
+        except FileNotFoundError:
+            return True
+        return self.clock.now().timestamp() - made > seconds
+
+    async def _create_checkpoint(self, tenant: str) -> bool:
+        if self._key is None:
+            self._key = await asyncio.to_thread(load_signing_key, self.state)
+        file = checkpoint_file(self.state, tenant)
+        with _locked_file(file) as descriptor:
+            if descriptor is None:
+                return False  # another process of this home is at it
+            last, end = read_last_checkpoint(descriptor, file)
+            signer = key_id(self._key.public_key().public_bytes_raw())
+            if last is not None:
+                require_successor(self.state, last.key_id, signer)
+            first = last.to_seq + 1 if last else 1
+            root, head, to_seq = await self._merkle_root(tenant, first, last)
+            if to_seq >= first:
+                made = sign_checkpoint(
+                    self._key,
+                    Checkpoint(
+                        tenant=tenant,
+                        node=os.uname().nodename,
+                        from_seq=first,
+                        to_seq=to_seq,
+                        root=root.hex(),
+                        head=head.hex(),
+                        previous=last.digest() if last else NO_PREVIOUS,
+                        at=self.clock.now().isoformat(),
+                        key_id=signer,
+                    ),
+                )
+                # A copy: should we be cancelled, the thread goes on, and the number of ours is soon another file's.
+                await asyncio.to_thread(_append_line, os.dup(descriptor), file, made, end)
+                await self.database.write(lambda tx: _record_checkpoint(tx, made))
+            self._signed_to[tenant] = to_seq
+            return to_seq >= first
+
+    async def _merkle_root(self, tenant: str, first: int, last: Checkpoint | None) -> tuple[bytes, bytes, int]:
+        """The tree over all rows from the first on, and the last of them."""
+        tree, seq, head = MerkleTree(), first - 1, b""
+        if last is not None:
+            await self.database.read(lambda tx: _require_unchanged(tx, last))
+        while True:
+            hashes = await self.database.read(lambda tx, after=seq: _read_hashes(tx, tenant, after))
+            await asyncio.to_thread(_add_leaves, tree, hashes)  # a thousand hashes are felt by every call on this loop
+            seq += len(hashes)
+            head = hashes[-1] if hashes else head
+            if len(hashes) < _PAGE_ROWS:
+                return tree.root(), head, seq
+
+
+def _add_leaves(tree: MerkleTree, hashes: list[bytes]) -> None:
+    for begin in range(0, len(hashes), _HASH_BATCH):
+        tree.add(*hashes[begin : begin + _HASH_BATCH])
+        time.sleep(0)  # lets go of the interpreter's lock, for which a call would wait five milliseconds otherwise
+
+
+def _read_heads(tx: Transaction) -> list[tuple[str, int]]:
+    return [(row["tenant"], row["seq"]) for row in tx.all("SELECT tenant, seq FROM ledger_heads ORDER BY tenant")]
+
+
+def _read_hashes(tx: Transaction, tenant: str, after: int) -> list[bytes]:
+    """Hashes of rows that follow each other."""
+    found = tx.all(
+        "SELECT seq, hash FROM ledger WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?", (tenant, after, _PAGE_ROWS)
+    )
+    if any(row["seq"] != after + place for place, row in enumerate(found, 1)):
+        raise _broken_chain_error(tenant, "rows are missing")
+    return [row["hash"] for row in found]
+
+
+def _require_unchanged(tx: Transaction, last: Checkpoint) -> None:
+    """Sign nothing on top of what is not what was signed before."""
+    row = tx.one("SELECT hash FROM ledger WHERE tenant = ? AND seq = ?", (last.tenant, last.to_seq))
+    if row is None or row["hash"].hex() != last.head:
+        raise _broken_chain_error(last.tenant, f"row {last.to_seq:,} is not the one that was signed at {last.at}")
+
+
+def _record_checkpoint(tx: Transaction, made: Checkpoint) -> None:
+    tx.execute(
+        "INSERT INTO ledger_checkpoints (tenant, key_id, to_seq, hash) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (tenant, key_id) DO UPDATE SET to_seq = excluded.to_seq, hash = excluded.hash",
+        (made.tenant, made.key_id, made.to_seq, made.digest()),
+    )
+
+
+@contextmanager
+def _locked_file(file: Path) -> Generator[int | None, None, None]:
+    """The file, open for this process alone; None while another process has it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+        else:
+            yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _append_line(descriptor: int, file: Path, made: Checkpoint, end: int) -> None:
+    """Add the line, in the place of one that was never finished; closes what it was given."""
+    line = made.line() + b"\n"
+    try:
+        os.ftruncate(descriptor, end)
+        _write_all(descriptor, line, end)
+        os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, end)
+        raise
+    finally:
+        os.close(descriptor)
+    if not end:
+        sync_directory(file.parent)
+
+
+def _write_all(descriptor: int, line: bytes, place: int) -> None:
+    if os.pwrite(descriptor, line, place) != len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _write_error(error: OSError, state: Path) -> PaddockError:
+    full = error.errno in OUT_OF_SPACE_ERRNOS
+    return StoreUnavailable(
+        f"a checkpoint of the ledger cannot be written: {error.strerror}",
+        code="store.full" if full else "ledger.checkpoints",
+        hint=f"free some space: df -h {state}" if full else f"see who may write to {state / 'ledger'}",
+    )
+
+
+def _combine_errors(errors: Iterable[PaddockError]) -> PaddockError | None:
+    """One error that tells of all; what keeps several chains back in the same way is said once."""
+    found = list({error.message: error for error in errors}.values())
+    if len(found) < _SEVERAL:
+        return found[0] if found else None
+    told = "; ".join(error.message for error in found[:_MAX_ERRORS_SHOWN])
+    more = f"; and {len(found) - _MAX_ERRORS_SHOWN} more" if len(found) > _MAX_ERRORS_SHOWN else ""
+    return HostError(told + more, code=found[0].error_code, hint=found[0].hint)
+
+
+def _broken_chain_error(tenant: str, reason: str) -> HostError:
+    return HostError(
+        f"the ledger of {tenant} is not what was signed: {reason}; it gets no further checkpoints",
+        code="ledger.broken",
+        hint="paddock ledger verify",
+    )

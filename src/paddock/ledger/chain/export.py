@@ -1,0 +1,68 @@
+"""A chain as JSON lines: its entries with all that their hashes are over, its checkpoints, and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from paddock.ledger.entry_hash import CHAIN_VERSION, GENESIS_HASH, SealedEntry
+from paddock.ledger.read.entries import read_head, read_sealed, undecodable_row_error
+from paddock.store.database import DirectDatabase
+
+_PAGE_ROWS = 2_000
+
+
+def export_chain(database: DirectDatabase, tenant: str, signed: Sequence[bytes]) -> Iterator[bytes]:
+    """The lines of the entries, oldest first, of the checkpoints, and of the head, without their ends.
+
+    The head comes last, so that an export which was cut anywhere is known by it.
+
+    Args:
+        database: Where the chain is.
+        tenant: Whose it is.
+        signed: The lines of its checkpoints, read before; what is none of ours stands there as it is.
+
+    Raises:
+        HostError: `ledger.broken`, when a row holds what is no text.
+    """
+    seq = 0
+    while True:
+        try:
+            # Both in one read: otherwise the head might be that of rows which have come since.
+            rows, head = database.read(
+                lambda tx, after=seq: (
+                    list(read_sealed(tx, tenant, after=after, limit=_PAGE_ROWS)),
+                    read_head(tx, tenant),
+                )
+            )
+        except UnicodeDecodeError as error:
+            raise undecodable_row_error() from error
+        for row in rows:
+            yield orjson.dumps(_row_json(row))
+        if len(rows) < _PAGE_ROWS:
+            break
+        seq = rows[-1].seq
+    yield from (b'{"checkpoint":' + line + b"}" for line in signed)
+    end, last = head or (0, GENESIS_HASH)
+    yield orjson.dumps({"head": {"seq": end, "hash": last.hex()}})
+
+
+def _row_json(row: SealedEntry) -> dict[str, Any]:
+    return {
+        "v": CHAIN_VERSION,
+        "tenant": row.tenant,
+        "seq": row.seq,
+        "id": row.id,
+        "at": row.at,
+        "type": row.type,
+        "plugin": row.plugin,
+        "call": row.call,
+        "request": row.request,
+        "facts": orjson.Fragment(row.facts),
+        "personal": None if row.personal is None else orjson.Fragment(row.personal),
+        "salt": None if row.salt is None else row.salt.hex(),
+        "commitment": None if row.commitment is None else row.commitment.hex(),
+        "hash": row.hash.hex(),
+    }

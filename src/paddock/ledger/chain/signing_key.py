@@ -1,0 +1,193 @@
+"""The key that signs checkpoints: made when first needed, private to this home, with its public half beside it.
+
+Where it is lost, somebody has to say so before there is another: they rename its public half to `ledger-ID.pub`. Then a
+new key goes on where the old one ended, and both public halves are needed to verify what they signed.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.core.errors import HostError
+from paddock.ledger.chain.checkpoint import last_signers
+from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS, sync_directory
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+_MAX_KEY_FILE_BYTES = 16 * 1024
+_KEY_PREFIX = "ed25519:"
+
+
+def private_key_file(state: Path) -> Path:
+    return state / "keys" / "ledger.key"
+
+
+def public_key_file(state: Path) -> Path:
+    return state / "keys" / "ledger.pub"
+
+
+def replaced_key_file(state: Path, lost: str) -> Path:
+    """Where the public half of a key belongs that was lost."""
+    return state / "keys" / f"ledger-{lost}.pub"
+
+
+def public_key_files(state: Path) -> list[Path]:
+    """The public halves of this home's key, and of those before it."""
+    file = public_key_file(state)
+    return [*([file] if file.exists() else []), *sorted(file.parent.glob("ledger-*.pub"))]
+
+
+def key_id(raw: bytes) -> str:
+    """A short fingerprint of a public key, the same that `paddock key show` gives."""
+    return sha256(b"paddock-key-v1\n" + raw).hexdigest()[:16]
+
+
+def load_signing_key(state: Path) -> Ed25519PrivateKey:
+    """The private key of this home, made when there never was one. Its public half lies beside it when this returns.
+
+    Raises:
+        HostError: `ledger.key`, when it cannot be read or made, others can read it, or it is lost.
+        OSError: there is no room for it.
+    """
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    file = private_key_file(state)
+    try:
+        if not file.exists():
+            _require_no_lost_key(state)
+            _generate_key(state)
+        with file.open("rb") as opened:
+            if os.fstat(opened.fileno()).st_mode & 0o077:
+                raise _unusable_key_error(file, "others can read it", hint=f"chmod 600 {file}")
+            key = serialization.load_pem_private_key(opened.read(_MAX_KEY_FILE_BYTES), password=None)
+        if isinstance(key, Ed25519PrivateKey):
+            _write_public_key(state, key)
+            return key
+    except (OSError, ValueError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno in OUT_OF_SPACE_ERRNOS:
+            raise
+        raise _unusable_key_error(file, str(error)) from error
+    raise _unusable_key_error(file, "it is no Ed25519 key")
+
+
+def require_successor(state: Path, last: str, key: str) -> None:
+    """Sign after another key only where that was said to be lost: whoever verifies needs its public half.
+
+    Raises:
+        HostError: `ledger.key`, when it was not.
+    """
+    if last != key and last not in _replaced_key_ids(state):
+        raise _lost_key_error(state, last)
+
+
+def read_public_key(file: Path) -> bytes:
+    """The 32 bytes of a public key, from PEM or from `ed25519:BASE64`.
+
+    Raises:
+        HostError: `ledger.key`, when it holds none.
+    """
+    import base64
+
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_MAX_KEY_FILE_BYTES).strip()
+        if content.startswith(_KEY_PREFIX.encode()):
+            key = Ed25519PublicKey.from_public_bytes(base64.b64decode(content[len(_KEY_PREFIX) :], validate=True))
+        else:
+            key = serialization.load_pem_public_key(content)
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no public key"
+        raise _unusable_key_error(file, reason) from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise _unusable_key_error(file, "it is no Ed25519 key")
+    return key.public_bytes_raw()
+
+
+def _require_no_lost_key(state: Path) -> None:
+    """Make no new key where there was one: what it signed could not be verified any more, and nobody would know."""
+    if public_key_file(state).exists():
+        raise _lost_key_error(state, key_id(read_public_key(public_key_file(state))))
+    for last in last_signers(state):
+        require_successor(state, last, "")
+
+
+def _replaced_key_ids(state: Path) -> set[str]:
+    return {key_id(read_public_key(file)) for file in public_key_files(state) if file != public_key_file(state)}
+
+
+def _generate_key(state: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    folder = private_key_file(state).parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ready = folder / f".ledger.key.{os.getpid()}"
+    try:
+        _write_key_file(ready, private)
+        os.link(ready, private_key_file(state))  # fails where another process was quicker, whose key then counts
+    except FileExistsError:
+        return
+    finally:
+        ready.unlink(missing_ok=True)
+    sync_directory(folder)
+
+
+def _write_public_key(state: Path, key: Ed25519PrivateKey) -> None:
+    """Put the public half beside the key, where it is missing: there may have been no room for it before.
+
+    Another one stays: it may be the only copy of what all checkpoints so far are verified with.
+    """
+    from cryptography.hazmat.primitives import serialization
+
+    file, public = public_key_file(state), key.public_key()
+    if file.exists():
+        found = read_public_key(file)
+        if found != public.public_bytes_raw():
+            raise _lost_key_error(state, key_id(found))
+        return
+    ready = file.with_name(f".ledger.pub.{os.getpid()}")
+    try:
+        _write_key_file(
+            ready, public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        )
+        ready.replace(file)
+    finally:
+        ready.unlink(missing_ok=True)
+    sync_directory(file.parent)
+
+
+def _write_key_file(file: Path, content: bytes) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _lost_key_error(state: Path, key: str) -> HostError:
+    replaced = replaced_key_file(state, key)
+    public = public_key_file(state)
+    known = public.exists() and key_id(read_public_key(public)) == key
+    found = f"mv {public} {replaced}" if known else f"put its public half, {key}, into {replaced}"
+    return HostError(
+        f"the ledger's key {private_key_file(state)} is not the one that signed before ({key})",
+        code="ledger.key",
+        hint=f"put that one back; if it is lost for good, {found}: then a new key goes on",
+    )
+
+
+def _unusable_key_error(file: Path, reason: str, hint: str = "") -> HostError:
+    return HostError(f"the ledger's key {file} cannot be used: {reason}", code="ledger.key", hint=hint)

@@ -1,0 +1,99 @@
+"""Words for people and their keys, and for the host itself: rules, secrets, webhooks, the ledger. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from paddock.ledger.text.sentence_template import EntryValues, SentenceTemplate
+
+_PERSON_CHANGE_TEXT: Final = {
+    "roles": "now has the roles {roles}",
+    "scopes": "now has the scopes {scopes}",
+    "disabled": "may not act any more",
+    "enabled": "may act again",
+    "removed": "was removed",
+}
+_GROUP_CHANGE_TEXT: Final = {
+    "added": "{by} made the group {group}",
+    "removed": "{by} removed the group {group}",
+    "member_added": "{by} added {person} to the group {group}",
+    "member_removed": "{by} took {person} out of the group {group}",
+}
+_WEBHOOK_CHANGE_TEXT: Final = {
+    "enabled": "was switched on",
+    "disabled": "was switched off",
+    "rotated": "got another signing secret",
+}
+
+
+def _changed(told: EntryValues) -> str:
+    words = _PERSON_CHANGE_TEXT.get(str(told.fields.get("change")), "was changed").format_map(told)
+    return f"{told['person']} {words} (by {told['by']})"
+
+
+def _group(told: EntryValues) -> str:
+    return _GROUP_CHANGE_TEXT.get(str(told.fields.get("change")), "{by} changed the group {group}").format_map(told)
+
+
+def _identity(told: EntryValues) -> str:
+    word = "was linked to" if told.fields.get("change") == "linked" else "was unlinked from"
+    return f"{told['person']} {word} {told['issuer']} (by {told['by']})"
+
+
+def _session_ended(told: EntryValues) -> str:
+    person, by = told["person"], told["by"]
+    return f"{person} signed out" if by == person else f"{by} signed {person} out"
+
+
+def _webhook(told: EntryValues) -> str:
+    words = _WEBHOOK_CHANGE_TEXT.get(str(told.fields.get("change")), "was changed")
+    by = told.text_if_present("by", " by {}") or " by the host itself"
+    return f"The webhook {told['webhook']} {words}{by}{told.text_if_present('reason', ': {}')}"
+
+
+def _secret(told: EntryValues) -> str:
+    whose = told.text_if_present("owner", " of {}")
+    return f"{told['by']} set the secret {told['secret']}{whose}"
+
+
+PEOPLE_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
+    "session.opened": SentenceTemplate("Signed in", "{person} signed in ({via})"),
+    "session.ended": SentenceTemplate("Signed out", _session_ended),
+    "sign_in.refused": SentenceTemplate("Sign-in refused", "{person} was not let in: {reason}"),
+    "login_link.made": SentenceTemplate("Sign-in link made", "{by} made a sign-in link for {person}"),
+    "login_link.refused": SentenceTemplate("Sign-in link refused", "A sign-in link for {person} was refused: {reason}"),
+    "person.added": SentenceTemplate("Person added", "{by} added {person}"),
+    "person.changed": SentenceTemplate("Person changed", _changed),
+    "group.changed": SentenceTemplate("Group changed", _group),
+    "identity.linked": SentenceTemplate("Identity linked", _identity),
+    "api_key.created": SentenceTemplate("API key made", "{by} made the API key {key_id} for {owner}"),
+    "api_key.revoked": SentenceTemplate("API key revoked", "{by} revoked the API key {key_id} of {owner}"),
+    "tenant.created": SentenceTemplate("Tenant made", "{by} made the tenant {tenant}"),
+    "tenant.removed": SentenceTemplate("Tenant removed", "{by} removed the tenant {tenant}"),
+}
+
+HOST_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
+    "policy.changed": SentenceTemplate("Rules changed", "Other rules decide from now on"),
+    "secret.set": SentenceTemplate("Secret set", _secret),
+    "secret.removed": SentenceTemplate("Secret removed", "{by} removed the secret {secret}"),
+    "secret.rotated": SentenceTemplate(
+        "Secrets locked anew",
+        "{by} locked {count~secret} with a new key",
+    ),
+    "webhook.added": SentenceTemplate("Webhook added", "{by} added a webhook to {host}"),
+    "webhook.changed": SentenceTemplate("Webhook changed", _webhook),
+    "webhook.removed": SentenceTemplate("Webhook removed", "{by} removed the webhook {webhook}"),
+    "webhook.gave_up": SentenceTemplate(
+        "Webhook not delivered", "The webhook {webhook} did not take an event after {times} tries ({error_code})"
+    ),
+    "queue.given_up": SentenceTemplate(
+        "Work given up", "{kind} failed {times} times and is not tried any more ({error_code})"
+    ),
+    "repair.ignored": SentenceTemplate("Repair ignored", "{by} wants to hear no more of the repair {repair}"),
+    "repair.unignored": SentenceTemplate("Repair noticed again", "{by} wants to hear of the repair {repair} again"),
+    "ledger.erased": SentenceTemplate(
+        "Personal data erased", "{who} erased what was said of a person in {entries~row}"
+    ),
+    "ledger.undescribed": SentenceTemplate("Not described", "Something happened that could not be described: {reason}"),
+}

@@ -1,0 +1,223 @@
+"""What a Shu class says of itself in its source: the schema of its parameters, and its actions. Read and never run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+from paddock.core.errors import Invalid
+from paddock.core.schema.compile import check_schema, join_path
+from paddock.manifest.model import CallableForm, CallableSpec, JsonObject
+from paddock.manifest.package_files import PackageFiles
+from paddock.manifest.rules.shared import check_callable_name, check_no_auth_fields, read_effects, read_schema
+from paddock.manifest.syntax.fields import Fields, ProblemReport
+from paddock.manifest.syntax.python_source import parse_python_source, read_literal
+
+MAX_SOURCE_BYTES: Final = 4 * 1024 * 1024  # characters of Python in one reading
+MAX_ACTIONS: Final = 100  # of one class
+
+
+class ShuSources:
+    """The package's Python code: each module is read at most once, and no more than so much of it."""
+
+    def __init__(self, report: ProblemReport, fields: Fields, files: PackageFiles) -> None:
+        self._report = report
+        self._fields = fields
+        self._files = files
+        self._bytes_left = MAX_SOURCE_BYTES
+        self._modules: dict[str, _ParsedModule] = {}
+        self._schemas: dict[str, JsonObject | None] = {}  # target -> what its get_schema returns
+
+    def schema(self, name: str, target: str) -> JsonObject | None:
+        """The parameter schema that `get_schema` returns, where it is a literal."""
+        if target not in self._schemas:
+            self._schemas[target] = self._returned_schema(name, target)
+        return self._schemas[target]
+
+    def actions(self, name: str, target: str) -> list[Fields]:
+        """What `list_actions` returns: literals, objects made from literals, or the names of such."""
+        module, found = self._find_class(name, target)
+        path = self._fields.at("entrypoints", name, "list_actions")
+        if found is None or found.method("list_actions") is None:
+            return []
+        for node in found.returns("list_actions"):
+            try:
+                listed = _LiteralReader(module.where, found.values(module)).listed(node)
+            except (Invalid, _NotLiteral):
+                break
+            return [Fields(one, (*path, index)) for index, one in enumerate(listed[:MAX_ACTIONS])]
+        hint = (
+            "return a list of literals, or list them in the manifest as `actions`: people agree to what they can read"
+        )
+        self._report.warn(path, "its actions are computed, so nobody can call them", hint, "actions_computed")
+        return []
+
+    def _find_class(self, name: str, target: str) -> tuple[_ParsedModule, _ParsedClass | None]:
+        module, _, class_name = target.partition(":")
+        if module not in self._modules:
+            self._modules[module] = self._parse_module(name, module)
+        return self._modules[module], self._modules[module].classes.get(class_name)
+
+    def _returned_schema(self, name: str, target: str) -> JsonObject | None:
+        module, found = self._find_class(name, target)
+        path = self._fields.at("entrypoints", name, "get_schema")
+        for node in found.returns("get_schema") if found else ():
+            try:
+                value = read_literal(module.where, node)
+            except Invalid:
+                return None  # computed: known once the plugin runs
+            if isinstance(value, dict):
+                schema = cast("dict[str, Any]", value)
+                self._report.add(check_schema(schema, join_path(path)))
+                check_no_auth_fields(self._report, path, schema)
+                return schema
+        return None
+
+    def _parse_module(self, name: str, module: str) -> _ParsedModule:
+        source = self._files.module_source(module) if self._bytes_left > 0 else None
+        if source is None:
+            return _ParsedModule("")
+        where, text = source
+        self._bytes_left -= len(text)
+        try:
+            tree = parse_python_source(where, text)
+        except Invalid as error:
+            message = f"{where} {error.problems[0].message}"
+            self._report.error(self._fields.at("entrypoints", name), message, "mend the file", "entrypoint")
+            return _ParsedModule(where)
+        classes: dict[str, _ParsedClass] = {}
+        for statement in tree.body:
+            if isinstance(statement, ast.ClassDef):
+                classes.setdefault(statement.name, _ParsedClass(statement))
+        return _ParsedModule(where, classes, _single_assignments(tree.body))
+
+
+def read_actions(report: ProblemReport, name: str, listed: Iterator[Fields] | list[Fields]) -> Iterator[CallableSpec]:
+    """The actions of a class as callables. What they change is unknown unless they say it.
+
+    Args:
+        report: Where mistakes go.
+        name: The callable whose class performs them.
+        listed: Each as Shu's ActionMeta.
+    """
+    for one in listed:
+        action = one.text("name")
+        if not action:
+            report.error(one.at("name"), "an action has no name", "give it one", "missing")
+            continue
+        check_callable_name(report, one.at("name"), action)
+        schema = read_schema(report, one, "params_schema")
+        check_no_auth_fields(report, one.at("params_schema"), schema)
+        yield CallableSpec(
+            action,
+            CallableForm.ACTION,
+            one.text("description"),
+            input_schema=schema,
+            effects=read_effects(report, one),
+            required_scopes=one.texts("required_scopes"),
+            # Whatever is no plain no is a yes: this decides whether a person is asked.
+            requires_approval=one.get("requires_approval") not in (None, False),
+            of=name,
+        )
+
+
+class _NotLiteral(Exception):
+    """What stands there is known only once the code runs."""
+
+
+class _ParsedClass(NamedTuple):
+    found: ast.ClassDef
+
+    def method(self, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        functions = (one for one in self.found.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+        return next((one for one in functions if one.name == name), None)
+
+    def returns(self, name: str) -> list[ast.expr]:
+        method = self.method(name)
+        steps = method.body if method else ()
+        return [step.value for step in steps if isinstance(step, ast.Return) and step.value is not None]
+
+    def values(self, module: _ParsedModule) -> dict[str, ast.expr]:
+        """What names in its methods stand for: `self.NAME` for what the class has, `NAME` for what the module has."""
+        own = _single_assignments(self.found.body)
+        return module.values | {
+            f"{who}.{name}": node for name, node in own.items() for who in ("self", self.found.name)
+        }
+
+
+class _ParsedModule(NamedTuple):
+    where: str
+    classes: Mapping[str, _ParsedClass] = {}
+    values: dict[str, ast.expr] = {}  # noqa: RUF012 - never changed
+
+
+def _single_assignments(body: list[ast.stmt]) -> dict[str, ast.expr]:
+    """What is assigned to a name once; of what is assigned twice nobody knows here which counts."""
+    found: dict[str, ast.expr] = {}
+    twice: set[str] = set()
+    for statement in body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=node)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as node)
+            ):
+                twice |= {name} & found.keys()
+                found[name] = node
+            case _:
+                pass
+    return {name: node for name, node in found.items() if name not in twice}
+
+
+@dataclass(frozen=True, slots=True)
+class _LiteralReader:
+    """Expressions in which names may stand for literals. Each name is read once, however often it is used."""
+
+    where: str
+    known: Mapping[str, ast.expr]
+    _read: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def listed(self, node: ast.expr) -> list[JsonObject]:
+        """A list of objects.
+
+        Raises:
+            Invalid, _Computed: something in it is computed, or it is something else.
+        """
+        if isinstance(node, ast.List | ast.Tuple):
+            return [self._object(item) for item in node.elts[: MAX_ACTIONS + 1]]
+        name = _target_name(node)
+        if name in self.known and isinstance(self.known[name], ast.List | ast.Tuple):
+            return self.listed(self.known[name])
+        raise _NotLiteral
+
+    def _object(self, node: ast.expr) -> JsonObject:
+        match node:
+            case ast.Dict(keys=keys) if all(isinstance(key, ast.Constant) for key in keys):
+                names = [str(key.value) for key in keys if isinstance(key, ast.Constant)]
+                return {name: self._value(value) for name, value in zip(names, node.values, strict=True)}
+            case ast.Call(args=[], keywords=given) if all(one.arg for one in given):
+                return {str(one.arg): self._value(one.value) for one in given}
+            case _:
+                value = self._value(node)
+                if isinstance(value, dict):
+                    return cast("dict[str, Any]", value)
+                raise _NotLiteral
+
+    def _value(self, node: ast.expr) -> Any:
+        name = _target_name(node)
+        if name not in self.known:
+            return read_literal(self.where, node)
+        if name not in self._read:
+            self._read[name] = read_literal(self.where, self.known[name])
+        return self._read[name]
+
+
+def _target_name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=owner), attr=name):
+            return f"{owner}.{name}"
+        case _:
+            return ""

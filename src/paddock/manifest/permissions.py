@@ -1,0 +1,103 @@
+"""All that somebody says yes to before a plugin may run: what it may reach, and each secret with where it may go. Pure.
+
+A secret is declared by name under `secrets`, and bound to hosts under `secret_hosts`. A yes to it is kept, compared and
+asked for again like one to a capability, so that no later version has another secret, or takes one elsewhere, unseen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from paddock.manifest.capability import (
+    Capability,
+    Execute,
+    FileAccess,
+    HostService,
+    NetworkAccess,
+    SecretUse,
+    StorageAccess,
+    is_harmless,
+    merge_capabilities,
+)
+from paddock.manifest.effects import Effect
+from paddock.manifest.model import CallableSpec, Manifest, PluginKind, RemoteRuntime
+from paddock.manifest.syntax.fields import ProblemReport
+
+
+def requested_capabilities(manifest: Manifest) -> tuple[Capability, ...]:
+    """The capabilities, and the uses of secrets that come with `host:secrets`."""
+    return (*manifest.capabilities, *_secret_uses(manifest))
+
+
+def _secret_uses(manifest: Manifest) -> Iterator[SecretUse]:
+    if HostService("secrets") not in manifest.capabilities:
+        return  # it is given none
+    for name in dict.fromkeys(manifest.secrets):
+        hosts = manifest.secret_hosts.get(name)
+        if hosts is None:
+            yield SecretUse(name)
+        else:
+            yield from (SecretUse(name, host) for host in dict.fromkeys(hosts))
+
+
+def with_capabilities(manifest: Manifest, added: Sequence[Capability]) -> Manifest:
+    """The manifest with these capabilities too.
+
+    Its version says so: two packages that may do different things are never one version.
+    """
+    capabilities = merge_capabilities(manifest.capabilities, added)
+    if capabilities == manifest.capabilities:
+        return manifest
+    digest = hashlib.sha256("\n".join(sorted(map(str, capabilities))).encode()).hexdigest()
+    mark = "." if "+" in manifest.version else "+"
+    return replace(manifest, version=f"{manifest.version}{mark}{digest[:8]}", capabilities=capabilities)
+
+
+def callable_effects(manifest: Manifest, spec: CallableSpec) -> tuple[Effect, ...]:
+    """The declared effects; or read-only where the cage leaves nothing to change; or unknown.
+
+    A server's own annotations are never asked: a hint may warn a person, it may not lower a guard.
+    """
+    if spec.effects is not None:
+        return spec.effects or (Effect.READ_ONLY,)
+    if not isinstance(manifest.runtime, RemoteRuntime) and is_harmless(manifest.capabilities):
+        return (Effect.READ_ONLY,)
+    return (Effect.UNKNOWN,)
+
+
+PASSIVE_KINDS = frozenset({PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER})
+# Services, and modes of services, whose very purpose is to keep or change something.
+_STATEFUL_FAMILIES = frozenset({"cache", "cursor", "rate", "scheduler", "storage"})
+_WRITE_MODES = frozenset({("memory", "full"), ("vault", "write")})
+
+
+def exceeds_kind(kind: PluginKind, capability: Capability) -> bool:
+    """Whether a plugin of this kind must not have it."""
+    if kind not in PASSIVE_KINDS:
+        return False
+    match capability:
+        case NetworkAccess() | Execute() | FileAccess(mode="write") | StorageAccess(mode="write"):
+            return True
+        case HostService(family, mode):
+            return family in _STATEFUL_FAMILIES or (family, mode) in _WRITE_MODES
+        case _:
+            return False
+
+
+def check_kind_boundary(report: ProblemReport, manifest: Manifest) -> None:
+    """Report every capability that the manifest asks for and that its kind must not have."""
+    for capability in manifest.capabilities:
+        if exceeds_kind(manifest.kind, capability):
+            report.error(
+                ("capabilities",),
+                f"a plugin of kind {manifest.kind} may not have {capability}",
+                "only operators act and keep anything: make it an operator, or take what it needs from its input",
+                "kind_boundary",
+            )
+
+
+def limit_to_kind(kind: PluginKind, capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
+    """What of these a plugin of this kind may have."""
+    return tuple(capability for capability in capabilities if not exceeds_kind(kind, capability))

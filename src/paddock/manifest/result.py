@@ -1,0 +1,56 @@
+"""What reading one manifest file gave: the plugins in it, and all that is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.core.errors import Invalid, Problem
+from paddock.manifest.dialects.mcp_user_config import ImportedServer
+from paddock.manifest.model import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestResult:
+    """What one file said: the plugins in it, and all that is wrong."""
+
+    file: str
+    form: str  # the schema it was read by, e.g. "kaged" or "mcp-servers"
+    plugins: tuple[ImportedServer, ...]
+    errors: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def valid(self) -> bool:
+        return not self.errors
+
+    def all(self) -> tuple[ImportedServer, ...]:
+        """Every plugin of the file.
+
+        Raises:
+            Invalid: the file has mistakes; carries all of them.
+        """
+        if self.errors:
+            count = len(self.errors)
+            raise Invalid(
+                f"{self.file} has {count} mistake{'s' if count != 1 else ''}",
+                self.errors,
+                code="manifest.invalid",
+                hint="correct what is listed, then run 'paddock plugin check' again",
+            )
+        return self.plugins
+
+    def single(self) -> Manifest:
+        """The one plugin of the file.
+
+        Raises:
+            Invalid: the file has mistakes, or holds several plugins.
+        """
+        plugins = self.all()
+        if len(plugins) != 1:
+            names = ", ".join(plugin.manifest.name for plugin in plugins)
+            raise Invalid(
+                f"{self.file} holds {len(plugins)} plugins ({names})",
+                [Problem("", "holds several servers", "run 'paddock import' on it", "several_plugins")],
+                code="manifest.several",
+            )
+        return plugins[0].manifest

@@ -1,0 +1,134 @@
+"""Whether an otherwise sound plugin can be enabled, and what stands in the way."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from paddock.core.errors import Problem
+from paddock.core.printable import printable
+from paddock.core.schema.compile import check_schema, join_path
+from paddock.manifest.command import LOCK_FILES, environment_program
+from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime, SchemaFile
+from paddock.manifest.package_files import PackageFiles
+from paddock.manifest.registry_launcher import RegistryCommand, fetched_at_start
+from paddock.manifest.rules.shared import find_auth_fields
+
+FETCHED_AT_START = "fetched_at_start"
+
+
+def find_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
+    """Everything that keeps this plugin from being enabled; it may still be installed and listed."""
+    return [*_program_blockers(manifest, files), *_fetch_blockers(manifest, files), *_schema_blockers(manifest, files)]
+
+
+def _program_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
+    match manifest.runtime:
+        case None:
+            ours = manifest.dialect is Dialect.NATIVE
+            where = "add a 'runtime:'" if ours else "put a paddock.yaml with a 'runtime:' beside the manifest"
+            return [
+                Problem(
+                    "runtime",
+                    "names no program to run",
+                    f"{where} (command, python, module or url)",
+                    "no_runtime",
+                )
+            ]
+        case CommandRuntime(command=command):
+            program = command[0]
+            named = environment_program(command)
+            if named is not None and not any(files.exists(name) for name in LOCK_FILES):
+                return [
+                    Problem(
+                        "runtime.command[0]",
+                        f"{printable(program)} is a program of packages that nothing pins",
+                        f"put a {' or a '.join(LOCK_FILES)} beside the manifest",
+                        "no_lock",
+                    )
+                ]
+            if program.startswith("./") and not files.exists(program[2:]):
+                return [
+                    Problem(
+                        "runtime.command[0]",
+                        f"{printable(program)} is not in the package",
+                        "add the file",
+                        "program_missing",
+                    )
+                ]
+        case PythonRuntime(entrypoints=entrypoints):
+            modules = {target.partition(":")[0] for target in entrypoints.values()}
+            missing = {module for module in modules if files.module_source(module) is None}
+            return [
+                Problem(
+                    join_path(("runtime", "python", name)),
+                    f"the module {printable(target.partition(':')[0])} is not in the package",
+                    "add it",
+                    "program_missing",
+                )
+                for name, target in entrypoints.items()
+                if target.partition(":")[0] in missing
+            ]
+        case _:
+            pass
+    return []
+
+
+def _fetch_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
+    """A command that would fetch the server when it starts. It could wait for the registry until it is given up."""
+    found = fetched_at_start(manifest)
+    if found is None:
+        return []
+    if not isinstance(found, RegistryCommand):
+        what = f"cannot start in a cage: {found.why}"
+        hint = "name a package of the server: paddock plugin install npm:NAME or pypi:NAME, or the program itself"
+        return [Problem("runtime.command", what, hint, "launcher")]
+    if found.registry == "npm" and files.exists(f"node_modules/{found.name}/package.json"):
+        return []  # brought along: nothing is fetched
+    given = ", with --arg and --env for what it is given" if found.arguments or manifest.system_config_schema else ""
+    install = f"paddock plugin install {shlex.quote(found.source)} --name {manifest.name}"
+    return [
+        Problem(
+            "runtime.command",
+            f"would fetch {printable(found.package, 120)} when it starts, and nothing can be fetched in a cage",
+            f"install that package itself: {install}{given}",
+            FETCHED_AT_START,
+        )
+    ]
+
+
+def _schema_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
+    found: list[Problem] = []
+    seen: set[tuple[SchemaFile, bool]] = set()  # many callables may share a file: it is read once
+    ours = manifest.dialect in (Dialect.NATIVE, Dialect.SHU)  # elsewhere such a parameter may mean something else
+    for spec in manifest.callables:
+        for key, schema in (("input_schema", spec.input_schema), ("output_schema", spec.output_schema)):
+            parameters = ours and key == "input_schema"
+            if isinstance(schema, SchemaFile) and (schema, parameters) not in seen:
+                seen.add((schema, parameters))
+                path = join_path((spec.name, key))
+                found.extend(schema_file_problems(schema, files, path, parameters=parameters))
+    return found
+
+
+def schema_file_problems(
+    schema: SchemaFile, files: PackageFiles, path: str, *, parameters: bool = False
+) -> list[Problem]:
+    """What is wrong with a schema that the package keeps as a file; `parameters` may not ask for credentials."""
+    data = files.read(schema.path)
+    if data is None:
+        return [
+            Problem(path, f"the package has no file {printable(schema.path)}", "add the schema file", "schema_missing")
+        ]
+    try:
+        value: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return [Problem(path, f"{printable(schema.path)} is not JSON", "mend the file", "schema_malformed")]
+    unsound = check_schema(value, path)
+    if unsound or not parameters:
+        return unsound
+    return [
+        Problem(f"{path}.{join_path(where)}", message, hint, "auth_field")
+        for where, message, hint in find_auth_fields(value)
+    ]

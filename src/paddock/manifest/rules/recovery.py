@@ -1,0 +1,65 @@
+"""How a plugin says that it can be found out whether an effect of its has happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from paddock.manifest.capability import Capability, StorageAccess
+from paddock.manifest.effects import Effect
+from paddock.manifest.model import CallableSpec, Recovery
+from paddock.manifest.syntax.fields import Fields, ProblemReport
+
+_READ_ONLY = (Effect.READ_ONLY,)
+_DB_WRITE_ONLY = (Effect.DB_WRITE,)
+
+
+def recovery_text(recovery: Recovery, probe: str) -> str:
+    """Who finds out what became of a call that was cut off."""
+    match recovery:
+        case "atomic":
+            return "the host looks into the plugin's tables"
+        case "native_key":
+            return "the host asks again under the same key"
+        case "probe":
+            return f"the host asks {probe}"
+        case "none":
+            return "a person has to look"
+
+
+def read_recovery(fields: Fields) -> Recovery:
+    """What a document says of it; the schema has reported what is none."""
+    said = fields.text("recovery")
+    return next((one for one in get_args(Recovery) if one == said), "none")
+
+
+def check_atomic(
+    report: ProblemReport, pairs: Sequence[tuple[Fields, CallableSpec]], capabilities: Sequence[Capability]
+) -> None:
+    """See that what is atomic changes the plugin's own tables and nothing else: of more no transaction tells."""
+    for fields, spec in pairs:
+        if spec.recovery != "atomic":
+            continue
+        if spec.effects != _DB_WRITE_ONLY:
+            hint = "declare db_write alone, or find out another way"
+            report.error(fields.at("recovery"), "is for what changes only the plugin's tables", hint, "wrong_value")
+        elif StorageAccess("write") not in capabilities:
+            hint = "ask for storage:write among the capabilities"
+            report.error(fields.at("recovery"), "needs tables to change", hint, "missing")
+
+
+def check_probes(report: ProblemReport, pairs: Sequence[tuple[Fields, CallableSpec]]) -> None:
+    """See that each probe is a callable of the same plugin that only looks."""
+    by_name = {spec.name: spec for _, spec in pairs}
+    for fields, spec in pairs:
+        path = fields.at("probe") if "probe" in fields else fields.path
+        if spec.recovery == "probe" and not spec.probe:
+            report.error(path, "needs the name of what looks", "give probe: the name of another callable", "missing")
+        elif spec.probe and spec.recovery != "probe":
+            report.error(path, "is for a callable whose recovery is probe", "say recovery: probe", "unexpected")
+        elif spec.probe and spec.probe not in by_name:
+            hint = f"one of {', '.join(sorted(by_name))}"
+            report.error(path, f"names {spec.probe!r}, which is no callable of this plugin", hint, "unknown_name")
+        elif spec.probe and by_name[spec.probe].effects != _READ_ONLY:
+            hint = "declare its effects as read_only"
+            report.error(path, f"names {spec.probe!r}, which does not only read", hint, "wrong_value")

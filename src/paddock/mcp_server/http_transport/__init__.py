@@ -1,0 +1,1 @@
+"""TODO: paddock.mcp_server.http_transport."""

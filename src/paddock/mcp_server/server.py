@@ -1,0 +1,67 @@
+"""The gateway of one daemon, put together."""
+
+from __future__ import annotations
+
+from starlette.types import Receive, Scope, Send
+
+from paddock.config.web_settings import parse_exposed_names
+from paddock.core.clock import Clock
+from paddock.core.ids import Tenant
+from paddock.host.host import Host
+from paddock.mcp_server.catalog import CatalogCache
+from paddock.mcp_server.elicitation import ApprovalElicitation
+from paddock.mcp_server.exchange import encode_notification
+from paddock.mcp_server.http_transport.request import RequestAuthenticator
+from paddock.mcp_server.http_transport.sessions import McpHttpSessions
+from paddock.mcp_server.http_transport.streamable_http import StreamableHttpApp
+from paddock.mcp_server.list_changes import ListChangeNotifier, list_changed_method
+from paddock.mcp_server.methods import McpMethods
+from paddock.mcp_server.stateless import StatelessRequests
+from paddock.mcp_server.suspended_calls import SuspendedCalls
+
+
+class McpServer:
+    """An MCP server in front of everything that a caller may use; an ASGI application for `/mcp`.
+
+    Args:
+        host: What it is in front of.
+        callers: Says who makes a request, for the application.
+        clock: The time.
+    """
+
+    def __init__(self, host: Host, callers: RequestAuthenticator, clock: Clock) -> None:
+        gateway, http = host.settings.gateway, host.settings.http
+        base = (http.public_url or f"http://{http.address}").rstrip("/")
+        shelves = CatalogCache(host, parse_exposed_names(gateway.names), clock)
+        self.list_changes = ListChangeNotifier(host)
+        people = ApprovalElicitation(host, lambda approval: f"{base}/api/v1/approvals/{approval}")
+        self.methods = McpMethods(
+            host,
+            shelves,
+            people,
+            self.list_changes,
+            instructions=gateway.instructions or "",
+            page_size=gateway.page_size,
+        )
+        self._suspended_calls = SuspendedCalls()
+        self.stateless = StatelessRequests(self.methods, self._suspended_calls)
+        self._sessions = McpHttpSessions(self.methods, clock, self.list_changes.track_tenant)
+        self._app = StreamableHttpApp(self._sessions, self.stateless, callers)
+        self.list_changes.subscribe(self._notify_list_changed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    def _notify_list_changed(self, tenant: Tenant, kinds: frozenset[str]) -> None:
+        told = [encode_notification(list_changed_method(kind), {}) for kind in sorted(kinds)]
+        for session in self._sessions.all():
+            if session.owner.tenant == tenant:
+                for one in told:
+                    session.notification_stream.put_unless_pending(one)
+
+    def close(self) -> None:
+        """End every session and stream: the daemon goes down."""
+        self.list_changes.close()
+        self._sessions.close()
+        self._suspended_calls.close()
+        self.methods.close()

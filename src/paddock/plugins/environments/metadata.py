@@ -1,0 +1,255 @@
+"""A registry's words about a package, as a plugin's manifest. Pure.
+
+Strangers wrote them: nothing but short, plain text passes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from paddock.core.errors import OperatorError
+from paddock.core.ids import PluginName
+from paddock.core.printable import printable
+from paddock.core.semver import Version
+from paddock.manifest.capability import Capability
+from paddock.manifest.command import ENVIRONMENT_PREFIX
+from paddock.manifest.dialects.mcp_user_config import find_references
+from paddock.manifest.model import CommandRuntime, Dialect, JsonObject, Manifest
+from paddock.manifest.names import plugin_name_problem, slug
+from paddock.manifest.native_writer import to_yaml
+from paddock.plugins.environments.lock import Lock
+
+_MAX_DESCRIPTION_CHARS = 300
+_MAX_FIELD_CHARS = 100
+_URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d+)?(?:/[\x21-\x7e]*)?")
+# PEP 440: epoch, release, pre-release, post-release, development release, local label.
+_PYTHON_VERSION = re.compile(
+    r"(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)(?:(?P<pre>a|b|rc)(?P<pre_number>\d+))?"
+    r"(?:\.post(?P<post>\d+))?(?:\.dev(?P<dev>\d+))?(?:\+(?P<local>[a-z0-9]+(?:[._-][a-z0-9]+)*))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageMetadata:
+    """What is known of a package, cleaned."""
+
+    package: str
+    version: str
+    description: str = ""
+    license: str = ""
+    homepage: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """What a person says about a server beyond which package it is in."""
+
+    name: str | None = None  # of the plugin
+    program: str | None = None
+    arguments: tuple[str, ...] = ()
+    capabilities: tuple[Capability, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    prompted_variables: tuple[str, ...] = ()  # variables whose values each machine keeps for itself: keys above all
+    title: str = ""
+    configuration: JsonObject | None = None  # a schema with more fields than those, of a server that was taken over
+
+
+def python_metadata(entry: Mapping[str, Any]) -> PackageMetadata:
+    """The facts in pip's report about one package."""
+    metadata: Mapping[str, Any] = entry["metadata"]
+    links = dict(_links(metadata.get("project_url")))
+    homepage = next((links[key] for key in ("homepage", "home", "repository", "source") if key in links), "")
+    yanked = ("its author has withdrawn this version",) if entry.get("is_yanked") else ()
+    return PackageMetadata(
+        package=_single_line(metadata.get("name"), _MAX_FIELD_CHARS),
+        version=_single_line(metadata.get("version"), _MAX_FIELD_CHARS),
+        description=_single_line(metadata.get("summary"), _MAX_DESCRIPTION_CHARS),
+        license=_single_line(
+            metadata.get("license_expression") or _first_line(metadata.get("license")), _MAX_FIELD_CHARS
+        ),
+        homepage=_http_url(metadata.get("home_page")) or homepage,
+        warnings=yanked,
+    )
+
+
+def npm_metadata(about: Mapping[str, Any], name: str, version: str) -> PackageMetadata:
+    """The facts in what npm said about one version."""
+    deprecated = _single_line(about.get("deprecated"), _MAX_DESCRIPTION_CHARS)
+    return PackageMetadata(
+        package=name,
+        version=version,
+        description=_single_line(about.get("description"), _MAX_DESCRIPTION_CHARS),
+        license=_single_line(about.get("license"), _MAX_FIELD_CHARS),
+        homepage=_http_url(about.get("homepage")),
+        warnings=(f"its author says not to use it any more: {deprecated}",) if deprecated else (),
+    )
+
+
+def build_mcp_manifest(facts: PackageMetadata, programs: Iterable[str], choices: IndexOptions) -> Manifest:
+    """The manifest of the MCP server in a package.
+
+    Raises:
+        OperatorError: the package has no program, or several and none was chosen; or its name is none for a plugin.
+    """
+    program = _pick_program(facts, sorted(programs), choices.program)
+    env = {**choices.variables, **{name: _variable_reference(name) for name in choices.prompted_variables}}
+    return Manifest(
+        name=_plugin_name(facts, choices.name),
+        version=semantic_version(facts.version),
+        dialect=Dialect.MCP,
+        description=facts.description or f"The MCP server in the package {facts.package}",
+        title=choices.title,
+        license=facts.license,
+        homepage=facts.homepage,
+        runtime=CommandRuntime((f"{ENVIRONMENT_PREFIX}{program}", *choices.arguments), protocol="mcp", env=env),
+        capabilities=choices.capabilities,
+        system_config_schema=_config_schema(choices, find_references([*choices.arguments, *env.values()])),
+    )
+
+
+def index_options_of(manifest: Manifest) -> IndexOptions:
+    """What a person chose when they installed this; an upgrade keeps it."""
+    runtime = manifest.runtime
+    if not isinstance(runtime, CommandRuntime):
+        return IndexOptions(manifest.name, capabilities=manifest.capabilities, title=manifest.title)
+    command, env = runtime.command, runtime.env
+    return IndexOptions(
+        name=manifest.name,
+        program=command[0].removeprefix(ENVIRONMENT_PREFIX) or None,
+        arguments=command[1:],
+        capabilities=manifest.capabilities,
+        variables={name: value for name, value in env.items() if value != _variable_reference(name)},
+        prompted_variables=tuple(name for name, value in env.items() if value == _variable_reference(name)),
+        title=manifest.title,
+        configuration=manifest.system_config_schema,
+    )
+
+
+def _variable_reference(name: str) -> str:
+    return f"${{user_config.{name}}}"
+
+
+def _config_schema(choices: IndexOptions, used: Container[str]) -> JsonObject | None:
+    """The configuration of a server: the fields that it had and still uses, and a key for each new variable."""
+    before: Mapping[str, Any] = choices.configuration or {"type": "object", "additionalProperties": False}
+    known: Mapping[str, Any] = before.get("properties", {})
+    new = [name for name in choices.prompted_variables if name not in known]
+    properties = {name: field for name, field in known.items() if name in used}
+    properties |= {name: {"type": "string", "x-secret": True} for name in new}
+    required = [*(name for name in before.get("required", []) if name in properties), *new]
+    if not properties:
+        return None
+    schema = {**before, "properties": properties, "required": required}
+    return schema if required else {key: value for key, value in schema.items() if key != "required"}
+
+
+def with_distinct_version(manifest: Manifest, lock: Lock) -> Manifest:
+    """The same with a mark in its version, for where the package's own version is taken: by other dependencies of it,
+    or by other choices."""
+    held = hashlib.sha256(f"{to_yaml(manifest)}\n{lock.digest}".encode()).hexdigest()[:8]
+    joint = "." if "+" in manifest.version else "+"
+    return replace(manifest, version=f"{manifest.version}{joint}{held}")
+
+
+def semantic_version(text: str) -> str:
+    """A registry's version as a semantic one: the same where it is one, else the nearest that sorts alike.
+
+    Raises:
+        OperatorError: nothing can be made of it.
+    """
+    try:
+        return str(Version.parse(text))
+    except OperatorError:
+        pass
+    found = _PYTHON_VERSION.fullmatch(text)
+    if found is None:
+        raise OperatorError(f"{printable(text)} is not a version", code="version.invalid")
+    numbers = [str(int(part)) for part in found["release"].split(".")]
+    release = ".".join([*numbers, "0", "0"][:3])
+    before = [
+        *((found["pre"], str(int(found["pre_number"]))) if found["pre"] else ()),
+        *(("dev", str(int(found["dev"]))) if found["dev"] is not None else ()),
+    ]
+    after = [
+        *(("epoch", found["epoch"]) if found["epoch"] else ()),
+        *numbers[3:],
+        *(("post", found["post"]) if found["post"] is not None else ()),
+        *(re.split(r"[._-]", found["local"]) if found["local"] else ()),
+    ]
+    version = release + ("-" + ".".join(before) if before else "") + ("+" + ".".join(after) if after else "")
+    return str(Version.parse(version))
+
+
+def _plugin_name(facts: PackageMetadata, chosen: str | None) -> PluginName:
+    name = chosen or slug(facts.package.rpartition("/")[2])
+    fault = plugin_name_problem(name)
+    if fault:
+        message, hint = fault
+        raise OperatorError(
+            f"the plugin's name {printable(name)} {message}" if chosen else f"{facts.package} gives no name: {message}",
+            code="plugin.bad_name",
+            hint=hint if chosen else "choose one: --name NAME",
+        )
+    return PluginName(name)
+
+
+def _pick_program(facts: PackageMetadata, programs: list[str], wanted: str | None) -> str:
+    listed = printable(", ".join(programs), 300)
+    if not programs:
+        raise OperatorError(
+            f"{facts.package} {facts.version} is a library: it brings no program to run",
+            code="environment.no_program",
+            hint="install the package of a server; what it needs comes with it",
+        )
+    if wanted is not None:
+        if wanted not in programs:
+            raise OperatorError(
+                f"{facts.package} has no program {printable(wanted)}",
+                code="environment.no_such_program",
+                hint=f"it has: {listed}",
+            )
+        return wanted
+    named = facts.package.rpartition("/")[2]
+    if len(programs) > 1 and named not in programs:
+        raise OperatorError(
+            f"{facts.package} brings several programs",
+            code="environment.several_programs",
+            hint=f"choose one: --program NAME, of {listed}",
+        )
+    return named if named in programs else programs[0]
+
+
+def _single_line(value: Any, longest: int) -> str:
+    """One line of text that cannot steer what shows it."""
+    if not isinstance(value, str):
+        return ""
+    kept = (
+        " " if _is_line_break(one) else one for one in value[: longest * 20] if one.isprintable() or _is_line_break(one)
+    )
+    line = " ".join("".join(kept).split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def _is_line_break(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character) == "Cc"
+
+
+def _first_line(value: Any) -> Any:
+    return value.strip().partition("\n")[0] if isinstance(value, str) else ""
+
+
+def _http_url(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= 500 and _URL.fullmatch(value) else ""
+
+
+def _links(value: Any) -> Iterable[tuple[str, str]]:
+    for entry in cast("list[Any]", value) if isinstance(value, list) else []:
+        label, _, address = str(entry).partition(",")
+        if _http_url(address.strip()):
+            yield label.strip().lower(), address.strip()

@@ -1,0 +1,133 @@
+"""The Python that environments are made for: the one that this host itself runs on, without its virtual environment."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import platform
+import re
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.core.errors import Invalid, Problem
+
+VENV_PYTHON = "bin/python"
+"""The interpreter of an environment: the one link in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python interpreter, by the file that it is."""
+
+    path: Path
+    version: str  # 3.11.7
+    tag: str  # cpython-311: what compiled files and extension modules are made for
+
+    @property
+    def major_minor(self) -> str:
+        """`3.11`, as in the names of directories."""
+        return ".".join(self.version.split(".")[:2])
+
+
+def host_interpreter() -> Interpreter:
+    return Interpreter(
+        Path(sys.executable).resolve(), platform.python_version(), sys.implementation.cache_tag or "unknown"
+    )
+
+
+def isolated_command(interpreter: Interpreter) -> list[str]:
+    """The interpreter as the host itself may run it beside packages of strangers: with nothing but its own modules.
+
+    `-I` alone still loads `site`, and that runs what any package puts into a `.pth` file.
+    """
+    return [str(interpreter.path), "-I", "-S"]
+
+
+def make_virtualenv(root: Path, interpreter: Interpreter) -> None:
+    """Make a virtual environment of a directory that holds the packages already. Only cages run its `python`."""
+    (root / "lib" / f"python{interpreter.major_minor}" / "site-packages").mkdir(parents=True, exist_ok=True)
+    (root / "pyvenv.cfg").write_text(
+        f"home = {interpreter.path.parent}\ninclude-system-site-packages = false\nversion = {interpreter.version}\n"
+    )
+    (root / "bin").mkdir()
+    (root / VENV_PYTHON).symlink_to(interpreter.path)
+
+
+def pip_directory() -> Path:
+    """The directory that pip can be imported from."""
+    found = importlib.util.find_spec("pip")
+    assert found is not None and found.origin is not None, "pip is among our own requirements"
+    return Path(found.origin).parents[1]
+
+
+_PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_ENTRY_POINT = re.compile(
+    r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\s*\[.*\])?", re.ASCII
+)
+_MAX_ENTRY_POINTS_BYTES = 256 * 1024
+
+
+class _CaseSensitiveParser(configparser.ConfigParser):
+    """Leaves names in the case they have."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+def parse_console_scripts(text: str) -> dict[str, str]:
+    """The programs of one package: name to `module:function`. What is not such a line is left out."""
+    parser = _CaseSensitiveParser(delimiters=("=",), interpolation=None, strict=False)
+    try:
+        parser.read_string(text[:_MAX_ENTRY_POINTS_BYTES])
+    except configparser.Error:
+        return {}
+    if not parser.has_section("console_scripts"):
+        return {}
+    found: dict[str, str] = {}
+    for name, target in parser.items("console_scripts"):
+        match = _ENTRY_POINT.fullmatch(target.strip())
+        if match and _PROGRAM_NAME.fullmatch(name):
+            found[name] = f"{match[1]}:{match[2]}"
+    return found
+
+
+def wheel_programs(wheel: Path) -> dict[str, str]:
+    """The programs of a wheel.
+
+    Raises:
+        Invalid: it is no wheel.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for name in archive.namelist():
+                if re.fullmatch(r"[^/]+\.dist-info/entry_points\.txt", name):
+                    with archive.open(name) as file:
+                        return parse_console_scripts(file.read(_MAX_ENTRY_POINTS_BYTES).decode("utf-8", "replace"))
+    except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:
+        problem = Problem(wheel.name, "is not a wheel", code="not_a_wheel")
+        raise Invalid("the package cannot be read", [problem], code="environment.bad_package") from error
+    return {}
+
+
+def installed_programs(root: Path, names: Mapping[str, int]) -> dict[str, str]:
+    """The programs of all packages below `root`; of two with one name, the one whose package ranks first in `names`."""
+    found: list[tuple[int, str, dict[str, str]]] = []
+    for file in root.glob("lib*/python*/site-packages/*.dist-info/entry_points.txt"):
+        package = file.parent.name.removesuffix(".dist-info").rpartition("-")[0]
+        rank = names.get(re.sub(r"[-_.]+", "-", package).lower(), len(names))
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            found.append((rank, package, parse_console_scripts(opened.read(_MAX_ENTRY_POINTS_BYTES))))
+    merged: dict[str, str] = {}
+    for _, _, scripts in sorted(found, key=lambda one: one[:2], reverse=True):
+        merged |= scripts
+    return merged
+
+
+def launcher_script(target: str) -> str:
+    """A script that runs `module:function`, as pip would write it but for the path of an interpreter."""
+    module, _, function = target.partition(":")
+    first = function.partition(".")[0]
+    return f"import sys\n\nfrom {module} import {first}\n\nif __name__ == '__main__':\n    sys.exit({function}())\n"

@@ -1,0 +1,100 @@
+"""What a package's files say it needs around it: a lock of its own, or the `requirements.txt` of a Python plugin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from paddock.core.errors import Invalid, PluginError, Problem
+from paddock.core.printable import printable
+from paddock.manifest.command import LOCK_FILES, environment_program
+from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
+from paddock.plugins.environments.lock import MAX_LOCK_BYTES, Ecosystem, Lock
+from paddock.plugins.environments.store import Environment, parse_lock
+
+REQUIREMENTS_FILE = "requirements.txt"
+_CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]*"
+# A name, extras, versions, a condition. Options, addresses and files would say where pip looks and what it runs.
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._, -]*\])?"
+    rf"\s*(?:\(?{_CLAUSE}(?:\s*,\s*{_CLAUSE})*\)?)?"
+    r"\s*(?:;\s*[A-Za-z0-9_.'\"<>=!~() -]+)?"
+)
+_MAX_REQUIREMENTS = 500
+
+
+def bundled_lock(root: Path, manifest: Manifest) -> Lock | None:
+    """The lock in a package whose command is `environment:PROGRAM`; None for any other.
+
+    Raises:
+        Invalid: there is none, or it leaves something open.
+    """
+    runtime = manifest.runtime
+    if not isinstance(runtime, CommandRuntime) or environment_program(runtime.command) is None:
+        return None
+    for ecosystem in Ecosystem:
+        file = root / ecosystem.lock_file
+        if file.is_file():
+            return parse_lock(ecosystem, _read_text(file))
+    problem = Problem(
+        "runtime.command[0]", f"there is no {' and no '.join(LOCK_FILES)} beside the manifest", code="no_lock"
+    )
+    raise Invalid(
+        f"{manifest.name} names a program of packages that nothing pins", [problem], code="environment.bad_lock"
+    )
+
+
+def read_requirements(root: Path, manifest: Manifest) -> list[str]:
+    """What the `requirements.txt` of a Python plugin asks for.
+
+    Raises:
+        Invalid: a line asks for more than packages; carries every such line.
+    """
+    file = root / REQUIREMENTS_FILE
+    if not isinstance(manifest.runtime, PythonRuntime) or not file.is_file():
+        return []
+    wanted: list[str] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(_read_text(file).splitlines()[: _MAX_REQUIREMENTS * 10], 1):
+        text = re.sub(r"(?:^|\s)#.*", "", line).strip()
+        if not text:
+            continue
+        if len(text) < 500 and _REQUIREMENT.fullmatch(text):
+            wanted.append(text)
+        else:
+            hint = "name packages only: no options, files, addresses or repositories"
+            problems.append(Problem(f"{REQUIREMENTS_FILE}:{number}", printable(text, 80), hint, "not_a_package"))
+    if len(wanted) > _MAX_REQUIREMENTS:
+        problems.append(Problem(REQUIREMENTS_FILE, f"asks for more than {_MAX_REQUIREMENTS} packages", code="too_many"))
+    if problems:
+        raise Invalid(
+            f"{REQUIREMENTS_FILE} asks for more than packages", problems[:50], code="environment.bad_requirements"
+        )
+    return wanted
+
+
+def _read_text(file: Path) -> str:
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        return opened.read(MAX_LOCK_BYTES + 1)
+
+
+def resolve_command(manifest: Manifest, environment: Environment) -> tuple[str, ...]:
+    """What to run for a manifest whose command is `environment:PROGRAM`.
+
+    The cage must show `environment.root`: the script lies there, and everything that it loads.
+
+    Raises:
+        PluginError: the environment has no such program, or the manifest names none.
+    """
+    runtime = manifest.runtime
+    command = runtime.command if isinstance(runtime, CommandRuntime) else ()
+    program = environment_program(command)
+    script = environment.programs.get(program or "")
+    if program is None or script is None:
+        raise PluginError(
+            f"the packages of {manifest.name} bring no program {printable(program or '')}",
+            code="environment.no_such_program",
+            hint=f"they bring: {printable(', '.join(sorted(environment.programs)), 300)}",
+        )
+    runner = str(environment.python) if environment.ecosystem is Ecosystem.PYTHON else "node"
+    return (runner, str(script), *command[1:])

@@ -1,0 +1,140 @@
+"""From the name of a package to what is in it and a lock, before anybody has agreed to anything.
+
+Registries are asked, and one wheel may be fetched to read which programs it brings. No code of any package runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
+from paddock.core.printable import printable
+from paddock.core.semver import Constraint, Version
+from paddock.plugins.environments.lock import Lock, PinnedPackage, normalize_name, write_python_lock
+from paddock.plugins.environments.metadata import PackageMetadata, npm_metadata, python_metadata
+from paddock.plugins.environments.npm import Npm
+from paddock.plugins.environments.npm_lock import npm_programs, packages_with_scripts
+from paddock.plugins.environments.pip import Pip
+from paddock.plugins.environments.python_env import wheel_programs
+from paddock.plugins.environments.runner import PackageClient
+from paddock.plugins.package.source import PackageSource, SourceKind
+
+
+@dataclass(frozen=True, slots=True)
+class PackageResolution:
+    """A package as its registry has it, pinned with everything it needs."""
+
+    facts: PackageMetadata
+    programs: tuple[str, ...]
+    lock: Lock
+    notes: tuple[str, ...]  # what a person should know before they agree
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        return tuple(Problem("package", text, code="package_warning") for text in self.notes)
+
+
+def resolve_from_index(source: PackageSource, client: PackageClient) -> PackageResolution:
+    """Pin a package with everything it needs.
+
+    Raises:
+        NotFound: there is no such package, or not that version.
+        Unreachable: the registry cannot be reached.
+        OperatorError: it cannot be installed without running its code, or not here; the hint says what to do.
+    """
+    if source.kind is SourceKind.PYPI:
+        return _resolve_python(source, client)
+    if source.kind is SourceKind.NPM:
+        return _resolve_npm(source, client)
+    raise HostError(f"{source.kind} is not a registry", code="environment.client_failed")
+
+
+def lock_requirements(wanted: Sequence[str], client: PackageClient) -> Lock:
+    """The lock for the requirements of a Python plugin."""
+    entries = Pip(client, client.workspace / "resolving").resolve(wanted)
+    return _build_python_lock(entries, "")
+
+
+def _resolve_python(source: PackageSource, client: PackageClient) -> PackageResolution:
+    pip = Pip(client, client.workspace / "resolving")
+    entries = pip.resolve([source.location + (source.ref or ""), *source.constraints])
+    name = source.location.partition("[")[0]
+    lock = _build_python_lock(entries, name)
+    entry = next(one for one in entries if normalize_name(one["metadata"]["name"]) == normalize_name(name))
+    facts = python_metadata(entry)
+    programs = wheel_programs(pip.download_wheel(lock.text.splitlines()[0]))
+    return PackageResolution(facts, tuple(programs), lock, facts.warnings)
+
+
+def _build_python_lock(entries: Sequence[Mapping[str, Any]], first: str) -> Lock:
+    pins: list[tuple[PinnedPackage, str]] = []
+    for entry in entries:
+        try:
+            pinned = PinnedPackage(entry["metadata"]["name"], entry["metadata"]["version"])
+            sha256 = entry["download_info"]["archive_info"]["hashes"]["sha256"]
+        except (KeyError, TypeError) as error:
+            raise OperatorError(
+                "a package has no hash, so it cannot be pinned",
+                code="environment.not_pinned",
+                hint="it comes from a repository or a directory; install that as a plugin of its own",
+            ) from error
+        if entry.get("is_direct"):
+            raise OperatorError(
+                f"{printable(str(pinned.name))} would come from an address of its own, not from the index",
+                code="environment.elsewhere",
+                hint="ask the author for a version that needs only packages of the index",
+            )
+        pins.append((pinned, sha256))
+    # In an order of its own, so that equal packages make an equal lock; the one asked for stands first.
+    pins.sort(key=lambda one: (normalize_name(one[0].name) != normalize_name(first), normalize_name(one[0].name)))
+    return write_python_lock(pins)
+
+
+def _resolve_npm(source: PackageSource, client: PackageClient) -> PackageResolution:
+    folder = client.workspace / "resolving"
+    folder.mkdir()
+    npm = Npm(client, folder)
+    lock = npm.resolve(source.location, source.ref)
+    version = lock.packages[0].version
+    about = npm.view(source.location, version)
+    _check_node_version(source.location, about, client)
+    facts = npm_metadata(about, source.location, version)
+    texts = list(facts.warnings)
+    if scripts := packages_with_scripts(lock):
+        named = printable(", ".join(scripts), 200)
+        texts.append(f"wants to run programs while it is installed, which Paddock does not let it: {named}")
+    return PackageResolution(facts, tuple(npm_programs(lock)), lock, tuple(texts))
+
+
+def _check_node_version(name: str, about: Mapping[str, Any], client: PackageClient) -> None:
+    """Tell before the install what would otherwise be a server that crashes at every start."""
+    engines = about.get("engines")
+    wanted = cast("dict[str, Any]", engines).get("node") if isinstance(engines, dict) else None
+    here = _node_version(client)
+    if not isinstance(wanted, str) or here is None:
+        return
+    try:
+        fits = Constraint.parse(wanted).allows(here)
+    except OperatorError:
+        return  # not every range that npm takes is one that we read
+    if not fits:
+        raise OperatorError(
+            f"{name} needs Node.js {printable(wanted, 80)}, and this machine has {here}",
+            code="environment.other_node",
+            hint="install that Node.js, or ask for an older version of the package",
+        )
+
+
+def _node_version(client: PackageClient) -> Version | None:
+    node = shutil.which("node", path=client.environ.get("PATH"))
+    if node is None:
+        return None
+    with suppress(OSError, subprocess.SubprocessError, PaddockError):
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+        return Version.parse(said.stdout.strip().removeprefix("v"))
+    return None

@@ -1,0 +1,280 @@
+"""Installing what was prepared and consented to: it becomes part of the store in one step.
+
+Killed at any point, the store is as it was before or as it is after; what a killed command leaves on disk is swept.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Iterable
+from typing import Any
+
+from paddock.config.local_file import check_entry_writable, read_entries, record_installed, set_system_value
+from paddock.core.errors import Conflict, NeedsConsent
+from paddock.core.events.plugin_management import CapabilityDiff, PluginInstalled, PluginUpgraded
+from paddock.core.semver import Version
+from paddock.manifest.capability import Capability, missing_capabilities
+from paddock.manifest.native_writer import to_document
+from paddock.manifest.permissions import requested_capabilities
+from paddock.plugins.install.config_secrets import (
+    changed_secret_fields,
+    check_sealing_key,
+    config_with_references,
+    prepare_sealing,
+)
+from paddock.plugins.install.resolve import ResolvedPackage, check_name_available
+from paddock.plugins.package.blob import open_packed_stream
+from paddock.plugins.package.extract import ProgressCallback
+from paddock.plugins.package.rules import SIGNATURE_FILE
+from paddock.plugins.store.node_files import build_missing_environment, ensure_local_files
+from paddock.plugins.store.purge import check_no_pending_purge
+from paddock.plugins.store.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    find_grant,
+    find_plugin,
+    find_version,
+    insert_plugin,
+    insert_version,
+    save_grant,
+    set_default_version,
+    set_signature,
+    update_provenance,
+)
+from paddock.plugins.store.store import PluginStore, remove_path
+from paddock.plugins.store.versions import remove_expired_versions
+from paddock.plugins.tool_pinning.scan.scan import flagged_event
+from paddock.plugins.trust.trusted_keys import signature_to_value
+from paddock.store.database import Transaction
+
+
+def commit_install(
+    store: PluginStore,
+    prepared: ResolvedPackage,
+    acknowledged: Iterable[Capability],
+    *,
+    allow_downgrade: bool = False,
+    progress: ProgressCallback | None = None,
+) -> VersionRow:
+    """Make a prepared package part of the store. An upgrade stays as enabled as the plugin was; a new one is disabled.
+
+    Raises:
+        NeedsConsent: it asks for capabilities or secrets that are neither granted nor acknowledged.
+        Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
+        Busy: another plugin had that name, and is still leaving.
+        PaddockError: what it runs in cannot be built; says why.
+    """
+    manifest = prepared.manifest
+    missing = missing_capabilities([*prepared.granted, *acknowledged], requested_capabilities(manifest))
+    if missing:
+        raise NeedsConsent(
+            f"{manifest.name} asks for {', '.join(map(str, missing))}",
+            hint="say yes to each: " + " ".join(f"--grant {shlex.quote(str(one))}" for one in missing),
+            details={"capabilities": [str(capability) for capability in missing]},
+        )
+    with build_missing_environment(store, prepared.lock, progress) as environment, store.change_lock():
+        check_installable(store, prepared, allow_downgrade=allow_downgrade)
+        seal = prepare_sealing(store, prepared)
+        if environment is not None:
+            store.environments.put(environment)
+        _require_environment(store, prepared)
+        blob = store.blobs.put(open_packed_stream(prepared.staged.root, prepared.staged.tree))
+        root = store.version_root(manifest.name, manifest.version)
+        remove_path(root)  # left by a killed command, or a version that is used again, with the same files
+        root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        prepared.staged.root.rename(root)
+        store.save_fingerprint(manifest.name, manifest.version)
+        row = _build_version_row(store, prepared, blob)
+
+        def unit(tx: Transaction) -> None:
+            _insert_rows(tx, store, prepared, row, allow_downgrade)
+            seal(tx)
+
+        store.database.write(unit)
+        record_installed(
+            store.local_file, manifest.name, manifest.version, values=config_with_references(store, prepared)
+        )
+        remove_expired_versions(store)
+    return row
+
+
+def _require_environment(store: PluginStore, prepared: ResolvedPackage) -> None:
+    """Nobody removed meanwhile what was there when we began."""
+    if prepared.lock is not None and store.environments.find_by_lock(prepared.lock) is None:
+        raise Conflict(
+            f"the environment of {prepared.manifest.name} was removed meanwhile",
+            code="plugin.changed_meanwhile",
+            hint="run the command again",
+        )
+
+
+def check_installable(store: PluginStore, prepared: ResolvedPackage, *, allow_downgrade: bool = False) -> None:
+    """Raise what would keep `commit` from working, so that nobody is asked about something that cannot be.
+
+    Raises:
+        Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
+        OperatorError: local.toml cannot take its entry, or its keys cannot be sealed.
+        HostError: its keys were sealed before, and what opens them is not here.
+        Busy: another plugin had that name, and is still leaving.
+    """
+    check_no_pending_purge(store, prepared.manifest.name)
+    store.database.read(lambda tx: _check_not_stale(tx, prepared, allow_downgrade))
+    check_entry_writable(store.local_file, prepared.manifest.name, prepared.values)
+    check_sealing_key(store, prepared)
+
+
+def changed_values(store: PluginStore, prepared: ResolvedPackage) -> list[str]:
+    """The fields for which a configuration file now has another value than this machine."""
+    entry = read_entries(store.local_file).get(prepared.manifest.name)
+    kept = entry.raw_values if entry else dict[str, Any]()
+    changed = set(changed_secret_fields(store, prepared))
+    return [
+        key
+        for key, value in config_with_references(store, prepared).items()
+        if key in changed or kept.get(key) != value
+    ]
+
+
+def save_values(store: PluginStore, prepared: ResolvedPackage) -> None:
+    """Keep the values that came with a plugin whose package is installed already."""
+    with store.change_lock():
+        values = config_with_references(store, prepared)
+        changed = changed_values(store, prepared)
+        store.database.write(prepare_sealing(store, prepared))
+        for key in changed:
+            set_system_value(store.local_file, prepared.manifest.name, key, values[key])
+
+
+def save_signature(store: PluginStore, prepared: ResolvedPackage) -> None:
+    """Keep the signature that came with files which are installed already.
+
+    Raises:
+        Conflict: another command changed the plugin meanwhile.
+    """
+    signature = json.dumps(signature_to_value(prepared.signature))
+    row = prepared.installed
+    if row is None:
+        return
+    root = ensure_local_files(store, row)
+    with store.change_lock():
+        store.database.read(lambda tx: _check_unchanged(tx, prepared))
+        blob = store.blobs.put(open_packed_stream(prepared.staged.root, prepared.staged.tree))
+        store.database.write(lambda tx: set_signature(tx, row.plugin, row.version, signature, blob))
+        shutil.copyfile(prepared.staged.root / SIGNATURE_FILE, root / SIGNATURE_FILE)
+        store.save_fingerprint(row.plugin, row.version)
+
+
+def _check_not_stale(tx: Transaction, prepared: ResolvedPackage, allow_downgrade: bool) -> None:
+    manifest = prepared.manifest
+    check_name_available(tx, manifest)
+    plugin = _check_unchanged(tx, prepared)
+    existing = find_version(tx, manifest.name, manifest.version)
+    if existing is not None and existing.digest != prepared.staged.tree.digest:
+        raise Conflict(
+            f"{manifest.name} {manifest.version} is installed already, with other files",
+            code="plugin.version_exists",
+            hint="give the new package its own version, or uninstall the old one first",
+        )
+    if plugin is None:
+        return
+    if plugin.pinned_version is not None:
+        raise Conflict(
+            f"{plugin.name} is pinned to {plugin.pinned_version}",
+            code="plugin.pinned",
+            hint=f"let it move: paddock plugin pin {plugin.name} --off",
+        )
+    if Version.parse(manifest.version) < Version.parse(plugin.default_version) and not allow_downgrade:
+        raise Conflict(
+            f"{manifest.version} is older than the installed {plugin.default_version}",
+            code="plugin.downgrade",
+            hint=f"go back to an earlier version: paddock plugin rollback {plugin.name}   or insist: --downgrade",
+        )
+
+
+def _check_unchanged(tx: Transaction, prepared: ResolvedPackage) -> PluginRow | None:
+    """The plugin as it is, if it still is what the person was shown."""
+    plugin = find_plugin(tx, prepared.manifest.name)
+    current = find_version(tx, plugin.name, plugin.current_version) if plugin else None
+    if (current.digest if current else None) != (prepared.installed.digest if prepared.installed else None):
+        raise Conflict(
+            f"{prepared.manifest.name} changed while you were deciding",
+            code="plugin.changed_meanwhile",
+            hint="run the command again",
+        )
+    return plugin
+
+
+def _build_version_row(store: PluginStore, prepared: ResolvedPackage, blob: str) -> VersionRow:
+    manifest = prepared.manifest
+    signature = signature_to_value(prepared.signature)
+    return VersionRow(
+        plugin=manifest.name,
+        version=manifest.version,
+        digest=prepared.staged.tree.digest,
+        blob=blob,
+        dialect=manifest.dialect.value,
+        manifest_text=json.dumps(to_document(manifest)),
+        source_text=json.dumps(prepared.staged.source.to_value()),
+        signature_text=json.dumps(signature) if signature else None,
+        installed_at=store.now(),
+        superseded_at=None,
+    )
+
+
+def _insert_rows(
+    tx: Transaction, store: PluginStore, prepared: ResolvedPackage, row: VersionRow, allow_downgrade: bool
+) -> None:
+    # Again, where it counts: another node, or a pin, may have come in between.
+    _check_not_stale(tx, prepared, allow_downgrade)
+    before = find_plugin(tx, row.plugin)
+    grant = find_grant(tx, store.tenant, row.plugin)
+    if before is None:
+        insert_plugin(tx, PluginRow(row.plugin, prepared.manifest.title, row.version, None, True, row.installed_at))
+    if find_version(tx, row.plugin, row.version) is None:
+        insert_version(tx, row, prepared.staged.tree)
+    else:
+        update_provenance(tx, row)
+    if prepared.lock is not None:
+        from paddock.plugins.environments.store import save_lock
+
+        save_lock(tx, row.plugin, row.version, prepared.lock)
+    set_default_version(tx, row.plugin, row.version, row.installed_at)
+    capabilities = tuple(str(capability) for capability in requested_capabilities(prepared.manifest))
+    save_grant(
+        tx, Grant(store.tenant, row.plugin, bool(grant and grant.enabled), capabilities, row.digest), row.installed_at
+    )
+    if prepared.scan_findings:
+        store.publish(
+            tx, flagged_event(row.plugin, "installed" if before is None else "upgraded", prepared.scan_findings)
+        )
+    if before is None:
+        source = prepared.staged.source.describe()
+        store.publish(
+            tx,
+            PluginInstalled(
+                name=row.plugin,
+                version=row.version,
+                source=source,
+                local=True,
+                digest=row.digest,
+                capabilities=capabilities,
+            ),
+        )
+    else:
+        added, removed = (prepared.upgrade.added, prepared.upgrade.removed) if prepared.upgrade else ((), ())
+        diff = CapabilityDiff(tuple(map(str, added)), tuple(map(str, removed)))
+        old = before.default_version
+        store.publish(
+            tx,
+            PluginUpgraded(
+                name=row.plugin,
+                old_version=old,
+                new_version=row.version,
+                capability_diff=diff,
+                digest=row.digest,
+                capabilities=capabilities,
+            ),
+        )

@@ -1,0 +1,330 @@
+"""Preparing an install: a package is fetched, checked and compared with what is installed. Nothing changes yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paddock.core.errors import Conflict, OperatorError, PluginError, Problem
+from paddock.manifest.capability import Capability, missing_capabilities, parse_capability
+from paddock.manifest.command import LOCK_FILES
+from paddock.manifest.diff import UpgradeDiff, diff_manifests
+from paddock.manifest.model import Dialect, Manifest
+from paddock.manifest.native_writer import to_yaml
+from paddock.manifest.permissions import requested_capabilities
+from paddock.manifest.read import read_package
+from paddock.plugins.package.checks import check_imports, read_staged_manifest
+from paddock.plugins.package.extract import ProgressCallback
+from paddock.plugins.package.source import PackageSource, SourceKind
+from paddock.plugins.package.stage import StagedPackage, stage_package
+from paddock.plugins.package.tree import PackageTree, TreeDiff, diff_trees
+from paddock.plugins.store.lookup import BUILT_IN_ALIASES, load_schema, manifest_of
+from paddock.plugins.store.node_files import ensure_local_files
+from paddock.plugins.store.rows import (
+    Grant,
+    VersionRow,
+    all_aliases,
+    all_plugins,
+    find_grant,
+    find_plugin,
+    find_version,
+    tree_of,
+)
+from paddock.plugins.store.store import PluginStore
+from paddock.plugins.tool_pinning.scan.collisions import PluginNames
+from paddock.plugins.tool_pinning.scan.findings import ScanFinding
+from paddock.plugins.tool_pinning.scan.scan import PluginScan, find_installed_names
+from paddock.plugins.trust.signature import (
+    TRUST_TIERS,
+    SignatureState,
+    SignatureVerdict,
+    TrustedKey,
+    TrustTier,
+    effective_tier,
+    read_signature,
+    verify_signature,
+)
+from paddock.plugins.trust.signing_keys import KeyId
+from paddock.plugins.trust.trusted_keys import SignerInfo, describe_signer, trusted_keys_by_id
+from paddock.store.database import Transaction
+
+if TYPE_CHECKING:
+    from paddock.plugins.environments.lock import Lock
+    from paddock.plugins.environments.metadata import IndexOptions
+
+
+def check_name_available(tx: Transaction, manifest: Manifest) -> None:
+    """Two plugins must never be taken for each other.
+
+    Raises:
+        Conflict: the name is an alias of another, looks like another's, or another title has the same id.
+    """
+    name = manifest.name
+    if name in all_aliases(tx):
+        raise Conflict(
+            f"{name!r} is an alias of {all_aliases(tx)[name]}",
+            code="plugin.name_taken",
+            hint=f"remove it first: paddock plugin alias {name} --remove",
+        )
+    if BUILT_IN_ALIASES.get(name) is not None and find_plugin(tx, BUILT_IN_ALIASES[name]):
+        raise Conflict(
+            f"{name!r} is another name of {BUILT_IN_ALIASES[name]}, which is installed",
+            code="plugin.name_taken",
+            hint="uninstall one of them",
+        )
+    for other in all_plugins(tx):
+        if other.name == name:
+            if other.title and manifest.title and other.title != manifest.title and manifest.dialect is Dialect.OSQR:
+                raise Conflict(
+                    f"{manifest.title!r} has the same id as the installed {other.title!r}",
+                    code="plugin.name_taken",
+                    hint="ask its author for another name, or uninstall the other one first",
+                )
+        elif _name_skeleton(other.name) == _name_skeleton(name):
+            raise Conflict(
+                f"{name!r} could be taken for {other.name!r}, which is installed",
+                code="plugin.name_confusable",
+                hint="uninstall the other one first, or ask the author for another name",
+            )
+
+
+def _name_skeleton(name: str) -> str:
+    """A name without what the eye skips over: separators, case, and letters that look like others."""
+    plain = re.sub(r"[-_.]", "", name.lower()).replace("rn", "m").replace("vv", "w")
+    return plain.translate(str.maketrans("10i5", "lols"))
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPackage:
+    """A package that is ready to be installed, and everything a person should know before saying yes."""
+
+    staged: StagedPackage
+    manifest: Manifest
+    warnings: tuple[Problem, ...]
+    signature: SignatureVerdict
+    tier: TrustTier
+    installed: VersionRow | None  # the version in use now, if any
+    granted: tuple[Capability, ...]  # what was consented to before
+    upgrade: UpgradeDiff | None
+    file_changes: TreeDiff | None = None  # what becomes of the files of the version in use
+    installed_signer: SignerInfo | None = None  # who stands behind the version in use
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # configuration that came with it
+    lock: Lock | None = None  # the packages that it runs with
+    installed_lock: Lock | None = None  # those of the version in use
+    scan_findings: tuple[ScanFinding, ...] = ()  # what is odd about its words, and was not so in the version in use
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether exactly this is what is installed already."""
+        return (
+            self.installed is not None
+            and self.installed.digest == self.staged.tree.digest
+            and self.installed.version == self.manifest.version
+        )
+
+    @property
+    def trust_lost(self) -> str:
+        """In words, what an upgrade gives up of who stands behind the plugin; empty when it gives up nothing."""
+        before = self.installed_signer
+        if before is None or before.state not in (SignatureState.VERIFIED, SignatureState.COMMUNITY_SIGNED):
+            return ""
+        same_signer = before.key == self.signature.key
+        if same_signer and TRUST_TIERS.index(self.tier) >= TRUST_TIERS.index(before.tier):
+            return ""
+        return (
+            f"the installed version is {before.state.value} ({before.words}); this one is {self.signature.state.value}"
+        )
+
+    @property
+    def newly_signed(self) -> bool:
+        """Whether these files are installed, and come with a signature worth keeping. The digest does not cover it.
+
+        A stranger's signature never takes the place of another: it would take over whose word the next upgrade needs.
+        """
+        if (
+            not self.unchanged
+            or self.installed_signer is None
+            or self.signature.key in (None, self.installed_signer.key)
+        ):
+            return False
+        return self.installed_signer.key is None or self.signature.state is SignatureState.VERIFIED
+
+    @property
+    def missing_consents(self) -> list[Capability]:
+        """Capabilities and secrets that nobody has said yes to yet."""
+        return missing_capabilities(self.granted, requested_capabilities(self.manifest))
+
+
+@contextmanager
+def resolve_package(
+    store: PluginStore,
+    source: PackageSource,
+    progress: ProgressCallback | None = None,
+    choices: IndexOptions | None = None,
+    values: Mapping[str, Any] | None = None,
+    recorded_as: PackageSource | None = None,
+) -> Generator[ResolvedPackage, None, None]:
+    """Fetch, check and read a package, without changing anything yet. `choices` are for packages of a registry, and so
+    are `values`, which its configuration is to have. `recorded_as` is for those that are not; see `stage`.
+
+    Raises:
+        Invalid: the package is unsafe or its manifest has mistakes; carries all of them.
+        Conflict: its name or version clashes with what is installed.
+        PluginError: its signature does not match its files.
+        NotFound: its registry has no such package.
+    """
+    if source.kind.registry:
+        # Imported here, and the same below: most packages need nothing of a registry.
+        from paddock.plugins.environments.metadata import IndexOptions
+        from paddock.plugins.install.index_package import open_index_package
+
+        with (
+            open_index_package(store, source, choices or IndexOptions(), progress) as package,
+            stage_package(PackageSource(SourceKind.DIRECTORY, str(package.folder)), store.staging) as staged,
+        ):
+            reading = read_package(staged.root)
+            staged = replace(staged, source=replace(staged.source, source=source))
+            notes = (*reading.warnings, *package.warnings)
+            yield _build_resolved(store, staged, reading.single(), notes, values or {}, package.lock)
+        return
+    with stage_package(source, store.staging, progress, recorded_as=recorded_as) as staged:
+        reading = read_staged_manifest(staged)
+        manifest = reading.single()
+        check_imports(manifest, staged.root)
+        lock, notes = _lock_dependencies(store, staged, manifest, progress)
+        yield _build_resolved(store, staged, manifest, (*reading.warnings, *notes), {}, lock)
+
+
+def _lock_dependencies(
+    store: PluginStore, staged: StagedPackage, manifest: Manifest, progress: ProgressCallback | None
+) -> tuple[Lock | None, tuple[Problem, ...]]:
+    """The packages that a plugin from elsewhere brings along by name, where whoever runs this host lets it."""
+    if not any((staged.root / name).is_file() for name in ("requirements.txt", *LOCK_FILES)):
+        return None, ()
+    from paddock.plugins.environments.requirements import bundled_lock, read_requirements
+    from paddock.plugins.environments.resolve import lock_requirements
+    from paddock.plugins.store.node_files import open_package_client
+
+    lock = bundled_lock(staged.root, manifest)
+    wanted = read_requirements(staged.root, manifest)
+    if lock is not None and not store.environments_allowed:
+        raise OperatorError(
+            f"{manifest.name} brings packages along, and nobody has allowed that on this host",
+            code="environment.not_allowed",
+            hint="whoever runs it can: plugins.environments = true in config.toml",
+        )
+    if wanted and not store.environments_allowed:
+        hint = "whoever runs this host can allow them: plugins.environments = true in config.toml"
+        what = f"{len(wanted)} packages that it asks for will not be there"
+        return None, (Problem("requirements.txt", what, hint, "environment_not_allowed"),)
+    if wanted:
+        with open_package_client(store, progress) as client:
+            return lock_requirements(wanted, client), ()
+    return lock, ()
+
+
+@contextmanager
+def resolve_manifest(
+    store: PluginStore, manifest: Manifest, values: Mapping[str, Any], origin: Path
+) -> Generator[ResolvedPackage, None, None]:
+    """The same for a server that is known only from a configuration file: its package is its manifest."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="paddock-import-") as folder:
+        (Path(folder) / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
+        with stage_package(PackageSource(SourceKind.DIRECTORY, folder), store.staging) as staged:
+            reading = read_package(staged.root)
+            record = replace(staged.source, source=PackageSource(SourceKind.CONFIGURATION, str(origin)))
+            yield _build_resolved(store, replace(staged, source=record), reading.single(), reading.warnings, values)
+
+
+def _build_resolved(
+    store: PluginStore,
+    staged: StagedPackage,
+    manifest: Manifest,
+    warnings: tuple[Problem, ...],
+    values: Mapping[str, Any],
+    lock: Lock | None = None,
+) -> ResolvedPackage:
+    known = store.database.read(lambda tx: _read_installed_facts(tx, store, manifest, locked=lock is not None))
+    row, keys = known.row, known.keys
+    verdict = verify_signature(staged.tree.digest, read_signature(staged.root), keys)
+    if verdict.state is SignatureState.MODIFIED:
+        raise PluginError(
+            f"the signature of {manifest.name} does not match: {verdict.reason}",
+            code="signature.mismatch",
+            hint="get the package again from its author; an author signs it anew with 'paddock plugin sign'",
+        )
+    upgrade, standing = None, None
+    if row is not None:
+        standing = describe_signer(row, {key: trusted.name for key, trusted in keys.items()}, intact=True)
+        root = ensure_local_files(store, row)
+        upgrade = diff_manifests(
+            manifest_of(row),
+            manifest,
+            lambda schema: load_schema(schema, root),
+            lambda schema: load_schema(schema, staged.root),
+        )
+    return ResolvedPackage(
+        staged,
+        manifest,
+        warnings,
+        verdict,
+        effective_tier(verdict.state, manifest.trust_claim),
+        row,
+        tuple(parse_capability(text) for text in known.grant.capabilities) if known.grant else (),
+        upgrade,
+        diff_trees(known.tree, staged.tree) if known.tree else None,
+        standing,
+        values,
+        lock,
+        known.lock,
+        _new_findings(store, known, manifest, staged.root),
+    )
+
+
+def _new_findings(
+    store: PluginStore, known: _InstalledFacts, manifest: Manifest, root: Path
+) -> tuple[ScanFinding, ...]:
+    found = PluginScan(manifest, root, known.names).find_all()
+    if not found or known.row is None:
+        return found
+    before = PluginScan(manifest_of(known.row), ensure_local_files(store, known.row), known.names).find_all()
+    return tuple(hint for hint in found if hint not in before)
+
+
+@dataclass(frozen=True, slots=True)
+class _InstalledFacts:
+    """What the rows say about the plugin that a package would become."""
+
+    row: VersionRow | None
+    tree: PackageTree | None
+    grant: Grant | None
+    keys: Mapping[KeyId, TrustedKey]
+    lock: Lock | None
+    names: tuple[PluginNames, ...]  # of all that is installed
+
+
+def _read_installed_facts(tx: Transaction, store: PluginStore, manifest: Manifest, *, locked: bool) -> _InstalledFacts:
+    check_name_available(tx, manifest)
+    plugin = find_plugin(tx, manifest.name)
+    row = find_version(tx, plugin.name, plugin.current_version) if plugin else None
+    tree = tree_of(tx, row.plugin, row.version) if row else None
+    return _InstalledFacts(
+        row,
+        tree,
+        find_grant(tx, store.tenant, manifest.name),
+        trusted_keys_by_id(tx),
+        _find_installed_lock(tx, row) if row and locked else None,
+        find_installed_names(tx, store.tenant),
+    )
+
+
+def _find_installed_lock(tx: Transaction, row: VersionRow) -> Lock | None:
+    from paddock.plugins.environments.store import find_lock
+
+    return find_lock(tx, row.plugin, row.version)

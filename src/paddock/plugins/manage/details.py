@@ -1,0 +1,170 @@
+"""Everything there is to know about one installed plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paddock.core.errors import Problem
+from paddock.manifest.consent_text import ConsentSection, consent_sections
+from paddock.manifest.model import Manifest
+from paddock.manifest.read import DirectoryFiles
+from paddock.manifest.rules.readiness import find_blockers
+from paddock.plugins.dialects.envelope import is_mcp_server
+from paddock.plugins.install.path_checks import unreadable_paths_here
+from paddock.plugins.package.tree import PackageTree, TreeDiff, verify_tree
+from paddock.plugins.store.listing import InstalledState, repair_hint
+from paddock.plugins.store.lookup import manifest_of, pinned_version_missing_error, require_plugin
+from paddock.plugins.store.node_files import ensure_local_files
+from paddock.plugins.store.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    all_aliases,
+    find_grant,
+    find_version,
+    tree_of,
+    versions_of,
+)
+from paddock.plugins.store.store import PluginStore
+from paddock.plugins.tool_pinning.documents import accepted_instructions
+from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus
+from paddock.plugins.tool_pinning.rows import DefinitionRow, definitions_of
+from paddock.plugins.tool_pinning.tools import PluginTools, read_version_tools
+from paddock.plugins.trust.trusted_keys import TrustedKeyRow, describe_signer, list_trusted_keys
+from paddock.store.database import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDetails:
+    """One plugin, for a person to read."""
+
+    facts: dict[str, Any]
+    sections: tuple[ConsentSection, ...]
+    obstacles: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    difference: TreeDiff
+    definitions: tuple[DefinitionRow, ...]  # what its server says of itself
+    tools: PluginTools
+    instructions: str = ""  # what it wants models to know, as far as somebody accepted it
+
+    def changed_files(self) -> list[str]:
+        """What became of the files of a modified plugin, one line each."""
+        found = self.difference
+        named = {"changed": found.changed, "missing": found.missing, "added": found.added}
+        return [f"{what} {path}" for what, paths in named.items() for path in paths]
+
+    def to_value(self) -> dict[str, Any]:
+        hints = self.tools.scan_findings()
+        return self.facts | {
+            "difference": {
+                "changed": list(self.difference.changed),
+                "missing": list(self.difference.missing),
+                "added": list(self.difference.added),
+            },
+            "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
+            "obstacles": [problem.to_dict() for problem in self.obstacles],
+            "warnings": [problem.to_dict() for problem in self.warnings],
+            "tools": list(self.tools.values(hints)),
+            "hints": [hint.to_value() for hint in hints],
+            "definitions": [row.to_value() for row in self.definitions],
+            "instructions": self.instructions,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _DetailRows:
+    plugin: PluginRow
+    current: VersionRow
+    versions: list[VersionRow]
+    grant: Grant | None
+    keys: list[TrustedKeyRow]
+    aliases: list[str]
+    tree: PackageTree
+    definitions: list[DefinitionRow]
+    instructions: str
+    tools: PluginTools
+
+
+def load_details(store: PluginStore, name: str) -> PluginDetails:
+    """Look a plugin up. Its files are read and compared, not only their stats.
+
+    Raises:
+        NotFound: it is not installed.
+        PluginError: the version it is pinned to was removed.
+    """
+    rows = store.database.read(lambda tx: _read_rows(tx, store, name))
+    row = rows.current
+    root = ensure_local_files(store, row)
+    verdict = verify_tree(root, row.digest, expected=rows.tree)
+    intact = verdict.intact
+    manifest = manifest_of(row)
+    signature, words, tier, _ = describe_signer(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
+    enabled = bool(rows.grant and rows.grant.enabled)
+    state = InstalledState.MODIFIED if not intact else InstalledState.ENABLED if enabled else InstalledState.DISABLED
+    facts: dict[str, Any] = {
+        "name": row.plugin,
+        "title": manifest.title,
+        "version": row.version,
+        "state": state.value,
+        "enabled": enabled,
+        "given_up": rows.grant.given_up if rows.grant and not enabled else "",
+        "repair": repair_hint(row.plugin, state),
+        "pinned": rows.plugin.pinned_version,
+        "description": manifest.description,
+        "author": manifest.author,
+        "license": manifest.license,
+        "homepage": manifest.homepage,
+        "kind": manifest.kind.value,
+        "dialect": manifest.dialect.value,
+        "tier": tier,
+        "trust_claim": manifest.trust_claim,
+        "signature": f"{signature.value}: {words}",
+        "source": row.source.describe(),
+        "digest": row.digest,
+        "installed_at": row.installed_at,
+        "versions": [version.version for version in rows.versions],
+        "aliases": rows.aliases,
+        "capabilities": [str(capability) for capability in manifest.capabilities],
+        "callables": _callable_names(manifest, rows.definitions),
+        "waiting": sum(one.standing is DefinitionStatus.QUARANTINED for one in rows.definitions),
+    }
+    stand_in_the_way = tuple(find_blockers(manifest, DirectoryFiles(root)))
+    warnings = tuple(unreadable_paths_here(manifest.capabilities))
+    return PluginDetails(
+        facts,
+        tuple(consent_sections(manifest)),
+        stand_in_the_way,
+        warnings,
+        verdict.difference,
+        tuple(rows.definitions),
+        rows.tools,
+        rows.instructions,
+    )
+
+
+def _callable_names(manifest: Manifest, definitions: list[DefinitionRow]) -> list[str]:
+    """What can be called: of a server that was met, the tools that were accepted."""
+    if not (definitions and is_mcp_server(manifest)):
+        return [spec.name for spec in manifest.callables]
+    return [one.name for one in definitions if one.kind == TOOL and one.standing is DefinitionStatus.ACCEPTED]
+
+
+def _read_rows(tx: Transaction, store: PluginStore, name: str) -> _DetailRows:
+    plugin = require_plugin(tx, name)
+    current = find_version(tx, plugin.name, plugin.current_version)
+    if current is None:
+        raise pinned_version_missing_error(plugin)
+    aliases = [alias for alias, target in all_aliases(tx).items() if target == plugin.name]
+    return _DetailRows(
+        plugin,
+        current,
+        versions_of(tx, plugin.name),
+        find_grant(tx, store.tenant, plugin.name),
+        list_trusted_keys(tx),
+        aliases,
+        tree_of(tx, current.plugin, current.version),
+        definitions_of(tx, store.tenant, plugin.name),
+        accepted_instructions(tx, store, plugin.name),
+        read_version_tools(tx, store, current, manifest_of(current)),
+    )

@@ -1,0 +1,339 @@
+"""Enabling and disabling a plugin for a tenant: the last checks before it may ever run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from paddock.cage.plan.host_filesystem import DiskFilesystem
+from paddock.cage.plan.programs import PROGRAM_PATH, find_program
+from paddock.config.local_file import PluginEntry, read_entries
+from paddock.core.errors import Conflict, Invalid, Modified, NeedsConsent, PluginError, Problem
+from paddock.core.events.plugin_management import PluginDisabled, PluginEnabled, PluginGranted, PluginModifiedDetected
+from paddock.core.events.plugin_runtime import PluginToolNameCollision
+from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.core.printable import printable
+from paddock.core.semver import Constraint, Version
+from paddock.manifest.capability import Capability, missing_capabilities, parse_capability
+from paddock.manifest.command import environment_program
+from paddock.manifest.model import CommandRuntime, Manifest
+from paddock.manifest.permissions import requested_capabilities
+from paddock.manifest.read import DirectoryFiles
+from paddock.manifest.rules.readiness import find_blockers
+from paddock.plugins.manage.repair_text import tenant_option
+from paddock.plugins.package.tree import verify_tree
+from paddock.plugins.store.lookup import (
+    find_by_name_or_alias,
+    manifest_of,
+    pinned_version_missing_error,
+    require_plugin,
+)
+from paddock.plugins.store.node_files import ensure_local_files, find_environment
+from paddock.plugins.store.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    all_grants,
+    current_versions,
+    find_grant,
+    find_version,
+    save_grant,
+    tree_of,
+    versions_of,
+)
+from paddock.plugins.store.store import PluginStore
+from paddock.store.database import Transaction
+
+if TYPE_CHECKING:
+    from paddock.plugins.environments.store import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class GrantState:
+    """A plugin in the version that is in use, and what this tenant granted it."""
+
+    row: VersionRow
+    grant: Grant | None
+
+    def missing_capabilities(self, acknowledged: Iterable[Capability] = ()) -> list[Capability]:
+        """What it asks for, and nobody of this tenant said yes to."""
+        granted = [parse_capability(text) for text in self.grant.capabilities] if self.grant else []
+        return missing_capabilities([*granted, *acknowledged], requested_capabilities(manifest_of(self.row)))
+
+
+def find_grant_state(tx: Transaction, store: PluginStore, name: str) -> GrantState:
+    """How a plugin stands with the store's tenant.
+
+    Raises:
+        NotFound: it is not installed.
+        PluginError: the version it is pinned to was removed.
+    """
+    plugin = require_plugin(tx, name)
+    row = find_version(tx, plugin.name, plugin.current_version)
+    if row is None:
+        raise pinned_version_missing_error(plugin)
+    return GrantState(row, find_grant(tx, store.tenant, plugin.name))
+
+
+def grant_required_error(tenant: Tenant, row: VersionRow, missing: Sequence[Capability]) -> NeedsConsent:
+    """A tenant has to say yes to more before the plugin may run for it."""
+    whose = "" if tenant == DEFAULT_TENANT else f", which {tenant} has not granted"
+    flags = " ".join(f"--grant {shlex.quote(str(one))}" for one in missing)
+    return NeedsConsent(
+        f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}{whose}",
+        hint=f"say yes to each: paddock plugin enable {row.plugin}{tenant_option(tenant)} {flags}",
+        details={"plugin": row.plugin, "capabilities": [str(capability) for capability in missing]},
+    )
+
+
+def check_callable_names(store: PluginStore, manifest: Manifest) -> None:
+    """Refuse to enable a plugin beside one that has a callable of the same full name already.
+
+    Raises:
+        Conflict: names the first such plugin; the clash is recorded.
+    """
+    versions, grants = store.database.read(lambda tx: (current_versions(tx), all_grants(tx, store.tenant)))
+    ours = set(callable_full_names(manifest))
+    for name, row in sorted(versions.items()):
+        grant = grants.get(name)
+        if name == manifest.name or grant is None or not grant.enabled:
+            continue
+        # Only then can the two have a full name in common, and most manifests need not be read.
+        if not (name.startswith(f"{manifest.name}.") or manifest.name.startswith(f"{name}.")):
+            continue
+        for clash in sorted(ours & set(callable_full_names(manifest_of(row)))):
+            event = PluginToolNameCollision(first=name, second=manifest.name, tool=clash)
+            store.database.write(lambda tx, event=event: store.publish(tx, event))
+            raise Conflict(
+                f"{name} has a callable that is called {clash} already",
+                code="tool_name_collision",
+                hint=f"disable one of them: paddock plugin disable {name}",
+                details={"first": name, "second": manifest.name, "tool": clash},
+            )
+
+
+def callable_full_names(manifest: Manifest) -> Iterator[str]:
+    """What the plugin's callables are called: always after their plugin."""
+    for spec in manifest.callables:
+        yield f"{manifest.name}.{spec.name}"
+    if manifest.whole is not None:
+        yield manifest.name
+
+
+def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = ()) -> VersionRow:
+    """Let a plugin run for this tenant. Its files are read and compared first, every time.
+
+    Args:
+        store: Where it is installed, as this tenant has it.
+        name: Its name or an alias.
+        acknowledged: What somebody of this tenant just said yes to. It is granted, as far as the plugin asks for it.
+
+    Raises:
+        NeedsConsent: it asks for capabilities that are neither granted nor acknowledged.
+        NotFound: it is not installed.
+        Modified: its files changed since a person consented.
+        Invalid: something it needs is missing; carries everything that is.
+        Conflict: an enabled plugin has a callable of the same full name (`tool_name_collision`).
+    """
+    standing = store.database.read(lambda tx: find_grant_state(tx, store, name))
+    row = standing.row
+    require_intact(store, row)
+    manifest = manifest_of(row)
+    if missing := standing.missing_capabilities(acknowledged):
+        raise grant_required_error(store.tenant, row, missing)
+    files = DirectoryFiles(ensure_local_files(store, row))
+    problems = [
+        *find_blockers(manifest, files),
+        *_missing_programs(store, row, manifest, files),
+        *_unmet_requirements(store, manifest),
+    ]
+    if problems:
+        raise Invalid(
+            f"{row.plugin} cannot be enabled yet",
+            problems,
+            code="plugin.cannot_enable",
+            hint="mend what is listed, then enable it again",
+        )
+    check_callable_names(store, manifest)
+
+    def unit(tx: Transaction) -> None:
+        # What was checked above must still be what is there: another command may have upgraded it meanwhile.
+        if find_grant_state(tx, store, row.plugin) != standing:
+            raise Conflict(
+                f"{row.plugin} changed while it was being checked",
+                code="plugin.changed_meanwhile",
+                hint="run the command again",
+            )
+        before = standing.grant.capabilities if standing.grant else ()
+        new = tuple(str(one) for one in standing.missing_capabilities())
+        save_grant(tx, Grant(store.tenant, row.plugin, True, (*before, *new), row.digest), store.now())
+        if new:
+            store.publish(tx, PluginGranted(name=row.plugin, version=row.version, capabilities=new, digest=row.digest))
+        store.publish(tx, PluginEnabled(name=row.plugin))
+
+    store.database.write(unit)
+    return row
+
+
+def disable(store: PluginStore, name: str, *, given_up: str = "") -> PluginRow:
+    """Keep a plugin installed and let it run no more for this tenant.
+
+    Args:
+        store: Where it is installed.
+        name: Its name or an alias.
+        given_up: Why it is a daemon that wants this; empty for a person.
+    """
+
+    def unit(tx: Transaction) -> PluginRow:
+        plugin = require_plugin(tx, name)
+        grant = find_grant(tx, store.tenant, plugin.name)
+        if grant is not None:
+            save_grant(tx, replace(grant, enabled=False, given_up=given_up), store.now())
+        store.publish(tx, PluginDisabled(name=plugin.name, reason=given_up or "operator"))
+        return plugin
+
+    return store.database.write(unit)
+
+
+def require_intact(store: PluginStore, row: VersionRow) -> None:
+    """Read every file and compare with what was consented to.
+
+    Raises:
+        Modified: they differ; names the files and the line that repairs them.
+    """
+    tree = store.database.read(lambda tx: tree_of(tx, row.plugin, row.version))
+    verdict = verify_tree(ensure_local_files(store, row), row.digest, expected=tree)
+    if verdict.intact:
+        return
+    found = verdict.difference
+    named = [
+        *(f"changed {path}" for path in found.changed),
+        *(f"missing {path}" for path in found.missing),
+        *(f"added {path}" for path in found.added),
+    ]
+    what = ", ".join(named[:5]) or "unreadable"
+    found_digest = verdict.actual.digest if verdict.actual else "unreadable"
+    seen = PluginModifiedDetected(name=row.plugin, version=row.version, expected=row.digest, found=found_digest)
+    store.database.write(partial(store.acting_as(None).publish, event=seen))  # whoever sees it did not do it
+    raise Modified(
+        f"the files of {row.plugin} {row.version} are not the ones you consented to: {what}",
+        hint=f"restore them: paddock plugin repair {row.plugin}",
+        details={"changed": list(found.changed), "missing": list(found.missing), "added": list(found.added)},
+    )
+
+
+def _missing_programs(store: PluginStore, row: VersionRow, manifest: Manifest, files: DirectoryFiles) -> list[Problem]:
+    """Programs that the plugin's command names and the cage would not find.
+
+    Whether one may be shown depends on more than its name; the cage says so when it is compiled.
+    """
+    runtime = manifest.runtime
+    try:
+        environment = find_environment(store, row)
+        command = _environment_command(manifest, environment) if environment else None
+    except PluginError as error:
+        return [Problem("runtime", error.message, error.hint, error.error_code)]
+    if not isinstance(runtime, CommandRuntime):
+        return []
+    if command is not None:
+        return [] if _program_exists(command[0], files) else [_missing_program_problem(0, command[0])]
+    named = runtime.command[:2] if runtime.command[0].rpartition("/")[2] == "env" else runtime.command[:1]
+    return [
+        _missing_program_problem(index, program)
+        for index, program in enumerate(named)
+        if not _program_exists(program, files)
+    ]
+
+
+def _missing_program_problem(index: int, program: str) -> Problem:
+    return Problem(
+        f"runtime.command[{index}]",
+        f"this machine has no program {printable(program)} where plugins look for programs",
+        f"install it into one of {PROGRAM_PATH.replace(':', ', ')}",
+        "program_missing",
+    )
+
+
+def _environment_command(manifest: Manifest, environment: Environment) -> tuple[str, ...] | None:
+    """What would be run in an environment, where the manifest names a program of it."""
+    runtime = manifest.runtime
+    if not isinstance(runtime, CommandRuntime) or environment_program(runtime.command) is None:
+        return None
+    from paddock.plugins.environments.requirements import resolve_command
+
+    return resolve_command(manifest, environment)
+
+
+def _program_exists(program: str, files: DirectoryFiles) -> bool:
+    if program.startswith("./"):
+        return True  # looked for with the rest of the package
+    if "/" in program and not program.startswith("/"):
+        return files.exists(program)
+    return find_program(program, PROGRAM_PATH, DiskFilesystem()) is not None
+
+
+def _unmet_requirements(store: PluginStore, manifest: Manifest) -> list[Problem]:
+    """Required tools that are not installed or not enabled, and configuration that is not there."""
+
+    def unit(tx: Transaction) -> list[Problem]:
+        found: list[Problem] = []
+        for index, tool in enumerate(manifest.requires.tools):
+            path = f"requires.tools[{index}]"
+            plugin = find_by_name_or_alias(tx, tool.name)
+            fitting = [
+                row
+                for row in (versions_of(tx, plugin.name) if plugin else [])
+                if Constraint.parse(tool.constraint).allows(Version.parse(row.version))
+            ]
+            grant = find_grant(tx, store.tenant, plugin.name) if plugin else None
+            if not fitting:
+                found.append(
+                    Problem(
+                        path,
+                        f"the tool {tool.name} ({tool.constraint}) is not installed",
+                        "install it first",
+                        "tool_missing",
+                    )
+                )
+            elif grant is None or not grant.enabled:
+                found.append(
+                    Problem(
+                        path,
+                        f"the tool {tool.name} is not enabled",
+                        f"paddock plugin enable {tool.name}{tenant_option(store.tenant)}",
+                        "tool_disabled",
+                    )
+                )
+        return found
+
+    return [*store.database.read(unit), *missing_configuration(store, manifest)]
+
+
+def missing_configuration(store: PluginStore, manifest: Manifest) -> list[Problem]:
+    required = _required_fields(manifest)
+    if not required:
+        return []
+    entry = read_entries(store.config_file).get(manifest.name)
+    return [
+        Problem(
+            f"system_config.{name}",
+            "is required and not set on this machine",
+            f"paddock plugin configure {manifest.name} {name}{tenant_option(store.tenant)}",
+            "config_missing",
+        )
+        for name in unset_required_fields(manifest, entry)
+    ]
+
+
+def unset_required_fields(manifest: Manifest, entry: PluginEntry | None) -> list[str]:
+    """Fields of its configuration that a plugin requires and that nobody has set."""
+    have = set(entry.raw_values) if entry else set[str]()
+    return [name for name in _required_fields(manifest) if name not in have]
+
+
+def _required_fields(manifest: Manifest) -> list[str]:
+    schema = manifest.system_config_schema or {}
+    return [name for name in schema.get("required", []) if "default" not in schema.get("properties", {}).get(name, {})]

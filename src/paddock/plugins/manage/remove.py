@@ -1,0 +1,148 @@
+"""Uninstalling: rows first, then files and configuration, so that a crash leaves nothing half alive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from paddock.capabilities.services.keyvalue_rows import delete_all_values
+from paddock.config.local_file import read_entries, record_installed, remove_entry
+from paddock.core.errors import Conflict
+from paddock.core.events.plugin_management import PluginUninstalled
+from paddock.core.events.principals import ConsentRevoked
+from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.plugins.install.config_secrets import delete_plugin_secrets, sealed_references
+from paddock.plugins.store import purge
+from paddock.plugins.store.lookup import manifest_of, require_plugin
+from paddock.plugins.store.rows import (
+    PluginRow,
+    VersionRow,
+    all_plugins,
+    blob_in_use,
+    delete_plugin,
+    delete_version,
+    find_version,
+    versions_of,
+)
+from paddock.plugins.store.store import PluginStore, tenants_directory
+from paddock.plugins.store.versions import version_not_found_error
+from paddock.principals.consents import delete_plugin_consents
+from paddock.store.database import Transaction
+
+
+def check_removable(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
+    """The plugin, unless something speaks against removing it.
+
+    Raises:
+        NotFound: it is not installed.
+        Conflict: it is pinned, and `force` is not given.
+    """
+    return store.database.read(lambda tx: _find_removable(tx, name, force))
+
+
+def _find_removable(tx: Transaction, name: str, force: bool) -> PluginRow:
+    plugin = require_plugin(tx, name)
+    if plugin.pinned_version is not None and not force:
+        raise Conflict(
+            f"{plugin.name} is pinned to {plugin.pinned_version}",
+            code="plugin.pinned",
+            hint="remove it all the same: --force",
+        )
+    return plugin
+
+
+def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
+    """Remove a plugin with all its versions, files, grants, consents, aliases, values, artifacts, keys, configuration.
+
+    What it keeps beside the rows is marked only: it goes when nothing of the plugin runs any more (`leavings.drop`).
+
+    Raises:
+        NotFound: it is not installed.
+        Conflict: it is pinned, and `force` is not given.
+    """
+
+    def unit(tx: Transaction) -> tuple[PluginRow, list[VersionRow], list[str]]:
+        plugin = _find_removable(tx, name, force)
+        versions = versions_of(tx, plugin.name)
+        delete_plugin(tx, plugin.name)
+        delete_all_values(tx, plugin.name)
+        delete_plugin_secrets(store, tx, plugin.name)
+        for one in delete_plugin_consents(tx, plugin.name):
+            theirs = replace(store, tenant=Tenant(one.tenant))
+            theirs.publish(tx, ConsentRevoked(one.person, one.plugin, one.callable, by=store.by or "host"))
+        store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
+        return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)]
+
+    with store.change_lock():
+        purge.write_tombstone(store, store.database.read(lambda tx: _find_removable(tx, name, force)).name)
+        plugin, versions, blobs = store.database.write(unit)
+        for file in (store.local_file, *tenants_directory(store.local_file.parent).glob("*.toml")):
+            remove_entry(file, plugin.name)
+        _delete_files(store, versions, blobs)
+    return plugin
+
+
+def uninstall_version(store: PluginStore, name: str, version: str, *, force: bool = False) -> VersionRow:
+    """Remove one version and keep the others.
+
+    Raises:
+        NotFound: the plugin or that version is not installed.
+        Conflict: it is the version in use, or it is pinned and `force` is not given.
+    """
+
+    def unit(tx: Transaction) -> tuple[VersionRow, list[str]]:
+        plugin = require_plugin(tx, name)
+        row = find_version(tx, plugin.name, version)
+        if row is None:
+            raise version_not_found_error(tx, plugin, version)
+        if version == plugin.pinned_version and not force:
+            raise Conflict(
+                f"{plugin.name} is pinned to {version}", code="plugin.pinned", hint="remove it all the same: --force"
+            )
+        if version == plugin.default_version:
+            raise Conflict(
+                f"{version} is the version in use",
+                code="plugin.in_use",
+                hint=f"go back first: paddock plugin rollback {plugin.name}"
+                if len(versions_of(tx, plugin.name)) > 1
+                else f"it is the only one; remove the plugin: paddock plugin uninstall {plugin.name}",
+            )
+        delete_version(tx, plugin.name, version)
+        store.publish(tx, PluginUninstalled(name=plugin.name, version=version))
+        return row, [row.blob] if not blob_in_use(tx, row.blob) else []
+
+    with store.change_lock():
+        row, blobs = store.database.write(unit)
+        _delete_files(store, [row], blobs)
+    return row
+
+
+def reconcile_config_entries(store: PluginStore) -> None:
+    """Bring local.toml in step with the rows where a killed command left it behind."""
+    # Under the lock: an install that another command is in the middle of has its rows and not yet its entry.
+    with store.change_lock():
+        rows = {plugin.name: plugin for plugin in store.database.read(all_plugins)}
+        entries = read_entries(store.local_file)
+        for name, plugin in rows.items():
+            if name not in entries or entries[name].installed != plugin.default_version:
+                known = entries[name].raw_values if name in entries else dict[str, Any]()
+                keys = store.database.read(partial(_sealed_references_of, store, plugin))
+                lost = {field: value for field, value in keys.items() if field not in known}
+                record_installed(store.local_file, name, plugin.default_version, local=plugin.local, values=lost)
+        for name, entry in entries.items():
+            if entry.installed is not None and name not in rows:
+                remove_entry(store.local_file, name)
+
+
+def _sealed_references_of(store: PluginStore, plugin: PluginRow, tx: Transaction) -> dict[str, str]:
+    """References to the keys that were sealed with the version in use; local.toml is the default tenant's."""
+    row = find_version(tx, plugin.name, plugin.default_version)
+    return sealed_references(store.for_tenant(DEFAULT_TENANT), tx, manifest_of(row)) if row is not None else {}
+
+
+def _delete_files(store: PluginStore, versions: list[VersionRow], blobs: list[str]) -> None:
+    for row in versions:
+        store.delete_version_files(row.plugin, row.version)
+    store.delete_blobs(blobs)
+    store.sweep_environments()

@@ -1,0 +1,130 @@
+"""Reading the manifest of a staged package, and where none is, saying which folders in it have one.
+
+A repository with several plugins looks like a package at first, and whoever names it is one step away from what
+they want.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import paddock
+from paddock.core.errors import Invalid, Problem
+from paddock.core.printable import MAX_PATH_CHARS, printable
+from paddock.manifest.model import Manifest, PythonRuntime
+from paddock.manifest.read import FILE_NAMES, DirectoryFiles, ManifestResult, read_package
+from paddock.manifest.syntax.python_source import find_refused_imports
+from paddock.plugins.package.source import PackageSource, SourceKind
+from paddock.plugins.package.stage import StagedPackage
+
+_MAX_FOLDERS_SCANNED = 500  # folders
+_MAX_FOLDERS_LISTED = 10
+
+
+def read_staged_manifest(staged: StagedPackage) -> ManifestResult:
+    """The manifest of a package, told of as whoever named it knows it.
+
+    Raises:
+        Invalid: there is no manifest, or it cannot be parsed at all.
+    """
+    try:
+        return read_package(staged.root)
+    except Invalid as error:
+        if error.error_code != "manifest.missing":
+            raise
+        source = staged.source.source
+        name = printable(_source_label(source), MAX_PATH_CHARS)
+        found = sorted(folders_with_manifests(staged.root))
+        below = Problem(
+            "",
+            "there is none at its top, but there are plugins below it",
+            _missing_manifest_hint(source, found),
+            "missing",
+        )
+        problems = [below] if found else error.problems
+        raise Invalid(f"{name} holds no manifest", problems, code=error.error_code) from None
+
+
+def folders_with_manifests(root: Path) -> Iterator[str]:
+    """The folders in a folder that have a manifest, one or two steps down; links are not followed."""
+    outer = list(islice(_subfolders(root), _MAX_FOLDERS_SCANNED))
+    for folder in outer:
+        if DirectoryFiles(root / folder).existing(FILE_NAMES):
+            yield folder
+        else:
+            inner = (
+                f"{folder}/{name}"
+                for name in islice(_subfolders(root / folder), _MAX_FOLDERS_SCANNED // len(outer) + 1)
+            )
+            yield from (path for path in inner if DirectoryFiles(root / path).existing(FILE_NAMES))
+
+
+def _subfolders(root: Path) -> list[str]:
+    try:
+        return sorted(one.name for one in os.scandir(root) if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _source_label(source: PackageSource) -> str:
+    return source.location if source.kind is SourceKind.DIRECTORY else source.describe()
+
+
+def _missing_manifest_hint(source: PackageSource, found: list[str]) -> str:
+    shown = ", ".join(printable(folder) for folder in found[:_MAX_FOLDERS_LISTED])
+    more = f" and {len(found) - _MAX_FOLDERS_LISTED} more" if len(found) > _MAX_FOLDERS_LISTED else ""
+    if source.kind is SourceKind.DIRECTORY:
+        return f"name one of the folders in it: {shown}{more}"
+    return f"take it apart first, then name one of the folders in it: {shown}{more}"
+
+
+MAX_REPORTED_IMPORTS = 50
+MAX_SCANNED_FILE_BYTES = 1024 * 1024
+# Read as data: the host never imports what plugins import.
+REFUSED_IMPORTS_FILE = Path(paddock.__file__).parents[1] / "paddock_sdk" / "worker" / "refused_imports.json"
+
+
+def check_imports(manifest: Manifest, root: Path) -> None:
+    """Refuse a package whose Python code imports what plugins of its dialect may not.
+
+    Raises:
+        Invalid: it does; carries every such import with its file and line.
+    """
+    problems = import_problems(manifest, root)
+    if problems:
+        raise Invalid(
+            f"{manifest.name} imports what a plugin may not", problems[:MAX_REPORTED_IMPORTS], code="import.refused"
+        )
+
+
+def import_problems(manifest: Manifest, root: Path) -> list[Problem]:
+    """Every refused import in the package of a plugin that is Python code; a program of its own may import anything."""
+    if not isinstance(manifest.runtime, PythonRuntime):
+        return []
+    refused = _refused_modules(manifest.dialect.value)
+    roots = {name.partition(".")[0] for name in refused}
+    found: list[Problem] = []
+    for file in _python_files(root):
+        text = file.read_bytes().decode("utf-8", "replace")
+        if any(name in text for name in roots):  # many files name none, and parsing costs a thousand times more
+            found += find_refused_imports(file.relative_to(root).as_posix(), text, refused)
+    return found
+
+
+def _refused_modules(dialect: str) -> dict[str, str]:
+    groups: dict[str, Any] = json.loads(REFUSED_IMPORTS_FILE.read_text(encoding="utf-8"))
+    held = [group for group in groups.values() if dialect in group["dialects"] or "*" in group["dialects"]]
+    return {name: group["reason"] for group in held for name in group["names"]}
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(root):
+        for name in sorted(names):
+            file = Path(folder, name)
+            if name.endswith(".py") and not file.is_symlink() and file.stat().st_size <= MAX_SCANNED_FILE_BYTES:
+                yield file

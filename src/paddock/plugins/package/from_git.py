@@ -1,0 +1,318 @@
+"""A git repository as a source of package files, read without ever checking it out.
+
+A checkout would run filters and follow attributes that the repository chooses. Here git only fetches objects into a
+bare repository of ours and prints them. It runs with no configuration but ours, no hooks, no prompts, no submodules,
+one allowed protocol, limits on file size, memory and time, and in a process group that is killed as one.
+Large-file pointers stay pointers.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from paddock.core.errors import HostError, Invalid, OperatorError, Problem, Unreachable
+from paddock.core.printable import printable
+from paddock.plugins.package.extract import InstallProgress, PackageEntry, ProgressCallback
+from paddock.plugins.package.rules import MEGABYTE, PackageValidator, is_excluded
+from paddock.plugins.package.source import PackageSource, check_ref, is_commit
+
+_GIT_CONFIG = (
+    "core.hooksPath=/dev/null",
+    "core.askPass=",
+    "credential.helper=",
+    "protocol.allow=never",
+    "fetch.recurseSubmodules=false",
+    "fetch.unpackLimit=1",  # one pack, so that the limit on file size bounds the whole fetch
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+_INHERITED_VARIABLES = ("PATH", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO")
+_INHERITED_PROXY_VARIABLES = (
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+)
+_POLL_INTERVAL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class GitLimits:
+    """What one git command may use."""
+
+    timeout_s: float = 120.0
+    file_bytes: int = 512 * MEGABYTE
+    memory_bytes: int = 4096 * MEGABYTE
+
+
+class GitRepository:
+    """A private bare repository below `workspace`, and the hardened git that fills and reads it."""
+
+    def __init__(
+        self, source: PackageSource, workspace: Path, limits: GitLimits, progress: ProgressCallback | None
+    ) -> None:
+        program = shutil.which("git")
+        if program is None:
+            raise Unreachable("git is not installed", code="git.missing", hint="apt install git")
+        self._source = source
+        self._url = source.location
+        self._workspace = workspace
+        self._git = [program, "--git-dir", str(workspace / "repository")]
+        self._limits = limits
+        self._progress = progress
+        self._scheme = urlsplit(self._url).scheme if "://" in self._url else "ssh"
+        self._environment = self._build_environment()
+        self._run("init", "--quiet", "--bare", "--template=", str(workspace / "repository"))
+
+    def fetch(self) -> str:
+        """Fetch what the ref means and give its commit id.
+
+        Raises:
+            Unreachable: the repository cannot be had.
+            OperatorError: it has no such ref.
+        """
+        ref = self._source.ref
+        if ref is None:
+            self._fetch("HEAD", depth=True)
+            return self._resolve_commit("FETCH_HEAD")
+        check_ref(ref)
+        if is_commit(ref):
+            if not self._try_fetch(ref):
+                self._fetch_everything()
+            return self._resolve_commit(ref)
+        name = self._resolve_remote_ref(ref)
+        if name is not None:
+            self._fetch(name, depth=True)
+            return self._resolve_commit("FETCH_HEAD")
+        if len(ref) >= 7 and all(character in "0123456789abcdef" for character in ref):
+            self._fetch_everything()
+            return self._resolve_commit(ref)
+        raise OperatorError(
+            f"{printable(self._url)} has no tag or branch {printable(ref)}",
+            code="source.bad_ref",
+            hint="list them with: git ls-remote URL",
+        )
+
+    def entries(self, commit: str, listing: PackageValidator) -> Iterator[PackageEntry]:
+        """The files of a commit. Their names and sizes are all checked before the first is read."""
+        blobs = self._list_blobs(commit, listing)
+        listing.raise_problems(self._source.describe())
+        wanted = self._workspace / "wanted"
+        wanted.write_text("".join(f"{blob.object_id}\n" for blob in blobs))
+        self._run("cat-file", "--batch", stdin=wanted, stdout=self._workspace / "objects")
+        with (self._workspace / "objects").open("rb") as objects:
+            for blob in blobs:
+                header = objects.readline(200).decode("ascii", "replace").split()
+                if header != [blob.object_id, "blob", str(blob.size)]:
+                    raise HostError("git printed other objects than were asked for", code="git.failed")
+                start = objects.tell()
+                yield PackageEntry(blob.path, blob.executable, _range_reader(objects, start, blob.size))
+                objects.seek(start + blob.size + 1)
+
+    def _list_blobs(self, commit: str, listing: PackageValidator) -> list[_GitBlob]:
+        self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, stdout=self._workspace / "listing")
+        # Enough for every file that the limits allow, each with the longest name.
+        most = (listing.limits.files + 1) * (listing.limits.path_bytes + 100)
+        with (self._workspace / "listing").open("rb") as file:
+            rows = file.read(most).split(b"\0")
+            if file.read(1):
+                listing.add_problem("", "lists far too many files", "package.too_many_files")
+        counted = PackageValidator(listing.limits, listing.problems)
+        blobs: list[_GitBlob] = []
+        for row in rows[:-1]:
+            facts, _, raw = row.partition(b"\t")
+            mode, kind, object_id, size = facts.decode("ascii").split()
+            path = raw.decode(errors="surrogateescape")
+            if is_excluded(path):
+                continue
+            if kind == "commit":
+                listing.add_problem(path, "is a submodule", "package.not_a_file", "packages hold their own files")
+            elif mode == "120000":
+                listing.add_problem(path, "is a symbolic link", "package.not_a_file", "packages hold plain files")
+            elif counted.add_file(path, int(size)):
+                blobs.append(_GitBlob(path, mode == "100755", object_id, int(size)))
+            if counted.has_max_problems:
+                break
+        return blobs
+
+    def _resolve_remote_ref(self, ref: str) -> str | None:
+        """The full name of the tag or branch at the other end; a tag goes before a branch of the same name."""
+        candidates = [ref] if ref.startswith("refs/") else [f"refs/tags/{ref}", f"refs/heads/{ref}"]
+        printed = self._run("ls-remote", "--quiet", "--end-of-options", self._url, *candidates)
+        there = {line.partition("\t")[2] for line in printed.splitlines()}
+        return next((name for name in candidates if name in there), None)
+
+    def _fetch(self, *refspecs: str, depth: bool) -> None:
+        options = ["--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-commit-graph"]
+        if depth:
+            options.append("--depth=1")
+        self._run("fetch", *options, "--end-of-options", self._url, *refspecs)
+
+    def _try_fetch(self, commit: str) -> bool:
+        try:
+            self._fetch(commit, depth=True)
+        except Unreachable as error:
+            if error.error_code != "git.failed":
+                raise
+            return False
+        return True
+
+    def _fetch_everything(self) -> None:
+        self._fetch("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", depth=False)
+
+    def _resolve_commit(self, name: str) -> str:
+        try:
+            found = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").split()
+        except Unreachable as error:
+            raise OperatorError(
+                f"{printable(self._url)} has no commit {printable(name)}", code="source.bad_ref"
+            ) from error
+        commit = found[-1] if found else ""
+        if not is_commit(commit):
+            raise HostError("git did not name a commit", code="git.failed")
+        return commit
+
+    def _build_environment(self) -> dict[str, str]:
+        configuration = self._workspace / "gitconfig"
+        lines = ["[safe]"]
+        if self._scheme == "file":
+            # The person named this repository, so that another user owns it is no surprise.
+            path = unquote(urlsplit(self._url).path)
+            lines += [f"\tdirectory = {_quote_path(path)}", f"\tdirectory = {_quote_path(path + '/.git')}"]
+        configuration.write_text("\n".join(lines) + "\n")
+        passed = {
+            name: os.environ[name]
+            for name in (*_INHERITED_VARIABLES, *_INHERITED_PROXY_VARIABLES)
+            if name in os.environ
+        }
+        return passed | {
+            "HOME": str(self._workspace),
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": str(configuration),
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ALLOW_PROTOCOL": self._scheme,
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+            "SSH_ASKPASS_REQUIRE": "never",
+        }
+
+    def _run(self, *arguments: str, stdin: Path | None = None, stdout: Path | None = None) -> str:
+        """Run git to its end and give what it printed, unless that went to `stdout`.
+
+        Output goes through files, not pipes: the limit on file size then bounds it, and nothing can block.
+        """
+        output, errors = stdout or self._workspace / "output", self._workspace / "errors"
+        settings = [part for setting in _GIT_CONFIG for part in ("-c", setting)]
+        with (
+            Path(stdin or os.devnull).open("rb") as from_file,
+            output.open("wb") as to_file,
+            errors.open("wb") as errors_file,
+        ):
+            process = subprocess.Popen(  # noqa: S603 — a list of arguments, checked above, and no shell
+                [*self._git[:1], *settings, *self._git[1:], *arguments],
+                stdin=from_file,
+                stdout=to_file,
+                stderr=errors_file,
+                env=self._environment,
+                cwd=self._workspace,
+                start_new_session=True,
+            )
+            self._wait(process, arguments[0])
+        if process.returncode != 0:
+            said = _first_lines(errors)
+            raise Unreachable(
+                f"git {arguments[0]} failed for {printable(self._url)}: {said or f'exit {process.returncode}'}",
+                code="git.failed",
+                hint="look at the address and try again, or clone it yourself and install the directory",
+            )
+        return _read_head(output) if stdout is None else ""
+
+    def _wait(self, process: subprocess.Popen[bytes], command: str) -> None:
+        deadline = time.monotonic() + self._limits.timeout_s
+        try:
+            _apply_rlimits(process.pid, self._limits)
+            while True:
+                try:
+                    process.wait(_POLL_INTERVAL_S)
+                except subprocess.TimeoutExpired:
+                    if self._progress is not None:
+                        self._progress(InstallProgress(f"git {command}"))
+                    if time.monotonic() > deadline:
+                        raise Unreachable(
+                            f"git {command} took longer than {self._limits.timeout_s:g} seconds",
+                            code="git.timeout",
+                            hint="clone it yourself and install the directory",
+                        ) from None
+                else:
+                    return
+        finally:
+            _kill_group(process)
+
+
+@dataclass(frozen=True, slots=True)
+class _GitBlob:
+    path: str
+    executable: bool
+    object_id: str
+    size: int
+
+
+def _range_reader(file: BinaryIO, start: int, size: int) -> Callable[[], Iterator[bytes]]:
+    def chunks() -> Iterator[bytes]:
+        file.seek(start)
+        left = size
+        while left:
+            chunk = file.read(min(left, MEGABYTE))
+            if not chunk:
+                raise Invalid("git printed too little", [Problem("", "is cut short")], code="package.unsafe")
+            left -= len(chunk)
+            yield chunk
+
+    return chunks
+
+
+def _apply_rlimits(pid: int, limits: GitLimits) -> None:
+    """Bound the process and, before it has any, its children. Set from here: code between fork and exec is unsafe in
+    a process with threads."""
+    try:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
+        resource.prlimit(pid, resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+    except ProcessLookupError:
+        pass  # already done
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing of git's running: its leader is reaped only after the group was killed, so the id is still ours."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _quote_path(path: str) -> str:
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _read_head(path: Path, most: int = 256 * 1024) -> str:
+    with path.open("rb") as file:
+        return file.read(most).decode(errors="replace")
+
+
+def _first_lines(path: Path) -> str:
+    lines = [printable(line) for line in _read_head(path, 4_096).splitlines() if line.strip()]
+    return "; ".join(lines[:3])

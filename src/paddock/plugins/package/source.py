@@ -1,0 +1,336 @@
+"""Where a package comes from: a directory, an archive, a git repository at a ref, or a package registry.
+
+`parse_source` turns what a person typed into a `Source`; `SourceRecord` is what the store keeps once it was fetched,
+with the commit that the ref stood for on that day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from paddock.core.errors import HostError, NotFound, OperatorError
+from paddock.core.printable import printable
+
+_EXTRA = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,60}[A-Za-z0-9])?"
+_PYPI_NAME = rf"[A-Za-z0-9](?:[A-Za-z0-9._-]{{0,126}}[A-Za-z0-9])?(?:\[{_EXTRA}(?:,{_EXTRA})*\])?"
+_CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]{0,60}"
+_SPECIFIER = re.compile(rf"{_CLAUSE}(?:\s*,\s*{_CLAUSE}){{0,9}}")
+_PYPI = re.compile(rf"({_PYPI_NAME})\s*(.*)", re.DOTALL)
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,60}")
+_NPM = re.compile(r"((?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200})(?:@(.*))?", re.DOTALL)
+_RANGE = re.compile(r"[A-Za-z0-9^~<>=*][A-Za-z0-9^~<>=*|.+ -]{0,100}")
+
+
+def parse_pypi_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
+    """A Python package and which versions of it: `NAME`, `NAME[EXTRA]`, `NAME==1.2`, `NAME>=1,<2`, `NAME@1.2`.
+
+    Raises:
+        OperatorError: it is neither.
+    """
+    found = _PYPI.fullmatch(text)
+    name, written = (found[1], found[2].strip()) if found else ("", "")
+    version = _single_version(written.removeprefix("@").strip() if written.startswith("@") else written, ref)
+    if version and _VERSION.fullmatch(version):
+        version = f"=={version}"
+    if not name or (version and not _SPECIFIER.fullmatch(version)):
+        raise _bad_package_error(f"pypi:{text}", "write pypi:NAME, pypi:NAME==1.2.3 or pypi:NAME>=1,<2")
+    return name, "".join(version.split()) if version else None
+
+
+def check_constraint(text: str) -> str:
+    """A Python package with the versions of it that may come along: `mcp<2`.
+
+    Raises:
+        OperatorError: it is not one.
+    """
+    name, version = parse_pypi_requirement(text)
+    return name + (version or "")
+
+
+def parse_npm_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
+    """An npm package and which version of it: `NAME`, `@SCOPE/NAME`, `NAME@1.2.3`, `NAME@latest`, `NAME@^1.2`.
+
+    Raises:
+        OperatorError: it is neither.
+    """
+    found = _NPM.fullmatch(text)
+    version = _single_version(found[2] or "", ref) if found else ""
+    if found is None or (version and not _RANGE.fullmatch(version)) or found[2] == "":
+        raise _bad_package_error(f"npm:{text}", "write npm:NAME, npm:@SCOPE/NAME or npm:NAME@1.2.3")
+    return found[1], version or None
+
+
+def _single_version(written: str, ref: str | None) -> str:
+    if written and ref and written not in (ref, f"=={ref}"):
+        raise OperatorError(
+            f"two versions: {printable(written)} and {printable(ref)}", code="source.unknown", hint="give one of them"
+        )
+    return written or ref or ""
+
+
+def _bad_package_error(text: str, hint: str) -> OperatorError:
+    return OperatorError(f"{printable(text)} is not the name of a package", code="source.unknown", hint=hint)
+
+
+ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
+
+_SCP_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]+")
+_HOST = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\-\]]*")
+_COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})")
+_REF = re.compile(r"(?!-)[^\s\x00-\x20\x7f~^:?*\[\\]{1,255}")
+_ACCEPTED_FORMS = (
+    "give a directory, a .zip, .mcpb or .dxt file, a git URL such as git+https://host/name.git#v1.0.0, "
+    "or a package such as pypi:NAME or npm:NAME"
+)
+
+
+class SourceKind(StrEnum):
+    """The ways a package can come in."""
+
+    DIRECTORY = "directory"
+    ARCHIVE = "archive"
+    GIT = "git"
+    CONFIGURATION = "configuration"  # a server known only from another program's settings
+    PYPI = "pypi"  # the Python package index, or the one that pip is set up for
+    NPM = "npm"  # the npm registry, likewise
+    UPLOAD = "upload"  # a file that somebody's browser sent; the name is what they called it
+
+    @property
+    def registry(self) -> bool:
+        """Whether packages come from there by name."""
+        return self in (SourceKind.PYPI, SourceKind.NPM)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSource:
+    """A place to fetch a package from.
+
+    `location` is an absolute path, for git a URL, for a registry the name of a package. `ref` is git's, or the version
+    that a registry is asked for. `constraints` hold down what a package of a registry brings along.
+    """
+
+    kind: SourceKind
+    location: str
+    ref: str | None = None
+    constraints: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """The source as the consent screen shows it."""
+        if self.kind is SourceKind.GIT:
+            return f"git repository {printable(self.location)} at {printable(self.ref or 'its default branch')}"
+        if self.kind.registry:
+            held = f" with {printable(', '.join(self.constraints))}" if self.constraints else ""
+            return f"{self.kind} package {printable(self.location)}{held}"
+        if self.kind is SourceKind.UPLOAD:
+            return f"uploaded file {printable(self.location)}"
+        return f"{self.kind} {printable(self.location)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """What was fetched: the source, and for git the commit that its ref meant then."""
+
+    source: PackageSource
+    commit: str | None = None
+
+    def describe(self) -> str:
+        """The source as it is shown later, with the commit."""
+        return self.source.describe() + (f" (commit {self.commit[:12]})" if self.commit else "")
+
+    def to_value(self) -> dict[str, Any]:
+        """The form that the store keeps."""
+        return {
+            "kind": str(self.source.kind),
+            "location": self.source.location,
+            "ref": self.source.ref,
+            "commit": self.commit,
+        } | ({"constraints": list(self.source.constraints)} if self.source.constraints else {})
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> SourceRecord:
+        """The record that `to_value` gave.
+
+        Raises:
+            HostError: it is not such a value.
+        """
+        try:
+            source = PackageSource(
+                SourceKind(value["kind"]), str(value["location"]), value["ref"], tuple(value.get("constraints", ()))
+            )
+            return cls(source, value["commit"])
+        except (KeyError, ValueError) as error:
+            raise HostError("the stored source of a plugin is damaged", code="store.damaged") from error
+
+
+def is_commit(ref: str) -> bool:
+    """Whether the ref is a full commit id."""
+    return _COMMIT.fullmatch(ref) is not None
+
+
+def parse_source(
+    text: str, ref: str | None = None, base: Path | None = None, constraints: Sequence[str] = ()
+) -> PackageSource:
+    """The source that a person named. Relative paths start at `base`, or at the working directory.
+
+    Git is meant by `git+URL`, `git+PATH`, `https://….git`, `ssh://…`, `git@host:path`, and by a local path with a ref
+    (`PATH#v1.0.0`, or `ref`). A registry is meant by `pypi:NAME`, `pypi:NAME==1.2.3`, `npm:NAME` and `npm:NAME@1.2.3`.
+
+    Raises:
+        NotFound: it is a path, and nothing is there.
+        OperatorError: it names nothing we can fetch; the hint says what would be right.
+    """
+    if not text or len(text) > 4_096 or not text.isprintable():
+        raise _bad_source_error("the source is empty, too long, or holds characters that do not print")
+    if text.startswith("-"):
+        raise _bad_source_error(f"{printable(text)} begins with '-'", f"write ./{printable(text)} if it is a path")
+    if text.startswith(("pypi:", "npm:")):
+        return _registry_source(text, ref, constraints)
+    if constraints:
+        raise _bad_source_error(f"--with is for Python packages, and {printable(text)} is none", "leave it out")
+    here = base or _working_directory(text.removeprefix("git+"))
+    if text.startswith("git+"):
+        return _git_source(*_split_ref(text.removeprefix("git+"), ref), here)
+    if "://" in text or "::" in text:
+        address, found = _split_ref(text, ref)
+        if address.startswith("ssh://") or (address.startswith(("https://", "file://")) and address.endswith(".git")):
+            return _git_source(address, found, here)
+        if address.partition("?")[0].lower().endswith(tuple(ARCHIVE_SUFFIXES)):
+            raise _bad_source_error(
+                f"{printable(text)} is not fetched from the network", "download it, then install the file"
+            )
+        raise _bad_source_error(
+            f"{printable(text)} is not a source we know", f"for a git repository write git+{printable(text)}"
+        )
+    if _SCP_FORM.fullmatch(text) and not (here / text).exists():
+        return _git_source(*_split_ref(text, ref), here)
+    return _local_source(text, ref, here)
+
+
+def _registry_source(text: str, ref: str | None, constraints: Sequence[str]) -> PackageSource:
+    kind, _, rest = text.partition(":")
+    if kind == "npm":
+        if constraints:
+            raise _bad_source_error("--with is for Python packages", "leave it out")
+        name, version = parse_npm_requirement(rest, ref)
+        return PackageSource(SourceKind.NPM, name, version)
+    name, version = parse_pypi_requirement(rest, ref)
+    return PackageSource(SourceKind.PYPI, name, version, tuple(check_constraint(one) for one in constraints))
+
+
+def with_ref(source: PackageSource, ref: str) -> PackageSource:
+    """The same place at another ref or version.
+
+    Raises:
+        OperatorError: it is none.
+    """
+    if source.kind is SourceKind.NPM:
+        return replace(source, ref=parse_npm_requirement(source.location, ref)[1])
+    if source.kind is SourceKind.PYPI:
+        return replace(source, ref=parse_pypi_requirement(source.location, ref)[1])
+    return replace(source, ref=check_ref(ref))
+
+
+def check_ref(ref: str) -> str:
+    """The ref, when it is one that can be handed to git.
+
+    Raises:
+        OperatorError: it is not the name of a tag or branch, nor a commit.
+    """
+    if not _REF.fullmatch(ref) or ".." in ref or "@{" in ref or not ref.isprintable():
+        raise OperatorError(
+            f"{printable(ref)} is not a git ref", code="source.bad_ref", hint="give a tag, a branch or a commit"
+        )
+    return ref
+
+
+def _bad_source_error(message: str, hint: str = _ACCEPTED_FORMS) -> OperatorError:
+    return OperatorError(message, code="source.unknown", hint=hint)
+
+
+def _split_ref(text: str, ref: str | None) -> tuple[str, str | None]:
+    address, mark, written = text.partition("#")
+    if mark and ref is not None and written != ref:
+        raise _bad_source_error(f"two refs: {printable(written)} and {printable(ref)}", "give one of them")
+    chosen = written if mark else ref
+    return address, None if chosen is None else check_ref(chosen)
+
+
+def _local_source(text: str, ref: str | None, base: Path) -> PackageSource:
+    path = base / text
+    if "#" in text and not path.exists():
+        address, ref = _split_ref(text, ref)
+        return _git_source(address, ref, base)
+    if ref is not None:
+        return _git_source(text, check_ref(ref), base)
+    path = path.resolve()
+    if path.is_dir():
+        return PackageSource(SourceKind.DIRECTORY, str(path))
+    if not path.exists():
+        raise _path_not_found_error(path)
+    if path.is_file() and path.suffix.lower() in ARCHIVE_SUFFIXES:
+        return PackageSource(SourceKind.ARCHIVE, str(path))
+    raise _bad_source_error(f"{printable(str(path))} is neither a directory nor a .zip, .mcpb or .dxt file")
+
+
+def _git_source(address: str, ref: str | None, base: Path) -> PackageSource:
+    if _SCP_FORM.fullmatch(address):
+        return PackageSource(SourceKind.GIT, address, ref)
+    if "::" in address:
+        raise _bad_source_error(f"{printable(address)} would run a program to fetch", "use https or ssh")
+    if "://" not in address:
+        return PackageSource(SourceKind.GIT, _file_url(base / address), ref)
+    try:
+        parts = urlsplit(address)
+        host, password = parts.hostname or "", parts.password
+    except ValueError as error:
+        raise _bad_source_error(f"{printable(address)} is not a URL") from error
+    if parts.scheme == "file":
+        if host:
+            raise _bad_source_error(
+                f"{printable(address)} names a host", "file URLs have three slashes: git+file:///path"
+            )
+        return PackageSource(SourceKind.GIT, _file_url(Path(unquote(parts.path))), ref)
+    if parts.scheme not in ("https", "ssh"):
+        raise _bad_source_error(f"{printable(parts.scheme)}:// does not protect what it carries", "use https or ssh")
+    # What is written here is shown and recorded, so it must not hold a secret.
+    if password is not None or (parts.scheme == "https" and parts.username is not None):
+        raise OperatorError(
+            "the URL holds a user name or password, which would be recorded",
+            code="source.secret_in_url",
+            hint="use an ssh URL, or clone it yourself and install the directory",
+        )
+    if not _HOST.fullmatch(host) or (parts.username or "").startswith("-") or parts.query:
+        raise _bad_source_error(f"{printable(address)} is not the address of a git repository")
+    return PackageSource(SourceKind.GIT, address, ref)
+
+
+def _file_url(path: Path) -> str:
+    path = path.resolve()
+    if not path.exists():
+        raise _path_not_found_error(path)
+    repository = (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+    if not repository:
+        raise OperatorError(f"{printable(str(path))} is not a git repository", code="source.not_a_repository")
+    return "file://" + quote(str(path))
+
+
+def _path_not_found_error(path: Path) -> NotFound:
+    return NotFound(f"{printable(str(path))} does not exist", code="source.not_found", hint=_ACCEPTED_FORMS)
+
+
+def _working_directory(text: str) -> Path:
+    """Where a relative path starts. A working directory that was removed matters only to those."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        if Path(text).is_absolute() or ":" in text:
+            return Path("/")
+        raise NotFound(
+            "the working directory is gone", code="source.not_found", hint="cd somewhere else, or give an absolute path"
+        ) from error

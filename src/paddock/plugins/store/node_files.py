@@ -1,0 +1,129 @@
+"""This node's copy of a package. Rows and blobs may be shared by several nodes; files on disk are each node's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paddock.core.errors import NotFound
+from paddock.plugins.package.extract import ProgressCallback
+from paddock.plugins.store.rows import VersionRow, tree_of
+from paddock.plugins.store.store import PluginStore, remove_path
+
+if TYPE_CHECKING:
+    from paddock.plugins.environments.build import BuiltEnvironment
+    from paddock.plugins.environments.lock import Lock
+    from paddock.plugins.environments.runner import PackageClient
+    from paddock.plugins.environments.store import Environment
+
+
+def ensure_local_files(store: PluginStore, row: VersionRow) -> Path:
+    """Where a version's files stand here; fetched from the shared store when another node installed it.
+
+    Raises:
+        NotFound: its package is no longer stored.
+        HostError: its stored package is damaged.
+    """
+    root = store.version_root(row.plugin, row.version)
+    if store.shared and not root.exists():
+        with store.change_lock():
+            if not root.exists():
+                restore_files(store, row)
+    return root
+
+
+def restore_files(store: PluginStore, row: VersionRow) -> None:
+    """Put a version's files back as they were consented to. Call it while holding `store.changing()`.
+
+    Raises:
+        NotFound: its package is no longer stored.
+        HostError: its stored package is damaged.
+    """
+    # Imported here: most commands use files that are there already.
+    from paddock.plugins.package.blob import unpack_blob
+    from paddock.plugins.package.stage import open_staging_directory
+
+    tree = store.database.read(lambda tx: tree_of(tx, row.plugin, row.version))
+    root = store.version_root(row.plugin, row.version)
+    if not store.blobs.has(row.blob):
+        raise NotFound(
+            f"the package of {row.plugin} {row.version} is no longer stored",
+            code="package.gone",
+            hint="uninstall it and install it again",
+        )
+    with open_staging_directory(store.staging) as directory:
+        fresh = directory / "tree"
+        with store.blobs.open(row.blob) as blob:
+            unpack_blob(blob, fresh, tree)
+        remove_path(root)
+        root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh.rename(root)
+    store.save_fingerprint(row.plugin, row.version)
+
+
+def find_environment(store: PluginStore, row: VersionRow) -> Environment | None:
+    """The environment that a version runs in; None where it needs none. Nothing is ever built here.
+
+    Raises:
+        Unavailable: it needs one that is not on this machine (`environment.missing`).
+    """
+    from paddock.plugins.environments.store import required_environment
+
+    wanted = store.database.read(lambda tx: required_environment(tx, row.plugin, row.version))
+    return store.environments.require(wanted, row.plugin) if wanted is not None else None
+
+
+@contextmanager
+def open_package_client(store: PluginStore, progress: ProgressCallback | None) -> Generator[PackageClient, None, None]:
+    """A package client with a staging directory of its own."""
+    from paddock.plugins.environments.runner import PackageClient
+    from paddock.plugins.package.stage import open_staging_directory
+
+    with open_staging_directory(store.staging) as directory:
+        workspace = Path(directory) / "client"
+        workspace.mkdir()
+        yield PackageClient(workspace, os.environ, progress)
+
+
+@contextmanager
+def build_missing_environment(
+    store: PluginStore, lock: Lock | None, progress: ProgressCallback | None
+) -> Generator[BuiltEnvironment | None, None, None]:
+    """What a lock needs, built in staging; None where there is no lock, or all of it is here already.
+
+    It takes as long as fetching packages does, so no lock of the store is held meanwhile.
+    """
+    from paddock.plugins.environments.build import build_environment
+
+    if lock is None or store.environments.find_by_lock(lock) is not None:
+        yield None
+        return
+    with (
+        open_package_client(store, progress) as client,
+        build_environment(lock, client, store.environments.path_for(lock)) as environment,
+    ):
+        yield environment
+
+
+def rebuild_environment(store: PluginStore, row: VersionRow, progress: ProgressCallback | None = None) -> bool:
+    """Build a version's environment anew where it is missing or changed. Whether it was.
+
+    For a person who repairs, and for a node to which another one brought a plugin.
+
+    Raises:
+        PaddockError: it cannot be built; says why.
+    """
+    from paddock.plugins.environments.build import build_environment
+    from paddock.plugins.environments.store import find_lock
+
+    lock = store.database.read(lambda tx: find_lock(tx, row.plugin, row.version))
+    if lock is None or store.environments.is_intact(lock):
+        return False
+    with open_package_client(store, progress) as client:
+        place = store.environments.path_for(lock)
+        with build_environment(lock, client, place) as environment, store.change_lock():
+            store.environments.put(environment, replace=True)
+    return True

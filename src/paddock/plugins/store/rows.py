@@ -1,0 +1,310 @@
+"""The plugin store's rows: functions of a transaction, and the frozen values they give."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from paddock.core.ids import PluginName, Tenant
+from paddock.core.semver import Version
+from paddock.plugins.package.source import SourceRecord
+from paddock.plugins.package.tree import PackageTree
+from paddock.store.database import Row, Transaction
+
+DEFAULT_TENANT = Tenant("default")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRow:
+    """A plugin that is installed, whatever its versions."""
+
+    name: PluginName
+    title: str
+    default_version: str
+    pinned_version: str | None
+    local: bool
+    installed_at: str
+
+    @property
+    def current_version(self) -> str:
+        """The version that is used when nobody asks for another: the pinned one, else the latest consented."""
+        return self.pinned_version or self.default_version
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """One installed version. The file list is fetched apart: most questions do not need it."""
+
+    plugin: PluginName
+    version: str
+    digest: str
+    blob: str
+    dialect: str
+    manifest_text: str
+    source_text: str
+    signature_text: str | None
+    installed_at: str
+    superseded_at: str | None
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The manifest as the values of a paddock.yaml."""
+        return json.loads(self.manifest_text)
+
+    @property
+    def source(self) -> SourceRecord:
+        return SourceRecord.from_value(json.loads(self.source_text))
+
+    @property
+    def signature(self) -> dict[str, Any] | None:
+        """Who signed it, as it was verified at install."""
+        return json.loads(self.signature_text) if self.signature_text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a tenant's people granted a plugin, and whether it is enabled for them."""
+
+    tenant: Tenant
+    plugin: PluginName
+    enabled: bool
+    capabilities: tuple[str, ...]
+    digest: str  # of the tree that was consented to
+    given_up: str = ""  # why a daemon disabled it; empty where none did, or where a person decided after that
+
+
+_VERSION_COLUMNS = (
+    "plugin, version, digest, blob, dialect, manifest AS manifest_text, source AS source_text, "
+    "signature AS signature_text, installed_at, superseded_at"
+)
+
+
+def _plugin_from_row(row: Row) -> PluginRow:
+    row["local"] = bool(row["local"])
+    return PluginRow(**row)
+
+
+def find_plugin(tx: Transaction, name: str) -> PluginRow | None:
+    row = tx.one(
+        "SELECT name, title, default_version, pinned_version, local, installed_at FROM plugins WHERE name = ?", (name,)
+    )
+    return _plugin_from_row(row) if row else None
+
+
+def all_plugins(tx: Transaction) -> list[PluginRow]:
+    rows = tx.all("SELECT name, title, default_version, pinned_version, local, installed_at FROM plugins ORDER BY name")
+    return [_plugin_from_row(row) for row in rows]
+
+
+def versions_of(tx: Transaction, name: str) -> list[VersionRow]:
+    """Every installed version, highest first; among equals the one installed last."""
+    rows = tx.all(f"SELECT {_VERSION_COLUMNS} FROM plugin_versions WHERE plugin = ? ORDER BY installed_at", (name,))  # noqa: S608
+    versions = [VersionRow(**row) for row in rows]
+    # A stable sort of both keys: equal versions (they differ in build metadata only) keep the newer first.
+    return sorted(versions, key=lambda row: (Version.parse(row.version), row.installed_at), reverse=True)
+
+
+def find_version(tx: Transaction, name: str, version: str) -> VersionRow | None:
+    row = tx.one(f"SELECT {_VERSION_COLUMNS} FROM plugin_versions WHERE plugin = ? AND version = ?", (name, version))  # noqa: S608
+    return VersionRow(**row) if row else None
+
+
+def current_versions(tx: Transaction) -> dict[str, VersionRow]:
+    """The version in use of every plugin."""
+    columns = ", ".join(f"v.{column.strip()}" for column in _VERSION_COLUMNS.split(","))
+    rows = tx.all(
+        f"SELECT {columns} FROM plugin_versions v JOIN plugins p ON p.name = v.plugin "  # noqa: S608
+        "AND v.version = COALESCE(p.pinned_version, p.default_version)"
+    )
+    return {row["plugin"]: VersionRow(**row) for row in rows}
+
+
+def version_names(tx: Transaction) -> dict[str, tuple[str, ...]]:
+    """The installed versions of every plugin, in the order of `versions_of`."""
+    found: dict[str, list[tuple[Version, str, str]]] = {}
+    for row in tx.all("SELECT plugin, version, installed_at FROM plugin_versions"):
+        key = (Version.parse(row["version"]), row["installed_at"], row["version"])
+        found.setdefault(row["plugin"], []).append(key)
+    return {plugin: tuple(name for *_, name in sorted(keys, reverse=True)) for plugin, keys in found.items()}
+
+
+def tree_of(tx: Transaction, name: str, version: str) -> PackageTree:
+    """The file list of an installed version."""
+    row = tx.one("SELECT tree FROM plugin_versions WHERE plugin = ? AND version = ?", (name, version))
+    return PackageTree.from_value(json.loads(row["tree"]) if row else [])
+
+
+def insert_plugin(tx: Transaction, row: PluginRow) -> None:
+    tx.execute(
+        "INSERT INTO plugins (name, title, default_version, pinned_version, local, installed_at) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (row.name, row.title, row.default_version, row.pinned_version, int(row.local), row.installed_at),
+    )
+
+
+def insert_version(tx: Transaction, row: VersionRow, tree: PackageTree) -> None:
+    tx.execute(
+        "INSERT INTO plugin_versions (plugin, version, digest, blob, dialect, manifest, source, signature, "
+        "tree, installed_at, superseded_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(row.plugin, row.version, row.digest, row.blob, row.dialect, row.manifest_text, row.source_text),
+            *(row.signature_text, json.dumps(tree.to_value()), row.installed_at, row.superseded_at),
+        ),
+    )
+
+
+def set_default_version(tx: Transaction, name: str, version: str, at: str) -> None:
+    """Make a version the default; the one it replaces starts its days of grace."""
+    tx.execute(
+        "UPDATE plugin_versions SET superseded_at = ? WHERE plugin = ? AND superseded_at IS NULL AND version <> ?",
+        (at, name, version),
+    )
+    tx.execute("UPDATE plugin_versions SET superseded_at = NULL WHERE plugin = ? AND version = ?", (name, version))
+    title = find_version(tx, name, version)
+    shown = title.document.get("title", "") if title else ""
+    tx.execute("UPDATE plugins SET default_version = ?, title = ? WHERE name = ?", (version, shown, name))
+
+
+def set_pin(tx: Transaction, name: str, version: str | None) -> None:
+    tx.execute("UPDATE plugins SET pinned_version = ? WHERE name = ?", (version, name))
+
+
+def restart_retention(tx: Transaction, name: str, version: str, at: str) -> None:
+    """Count a superseded version's days of grace from now: it was in use until now, by a pin."""
+    tx.execute(
+        "UPDATE plugin_versions SET superseded_at = ? WHERE plugin = ? AND version = ? AND superseded_at IS NOT NULL",
+        (at, name, version),
+    )
+
+
+def set_signature(tx: Transaction, name: str, version: str, signature: str, blob: str) -> None:
+    tx.execute(
+        "UPDATE plugin_versions SET signature = ?, blob = ? WHERE plugin = ? AND version = ?",
+        (signature, blob, name, version),
+    )
+
+
+def update_provenance(tx: Transaction, row: VersionRow) -> None:
+    """Keep where a version that is used again came from this time, and who signed it. Its files are the same."""
+    tx.execute(
+        "UPDATE plugin_versions SET blob = ?, source = ?, signature = ? WHERE plugin = ? AND version = ?",
+        (row.blob, row.source_text, row.signature_text, row.plugin, row.version),
+    )
+
+
+def blobs_in_use(tx: Transaction) -> set[str]:
+    """The blobs of every installed version."""
+    return {row["blob"] for row in tx.all("SELECT DISTINCT blob FROM plugin_versions")}
+
+
+def delete_version(tx: Transaction, name: str, version: str) -> None:
+    tx.execute("DELETE FROM plugin_versions WHERE plugin = ? AND version = ?", (name, version))
+
+
+def delete_plugin(tx: Transaction, name: str) -> None:
+    tx.execute("DELETE FROM aliases WHERE plugin = ?", (name,))
+    tx.execute("DELETE FROM plugins WHERE name = ?", (name,))
+
+
+def blob_in_use(tx: Transaction, blob: str) -> bool:
+    return tx.one("SELECT 1 AS used FROM plugin_versions WHERE blob = ?", (blob,)) is not None
+
+
+def find_grant(tx: Transaction, tenant: Tenant, name: str) -> Grant | None:
+    row = tx.one(
+        "SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants WHERE tenant = ? AND plugin = ?",
+        (tenant, name),
+    )
+    return _grant_from_row(row) if row else None
+
+
+def all_grants(tx: Transaction, tenant: Tenant) -> dict[str, Grant]:
+    rows = tx.all(
+        "SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants WHERE tenant = ?", (tenant,)
+    )
+    return {row["plugin"]: _grant_from_row(row) for row in rows}
+
+
+def grants_by_tenant(tx: Transaction) -> dict[Tenant, dict[str, Grant]]:
+    """What every tenant granted, by tenant and plugin."""
+    rows = tx.all("SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants ORDER BY tenant, plugin")
+    found: dict[Tenant, dict[str, Grant]] = {}
+    for row in rows:
+        found.setdefault(row["tenant"], {})[row["plugin"]] = _grant_from_row(row)
+    return found
+
+
+def _grant_from_row(row: Row) -> Grant:
+    capabilities = tuple(json.loads(row["capabilities"]))
+    return Grant(row["tenant"], row["plugin"], bool(row["enabled"]), capabilities, row["digest"], row["given_up"])
+
+
+def count_quarantined(tx: Transaction, tenant: Tenant) -> dict[str, int]:
+    """How many definitions of each plugin wait for a person; plugins of which none does are left out."""
+    rows = tx.all(
+        "SELECT plugin, COUNT(*) AS waiting FROM plugin_definitions WHERE tenant = ? AND standing = ? GROUP BY plugin",
+        (tenant, "quarantined"),
+    )
+    return {row["plugin"]: row["waiting"] for row in rows}
+
+
+def save_grant(tx: Transaction, grant: Grant, at: str) -> None:
+    tx.execute(
+        "INSERT INTO grants (tenant, plugin, enabled, capabilities, digest, given_up, changed_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (tenant, plugin) DO UPDATE SET enabled = excluded.enabled, capabilities = excluded.capabilities, "
+        "digest = excluded.digest, given_up = excluded.given_up, changed_at = excluded.changed_at",
+        (
+            *(grant.tenant, grant.plugin, int(grant.enabled), json.dumps(list(grant.capabilities)), grant.digest),
+            *(grant.given_up, at),
+        ),
+    )
+
+
+def count_tenants_enabled(tx: Transaction, plugin: str) -> int:
+    """How many tenants have a plugin enabled."""
+    row = tx.one("SELECT count(*) AS many FROM grants WHERE plugin = ? AND enabled = 1", (plugin,))
+    return int(row["many"]) if row else 0
+
+
+def find_alias(tx: Transaction, alias: str) -> tuple[str, str] | None:
+    row = tx.one("SELECT plugin, callable FROM aliases WHERE alias = ?", (alias,))
+    return (row["plugin"], row["callable"]) if row else None
+
+
+def all_aliases(tx: Transaction) -> dict[str, str]:
+    return {row["alias"]: row["plugin"] for row in tx.all("SELECT alias, plugin FROM aliases ORDER BY alias")}
+
+
+def save_alias(tx: Transaction, alias: str, plugin: str) -> None:
+    tx.execute(
+        "INSERT INTO aliases (alias, plugin, callable) VALUES (?, ?, '') "
+        "ON CONFLICT (alias) DO UPDATE SET plugin = excluded.plugin",
+        (alias, plugin),
+    )
+
+
+def delete_alias(tx: Transaction, alias: str) -> bool:
+    return tx.execute("DELETE FROM aliases WHERE alias = ?", (alias,)) > 0
+
+
+def find_knob_values(tx: Transaction, tenant: Tenant, plugin: str) -> dict[str, Any]:
+    """What a tenant's people set the knobs of a plugin to, by knob; those that nobody turned are left out."""
+    rows = tx.all("SELECT knob, value FROM plugin_knobs WHERE tenant = ? AND plugin = ?", (tenant, plugin))
+    return {row["knob"]: json.loads(row["value"]) for row in sorted(rows, key=lambda row: str(row["knob"]))}
+
+
+def save_knob_value(tx: Transaction, tenant: Tenant, plugin: str, knob: str, value: Any, at: str) -> None:
+    """Keep what a knob was set to, in place of what was there."""
+    tx.execute(
+        "INSERT INTO plugin_knobs (tenant, plugin, knob, value, changed_at) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (tenant, plugin, knob) DO UPDATE SET value = excluded.value, changed_at = excluded.changed_at",
+        (tenant, plugin, knob, json.dumps(value), at),
+    )
+
+
+def delete_knob_value(tx: Transaction, tenant: Tenant, plugin: str, knob: str) -> None:
+    """Have a knob at its default again."""
+    tx.execute("DELETE FROM plugin_knobs WHERE tenant = ? AND plugin = ? AND knob = ?", (tenant, plugin, knob))

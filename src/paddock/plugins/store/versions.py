@@ -1,0 +1,248 @@
+"""Versions side by side: pinning one, going back to one, and letting old ones go after their days of grace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from paddock.config.local_file import record_installed
+from paddock.core.errors import Conflict, NeedsConsent, NotFound
+from paddock.core.events.plugin_management import PluginPinned, PluginRolledBack
+from paddock.core.semver import Version
+from paddock.manifest.capability import Capability, missing_capabilities, parse_capability
+from paddock.manifest.diff import UpgradeDiff, diff_manifests
+from paddock.manifest.permissions import requested_capabilities
+from paddock.plugins.package.source import PackageSource
+from paddock.plugins.store.lookup import load_schema, manifest_of, pinned_version_missing_error, require_plugin
+from paddock.plugins.store.node_files import ensure_local_files
+from paddock.plugins.store.rows import (
+    Grant,
+    PluginRow,
+    VersionRow,
+    all_plugins,
+    blob_in_use,
+    delete_version,
+    find_grant,
+    find_version,
+    restart_retention,
+    save_grant,
+    set_default_version,
+    set_pin,
+    versions_of,
+)
+from paddock.plugins.store.store import PluginStore
+from paddock.store.database import Transaction
+
+
+def pin_version(store: PluginStore, name: str, version: str | None = None) -> PluginRow:
+    """Hold a plugin at a version (the one in use, when none is named): no upgrade moves it.
+
+    Raises:
+        NotFound: the plugin or that version of it is not installed.
+        NeedsConsent: that version asks for more than is granted now.
+    """
+
+    def unit(tx: Transaction) -> PluginRow:
+        plugin = require_plugin(tx, name)
+        wanted = version or plugin.current_version
+        row = find_version(tx, plugin.name, wanted)
+        if row is None:
+            raise version_not_found_error(tx, plugin, wanted)
+        _update_grant(tx, store, row)
+        if plugin.pinned_version not in (None, wanted):
+            restart_retention(tx, plugin.name, plugin.current_version, store.now())
+        set_pin(tx, plugin.name, wanted)
+        store.publish(tx, PluginPinned(name=plugin.name, version=wanted))
+        return require_plugin(tx, plugin.name)
+
+    with store.change_lock():
+        return store.database.write(unit)
+
+
+def unpin_version(store: PluginStore, name: str) -> PluginRow:
+    """Let a plugin move again; the latest consented version is in use from now on."""
+
+    def unit(tx: Transaction) -> PluginRow:
+        plugin = require_plugin(tx, name)
+        row = find_version(tx, plugin.name, plugin.default_version)
+        if row is not None:
+            _update_grant(tx, store, row)
+        if plugin.pinned_version is not None:
+            restart_retention(tx, plugin.name, plugin.pinned_version, store.now())
+        set_pin(tx, plugin.name, None)
+        store.publish(tx, PluginPinned(name=plugin.name, version=None))
+        return require_plugin(tx, plugin.name)
+
+    with store.change_lock():
+        return store.database.write(unit)
+
+
+def _update_grant(tx: Transaction, store: PluginStore, row: VersionRow) -> None:
+    """Let the grant follow the version in use; it may hold less than this version asks for, and then a person decides.
+
+    Raises:
+        NeedsConsent: this version asks for more than is granted now.
+    """
+    grant = find_grant(tx, store.tenant, row.plugin)
+    if grant is None or grant.digest == row.digest:
+        return
+    missing = missing_capabilities(
+        [parse_capability(text) for text in grant.capabilities], requested_capabilities(manifest_of(row))
+    )
+    if missing:
+        raise NeedsConsent(
+            f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}, which is not granted any more",
+            hint=f"go back to it first, which asks you: paddock plugin rollback {row.plugin} --to {row.version}",
+            details={"capabilities": [str(capability) for capability in missing]},
+        )
+    save_grant(tx, replace(grant, digest=row.digest), store.now())
+
+
+def find_rollback_target(
+    store: PluginStore, name: str, version: str | None
+) -> tuple[VersionRow, VersionRow, UpgradeDiff, list[Capability]]:
+    """The version in use, the one to go back to, what changes, and what needs a new yes.
+
+    Raises:
+        NotFound: there is no earlier version any more, or not the one named.
+        Conflict: it is pinned, or already in use.
+    """
+
+    def unit(tx: Transaction) -> tuple[VersionRow, VersionRow, tuple[str, ...]]:
+        plugin = require_plugin(tx, name)
+        if plugin.pinned_version is not None:
+            raise Conflict(
+                f"{plugin.name} is pinned to {plugin.pinned_version}",
+                code="plugin.pinned",
+                hint=f"paddock plugin pin {plugin.name} --off",
+            )
+        now = find_version(tx, plugin.name, plugin.default_version)
+        target = _pick_rollback_target(versions_of(tx, plugin.name), now, version) if now else None
+        if target is None or now is None:
+            if version == plugin.default_version:
+                raise Conflict(f"{plugin.name} {version} is already in use", code="plugin.in_use")
+            if version is None:
+                raise NotFound(
+                    f"there is no version of {plugin.name} before {plugin.default_version} to go back to",
+                    code="plugin.no_such_version",
+                    hint=_installed_versions_text(tx, plugin),
+                )
+            raise version_not_found_error(tx, plugin, version)
+        grant = find_grant(tx, store.tenant, plugin.name)
+        return now, target, grant.capabilities if grant else ()
+
+    now, target, granted = store.database.read(unit)
+    old_root, new_root = ensure_local_files(store, now), ensure_local_files(store, target)
+    upgrade = diff_manifests(
+        manifest_of(now),
+        manifest_of(target),
+        lambda schema: load_schema(schema, old_root),
+        lambda schema: load_schema(schema, new_root),
+    )
+    return (
+        now,
+        target,
+        upgrade,
+        missing_capabilities([parse_capability(text) for text in granted], requested_capabilities(manifest_of(target))),
+    )
+
+
+def _pick_rollback_target(rows: list[VersionRow], now: VersionRow, version: str | None) -> VersionRow | None:
+    """The replaced version that is named; or of those before the one in use, the one that was left last."""
+    replaced = sorted((row for row in rows if row.superseded_at), key=lambda row: row.superseded_at or "", reverse=True)
+    if version is not None:
+        return next((row for row in replaced if row.version == version), None)
+    latest = Version.parse(now.version)
+    return next((row for row in replaced if Version.parse(row.version).precedence <= latest.precedence), None)
+
+
+def roll_back(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
+    """Make an earlier version the one in use; the person has consented to what `rollback_target` said.
+
+    Raises:
+        Conflict: another command moved the plugin meanwhile.
+    """
+    capabilities = tuple(str(capability) for capability in requested_capabilities(manifest_of(target)))
+
+    def unit(tx: Transaction) -> None:
+        plugin = require_plugin(tx, now.plugin)
+        moved = plugin.default_version != now.version or plugin.pinned_version is not None
+        if moved or find_version(tx, target.plugin, target.version) is None:
+            raise Conflict(
+                f"{now.plugin} changed while you were deciding",
+                code="plugin.changed_meanwhile",
+                hint="run the command again",
+            )
+        set_default_version(tx, plugin.name, target.version, store.now())
+        grant = find_grant(tx, store.tenant, plugin.name)
+        save_grant(
+            tx,
+            Grant(store.tenant, plugin.name, bool(grant and grant.enabled), capabilities, target.digest),
+            store.now(),
+        )
+        store.publish(
+            tx,
+            PluginRolledBack(
+                name=plugin.name,
+                old_version=now.version,
+                new_version=target.version,
+                digest=target.digest,
+                capabilities=capabilities,
+            ),
+        )
+
+    with store.change_lock():
+        store.database.write(unit)
+        record_installed(store.local_file, now.plugin, target.version)
+
+
+def find_recorded_source(store: PluginStore, plugin: PluginRow) -> PackageSource:
+    """Where the latest consented version came from, and where the next is looked for."""
+    row = store.database.read(lambda tx: find_version(tx, plugin.name, plugin.default_version))
+    if row is None:
+        raise pinned_version_missing_error(plugin)
+    return row.source.source
+
+
+def expired_versions(rows: list[VersionRow], plugin: PluginRow, now: datetime, days: int) -> list[VersionRow]:
+    """Superseded versions whose days of grace are over; a pinned one is never let go."""
+    limit = now - timedelta(days=days)
+    return [
+        row
+        for row in rows
+        if row.superseded_at is not None
+        and row.version not in (plugin.default_version, plugin.pinned_version)
+        and datetime.fromisoformat(row.superseded_at) < limit
+    ]
+
+
+def remove_expired_versions(store: PluginStore) -> list[VersionRow]:
+    """Remove versions that can no longer be rolled back to. Call it while holding `store.changing()`."""
+
+    def unit(tx: Transaction) -> tuple[list[VersionRow], list[str]]:
+        gone: list[VersionRow] = []
+        for plugin in all_plugins(tx):
+            gone.extend(expired_versions(versions_of(tx, plugin.name), plugin, store.clock.now(), store.retention_days))
+        for row in gone:
+            delete_version(tx, row.plugin, row.version)
+        return gone, [row.blob for row in gone if not blob_in_use(tx, row.blob)]
+
+    gone, blobs = store.database.write(unit)
+    for row in gone:
+        store.delete_version_files(row.plugin, row.version)
+    store.delete_blobs(blobs)
+    if gone:
+        store.sweep_environments()
+    return gone
+
+
+def version_not_found_error(tx: Transaction, plugin: PluginRow, wanted: str) -> NotFound:
+    return NotFound(
+        f"{plugin.name} has no version {wanted} to use",
+        code="plugin.no_such_version",
+        hint=_installed_versions_text(tx, plugin),
+    )
+
+
+def _installed_versions_text(tx: Transaction, plugin: PluginRow) -> str:
+    return f"installed: {', '.join(row.version for row in versions_of(tx, plugin.name))}"

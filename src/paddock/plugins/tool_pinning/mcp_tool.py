@@ -1,0 +1,109 @@
+"""Which of the tools that a server lists can be used, and what is wrong with the others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import orjson
+
+from paddock.core.printable import printable
+from paddock.core.schema.compile import check_schema
+from paddock.manifest.model import CallableForm, CallableSpec
+from paddock.manifest.names import is_mcp_tool_name
+
+MAX_DEFINITION_BYTES: Final = 256 * 1024
+"""Of one tool's definition, which models read with every request."""
+MAX_DESCRIPTION_CHARS: Final = 16_000
+MAX_TITLE_CHARS: Final = 200
+_ANY_OBJECT: Final = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableTool:
+    """A tool that cannot be offered: why, and what its author would have to change."""
+
+    reason: str
+    repair: str
+
+
+def parse_tools(raws: Iterable[Any]) -> tuple[CallableSpec | UnusableTool, ...]:
+    """The verdict on each tool of a list, in its order. Of several with one name the first is the tool."""
+    verdicts: list[CallableSpec | UnusableTool] = []
+    seen: set[str] = set()
+    for raw in raws:
+        verdict = parse_tool(raw)
+        if isinstance(verdict, CallableSpec):
+            if verdict.name in seen:
+                verdict = UnusableTool(f"a second tool is called {verdict.name}", "give each tool a name of its own")
+            else:
+                seen.add(verdict.name)
+        verdicts.append(verdict)
+    return tuple(verdicts)
+
+
+def parse_tool(raw: Any) -> CallableSpec | UnusableTool:
+    """A tool as its server listed it, made ready to be called; or what is wrong with it.
+
+    The output schema is that of `structuredContent` in the tool's result.
+    """
+    if not isinstance(raw, dict):
+        return UnusableTool("it is no object", "list tools as objects with a name and an inputSchema")
+    tool = cast("dict[str, Any]", raw)
+    name = tool.get("name")
+    if not isinstance(name, str) or not is_mcp_tool_name(name):
+        told = printable(repr(name), 80) if name is not None else "no name"
+        return UnusableTool(f"{told} is not a tool name", "use letters, digits, '_', '-', '.' or '/', at most 128")
+    size = len(orjson.dumps(tool))
+    if size > MAX_DEFINITION_BYTES:
+        return UnusableTool(
+            f"its definition has {size} bytes, and at most {MAX_DEFINITION_BYTES} are accepted",
+            "shorten its description and schemas",
+        )
+    description = tool.get("description")
+    if description is not None and not isinstance(description, str):
+        return UnusableTool("its description is no text", "write the description as text, or leave it out")
+    for key in ("inputSchema", "outputSchema"):
+        fault = _schema_problem(tool, key)
+        if fault is not None:
+            return fault
+    annotations: Any = tool.get("annotations")
+    hints = cast("dict[str, Any]", annotations) if isinstance(annotations, dict) else {}
+    return CallableSpec(
+        name,
+        CallableForm.TOOL,
+        _clean_description(description or ""),
+        title=_clean_title(tool.get("title")) or _clean_title(hints.get("title")),
+        input_schema=_ANY_OBJECT if tool.get("inputSchema") is None else tool["inputSchema"],
+        output_schema=tool.get("outputSchema"),
+        annotations=hints,
+    )
+
+
+def _schema_problem(tool: dict[str, Any], key: str) -> UnusableTool | None:
+    schema = tool.get(key)
+    if schema is None:
+        return None  # the protocol wants an input schema; a tool without one takes what it is given
+    if not isinstance(schema, dict):
+        return UnusableTool(f"its {key} is no object", "write a JSON Schema of type object")
+    kind = cast("dict[str, Any]", schema).get("type", "object")
+    if kind != "object" and key == "inputSchema":
+        return UnusableTool(
+            f"its {key} is not of type object", "arguments are named: write a JSON Schema of type object"
+        )
+    problems = check_schema(cast("object", schema), key)
+    if problems:
+        return UnusableTool(f"its {key} cannot be used: {problems[0]}", problems[0].hint or "mend the schema")
+    return None
+
+
+def _clean_title(text: Any) -> str:
+    return printable(text, MAX_TITLE_CHARS) if isinstance(text, str) else ""
+
+
+def _clean_description(text: str) -> str:
+    """The text with its lines, and with whatever does not show written out: nothing in it is hidden from a person."""
+    lines = (printable(line.replace("\t", " "), MAX_DESCRIPTION_CHARS) for line in text.splitlines())
+    joined = "\n".join(lines)
+    return joined if len(joined) <= MAX_DESCRIPTION_CHARS else joined[: MAX_DESCRIPTION_CHARS - 1] + "…"

@@ -1,0 +1,103 @@
+"""What of a server's tools may be called, and what is said of those that may not. Pure."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from paddock.core.errors import Denied, NotFound, PaddockError, PluginError
+from paddock.manifest.model import CallableSpec, Manifest
+from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus, UnusableReason
+from paddock.plugins.tool_pinning.rows import DefinitionRow
+
+# A tool as the server describes it, made a callable; or why it cannot be one.
+ToolReader: TypeAlias = Callable[[Any], CallableSpec | UnusableReason]
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldDefinition:
+    """A tool, or something else that a server lists, that has a name and may not be used."""
+
+    standing: DefinitionStatus
+    reason: str
+    repair: str = ""
+    kind: str = TOOL
+
+    def unavailable_error(self, plugin: str, name: str) -> PaddockError:
+        """What whoever calls or reads it is told."""
+        tool = self.kind == TOOL
+        details = {"plugin": plugin, self.kind: name, "standing": self.standing.value}
+        match self.standing:
+            case DefinitionStatus.BAD:
+                return PluginError(
+                    f"{plugin} {name} cannot be used: {self.reason}",
+                    code="tool.bad" if tool else "definition.bad",
+                    hint=self.repair,
+                    details=details,
+                )
+            case DefinitionStatus.GONE:
+                return NotFound(
+                    f"{plugin} does not offer {name} any more",
+                    code="tool.gone" if tool else "definition.gone",
+                    hint=f"see what it offers: paddock plugin info {plugin}",
+                    details=details,
+                )
+            case _:
+                return Denied(
+                    f"{plugin} {name} waits for somebody to accept it: {self.reason}",
+                    code="tool.quarantined" if tool else "definition.quarantined",
+                    hint=f"look at it, then accept it: paddock plugin accept {plugin} {shlex.quote(name)}",
+                    details=details,
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTools:
+    """The tools of a server by what may be done with them."""
+
+    callables: tuple[CallableSpec, ...]
+    withheld: Mapping[str, WithheldDefinition]
+
+
+def offer_tools(
+    manifest: Manifest, rows: Sequence[DefinitionRow], texts: Mapping[str, str], read: ToolReader
+) -> OfferedTools:
+    """The tools that the rows know.
+
+    Args:
+        manifest: The plugin's; what it declares for a tool of the same name is laid over what the server says.
+        rows: The plugin's tools.
+        texts: The accepted definitions by name.
+        read: Makes a definition a callable.
+    """
+    declared = {spec.name: spec for spec in manifest.callables}
+    callables: list[CallableSpec] = []
+    withheld: dict[str, WithheldDefinition] = {}
+    for row in rows:
+        if row.standing is not DefinitionStatus.ACCEPTED or row.name not in texts:
+            withheld[row.name] = WithheldDefinition(row.standing, row.reason, row.repair)
+            continue
+        # Asked again: a later Paddock may read what an earlier one could not, and the reverse.
+        spec = read(json.loads(texts[row.name]))
+        if isinstance(spec, CallableSpec):
+            callables.append(apply_manifest(spec, declared.get(row.name)))
+        else:
+            withheld[row.name] = WithheldDefinition(DefinitionStatus.BAD, spec.reason, spec.repair)
+    return OfferedTools(tuple(callables), withheld)
+
+
+def apply_manifest(spec: CallableSpec, declared: CallableSpec | None) -> CallableSpec:
+    """A server's tool with what the manifest decides about it: people read and signed that, nobody signs a server."""
+    if declared is None:
+        return spec
+    return replace(
+        spec,
+        effects=declared.effects,
+        policy_tags=declared.policy_tags,
+        required_scopes=declared.required_scopes,
+        requires_approval=declared.requires_approval,
+        timeout_sec=declared.timeout_sec,
+    )

@@ -1,0 +1,263 @@
+"""Why a plugin did not start, in words: from how its process ended and what it said. No I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from paddock.cage.spec import MIB, ProcessExit
+from paddock.core.printable import printable
+from paddock.manifest.command import environment_program
+from paddock.manifest.credential_paths import credentials_at
+from paddock.manifest.model import CommandRuntime, Dialect, Manifest
+
+_SIGSYS = 31
+_SIGNALS = {
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+    _SIGSYS: "SIGSYS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A sentence for a person, and what to do about it."""
+
+    reason: str
+    hint: str = ""
+
+
+# A daemon reads its settings when it starts.
+_MORE_MEMORY_HINT = "if it needs more, raise limits.memory_mb in config.toml, and start paddock serve again if it runs"
+
+_PROGRAM = r"([A-Za-z0-9._+-]{1,64})"
+_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: (.+)")
+_FILE_AND_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+_SYNTAX_ERROR_LOOKBACK_LINES = 5  # lines between the place and the error: the code, and a mark below it
+
+# The last line that says something, and what is behind it. The first that fits is taken.
+_STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (
+        re.compile(r"ModuleNotFoundError: No module named '([^']+)'"),
+        "its Python module {0} cannot be imported in the cage",
+        "put {0} into the package: beside the program that imports it, or in vendor/ where the manifest names an "
+        "entrypoint; modules in your home or in a virtual environment are not visible to plugins",
+    ),
+    (
+        re.compile(r"ImportError: (.+)"),
+        "an import failed: {0}",
+        "the package has to bring what it imports",
+    ),
+    (
+        re.compile(r"can't open file '(/[^']+)'|Cannot find module '(/[^']+)'"),
+        "it looked for {0}, which the cage does not show",
+        "if it is there on this machine, {how} read:fs:{0}, or the folder around it where it needs more of that; "
+        "if it belongs to the package, add it there",
+    ),
+    (
+        re.compile(r"Cannot find module '([^']+)'"),
+        "its Node module {0} is not in the package",
+        "run npm install in the package before it is installed here",
+    ),
+    (
+        re.compile(r"error while loading shared libraries: ([^:]+)"),
+        "the shared library {0} is not visible in the cage",
+        "install it into the system's library directory, or put it into the package",
+    ),
+    (
+        re.compile(
+            rf"(?:env|sh|: line \d+|: \d+): [‘'\"]?(?:/[^:’'\"]*bin/)?{_PROGRAM}[’'\"]?: "
+            r"(?:command not found|not found|Permission denied)"
+            rf"|(?:env: [‘'\"]?(?:/[^:’'\"]*bin/)?|: line \d+: /[^:]*bin/){_PROGRAM}[’'\"]?: No such file"
+            rf"|spawn (?:/\S*bin/)?{_PROGRAM} (?:ENOENT|EACCES)"
+            rf"|PermissionError: \[Errno 13\] Permission denied: '(?:/[^']*bin/)?{_PROGRAM}'"
+        ),
+        "it runs the program {0}, which it may not or which is not there",
+        "{how} exec:{0}:/",
+    ),
+    (
+        re.compile(r"PermissionError: \[Errno 13\] Permission denied: '([^']+)'"),
+        "it may not use {0}",
+        "{how} read:fs:{0} or write:fs:{0}",
+    ),
+    (
+        re.compile(r"(?:FileNotFoundError: \[Errno 2\] No such file or directory:|ENOENT[^']{0,80}) '(/[^']+)'"),
+        "it looked for {0}, which the cage does not show",
+        "if it is there on this machine, {how} read:fs:{0}",
+    ),
+    (
+        re.compile(
+            r"(?:sh|: line \d+|: \d+): (?:cannot (?:open|create) )?(/[^:]+): (?:No such file|Permission denied)"
+        ),
+        "it looked for {0}, which the cage does not show or which it may not use",
+        "if it is there on this machine, {how} read:fs:{0} or write:fs:{0}",
+    ),
+    (
+        re.compile(rf"FileNotFoundError: \[Errno 2\] No such file or directory: '{_PROGRAM}'"),
+        "it looked for {0}, which is not there",
+        "if that is a program, {how} exec:{0}:/",
+    ),
+    (_SYNTAX, "its code cannot be read: {0}", "the interpreter may be older than it needs"),
+    (re.compile(r"MemoryError|JavaScript heap out of memory"), "it ran out of memory", _MORE_MEMORY_HINT),
+    (
+        re.compile(r"gaierror|Name or service not known|ENOTFOUND|EAI_AGAIN"),
+        "it tried to reach a host that it was not granted",
+        "{how} net:HOST:PORT",
+    ),
+)
+
+
+DECLARE_IN_MANIFEST = "declare it in the manifest:"
+
+
+def grant_advice(manifest: Manifest) -> str:
+    """What begins the advice to give a plugin a capability. An MCP server brings no manifest that could declare any."""
+    runtime = manifest.runtime
+    if isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp":
+        if has_own_manifest(manifest):
+            return f"let its manifest, in a new version for 'paddock plugin upgrade {manifest.name}', declare"
+        return f"give it that: paddock plugin upgrade {manifest.name} --capability"
+    return DECLARE_IN_MANIFEST
+
+
+def has_own_manifest(manifest: Manifest) -> bool:
+    """Whether what it may reach is written in a manifest of its own, and not said by whoever installs it."""
+    runtime = manifest.runtime
+    from_a_registry = isinstance(runtime, CommandRuntime) and environment_program(runtime.command) is not None
+    return manifest.dialect is Dialect.NATIVE and not from_a_registry
+
+
+_SPEAKS_JSON_RPC_HINT = "a plugin speaks JSON-RPC on its standard output and logs to its standard error"
+
+
+def see_log_hint(plugin: str) -> str:
+    """What to type where nobody knows more than the plugin itself wrote."""
+    return f"see what it wrote: paddock plugin logs {plugin}"
+
+
+def diagnose_exit(
+    plugin: str,
+    ended: ProcessExit,
+    stderr: Sequence[str],
+    *,
+    answered: bool,
+    noise: Sequence[str] = (),
+    memory_bytes: int | None = None,
+    how: str = DECLARE_IN_MANIFEST,
+) -> Diagnosis:
+    """The likeliest reason that a process ended.
+
+    Args:
+        plugin: Whose it was.
+        ended: How.
+        stderr: Its last lines.
+        answered: Whether it ever answered the handshake.
+        noise: Lines on its standard output that were no JSON.
+        memory_bytes: How much memory it was allowed, where that is known.
+        how: What begins the advice to give it a capability.
+    """
+    when = "" if answered else " before it answered the handshake"
+    if ended.cause == "memory":
+        most = f" ({memory_bytes // MIB} MB)" if memory_bytes is not None else ""
+        pause = "" if answered else ","
+        return Diagnosis(f"it used more memory than it may{most}{pause}{when}", _MORE_MEMORY_HINT)
+    if ended.cause:
+        return Diagnosis(f"it was ended by the host ({printable(ended.cause, 80)}){when}")
+    said = diagnose_stderr([*noise, *stderr], how)
+    if said is not None:
+        # One that served before may have lived with that, and have ended of something else.
+        told = f"{_describe_exit(ended)}; perhaps: {said.reason}" if answered else f"it ended{when}: {said.reason}"
+        return Diagnosis(told, said.hint)
+    if ended.signal is not None:
+        hint = "it used a system call that plugins may not use" if ended.signal == _SIGSYS else ""
+        return Diagnosis(f"{_describe_exit(ended)}{when}", hint)
+    last = next((line for line in reversed(stderr) if line.strip()), "")
+    shown = f"; its last words: {printable(_log_message(last), 160)}" if last else "; it wrote nothing to its log"
+    if ended.code == 0:
+        if answered:
+            return Diagnosis(f"{_describe_exit(ended)}{shown}", "a plugin serves until it is told to shut down")
+        if noise:
+            return Diagnosis(f"it ended without answering; {_describe_noise(noise)}", _SPEAKS_JSON_RPC_HINT)
+        return Diagnosis(f"{_describe_exit(ended)}{when}{shown}", "it has to read requests from its standard input")
+    if noise and not answered:
+        shown += f"; {_describe_noise(noise)}"
+    return Diagnosis(f"{_describe_exit(ended)}{when}{shown}", see_log_hint(plugin) if last else "")
+
+
+def _log_message(line: str) -> str:
+    """What a record of a log says, as the SDKs write them; any other line as it is."""
+    try:
+        record: Any = json.loads(line) if line.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return line
+    said = cast("dict[str, Any]", record).get("message") if isinstance(record, dict) else None
+    return said if isinstance(said, str) and said.strip() else line
+
+
+def _describe_exit(ended: ProcessExit) -> str:
+    if ended.signal is not None:
+        return f"it was ended by {_SIGNALS.get(ended.signal, f'signal {ended.signal}')}"
+    return f"it ended with exit status {ended.code}" if ended.code else "it ended by itself"
+
+
+def diagnose_silence(
+    plugin: str, silence: str, stderr: Sequence[str], noise: Sequence[str], how: str = DECLARE_IN_MANIFEST
+) -> Diagnosis:
+    """The likeliest reason that a process never answered: what it wrote elsewhere may tell.
+
+    Args:
+        plugin: Whose it is.
+        silence: What it did not answer, in words.
+        stderr: Its last lines.
+        noise: Lines on its standard output that were no JSON.
+        how: What begins the advice to give it a capability.
+    """
+    said = diagnose_stderr([*noise, *stderr], how)
+    if said is not None:
+        return Diagnosis(f"{silence}: {said.reason}", said.hint)
+    if noise:
+        return Diagnosis(f"{silence}; {_describe_noise(noise)}", _SPEAKS_JSON_RPC_HINT)
+    return Diagnosis(silence, see_log_hint(plugin))
+
+
+def _describe_noise(noise: Sequence[str]) -> str:
+    told = next((line for line in noise if line.strip()), noise[0])
+    return f"it wrote to stdout what is no JSON-RPC: '{printable(told, 120)}'"
+
+
+def diagnose_stderr(lines: Sequence[str], how: str = DECLARE_IN_MANIFEST) -> Diagnosis | None:
+    """What the last lines of a plugin tell about its trouble, whether it ended or not; None where they tell nothing."""
+    for index in range(len(lines) - 1, -1, -1):
+        for pattern, reason, hint in _STDERR_PATTERNS:
+            found = pattern.search(lines[index])
+            if found is None:
+                continue
+            parts = [printable(part, 120) for part in found.groups() if part]
+            place = _syntax_error_location(lines, index) if pattern is _SYNTAX else ""
+            if place:
+                return Diagnosis(f"{reason.format(*parts)} ({place})", "the plugin's author has to mend it")
+            return Diagnosis(reason.format(*parts), _advice(hint, parts, how))
+    return None
+
+
+def _advice(hint: str, parts: Sequence[str], how: str) -> str:
+    """What to do: never what would open a place with credentials."""
+    held = credentials_at(parts[0]) if parts and parts[0].startswith("/") and ":fs:" in hint else ""
+    return f"leave it closed: this place holds {held}" if held else hint.format(*parts, how=how)
+
+
+def _syntax_error_location(lines: Sequence[str], index: int) -> str:
+    """The file and line of a syntax error, which Python writes above it."""
+    for line in reversed(lines[max(0, index - _SYNTAX_ERROR_LOOKBACK_LINES) : index]):
+        found = _FILE_AND_LINE.search(line)
+        if found is not None:
+            return f"{printable(found[1][-120:], 120)}, line {found[2][:9]}"
+    return ""

@@ -1,0 +1,293 @@
+"""The Model Context Protocol, as a plugin's life needs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import orjson
+
+from paddock.capabilities.request import EarlyAnswer
+from paddock.core.call import CallContext
+from paddock.core.events.contracts import PluginInitializeTimeout
+from paddock.core.events.plugin_runtime import PluginProtocolViolation
+from paddock.core.printable import printable
+from paddock.manifest.model import CallableForm, CallableSpec
+from paddock.rpc.errors import METHOD_NOT_FOUND, RpcError
+from paddock.rpc.mcp.revisions import NegotiatedServer, with_protocol_meta
+from paddock.runtime.deployment import Deployment
+from paddock.runtime.diagnosis import has_own_manifest
+from paddock.runtime.protocol_adapter import (
+    ActiveCalls,
+    Broadcast,
+    CallProgress,
+    DefinitionList,
+    HandshakeRejected,
+    HandshakeRejection,
+    HandshakeResult,
+    HandshakeTimeout,
+    IgnoredNotification,
+    InputRequired,
+    ListChanged,
+    LogNotification,
+    OutgoingMessage,
+    ParsedNotification,
+    ProtocolAdapter,
+    RequestSender,
+)
+from paddock.runtime.protocols.mcp.definitions import fetch_definitions
+from paddock.runtime.protocols.mcp.elicitation import (
+    ELICIT_METHOD,
+    elicitation_result,
+    parse_elicitation,
+    parse_input_required,
+)
+from paddock.runtime.protocols.mcp.handshake import (
+    DISCOVER_REQUEST,
+    HANDSHAKE_TIMEOUT_S,
+    NegotiationFailed,
+    negotiate_by_discovery,
+    negotiate_by_handshake,
+)
+from paddock.runtime.protocols.mcp.results import parse_call_result
+
+PING_TIMEOUT_S: Final = 5.0
+LIST_TIMEOUT_S: Final = 30.0
+MAX_LOG_CHARS: Final = 2_000
+
+RELATED_REQUEST_KEY: Final = "paddock/askedDuring"
+"""Where the HTTP transport writes into a server's request which of ours it belongs to; see `http_transport.py`."""
+
+_LIST_CHANGED_METHODS: Final = {
+    "tools": "notifications/tools/list_changed",
+    "prompts": "notifications/prompts/list_changed",
+    "resources": "notifications/resources/list_changed",
+}
+_NOT_STARTED_CODES: Final = frozenset({METHOD_NOT_FOUND})
+_LIST_CHANGED: Final = frozenset(_LIST_CHANGED_METHODS.values())
+_CALL_METHODS: Final = {
+    CallableForm.TOOL: "tools/call",
+    CallableForm.RESOURCE: "resources/read",
+    CallableForm.PROMPT: "prompts/get",
+    CallableForm.COMPLETION: "completion/complete",
+}
+
+
+class McpAdapter:
+    """See `Wire`.
+
+    Args:
+        deployment: Whose wire it is.
+        remote: Whether the server is elsewhere, so that its requests say which of ours they belong to.
+    """
+
+    def __init__(self, deployment: Deployment, *, remote: bool = False) -> None:
+        self._deployment = deployment
+        self._remote = remote
+        self._declares_for_itself = has_own_manifest(deployment.manifest)
+        self._previous_server: NegotiatedServer | None = None  # what it was like in its last life
+        self._discovers_first = remote  # which question it is met with
+        self._server: NegotiatedServer | None = None
+        self._subscribed = False
+        self._acknowledged = False
+
+    @property
+    def supports_cancel(self) -> bool:
+        return True
+
+    @property
+    def confirms_cancel(self) -> bool:
+        return False
+
+    @property
+    def allows_early_messages(self) -> bool:
+        return True
+
+    @property
+    def not_started_codes(self) -> frozenset[int]:
+        # Not -32602: that is also how widespread servers say that what a tool has answered breaks its schema.
+        return _NOT_STARTED_CODES
+
+    def resume_from(self, last: ProtocolAdapter) -> None:
+        if isinstance(last, McpAdapter):
+            self._previous_server = last._server or last._previous_server
+            self._discovers_first = (
+                self._previous_server.stateless if self._previous_server is not None else not last._discovers_first
+            )
+
+    # --- the host's own requests --------------------------------------------------------------------------------------
+
+    async def handshake(self, talk: RequestSender) -> HandshakeResult:
+        try:
+            agreed = await self._negotiate(talk)
+        except TimeoutError:
+            raise HandshakeTimeout(
+                PluginInitializeTimeout(name=self._deployment.name, timeout_sec=HANDSHAKE_TIMEOUT_S),
+                HANDSHAKE_TIMEOUT_S,
+            ) from None
+        except NegotiationFailed as error:
+            raise HandshakeRejected(self._rejection(error)) from None
+        self._server = agreed
+        if agreed.stateless:
+            self._subscribe(talk)
+        return HandshakeResult(features=frozenset({f"mcp:{agreed.revision}"}))
+
+    async def _negotiate(self, talk: RequestSender) -> NegotiatedServer:
+        return await (negotiate_by_discovery(talk) if self._discovers_first else negotiate_by_handshake(talk))
+
+    def _rejection(self, error: NegotiationFailed) -> HandshakeRejection:
+        event = PluginProtocolViolation(
+            name=self._deployment.name, violation_type="handshake", detail=printable(error.reason, 500)
+        )
+        data: Any = error.fault.data if error.fault is not None else None
+        status = cast("dict[str, Any]", data).get("http_status") if isinstance(data, dict) else None
+        if status in (401, 403):
+            hint = "give it the credentials that it wants in its headers; see its documentation"
+            return HandshakeRejection("remote.unauthorized", error.reason, event, hint)
+        return HandshakeRejection("protocol_violation", error.reason, event)
+
+    def _subscribe(self, talk: RequestSender) -> None:
+        """Be told of changes. A stateless server tells only those who listen, and only for as long as they do."""
+        agreed = self._server
+        wanted = {
+            f"{kind}ListChanged": True
+            for kind in _LIST_CHANGED_METHODS
+            if agreed is not None and agreed.announces_changes(kind)
+        }
+        if self._subscribed or not wanted:
+            return
+        self._subscribed = True
+        talk.subscribe(
+            OutgoingMessage("subscriptions/listen", with_protocol_meta({"notifications": wanted})), self._unsubscribed
+        )
+
+    def _unsubscribed(self, error: BaseException | None) -> None:
+        # One that does not know the request is not asked again; any other is at the next look at its health.
+        self._subscribed = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
+
+    async def list_definitions(self, talk: RequestSender) -> DefinitionList:
+        agreed = self._server
+        assert agreed is not None
+
+        async def ask(message: OutgoingMessage) -> Any:
+            params = with_protocol_meta(message.params) if agreed.stateless else message.params
+            return await talk.request(OutgoingMessage(message.method, params), LIST_TIMEOUT_S)
+
+        async with asyncio.timeout(2 * LIST_TIMEOUT_S):
+            return await fetch_definitions(ask, agreed.capabilities, agreed.instructions)
+
+    async def configure(
+        self, talk: RequestSender, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Nothing: a server gets its settings by its environment or its headers, before it starts."""
+
+    async def ping(self, talk: RequestSender) -> bool:
+        stateless = self._server is not None and self._server.stateless
+        try:
+            await talk.request(DISCOVER_REQUEST if stateless else OutgoingMessage("ping", {}), PING_TIMEOUT_S)
+        except RpcError as fault:
+            return fault.code == METHOD_NOT_FOUND  # it does not know the question, and is there to say so
+        if stateless:
+            self._subscribe(talk)
+        return True
+
+    def request_shutdown(self, talk: RequestSender) -> None:
+        talk.finish()
+
+    def build_rate_limit_notice(self, most_a_second: int) -> OutgoingMessage | None:
+        del most_a_second
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def call_token(self, number: int) -> str:
+        return f"call-{number}"
+
+    def build_call(
+        self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
+    ) -> OutgoingMessage:
+        del context  # a server learns nothing of who calls it
+        method = _CALL_METHODS.get(spec.form, "tools/call")
+        if spec.form is CallableForm.SUBSCRIPTION:
+            method = f"resources/{spec.name.removeprefix('resource:')}"
+        asked = dict(payload) if method != "tools/call" else {"name": spec.name, "arguments": dict(payload)}
+        # Who offers to hear of progress makes the server work for it.
+        params: dict[str, Any] = {**asked, "_meta": {"progressToken": token}} if listens else asked
+        return OutgoingMessage(
+            method, with_protocol_meta(params) if self._server is not None and self._server.stateless else params
+        )
+
+    def build_cancel(self, request: int, token: str) -> OutgoingMessage:
+        del token
+        return OutgoingMessage(
+            "notifications/cancelled", {"requestId": request, "reason": "nobody waits for it any more"}
+        )
+
+    def parse_input_required(self, sent: OutgoingMessage, raw: Any) -> InputRequired | None:
+        return parse_input_required(sent, raw) if self._server is not None and self._server.stateless else None
+
+    def parse_result(self, spec: CallableSpec, raw: Any) -> Any:
+        return parse_call_result(self._deployment.name, spec, raw, declares_for_itself=self._declares_for_itself)
+
+    # --- what it says by itself ---------------------------------------------------------------------------------------
+
+    def classify(self, method: str, params: Mapping[str, Any]) -> ParsedNotification:
+        match method:
+            case "notifications/progress":
+                return _progress(params)
+            case "notifications/message":
+                return LogNotification(_log_line(params), _log_event(params))
+            case "notifications/subscriptions/acknowledged":
+                # While nobody listened something may have changed.
+                again, self._acknowledged = self._acknowledged, True
+                return ListChanged() if again else IgnoredNotification()
+            case "notifications/cancelled":
+                return IgnoredNotification()
+            case _:
+                return ListChanged() if method in _LIST_CHANGED else Broadcast()
+
+    async def serve(self, method: str, params: Mapping[str, Any], call_of: ActiveCalls, early: EarlyAnswer) -> Any:
+        del early
+        match method:
+            case "ping":
+                return {}
+            case "roots/list":
+                return {"roots": []}
+            case _ if method == ELICIT_METHOD:
+                question = parse_elicitation(params)
+                return elicitation_result(question, await call_of.ask(self._related_request(params), question))
+            case _:
+                raise RpcError(METHOD_NOT_FOUND, f"this host does not do {printable(method, 80)}")
+
+    def _related_request(self, params: Mapping[str, Any]) -> int | None:
+        """The request of ours that a server's request belongs to, where that is known."""
+        meta: Any = params.get("_meta")
+        number: Any = (
+            cast("dict[str, Any]", meta).get(RELATED_REQUEST_KEY) if self._remote and isinstance(meta, dict) else None
+        )
+        return number if isinstance(number, int) else None
+
+
+def _progress(params: Mapping[str, Any]) -> ParsedNotification:
+    token, done = params.get("progressToken"), params.get("progress")
+    if not isinstance(token, str) or not isinstance(done, int | float):
+        return IgnoredNotification()
+    event: dict[str, Any] = {"type": "progress", "progress": done}
+    total, message = params.get("total"), params.get("message")
+    if isinstance(total, int | float):
+        event["total"] = total
+    if isinstance(message, str):
+        event["message"] = printable(message, MAX_LOG_CHARS)
+    return CallProgress(token, event)
+
+
+def _log_line(params: Mapping[str, Any]) -> str:
+    level, logger, data = params.get("level"), params.get("logger"), params.get("data")
+    where = f" {printable(logger, 80)}:" if isinstance(logger, str) and logger else ""
+    text = data if isinstance(data, str) else orjson.dumps(data).decode()
+    return f"[{printable(str(level or 'info'), 20)}]{where} {printable(text, MAX_LOG_CHARS)}"
+
+
+def _log_event(params: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: params[name] for name in ("level", "logger", "data") if name in params}
+    return {"type": "log", **told}

@@ -1,0 +1,158 @@
+"""The first exchange with a plugin: what the host says, and what every possible answer means. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from paddock import __version__
+from paddock.core.events.contracts import (
+    PluginApiMismatch,
+    PluginMethodsDiffer,
+    PluginNameMismatch,
+    PluginVersionMismatch,
+)
+from paddock.core.events.plugin_runtime import PluginCapabilityOverreach, PluginProtocolViolation
+from paddock.core.printable import printable
+from paddock.manifest.capability import (
+    Capability,
+    InvalidCapability,
+    NoNetwork,
+    covers,
+    normalise_entry,
+    parse_capability,
+)
+from paddock.manifest.model import CallableForm, Manifest
+from paddock.runtime.protocol_adapter import HandshakeRejection, HandshakeResult
+from paddock.runtime.protocols.native.method_names import API_VERSION, FEATURES
+
+HANDSHAKE_TIMEOUT_S = 10.0
+_MAX_NAMES = 1000
+
+
+def initialize_params(manifest: Manifest, *, storage_available: bool, projects: Iterable[str]) -> dict[str, Any]:
+    """What the host says of itself."""
+    return {
+        "daemon_version": __version__,
+        "api_version": API_VERSION,
+        "plugin_name": manifest.name,
+        "storage_available": storage_available,
+        "projects": list(projects),
+    }
+
+
+def evaluate_reply(
+    manifest: Manifest, granted: Iterable[Capability], answer: Any
+) -> HandshakeResult | HandshakeRejection:
+    """What the answer to `initialize` means for a plugin with this manifest."""
+    if not isinstance(answer, dict):
+        return malformed_rejection(manifest, "the answer to initialize is no object")
+    fields = cast("dict[str, Any]", answer)
+    wrong = [name for name in ("name", "version") if not isinstance(fields.get(name), str)]
+    if not isinstance(fields.get("api_version"), int) or isinstance(fields.get("api_version"), bool):
+        wrong.append("api_version")
+    lists = {name: fields.get(name, []) for name in ("methods", "notifications", "capabilities_used", "features")}
+    wrong += [name for name, value in lists.items() if not _is_name_list(value, maps=name == "capabilities_used")]
+    if wrong:
+        return malformed_rejection(manifest, f"the answer to initialize has no usable {', '.join(wrong)}")
+    if fields["api_version"] != API_VERSION:
+        return HandshakeRejection(
+            "initialize.api_mismatch",
+            f"it speaks version {fields['api_version']} of the plugin API, the host speaks {API_VERSION}",
+            PluginApiMismatch(name=manifest.name, expected=API_VERSION, received=fields["api_version"]),
+        )
+    if fields["name"] != manifest.name:
+        return HandshakeRejection(
+            "initialize.name_mismatch",
+            f"it calls itself {printable(fields['name'], 80)!r}",
+            PluginNameMismatch(name=manifest.name, received=printable(fields["name"], 200)),
+        )
+    if fields["version"] != manifest.version:
+        return HandshakeRejection(
+            "initialize.version_mismatch",
+            f"it says it is version {printable(fields['version'], 80)!r}, its manifest says {manifest.version!r}",
+            PluginVersionMismatch(
+                name=manifest.name, expected=manifest.version, received=printable(fields["version"], 200)
+            ),
+        )
+    overreach = _undeclared_capabilities(granted, lists["capabilities_used"])
+    if overreach:
+        return HandshakeRejection(
+            "initialize.capability_overreach",
+            f"it claims capabilities that it was not granted: {', '.join(overreach[:5])}",
+            PluginCapabilityOverreach(
+                name=manifest.name, claimed=overreach, allowed=tuple(str(capability) for capability in granted)
+            ),
+            **_declaration_hints(_undeclared_capabilities(manifest.capabilities, lists["capabilities_used"])),
+        )
+    tools = fields.get("tools")
+    return _build_result(manifest, lists, tools if _is_name_list(tools, maps=False) else None)
+
+
+def _declaration_hints(undeclared: tuple[str, ...]) -> dict[str, str]:
+    """What to do about capabilities that a program claims and its manifest does not ask for."""
+    if not undeclared:
+        return {}
+    named = ", ".join(f"`{one}`" for one in undeclared[:5])
+    hint = f"the plugin's author has to add {named} to `capabilities` in the manifest, or take it out of"
+    return {"hint": f"{hint} `capabilities_used`"}
+
+
+def malformed_rejection(manifest: Manifest, detail: str) -> HandshakeRejection:
+    """A handshake that is no JSON-RPC, or comes before it was asked for."""
+    event = PluginProtocolViolation(name=manifest.name, violation_type="handshake", detail=printable(detail, 500))
+    return HandshakeRejection("protocol_violation", detail, event)
+
+
+def _build_result(manifest: Manifest, lists: Mapping[str, Any], served: list[str] | None) -> HandshakeResult:
+    # Methods are confirmed by name; tools by a plugin that says which it has, as our SDK does. Hooks follow from the
+    # manifest, and so do all other tools.
+    declared = {spec.name for spec in manifest.callables if spec.form is CallableForm.METHOD}
+    tools = {spec.name for spec in manifest.callables if spec.form is CallableForm.TOOL}
+    offered = set(lists["methods"])
+    as_methods = {name for name in tools if f"{manifest.name}.{name}" in offered}
+    extra = offered - declared - {f"{manifest.name}.{name}" for name in as_methods}
+    missing = declared - offered
+    if served is not None:
+        extra |= set(served) - tools
+        missing |= tools - set(served) - as_methods
+    warning = None
+    if extra or missing:
+        warning = PluginMethodsDiffer(
+            name=manifest.name,
+            extra=tuple(printable(name, 128) for name in sorted(extra)[:20]),
+            missing=tuple(sorted(missing)),
+        )
+    return HandshakeResult(
+        features=frozenset(lists["features"]) & FEATURES,
+        served_count=len(declared & offered),
+        missing_callables=frozenset(missing),
+        undeclared_methods=warning.extra if warning else (),
+        warning=warning,
+    )
+
+
+def _is_name_list(value: Any, *, maps: bool) -> bool:
+    """Whether it is a short list of names (a capability may also be YAML's map form, `{"net": []}`)."""
+    if not isinstance(value, list) or len(cast("list[Any]", value)) > _MAX_NAMES:
+        return False
+    entries = cast("list[Any]", value)
+    return all(isinstance(entry, str) or (maps and isinstance(entry, dict)) for entry in entries)
+
+
+def _undeclared_capabilities(granted: Iterable[Capability], claimed: list[Any]) -> tuple[str, ...]:
+    held = list(granted)
+    beyond: list[str] = []
+    for entry in claimed:
+        try:
+            capabilities = [parse_capability(text) for text in normalise_entry(entry)]
+        except InvalidCapability:
+            # Nobody can have granted what is no capability.
+            beyond.append(printable(str(entry), 200))
+            continue
+        beyond += [
+            str(one)
+            for one in capabilities
+            if not isinstance(one, NoNetwork) and not any(covers(have, one) for have in held)
+        ]
+    return tuple(beyond[:50])

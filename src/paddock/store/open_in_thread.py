@@ -1,0 +1,31 @@
+"""Opening something slow on a thread, so that being cancelled meanwhile leaks nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+
+class Closable(Protocol):
+    """Something that must be closed once it was opened."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closable)
+
+
+async def open_in_thread(open_it: Callable[[], C]) -> C:
+    """What `open_it` opens. A caller cancelled meanwhile leaves it to be closed as soon as it is open."""
+    opening = asyncio.ensure_future(asyncio.to_thread(open_it))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_abandoned)
+        raise
+
+
+def _close_abandoned(opening: asyncio.Future[C]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

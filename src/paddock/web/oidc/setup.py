@@ -1,0 +1,85 @@
+"""Everything about the identity provider that the HTTP application needs, put together from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+from starlette.types import Scope
+
+from paddock.config.oidc_settings import OidcSettings
+from paddock.core.clock import Clock, Random
+from paddock.core.errors import OperatorError, PaddockError
+from paddock.host.host import Host
+from paddock.web.oidc.access_tokens import AccessTokenAuthenticator, InsufficientScope, missing_scopes
+from paddock.web.oidc.protected_resource import ProtectedResource
+from paddock.web.oidc.provider import IdentityProvider
+from paddock.web.oidc.routes import START_PATH, OidcRoutes
+from paddock.web.routing.errors import NoticePage
+from paddock.web.routing.route import ApiRoute
+from paddock.web.security.authenticate import INSUFFICIENT_SCOPE, Caller, TokenAuthenticator
+
+
+@dataclass(frozen=True, slots=True)
+class OidcParts:
+    """What the application gets for a provider."""
+
+    endpoints: tuple[ApiRoute, ...]
+    authenticators: tuple[TokenAuthenticator, ...]
+    oidc: OidcSettings
+    metadata_url: str
+    sign_in_path: str  # where people sign in with it; empty where it only vouches for programs
+
+    def challenge_parameters(self, scope: Scope, error: PaddockError) -> Mapping[str, str]:
+        """What a refusal says of how to be let in (RFC 6750, RFC 9728)."""
+        where = {"resource_metadata": self.metadata_url}
+        caller: Caller | None = scope["state"].get("caller")
+        of_a_token = isinstance(error, InsufficientScope) or (caller is not None and caller.via == "token")
+        if of_a_token and (wider := missing_scopes(error, self.oidc)):
+            return {"error": INSUFFICIENT_SCOPE, "scope": wider, **where}
+        needed = self.oidc.required_scope
+        return where if needed is None else {"scope": needed, **where}
+
+
+def build_oidc(host: Host, clock: Clock, random: Random, notice_page: NoticePage) -> OidcParts | None:
+    """The parts for the provider that the settings name; None where they name none.
+
+    Raises:
+        OperatorError: the settings do not go together.
+    """
+    oidc, public_url = host.settings.oidc, host.settings.http.public_url
+    if oidc.issuer is None:
+        return None
+    if public_url is None:
+        raise OperatorError(
+            "an identity provider sends people back to an address, and none is set",
+            code="oidc.no_public_url",
+            hint="set http.public_url to where people reach this host, such as https://paddock.example.org",
+        )
+    if oidc.create and not (oidc.allowed_domains or oidc.allowed_groups):
+        raise OperatorError(
+            "oidc.create would add everybody whom the provider knows",
+            code="oidc.open_to_all",
+            hint="say who: set oidc.allowed_domains or oidc.allowed_groups",
+        )
+    public_url = public_url.rstrip("/")
+    resource = ProtectedResource(public_url, oidc)
+    if oidc.client_id == resource.resource:
+        raise OperatorError(
+            f"oidc.client_id is {resource.resource}, which access tokens are for: what proves that somebody signs in"
+            " would open the API too",
+            code="oidc.client_is_resource",
+            hint="register this host at the provider under another name, such as paddock, and set oidc.client_id to it",
+        )
+    import_module("jwt")  # now, and not in the first request: everybody would wait for it
+
+    provider, sign_ins = IdentityProvider(oidc.issuer, clock), host.oidc_identities
+    rows = resource.endpoints()
+    if oidc.client_id is not None:
+        routes = OidcRoutes(provider, sign_ins, oidc, oidc.client_id, public_url, clock, random, notice_page)
+        rows += routes.endpoints()
+    bearer = AccessTokenAuthenticator(provider, sign_ins, oidc, resource.resource, clock)
+    return OidcParts(
+        tuple(rows), (bearer,), oidc, resource.metadata_url, START_PATH if oidc.client_id is not None else ""
+    )

@@ -1,0 +1,159 @@
+"""The frames that an error can be answered in: ours, and those of the documents whose routes we serve."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from paddock.core.error_mapping import mcp_error, osqr_plugin_error, problem_details, shu_envelope
+from paddock.core.errors import Category, PaddockError
+from paddock.web.routing.schema import (
+    BOOLEAN,
+    NON_NEGATIVE_INT,
+    OBJECT,
+    TEXT,
+    Schema,
+    array_of,
+    describe,
+    enum_of,
+    object_schema,
+    ref,
+)
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+
+class ErrorFormat(NamedTuple):
+    """How a route tells of errors. `schema` is what the published description calls it."""
+
+    schema: str
+    media_type: str
+    render: Callable[[PaddockError, str], dict[str, Any]]
+
+
+def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """The problem body, with the parts that our own command line makes the same error from again."""
+    return problem_details(error, error_id) | {
+        "message": error.message,
+        "hint": error.hint,
+        "category": error.category.value,
+        "retryable": error.retryable,
+        "details": dict(error.details),
+    }
+
+
+def _with_shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """Both at once, since neither has a member of the other's name: who knows only one of them reads that."""
+    return full_problem(error, error_id) | shu_envelope(error, error_id)
+
+
+def _plugin_error(error: PaddockError, error_id: str) -> dict[str, Any]:
+    del error_id  # OSQR's frame has no place for it; the log has it with the code
+    return osqr_plugin_error(error)
+
+
+def _jsonrpc_error(error: PaddockError, error_id: str) -> dict[str, Any]:
+    """As MCP clients read it: of a refusal in any other form they show people nothing but that there was one."""
+    told = mcp_error(error)
+    detail = problem_details(error, error_id)["detail"]
+    return {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": told | {"message": detail, "data": told["data"] | {"error_id": error_id}},
+    }
+
+
+PROBLEM_FORMAT = ErrorFormat("Problem", PROBLEM_MEDIA_TYPE, full_problem)
+SHU_FORMAT = ErrorFormat("ShuProblem", PROBLEM_MEDIA_TYPE, _with_shu_envelope)
+OSQR_FORMAT = ErrorFormat("PluginError", "application/json", _plugin_error)
+MCP_FORMAT = ErrorFormat("JSONRPCError", "application/json", _jsonrpc_error)
+
+_OSQR_PATH_PREFIX = "/api/plugins/"
+_API_PATH_PREFIXES = ("/api/", "/metrics", "/healthz", "/readyz", "/.well-known/")
+_MCP_PATHS = re.compile(r"/mcp(/.*)?")
+_SHU_PATHS = re.compile(r"/api/v1/plugins/[^/]*/execute")
+
+
+def is_page_path(path: str) -> bool:
+    """Whether pages are at an address, and whoever looks there with a browser is shown one."""
+    return not path.startswith(_API_PATH_PREFIXES) and error_format_at(path) is PROBLEM_FORMAT
+
+
+def error_format_at(path: str) -> ErrorFormat:
+    """The frame of an address: also of what is refused there before any row answers."""
+    if path.startswith(_OSQR_PATH_PREFIX):
+        return OSQR_FORMAT
+    if _MCP_PATHS.fullmatch(path):
+        return MCP_FORMAT
+    return SHU_FORMAT if _SHU_PATHS.fullmatch(path) else PROBLEM_FORMAT
+
+
+PROBLEM_ITEM_SCHEMA: Schema = object_schema(
+    {"path": TEXT, "message": TEXT, "code": TEXT, "hint": TEXT, "line": NON_NEGATIVE_INT},
+    optional=("hint", "line"),
+    says="One mistake in what was sent: where it is, what is wrong, and what would be right.",
+)
+
+_ERROR_FIELDS: dict[str, Schema] = {
+    "code": TEXT,
+    "message": TEXT,
+    "category": enum_of(one.value for one in Category),
+    "retryable": BOOLEAN,
+    "details": OBJECT,
+    "hint": TEXT,
+    "errors": array_of(ref("Mistake")),
+}
+
+_PROBLEM_FIELDS: dict[str, Schema] = {
+    "type": TEXT,
+    "title": TEXT,
+    "status": {"type": "integer", "minimum": 400, "maximum": 599},
+    "code": describe(TEXT, "Stable; the same one stands in the command line's JSON and in the ledger."),
+    "detail": TEXT,
+    "error_id": describe(TEXT, "The daemon's log has it too."),
+    "errors": array_of(ref("Mistake")),
+    "message": TEXT,
+    "hint": TEXT,
+    "category": enum_of(one.value for one in Category),
+    "retryable": BOOLEAN,
+    "details": OBJECT,
+    "instance": describe(TEXT, "The call that failed, where one was begun."),
+}
+
+_SHU_ENVELOPE = object_schema(
+    {
+        "code": describe(TEXT, "As `HTTP_500`."),
+        "message": object_schema({"error": TEXT, "message": TEXT}),
+        "details": OBJECT,
+        "error_id": TEXT,
+    },
+    says="The same error in Shu's envelope.",
+)
+
+PLUGIN_ERROR_SCHEMA: Schema = object_schema(
+    {
+        "code": describe(TEXT, "As `PLUGIN_NOT_FOUND`."),
+        "message": TEXT,
+        "plugin_id": TEXT,
+        "recoverable": BOOLEAN,
+        "suggested_action": TEXT,
+    },
+    optional=("plugin_id", "suggested_action"),
+    says="OSQR's PluginError.",
+)
+
+ERROR_SCHEMAS: dict[str, Schema] = {
+    "Mistake": PROBLEM_ITEM_SCHEMA,
+    "Error": object_schema(
+        _ERROR_FIELDS, optional=("hint", "errors"), says="An error as part of an answer. `code` is stable."
+    ),
+    "Problem": object_schema(_PROBLEM_FIELDS, optional=("instance",), says="What went wrong (RFC 9457)."),
+    "ShuProblem": object_schema({**_PROBLEM_FIELDS, "error": _SHU_ENVELOPE}, optional=("instance",)),
+    "PluginError": PLUGIN_ERROR_SCHEMA,
+    "Trouble": object_schema(
+        {"about": enum_of(("ledger", "checkpoints", "rules")), **_ERROR_FIELDS},
+        optional=("hint", "errors"),
+        says="What is wrong with the daemon itself.",
+    ),
+}

@@ -1,0 +1,77 @@
+"""JSON text into an object, by one set of rules: over HTTP, and as it is typed on a command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, cast
+
+import orjson
+
+from paddock.core.errors import Invalid, Problem
+from paddock.core.schema.json_value import MAX_DEPTH, is_deeper_than
+from paddock.rpc.framing import MAX_STRUCTURE_TOKENS
+from paddock.rpc.message import StructureCounter
+
+MAX_JSON_BYTES = 1024 * 1024  # bytes
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
+_LONG_DIGITS = re.compile(rb"\d{19}")
+
+_KIND_TEXT: dict[type, str] = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
+
+
+def parse_json_object(raw: bytes) -> dict[str, Any]:
+    """The object that a text is.
+
+    Raises:
+        Invalid: it is not JSON, not an object, or more than a plugin could be sent.
+    """
+    value = parse_json_value(raw)
+    if not isinstance(value, dict):
+        raise _invalid(f"is {json_kind(value)}, not an object", 'send {"name": value, …}', "wrong_type")
+    return cast("dict[str, Any]", value)
+
+
+def parse_json_value(raw: bytes) -> Any:
+    """The value that a text is.
+
+    Raises:
+        Invalid: it is not JSON, or more than a plugin could be sent.
+    """
+    # Counted before it is parsed: a mebibyte of brackets becomes a hundred mebibytes of lists.
+    if len(raw) > MAX_STRUCTURE_TOKENS and StructureCounter().count(raw) > MAX_STRUCTURE_TOKENS:
+        raise _invalid(
+            f"has more than {MAX_STRUCTURE_TOKENS:,} brackets, commas and colons", "make it smaller", "too_large"
+        )
+    try:
+        value: Any = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise _invalid(f"is not JSON: {error}", "send a JSON object", "not_json") from None
+    if is_deeper_than(value):
+        raise _invalid(f"is nested more than {MAX_DEPTH} levels deep", "make it flatter", "too_deep")
+    if _LONG_DIGITS.search(raw):
+        _require_exact_numbers(raw)
+    return value
+
+
+def _require_exact_numbers(raw: bytes) -> None:
+    """The parser makes a rounded number of a whole one that has no room in 64 bits; nobody would notice."""
+
+    def exact(digits: str) -> int:
+        if len(digits) > 20 or not MIN_INTEGER <= int(digits) <= MAX_INTEGER:
+            shown = digits if len(digits) <= 30 else f"{digits[:29]}…"
+            raise _invalid(f"{shown} does not fit in 64 bits", "send it as text", "number_too_big")
+        return int(digits)
+
+    json.loads(raw, parse_int=exact)
+
+
+def json_kind(value: object) -> str:
+    """What a JSON value is, in words."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return "a number"
+    return "null" if value is None else _KIND_TEXT[type(value)]
+
+
+def _invalid(message: str, hint: str, code: str) -> Invalid:
+    return Invalid("the body is not valid", [Problem("", message, hint, code)], code="invalid_request")

@@ -1,0 +1,194 @@
+"""One connection over TCP: uvicorn's HTTP, with an end to what a client may take.
+
+Headers that are too big, and headers and bodies that take too long, are refused; whoever has waited longest gives way
+when there are too many connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, cast
+
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from paddock.core.error_mapping import http_status
+from paddock.core.errors import Busy, CallerError, PaddockError, TimedOut
+from paddock.web.server.protocol import HttpProtocol
+
+MAX_HEADER_FIELDS = 200
+_TCP_USER_TIMEOUT_MS = 60_000  # milliseconds without a sign of life
+_LINGER_S = 2.0  # seconds that a client which was refused has to read why
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What one connection may take.
+
+    Attributes:
+        connections: How many there may be.
+        header_bytes: Of an address with its headers.
+        header_s, body_s: Seconds for all of them to arrive.
+        idle_s: Seconds without a request.
+    """
+
+    max_connections: int
+    max_header_bytes: int
+    header_timeout_s: float
+    body_timeout_s: float
+    idle_timeout_s: float
+
+    @property
+    def shortest_timeout_s(self) -> float:
+        """The shortest time after which something is late."""
+        return min(self.header_timeout_s, self.body_timeout_s, self.idle_timeout_s)
+
+
+class HeadersTooLarge(CallerError):
+    """More than anybody has to say before a request."""
+
+    code = "http.headers_too_large"
+
+
+class RequestTimeout(TimedOut):
+    """It did not arrive in time."""
+
+    code = "http.too_slow"
+
+
+class LimitedHttpProtocol(HttpProtocol):
+    """uvicorn's HTTP with bounds.
+
+    `deadline` is when a request has to be here, on the loop's clock; None while none is expected. Whoever listens looks
+    at it now and then: a timer for each request would cost more than all of this.
+    """
+
+    def __init__(self, limits: ConnectionLimits, problem: Callable[[PaddockError], bytes], **served: Any) -> None:
+        super().__init__(**served)
+        self.deadline: float | None = None
+        self.idle_since: float = self.loop.time()
+        self._limits = limits
+        self._render_error = problem
+        self._reading_headers = True
+        self._deadline_is_idle = False  # whether the deadline is that of somebody who is in no hurry
+        self._header_bytes_read = 0
+        self._rejected = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being answered."""
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.deadline = self.idle_since + self._limits.header_timeout_s
+        connected: socket.socket = transport.get_extra_info("socket")
+        # A client that is gone without a word is noticed, also where something is still to be sent to it.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
+        if len(self.connections) > self._limits.max_connections:
+            self._evict_idle()
+
+    def _evict_idle(self) -> None:
+        others = cast("set[LimitedHttpProtocol]", self.connections) - {self}
+        idle = [one for one in others if not one.busy and not one.transport.is_closing()]
+        if idle:
+            min(idle, key=lambda one: one.idle_since).transport.close()
+        else:
+            self.reject(Busy(f"{len(others):,} connections are open already", code="http.too_many_connections"))
+
+    def on_response_complete(self) -> None:
+        """As uvicorn does it, but for the timer: whoever looks for late ones finds those that are idle too."""
+        self.idle_since = self.loop.time()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, cast("ASGIApp", app))
+        elif self._reading_headers and self._header_bytes_read == 0:
+            self._start_idle_timeout()
+
+    def _start_idle_timeout(self) -> None:
+        self._deadline_is_idle, self.deadline = True, self.loop.time() + self._limits.idle_timeout_s
+
+    def data_received(self, data: bytes) -> None:
+        if self._rejected:
+            return
+        if self._reading_headers:
+            if self._deadline_is_idle or self.deadline is None:
+                self._deadline_is_idle, self.deadline = False, self.loop.time() + self._limits.header_timeout_s
+            self._header_bytes_read += len(data)
+        super().data_received(data)
+        if self._reading_headers and self._header_bytes_read > self._limits.max_header_bytes:
+            self.reject(_headers_too_large_error(self._limits.max_header_bytes))
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._limits.max_header_bytes:
+            self.reject(_headers_too_large_error(self._limits.max_header_bytes))
+
+    def on_headers_complete(self) -> None:
+        size = len(self.url) + 4 * len(self.headers) + sum(map(len, chain.from_iterable(self.headers)))
+        if size > self._limits.max_header_bytes or len(self.headers) > MAX_HEADER_FIELDS:
+            self.reject(_headers_too_large_error(self._limits.max_header_bytes))
+        if self._rejected:
+            return
+        self._reading_headers = False
+        self.deadline = self.loop.time() + self._limits.body_timeout_s
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._rejected:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._rejected:
+            return
+        self.deadline, self._reading_headers, self._header_bytes_read = None, True, 0
+        super().on_message_complete()
+        if not self.busy:  # it was answered before it was here
+            self._start_idle_timeout()
+
+    def send_400_response(self, msg: str) -> None:
+        del msg
+        self.reject(CallerError("this is no HTTP request", code="http.malformed"))
+
+    def time_out(self) -> None:
+        """What was expected is not here."""
+        if self._rejected or (self._reading_headers and self._header_bytes_read == 0):
+            self.transport.close()  # it never began, and nobody waits for an answer
+        else:
+            self.reject(RequestTimeout("the request did not arrive in time", hint="send it in one go"))
+
+    def reject(self, error: PaddockError) -> None:
+        """Say why, where nothing is being said already, and hear no more."""
+        if self._rejected:
+            return
+        self._rejected, self.deadline = True, self.loop.time() + _LINGER_S
+        self._unset_keepalive_if_required()
+        # Where others are before it, these words would be taken for the answer to them, or stand in the midst of one.
+        begun = self.busy and (self.cycle is not self.active_cycle or self.cycle.response_started)
+        if not begun and not self.transport.is_closing():
+            body = self._render_error(error)
+            head = [STATUS_LINE[http_status(error)]]
+            for name, value in self.server_state.default_headers:
+                head += [name, b": ", value, b"\r\n"]
+            head.append(b"content-type: application/problem+json\r\ncontent-length: %d\r\n" % len(body))
+            self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", body]))
+        self.notify_disconnect()
+        if not self.transport.is_closing():
+            # What is on its way is read and dropped for a moment: closed at once, the client would lose the answer.
+            self.transport.write_eof()
+
+
+def _headers_too_large_error(most: int) -> HeadersTooLarge:
+    return HeadersTooLarge(
+        f"address and headers of a request may have {most:,} bytes and {MAX_HEADER_FIELDS} fields",
+        hint="send less, or raise http.max_header_bytes",
+    )

@@ -1,0 +1,122 @@
+"""The daemon on TCP: served by uvicorn's protocol with bounds, gone when the block ends."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+from starlette.types import ASGIApp
+
+from paddock.config.web_settings import HttpSettings
+from paddock.core.errors import Conflict, PaddockError, Unreachable
+from paddock.web.server.limits import ConnectionLimits, LimitedHttpProtocol
+from paddock.web.server.unix_socket import BACKLOG, drain_connections, protocol_config, protocol_state
+
+_EXPIRY_INTERVAL_S = 1.0  # seconds
+
+log = logging.getLogger("paddock.web")
+
+
+def connection_limits(http: HttpSettings) -> ConnectionLimits:
+    """What a connection may take, as the settings say."""
+    return ConnectionLimits(
+        max_connections=http.max_connections,
+        max_header_bytes=http.max_header_bytes,
+        header_timeout_s=http.header_timeout_s,
+        body_timeout_s=http.body_timeout_s,
+        idle_timeout_s=http.idle_timeout_s,
+    )
+
+
+@asynccontextmanager
+async def serve_tcp(
+    app: ASGIApp, address: str, limits: ConnectionLimits, problem: Callable[[PaddockError], bytes]
+) -> AsyncGenerator[str, None]:
+    """Serve the application over TCP for as long as the block runs, and give where: `http://127.0.0.1:7433`.
+
+    Args:
+        app: The application.
+        address: Host and port; port 0 is one that is free.
+        limits: What a connection may take.
+        problem: The body that tells an error.
+
+    Raises:
+        Conflict: another program listens there.
+        Unreachable: nobody can listen there.
+    """
+    config, state = protocol_config(app, LimitedHttpProtocol), protocol_state()
+    connections = cast("set[LimitedHttpProtocol]", state.connections)
+
+    def protocol() -> LimitedHttpProtocol:
+        return LimitedHttpProtocol(limits, problem, config=config, server_state=state, app_state={})
+
+    with await _bind_tcp(address) as bound_socket:
+        server = await asyncio.get_running_loop().create_server(protocol, sock=bound_socket, backlog=BACKLOG)
+        looking = asyncio.create_task(
+            _expire_connections(connections, min(_EXPIRY_INTERVAL_S, limits.shortest_timeout_s / 2))
+        )
+        try:
+            yield f"http://{_format_address(bound_socket.getsockname())}"
+        finally:
+            looking.cancel()
+            server.close()
+            await drain_connections(state)
+
+
+async def _expire_connections(connections: set[LimitedHttpProtocol], pause: float) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(pause)
+        now = loop.time()
+        for one in tuple(connections):
+            if one.deadline is not None and one.deadline < now:
+                try:
+                    one.time_out()
+                except Exception:  # whatever is wrong with one of them, all others have their limits
+                    log.exception("a connection that is late could not be ended")
+
+
+async def _bind_tcp(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise Unreachable(f"cannot listen on {address}: {error.strerror}", code="http.cannot_listen") from error
+    family, _, _, _, place = found[0]
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(place)
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except OSError as error:
+        made.close()
+        raise _cannot_listen_error(address, error) from error
+    return made
+
+
+def _cannot_listen_error(address: str, error: OSError) -> PaddockError:
+    if error.errno != errno.EADDRINUSE:
+        why = os.strerror(error.errno or 0)
+        return Unreachable(f"cannot listen on {address}: {why}", code="http.cannot_listen")
+    host = address.rpartition(":")[0]
+    return Conflict(
+        f"another program listens on {address}",
+        code="http.port_taken",
+        hint=f"stop it; or choose another port: PADDOCK_HTTP_ADDRESS={host}:7434 paddock serve; or have the local"
+        " socket alone: PADDOCK_HTTP_ADDRESS=off paddock serve",
+        details={"address": address},
+    )
+
+
+def _format_address(place: tuple[str, int] | tuple[str, int, int, int]) -> str:
+    return f"[{place[0]}]:{place[1]}" if ":" in place[0] else f"{place[0]}:{place[1]}"

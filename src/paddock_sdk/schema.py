@@ -1,0 +1,143 @@
+"""A shape: the schema of a type, and how a JSON value is read by it. Every mistake is noted, each with its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from paddock_sdk.call import JsonObject
+
+Problems: TypeAlias = list[dict[str, str]]
+ReadValue: TypeAlias = Callable[[Any, str, Problems], Any]
+
+
+class TypeSchema(NamedTuple):
+    """What a value must look like.
+
+    Attributes:
+        schema: The same for others.
+        read: The value as Python has it, from JSON. Notes mistakes and then gives anything.
+    """
+
+    schema: JsonObject
+    read: ReadValue
+
+
+def problem_at(path: str, message: str) -> dict[str, str]:
+    return {"path": path, "message": message}
+
+
+def scalar_schema(kind: type, name: str) -> TypeSchema:
+    """Text, a number, true or false, or null."""
+    words = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+
+    def read(value: Any, path: str, mistakes: Problems) -> Any:
+        if kind is int and type(value) is float and value.is_integer():
+            return int(value)  # 1.0 is an integer to JSON
+        if kind is float and type(value) is int:
+            return float(value)
+        if type(value) is not kind:
+            mistakes.append(problem_at(path, f"must be {words.get(name, name)}"))
+        return value
+
+    return TypeSchema({"type": name}, read)
+
+
+def list_schema(item: TypeSchema, make: Callable[[list[Any]], Any]) -> TypeSchema:
+    """A list, tuple or set of one kind of thing."""
+
+    def read(value: Any, path: str, mistakes: Problems) -> Any:
+        if not isinstance(value, list):
+            mistakes.append(problem_at(path, "must be a list"))
+            return value
+        before = len(mistakes)
+        entries = cast("list[Any]", value)
+        items = [item.read(one, f"{path}[{index}]", mistakes) for index, one in enumerate(entries)]
+        return make(items) if len(mistakes) == before else None
+
+    schema: JsonObject = {"type": "array"}
+    if item.schema:
+        schema["items"] = item.schema
+    if make in (set, frozenset):
+        schema["uniqueItems"] = True
+    return TypeSchema(schema, read)
+
+
+def mapping_schema(item: TypeSchema) -> TypeSchema:
+    """An object with any keys, whose values are of one kind."""
+
+    def read(value: Any, path: str, mistakes: Problems) -> Any:
+        if not isinstance(value, dict):
+            mistakes.append(problem_at(path, "must be an object"))
+            return value
+        entries = cast("JsonObject", value)
+        return {key: item.read(one, join_path(path, key), mistakes) for key, one in entries.items()}
+
+    return TypeSchema({"type": "object"} | ({"additionalProperties": item.schema} if item.schema else {}), read)
+
+
+def union_schema(shapes: list[TypeSchema]) -> TypeSchema:
+    """One of several."""
+
+    def read(value: Any, path: str, mistakes: Problems) -> Any:
+        tried: list[Problems] = []
+        for shape in shapes:
+            found: Problems = []
+            result = shape.read(value, path, found)
+            if not found:
+                return result
+            tried.append(found)
+        deeper = [found for found in tried if any(one["path"] != path for one in found)]
+        if len(deeper) == 1:
+            mistakes += deeper[0]  # it was meant to be this one
+        else:
+            words = dict.fromkeys(one["message"].removeprefix("must be ") for found in tried for one in found)
+            mistakes.append(problem_at(path, f"must be {' or '.join(words)}"))
+        return None
+
+    plain = [shape.schema.get("type") for shape in shapes]
+    if all(list(shape.schema) == ["type"] for shape in shapes):
+        return TypeSchema({"type": plain}, read)
+    return TypeSchema({"anyOf": [shape.schema for shape in shapes]}, read)
+
+
+def object_schema(
+    title: str,
+    shapes: Mapping[str, TypeSchema],
+    required: Iterable[str],
+    defaults: Mapping[str, Any],
+    make: Callable[..., Any],
+) -> TypeSchema:
+    """An object with named fields and no others."""
+    needed = [name for name in shapes if name in set(required)]
+
+    def read(value: Any, path: str, mistakes: Problems) -> Any:
+        if not isinstance(value, dict):
+            mistakes.append(problem_at(path, "must be an object"))
+            return None
+        before = len(mistakes)
+        fields = cast("JsonObject", value)
+        mistakes += [problem_at(join_path(path, name), "is missing") for name in needed if name not in fields]
+        mistakes += [problem_at(join_path(path, name), "is not known") for name in fields if name not in shapes]
+        read = {
+            name: shapes[name].read(one, join_path(path, name), mistakes)
+            for name, one in fields.items()
+            if name in shapes
+        }
+        return make(**read) if len(mistakes) == before else None
+
+    properties = {
+        name: shape.schema | ({"default": defaults[name]} if _is_json_default(defaults.get(name)) else {})
+        for name, shape in shapes.items()
+    }
+    schema: JsonObject = {"title": title} if title else {}
+    schema |= {"type": "object", "properties": properties, "additionalProperties": False}
+    return TypeSchema(schema | ({"required": needed} if needed else {}), read)
+
+
+def join_path(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _is_json_default(default: Any) -> bool:
+    return type(default) in (str, int, float, bool)

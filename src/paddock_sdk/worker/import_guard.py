@@ -1,0 +1,100 @@
+"""Imports that a plugin's own code may not make, refused by name with the reason.
+
+The names stand in `refused_imports.json`, which the host's look at a package before it is installed reads as well. Only
+imports made by files below the plugin's root are refused, its `vendor/` included; a module of the standard library that
+needs one of these names for itself still loads.
+
+What this does not buy: Python can always be talked round. It tells an honest author early and clearly; what holds a
+dishonest one is the cage, which has no network and none of the host's files.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FrameType, ModuleType
+from typing import Any
+
+from paddock_sdk.worker.entry_point import is_below
+
+REFUSED_IMPORTS_FILE = os.path.join(os.path.dirname(__file__), "refused_imports.json")  # noqa: PTH118, PTH120 pathlib is slow to import
+
+
+class RefusedImport(ImportError):
+    """A plugin imported what it may not."""
+
+
+def refused_names(dialect: str) -> dict[str, str]:
+    """The names that plugins of a dialect may not import, each with its reason."""
+    with open(REFUSED_IMPORTS_FILE, encoding="utf-8") as file:  # noqa: PTH123
+        groups: Mapping[str, Any] = json.load(file)
+    held = [group for group in groups.values() if dialect in group["dialects"] or "*" in group["dialects"]]
+    return {name: group["reason"] for group in held for name in group["names"]}
+
+
+class ImportGuard:
+    """Asked before a module is loaded (`sys.meta_path`), and before a loaded one is handed out (`__import__`)."""
+
+    def __init__(self, root: str, refused: Mapping[str, str]) -> None:
+        self._root = root
+        self._refused = refused
+        self._import: Callable[..., Any] = builtins.__import__
+
+    def install(self) -> None:
+        sys.meta_path.insert(0, self)
+        builtins.__import__ = self._guarded
+
+    def remove(self) -> None:
+        sys.meta_path.remove(self)
+        builtins.__import__ = self._import
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        """Refuse what is about to be loaded; never finds anything itself."""
+        del path, target
+        reason = self._reason(name)
+        caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] there is no other way to know who imports
+        if reason is not None and self._by_plugin(_importer(caller)):
+            raise refused_import_error(name, reason)
+
+    def _guarded(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 as Python calls it
+        locals: Mapping[str, Any] | None = None,  # noqa: A002
+        fromlist: Iterable[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        if level == 0:
+            for wanted in (name, *(f"{name}.{one}" for one in fromlist or ())):
+                reason = self._reason(wanted)
+                if reason is not None and self._by_plugin((globals or {}).get("__file__")):
+                    raise refused_import_error(wanted, reason)
+        return self._import(name, globals, locals, fromlist, level)
+
+    def _reason(self, name: str) -> str | None:
+        while name:
+            if name in self._refused:
+                return self._refused[name]
+            name = name.rpartition(".")[0]
+        return None
+
+    def _by_plugin(self, path: Any) -> bool:
+        return isinstance(path, str) and is_below(path, self._root)
+
+
+def refused_import_error(name: str, reason: str) -> RefusedImport:
+    return RefusedImport(f"a plugin may not import {name}: {reason}", name=name)
+
+
+def _importer(frame: FrameType | None) -> str | None:
+    """The file whose code asked for an import: the first on the way up that is not the import machinery itself."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith("<frozen importlib") and path not in (importlib.__file__, __file__):
+            return path
+        frame = frame.f_back
+    return None
