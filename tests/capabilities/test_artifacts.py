@@ -96,9 +96,9 @@ async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothi
     for stranger in (other, plugin("maker", tenant="elsewhere")):
         refused = await stage.refused(stranger, "artifacts.get", uri=uri, inline=True)
         assert refused.error_code == "artifacts.unknown"
-    handed = replace(other, handed=find_digests({"document": [{"at": f"please read {uri}."}]}))
+    handed = replace(other, artifact_digests=find_digests({"document": [{"at": f"please read {uri}."}]}))
     assert await got(stage, handed, uri) == NOTE
-    elsewhere = replace(plugin("reader", tenant="elsewhere"), handed=handed.artifact_digests)
+    elsewhere = replace(plugin("reader", tenant="elsewhere"), artifact_digests=handed.artifact_digests)
     assert (await stage.refused(elsewhere, "artifacts.get", uri=uri, inline=True)).error_code == "artifacts.unknown"
     # To be handed one is not to have it.
     assert await stage.ask(handed, "artifacts.delete", uri=uri) == {"deleted": False}

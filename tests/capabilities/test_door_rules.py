@@ -40,7 +40,7 @@ async def test_a_call_that_says_it_only_reads_cannot_write_whatever_was_granted(
     method: str, params: dict[str, Any], tmp_path: Path
 ) -> None:
     async with open_stage(tmp_path) as stage:
-        error = await stage.refused(plugin(effects=READS, tally={}), method, **params)
+        error = await stage.refused(plugin(effects=READS, method_counts={}), method, **params)
 
         assert isinstance(error, Denied)
         assert wire_code(error) == (-32003 if method.startswith("storage.") else -32001)
@@ -71,7 +71,7 @@ async def test_a_request_that_names_no_call_cannot_do_what_no_call_under_way_dec
     method: str, params: dict[str, Any], tmp_path: Path
 ) -> None:
     async with open_stage(tmp_path) as stage:
-        error = await stage.refused(plugin(underway=READS), method, **params)
+        error = await stage.refused(plugin(process_effects=READS), method, **params)
 
         assert isinstance(error, Denied)
         assert "It names no call that this is for, and none of the calls that it works on" in error.message
@@ -87,8 +87,8 @@ async def test_a_request_that_names_no_call_may_be_for_any_under_way_that_declar
     writes, says_nothing = frozenset({"read_only", "db_write"}), frozenset({"read_only", "unknown"})
     async with open_stage(tmp_path) as stage:
         for underway in (writes, says_nothing, None):
-            await stage.ask(plugin(underway=underway), "keyvalue.put", key="k", value=1)
-        assert (await stage.ask(plugin(underway=READS), "keyvalue.get", key="k"))["found"] is True
+            await stage.ask(plugin(process_effects=underway), "keyvalue.put", key="k", value=1)
+        assert (await stage.ask(plugin(process_effects=READS), "keyvalue.get", key="k"))["found"] is True
         assert not stage.recorded(PluginCapabilityDenied)
 
 
@@ -152,7 +152,7 @@ async def test_new_rules_hold_for_the_very_next_request(tmp_path: Path) -> None:
 @pytest.mark.req("S-09", "frame")
 async def test_what_is_asked_for_in_a_call_is_counted_for_its_entry_and_what_is_denied_is_not(tmp_path: Path) -> None:
     tally: dict[str, int] = {}
-    asking = plugin(effects=READS, tally=tally)
+    asking = plugin(effects=READS, method_counts=tally)
     async with open_stage(tmp_path) as stage:
         for _ in range(3):
             await stage.ask(asking, "cache.get", key="k")
@@ -191,6 +191,6 @@ async def test_what_names_no_call_while_calls_are_under_way_is_recorded_apart_fr
     async with open_stage(tmp_path) as stage:
         await stage.ask(plugin(), "cache.get", key="k")
         for _ in range(2):
-            await stage.ask(plugin(underway=READS), "cache.get", key="k")
+            await stage.ask(plugin(process_effects=READS), "cache.get", key="k")
     told = [(event.underway, event.count) for event in stage.recorded(PluginAsked)]
     assert told == [(False, 1), (True, 1), (True, 1)]

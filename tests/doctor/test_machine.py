@@ -79,7 +79,7 @@ def test_a_plugin_is_really_started_in_a_cage_as_the_daemon_would() -> None:
 def test_a_root_daemon_that_may_not_mount_is_found_out_though_each_wall_is_fine() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can be a root that may not mount")
-    script = "import os; from paddock.host.doctor.cage_checks import check_first_cage as c; print(c(os.environ).code)"
+    script = "import os; from paddock.host.doctor.cage_checks import check_cage_launch as c; print(c(os.environ).code)"
     ran = subprocess.run(
         ["setpriv", "--bounding-set=-sys_admin", "--", sys.executable, "-c", script],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES)},

@@ -58,7 +58,7 @@ def without(removal: Removal, folder: Path) -> Path:
 NO_FILTER = Edit("confine/seccomp.py", "return [*program, _verdict(_ALLOW)]", "return [_verdict(_ALLOW)]")
 UNFILTERED = (
     Edit("plan/bwrap_arguments.py", '        *("--seccomp", str(file(fittings.seccomp))),\n', ""),
-    Edit("zygote/program.py", '    walls.filter_system_calls(bytes.fromhex(asked["seccomp"]))\n', ""),
+    Edit("zygote/program.py", '    namespaces.filter_system_calls(bytes.fromhex(asked["seccomp"]))\n', ""),
 )
 NO_LANDLOCK = Edit("confine/sandbox_init.py", "    _restrict(rules)\n    return", "    return")
 NO_NETWORK_NAMESPACE = (
@@ -104,10 +104,10 @@ WHOLE_VIEW = (
     Edit("plan/compile.py", "    job.show_granted(", '    job.layout.show("/")\n    job.show_granted('),
     Edit(
         "plan/mount_layout.py",
-        'NEVER = ("/proc", "/sys", "/dev", "/run", "/.cage")',
-        'NEVER = ("/proc", "/dev", "/.cage")',
+        'NEVER_MOUNTED = ("/proc", "/sys", "/dev", "/run", "/.cage")',
+        'NEVER_MOUNTED = ("/proc", "/dev", "/.cage")',
     ),
-    Edit("plan/mount_layout.py", '"/etc/nsswitch.conf", "/etc/passwd", ', '"/etc/nsswitch.conf", '),
+    Edit("plan/mount_layout.py", '    "/etc/passwd",\n', ""),
 )
 SHOWN_BY_MISTAKE = Edit(
     # A bind that the rules of Landlock know nothing of.

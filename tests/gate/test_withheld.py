@@ -71,7 +71,7 @@ def test_a_bad_tool_says_what_would_mend_it_and_a_gone_one_that_it_is_gone() -> 
 
 
 def test_any_tool_of_a_server_that_nobody_has_met_can_be_asked_for_and_is_looked_up_again() -> None:
-    unmet = Catalogue([entry(server(), met=False, aliases=("f",))])
+    unmet = Catalogue([entry(server(), discovered=False, aliases=("f",))])
     asked = unmet.find("files.read.all")
     assert (asked.spec.name, asked.discovered, asked.dynamic) == ("read.all", False, True)
     assert unmet.find("f.read").key.plugin == unmet.find_callable("files", "read").key.plugin == "files"
@@ -87,14 +87,14 @@ def test_any_tool_of_a_server_that_nobody_has_met_can_be_asked_for_and_is_looked
 
 def test_what_a_server_does_not_list_is_not_called_even_if_its_manifest_declares_it() -> None:
     declared = server("files", CallableSpec("read", CallableForm.TOOL))
-    listed_nothing = Catalogue([entry(declared, met=False)])  # it was met, and there is nothing on record
+    listed_nothing = Catalogue([entry(declared, discovered=False)])  # it was met, and there is nothing on record
 
     with pytest.raises(NotFound):
         listed_nothing.refresh(listed_nothing.find("files.read"))
 
 
 def test_two_servers_that_nobody_has_met_and_that_both_may_own_a_name_get_no_call() -> None:
-    catalogue = Catalogue([entry(server("files"), met=False), entry(server("files.local"), met=False)])
+    catalogue = Catalogue([entry(server("files"), discovered=False), entry(server("files.local"), discovered=False)])
 
     with pytest.raises(Conflict):
         catalogue.find("files.local.read")

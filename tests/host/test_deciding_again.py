@@ -93,7 +93,7 @@ async def test_a_yes_that_was_revoked_while_the_plugin_started_starts_nothing(ho
     async with opened(home) as host:
         lasting = await slow.accepted(host)
         async with slow.starting(host) as call:
-            await host.approving.revoke(lasting, ANN)
+            await host.approvals.revoke(lasting, ANN)
         with pytest.raises(NeedsApproval):
             await patiently(call)
 
@@ -105,6 +105,6 @@ async def test_rules_that_came_in_force_while_the_plugin_started_hold_for_its_fi
         await slow.accepted(host)
         async with slow.starting(host) as call:
             slow.forbid()
-            await host.rules.look()
+            await host.active_policy.reload_if_changed()
         with pytest.raises(Denied, match="It was too loud"):
             await patiently(call)

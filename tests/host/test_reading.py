@@ -103,7 +103,7 @@ async def test_a_new_document_is_read_at_once_and_a_prompt_that_changed_waits_fo
         assert refused.value.hint.endswith("paddock plugin accept butler greet")
         assert (await host.prompts("butler"))["prompts"] == []
 
-        (changed,) = (one for one in await host.definitions.shown("butler") if one["name"] == "greet")
+        (changed,) = (one for one in await host.definitions.list_definitions("butler") if one["name"] == "greet")
         await host.definitions.accept("butler", "prompt", "greet", changed["waiting_hash"], "local:tester")
         assert await prompted(host, who="Ann") == "Greet Ann"
 

@@ -105,7 +105,7 @@ def with_acme(home: Home) -> None:
 def with_diary(home: Home) -> None:
     home.install("diary", program=PROGRAM, tools=TOOLS, capabilities=GRANTED, **CONFIG)
     with_acme(home)
-    home.changing(lambda plugins: enable(plugins.of(ACME), "diary", map(parse_capability, GRANTED)))
+    home.changing(lambda plugins: enable(plugins.for_tenant(ACME), "diary", map(parse_capability, GRANTED)))
 
 
 async def in_acme(host: Host) -> Principal:
@@ -156,7 +156,7 @@ async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_th
 async def test_the_plugins_of_another_tenant_start_at_their_first_call(home: Home) -> None:
     home.install()
     with_acme(home)
-    home.changing(lambda plugins: enable(plugins.of(ACME), "parrot"))
+    home.changing(lambda plugins: enable(plugins.for_tenant(ACME), "parrot"))
     async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):
         states = {status.key.tenant: status.state for status in await host.wait_settled()}
         bob = await host.principal("acme/user:bob")
@@ -240,7 +240,7 @@ async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant
 ) -> None:
     home.install(**before)
     with_acme(home)
-    home.changing(lambda plugins: say_yes(plugins.of(ACME), "parrot"))
+    home.changing(lambda plugins: say_yes(plugins.for_tenant(ACME), "parrot"))
     home.upgrade("parrot", "2.0.0", **more)
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
         acme = await in_acme(host)
@@ -259,7 +259,7 @@ async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant
 async def test_a_call_and_what_became_of_it_are_found_within_its_tenant_alone(home: Home) -> None:
     home.install()
     with_acme(home)
-    home.changing(lambda plugins: enable(plugins.of(ACME), "parrot"))
+    home.changing(lambda plugins: enable(plugins.for_tenant(ACME), "parrot"))
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
         context = host.call_context(await host.principal("acme/user:bob"))
         live = host.calls.start("parrot", "say", {"text": "x"}, context)
@@ -278,7 +278,7 @@ async def test_uninstalling_drops_what_a_plugin_kept_for_every_tenant(home: Home
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
         acme = await in_acme(host)
         await host.call("diary.keep", {"text": "their secret"}, principal=acme)
-        home.changing(lambda plugins: set_system_value(plugins.of(ACME).values_file, "diary", "token", "their secret"))
+        home.changing(lambda plugins: set_system_value(plugins.for_tenant(ACME).values_file, "diary", "token", "their secret"))
         await asyncio.to_thread(home.changing, lambda plugins: uninstall(plugins, "diary"))
         await host.reconcile()
         with pytest.raises(NotFound):

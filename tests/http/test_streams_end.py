@@ -31,7 +31,7 @@ class Proven:
     def __init__(self, now: Caller | Denied | None) -> None:
         self.now = now
 
-    async def caller(self, scope: object) -> Caller | None:
+    async def authenticate(self, scope: object) -> Caller | None:
         del scope
         if isinstance(self.now, Denied):
             raise self.now

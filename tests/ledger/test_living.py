@@ -31,9 +31,9 @@ STREAM = """
 import asyncio, sys
 from pathlib import Path
 from paddock.core.clock import SystemClock, SystemRandom
-from paddock.core.events_host import PluginMethodCalled
-from paddock.ledger.append import LedgerTable
-from paddock.ledger.opening import open_ledger
+from paddock.core.events.plugin_runtime import PluginMethodCalled
+from paddock.ledger.write.append import TransactionLedger
+from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import open_database
 
 CLOCK, RANDOM = SystemClock(), SystemRandom()
@@ -41,7 +41,7 @@ CLOCK, RANDOM = SystemClock(), SystemRandom()
 async def caller(database, name, count):
     for number in range(count):
         event = PluginMethodCalled("notes", "notes.add", request := f"req_{name}_{number}", name, None)
-        await database.write(lambda tx: LedgerTable(tx, CLOCK, RANDOM, "default").record(event))
+        await database.write(lambda tx: TransactionLedger(tx, CLOCK, RANDOM, "default").record(event))
         print(request, flush=True)
 
 async def main(address, state, name, count):
@@ -101,26 +101,26 @@ import asyncio, resource, sys
 from pathlib import Path
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import StoreUnavailable
-from paddock.core.events_host import PluginMethodCalled
-from paddock.ledger import writer as module
-from paddock.ledger.feed import recent
-from paddock.ledger.opening import open_ledger
-from paddock.ledger.verifying import verify_ledger
+from paddock.core.events.plugin_runtime import PluginMethodCalled
+from paddock.ledger.write import writer as module
+from paddock.ledger.read.entries import list_recent
+from paddock.ledger.write.lifespan import open_ledger
+from paddock.ledger.chain.verify import verify_ledger
 from paddock.store.database import open_database, open_direct
 
-module.RETRY_AFTER = 0.05
+module.RETRY_DELAY_S = 0.05
 
 def called(number):
     return PluginMethodCalled("notes" * 2000, "notes.add", f"req_{number}", "bob", None)
 
 async def written(writer, number):
-    writer.take(called(number), "default")
-    await writer.flushed()
+    writer.enqueue(called(number), "default")
+    await writer.flush()
 
 def look(address, state):
     with open_direct(address) as database:
         (finding,) = verify_ledger(database, state, tenant="default")
-        return [finding.verdict, finding.rows, len(database.read(recent))]
+        return [finding.verdict, finding.rows, len(database.read(list_recent))]
 
 async def main(address, state):
     async with open_database(address) as database:

@@ -47,8 +47,8 @@ def test_a_strict_umask_changes_nothing(plugin: Path, tmp_path: Path) -> None:
         "import os, sys; os.umask(0o077)\n"
         "from pathlib import Path\n"
         "from paddock.plugins.package.source import parse_source\n"
-        "from paddock.plugins.package.stage import stage\n"
-        "with stage(parse_source(sys.argv[1]), Path(sys.argv[2])) as s:\n"
+        "from paddock.plugins.package.stage import stage_package\n"
+        "with stage_package(parse_source(sys.argv[1]), Path(sys.argv[2])) as s:\n"
         "    print(s.tree.digest, oct((s.root / 'code').stat().st_mode & 0o777), "
         "oct((s.root / 'paddock.yaml').stat().st_mode & 0o777))\n"
     )
@@ -155,8 +155,8 @@ def test_what_a_killed_owner_left_is_swept_and_what_is_alive_stays(plugin: Path,
     program = (
         "import sys; from pathlib import Path\n"
         "from paddock.plugins.package.source import parse_source\n"
-        "from paddock.plugins.package.stage import stage\n"
-        "with stage(parse_source(sys.argv[1]), Path(sys.argv[2])) as s:\n"
+        "from paddock.plugins.package.stage import stage_package\n"
+        "with stage_package(parse_source(sys.argv[1]), Path(sys.argv[2])) as s:\n"
         "    print(s.root.parent.name, flush=True); sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", program, str(plugin), str(root)]

@@ -86,17 +86,17 @@ def test_every_part_of_a_request_makes_it_another() -> None:
     assert isinstance(target, CallableTarget)
     traits = target.traits
     others = [
-        *(replace(request, subject=replace(subject, **{name: frozenset({"x"})}))
+        *(replace(request, principal=replace(subject, **{name: frozenset({"x"})}))
           for name in ("roles", "groups", "scopes", "consents", "may_call")),
-        *(replace(request, subject=replace(subject, **{name: "x"})) for name in ("id", "tenant")),
-        replace(request, subject=replace(subject, type="ApiKey")),
-        replace(request, subject=replace(subject, interactive=True)),
+        *(replace(request, principal=replace(subject, **{name: "x"})) for name in ("id", "tenant")),
+        replace(request, principal=replace(subject, type="ApiKey")),
+        replace(request, principal=replace(subject, interactive=True)),
         *(replace(request, target=replace(target, traits=replace(traits, **changed)))
           for changed in ({"kind": "tool"}, {"tier": "x"}, {"signature": "x"}, {"tags": frozenset({"x"})})),
         *(replace(request, target=replace(target, **{name: "x"})) for name in ("name", "plugin")),
         replace(request, target=replace(target, effects=frozenset({"db_write"}))),
         replace(request, target=replace(target, requires_approval=True)),
-        *(replace(request, circumstances=replace(CallEnvironment(), **changed))
+        *(replace(request, environment=replace(CallEnvironment(), **changed))
           for changed in ({"background": True}, {"dry_run": True}, {"project": "x"}, {"agent_path": "x"})),
     ]  # fmt: skip
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.queue import queue
 from paddock.queue.node import open_node
-from paddock.queue.worker import Kind, Worker, open_worker
-from paddock.queue.schedule import Pauses
+from paddock.queue.worker import JobType, Worker, open_worker
+from paddock.queue.schedule import RetryPolicy
 from paddock.store.database import open_database
 
 class Nobody:
@@ -39,17 +39,17 @@ async def main():
     ):
         async def count(work):
             def unit(tx):
-                queue.done(tx, work)
+                queue.complete(tx, work)
                 tx.execute("UPDATE quota_use SET used = used + 1 WHERE name = ?", (work.key,))
                 return nothing_left(tx)
             if await database.write(unit):
                 ended.set()
 
         print("open", flush=True)
-        await node.here()
+        await node.current_run()
         if await database.read(nothing_left):
             ended.set()  # those before it were quick
-        kinds = {"count": Kind(count, Pauses(tries=1_000))}
+        kinds = {"count": JobType(count, RetryPolicy(tries=1_000))}
         async with open_worker(Worker(database, node, clock, random, kinds, lambda *_: Nobody()), node):
             await asyncio.wait_for(ended.wait(), 60)
 

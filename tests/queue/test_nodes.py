@@ -206,7 +206,7 @@ async def main():
         open_database(sys.argv[1], role="command") as database,
         open_node(database, clock, random, state=Path(sys.argv[2]), lasting=sys.argv[3] == "daemon") as node,
     ):
-        print((await node.here()).epoch, flush=True)
+        print((await node.current_run()).epoch, flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())

@@ -115,8 +115,8 @@ async def test_a_side_that_asks_and_never_reads_the_answers_is_noticed_and_costs
 
 BESIDE_A_THREAD = """
 import asyncio, os, sys, threading, uvloop
-from paddock.rpc.pipes import open_pipes
-from paddock.rpc.peer import Peer
+from paddock.rpc.pipe_transport import open_pipe_transport
+from paddock.rpc.peer import JsonRpcPeer
 from tests.rpc.listening import Owner
 
 over, hurt = threading.Event(), []
@@ -132,8 +132,8 @@ def open_files():
 async def open_and_close_pipes():
     for _ in range(1_500):
         (read, theirs), (their_end, write) = os.pipe(), os.pipe()
-        peer = Peer(Owner())
-        peer.attach(await open_pipes(read, write, peer))
+        peer = JsonRpcPeer(Owner())
+        peer.attach(await open_pipe_transport(read, write, peer))
         peer.close("enough")
         await peer.wait_closed()
         os.close(theirs)

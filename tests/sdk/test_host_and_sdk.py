@@ -31,7 +31,7 @@ ME = CallContext(Principal(PrincipalId("me")), RequestId("r1"))
 def planned(tool: str, idle: float) -> CallPlan:
     manifest = read_package(FOLDER).single()
     spec = next(spec for spec in manifest.callables if spec.name == tool)
-    return replace(plan_call(manifest, spec, 30.0), idle=idle)
+    return replace(plan_call(manifest, spec, 30.0), idle_timeout_s=idle)
 
 
 class Nobody:

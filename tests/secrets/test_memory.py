@@ -15,10 +15,10 @@ pytestmark = pytest.mark.req("S-29")
 
 LOOKED_AT = """
 import ctypes
-from paddock.cli.private_memory import keep_memory_private
+from paddock.daemon.run import disable_core_dumps
 dumpable = lambda: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
 before = dumpable()
-keep_memory_private()
+disable_core_dumps()
 print(before, dumpable())
 """
 

@@ -186,17 +186,17 @@ def _variations(rules: RuleSet, request: PolicyRequest) -> Iterator[_Variation]:
     if isinstance(request.environment, UseEnvironment):
         if not request.environment.granted:
             granted = dataclasses.replace(request.environment, granted=True)
-            yield _Variation(f"{target} were granted to {who}", dataclasses.replace(request, circumstances=granted))
+            yield _Variation(f"{target} were granted to {who}", dataclasses.replace(request, environment=granted))
         return
     if not isinstance(target, CallableTarget):
         return
     if target.name not in subject.consents:
         consenting = dataclasses.replace(subject, consents=subject.consents | {target.name})
         words = f"{who} had enabled it and consented to it"
-        yield _Variation(words, dataclasses.replace(request, subject=consenting))
+        yield _Variation(words, dataclasses.replace(request, principal=consenting))
     if subject.type == "Agent" and target.name not in subject.may_call:
         listed = dataclasses.replace(subject, may_call=subject.may_call | {target.name})
-        yield _Variation(f"it stood on the whitelist of {who}", dataclasses.replace(request, subject=listed))
+        yield _Variation(f"it stood on the whitelist of {who}", dataclasses.replace(request, principal=listed))
     yield from _target_variations(rules, request, target)
 
 
@@ -205,7 +205,7 @@ def _principal_variations(request: PolicyRequest) -> Iterator[_Variation]:
     subject, who = request.principal, printable(str(request.principal))
 
     def standing(**changed: Any) -> PolicyRequest:
-        return dataclasses.replace(request, subject=dataclasses.replace(subject, **changed))
+        return dataclasses.replace(request, principal=dataclasses.replace(subject, **changed))
 
     for role in SHIPPED_ROLES:
         if role not in subject.roles:

@@ -53,7 +53,7 @@ async def test_a_private_address_that_is_granted_itself_is_dialled_for_its_name_
 @pytest.mark.req("G-48")
 async def test_this_machines_public_address_is_dialled_only_where_it_is_granted_itself() -> None:
     class AtHome(PlayedWorld):
-        def own(self, address: str) -> bool:
+        def is_local_address(self, address: str) -> bool:
             return address == PUBLIC
 
     world = AtHome()

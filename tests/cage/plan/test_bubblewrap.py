@@ -139,8 +139,8 @@ def test_the_compiled_trampoline_is_used_where_it_fits_and_its_text_elsewhere(tm
         file = tmp_path / path.removeprefix("/.cage/")
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(content)
-    (tmp_path / "trampoline.py").write_text("REFUSED = 'of the text'")
-    ask = "import sys; sys.path.insert(0, '.'); import trampoline; print(trampoline.REFUSED)"
+    (tmp_path / "trampoline.py").write_text("EXIT_REFUSED = 'of the text'")
+    ask = "import sys; sys.path.insert(0, '.'); import trampoline; print(trampoline.EXIT_REFUSED)"
 
     def imported() -> str:
         return subprocess.check_output([sys.executable, "-I", "-S", "-c", ask], cwd=tmp_path, text=True).strip()

@@ -15,15 +15,15 @@ from paddock.cage.confine.init_config import build_init_config, landlock_rules, 
 from paddock.cage.spec import BindMount, CageSpec, ResourceLimits
 
 ROOM = Path(paddock.cage.confine.__file__).parent
-TRAMPOLINE = ROOM / "trampoline.py"
+TRAMPOLINE = ROOM / "sandbox_init.py"
 PYTHON = str(Path(sys.executable).resolve())
 
 CONFINED = """
 import sys
 sys.path.insert(0, {room!r})
-import trampoline
+import sandbox_init
 with open({orders!r}, "rb") as file:
-    environment = trampoline.confine(file.read())
+    environment = sandbox_init.confine(file.read())
 def attempt(action):
     try:
         return action()
@@ -153,8 +153,8 @@ def run_script(tmp_path: Path, script: str, *arguments: str) -> subprocess.Compl
     file.parent.mkdir(exist_ok=True)
     file.write_text(script)
     (file.parent / "beside.py").write_text("NAME = __name__\n")
-    inside = f"import sys; sys.path.insert(0, {str(ROOM)!r}); import trampoline; sys.path.pop(0); "
-    inside += f"trampoline.run_script({str(file)!r}, {list(arguments)!r})"
+    inside = f"import sys; sys.path.insert(0, {str(ROOM)!r}); import sandbox_init; sys.path.pop(0); "
+    inside += f"sandbox_init.run_script({str(file)!r}, {list(arguments)!r})"
     ours, plain = (
         subprocess.run([PYTHON, *words], capture_output=True, text=True, timeout=30, check=False, env={})
         for words in (["-I", "-S", "-c", inside], ["-s", str(file), *arguments])

@@ -28,7 +28,7 @@ async def test_a_page_is_fetched_from_the_address_that_was_checked_and_recorded_
     names = here()
     page = reply(body=b"<p>hi</p>", content_type="text/html", set_cookie="s=1", x_rest="7")
     async with serving(page=page) as server, open_stage(tmp_path, outside=names) as stage:
-        asking = asker(server.port, effects=READING, tally={})
+        asking = asker(server.port, effects=READING, method_counts={})
         answer = await stage.ask(asking, "http.fetch", request={"url": url(server, "/page?q=private")})
         (event,) = stage.recorded(PluginFetched)
     assert (answer["status"], answer["body"], answer["attempts"]) == (200, "<p>hi</p>", 1)
@@ -100,7 +100,7 @@ async def test_a_read_call_cannot_change_anything_outside_and_the_attempt_is_rec
 @pytest.mark.parametrize("declared", ["external_call", "external_send", "webhook_emit", "final_write", "unknown"])
 async def test_a_call_that_declares_an_effect_outside_sends(tmp_path: Path, declared: str) -> None:
     async with serving(page=reply(201)) as server, open_stage(tmp_path, outside=here()) as stage:
-        asking = asker(server.port, effects=frozenset({declared}), tally={})
+        asking = asker(server.port, effects=frozenset({declared}), method_counts={})
         answer = await stage.ask(asking, "http.fetch", request={"method": "POST", "url": url(server), "json": {"a": 1}})
     assert answer["status"] == 201 and asking.method_counts == {"http.send": 1}
     (seen,) = server.seen
@@ -110,7 +110,7 @@ async def test_a_call_that_declares_an_effect_outside_sends(tmp_path: Path, decl
 @pytest.mark.req("K-09")
 async def test_nothing_is_changed_on_the_web_for_no_call(tmp_path: Path) -> None:
     async with serving(page=reply(200)) as server, open_stage(tmp_path, outside=here()) as stage:
-        asking = replace(asker(server.port), underway=SENDING)
+        asking = replace(asker(server.port), process_effects=SENDING)
         posted = {"method": "POST", "url": url(server), "body": "x"}
         assert (await stage.refused(asking, "http.fetch", request=posted)).error_code == "http.no_call"
         assert (await stage.ask(asking, "http.fetch", request={"url": url(server)}))["status"] == 200

@@ -62,7 +62,7 @@ async def test_the_server_gets_the_secret_and_the_plugin_gets_it_neither_before_
         open_stage(tmp_path, outside=here(), tls=lambda: ours) as stage,
     ):
         keep(stage, tmp_path, "api_token", VALUE + "\n")
-        asking = declaring(asker(server.port, tally={}), "api_token")
+        asking = declaring(asker(server.port, method_counts={}), "api_token")
         request = {"url": url(server, scheme="https"), "headers": BEARER}
         answer = await stage.ask(asking, "http.fetch", request=request)
         (used,), events = stage.recorded(SecretUsed), stage.recorded(PluginFetched)
@@ -183,7 +183,7 @@ async def test_a_secret_in_several_headers_is_fetched_once_and_all_of_them_are_b
     async with serving(theirs, page=reply()) as server, open_stage(tmp_path, outside=here(), tls=lambda: ours) as stage:
         keep(stage, tmp_path, "api_token", VALUE)
         keep(stage, tmp_path, "long", "x" * 1_000)
-        asking = declaring(asker(server.port, tally={}), "api_token", "long")
+        asking = declaring(asker(server.port, method_counts={}), "api_token", "long")
         request = {"url": url(server, scheme="https"), "headers": {"X-A": {"secret": "api_token"}, **BEARER}}
         await stage.ask(asking, "http.fetch", request=request)
         tally = dict(asking.method_counts or {})

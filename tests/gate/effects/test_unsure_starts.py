@@ -54,7 +54,7 @@ class Unsure:
 def unsure_at_the_start(host: Host, kept: Kept, *, away: bool) -> Unsure:
     gate = host._gate  # pyright: ignore[reportPrivateUsage]
     unsure = Unsure(gate.starter.database, kept, away=away)
-    gate.starter = replace(gate.starter, database=unsure, endings=DeferredCleanups(looks=(0.0, 3600.0)))
+    gate.starter = replace(gate.starter, database=unsure, cleanups=DeferredCleanups(looks=(0.0, 3600.0)))
     return unsure
 
 

@@ -124,5 +124,5 @@ class InstalledCallables:
                 find_installed_names(tx, store.tenant),
             )
         )
-        flags = flags_by_callable(replace(survey, everybody=everybody).find_all())
+        flags = flags_by_callable(replace(survey, installed_names=everybody).find_all())
         return flags.get("", frozenset[str]()) | flags.get(name, frozenset[str]())

@@ -84,7 +84,7 @@ def extend_index_options(store: PluginStore, plugin: PluginRow, more: IndexOptio
         capabilities=merge_capabilities(kept.capabilities, more.capabilities),
         variables={name: value for name, value in kept.variables.items() if name not in more.prompted_variables}
         | dict(more.variables),
-        asked_for=tuple(
+        prompted_variables=tuple(
             dict.fromkeys(
                 [*(one for one in kept.prompted_variables if one not in more.variables), *more.prompted_variables]
             )
@@ -112,7 +112,7 @@ def reuse_index_options(
         arguments=choices.arguments or kept.arguments,
         capabilities=choices.capabilities or kept.capabilities,
         variables=choices.variables if named else kept.variables,
-        asked_for=choices.prompted_variables if named else kept.prompted_variables,
+        prompted_variables=choices.prompted_variables if named else kept.prompted_variables,
     )
 
 

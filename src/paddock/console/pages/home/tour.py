@@ -98,7 +98,7 @@ class TourGuide:
         )  # the newest of them first
         if entries:
             facts = apply_entries(journey.facts, reversed(entries))
-            journey = replace(journey, upto=entries[0].seq, facts=facts)
+            journey = replace(journey, last_seq=entries[0].seq, facts=facts)
         self._store(request, journey)
         return journey
 
