@@ -74,7 +74,7 @@ def signed(point, key):
     body = {name: value for name, value in point.items() if name != "signature"}
     try:
         signature = base64.b64decode(point["signature"], validate=True)
-        key.verify(signature, b"paddock.ledger.chain.checkpoint.v1\0" + canonical(body).encode())
+        key.verify(signature, b"paddock.ledger.checkpoint.v1\0" + canonical(body).encode())
     except (InvalidSignature, KeyError, TypeError, ValueError):
         return False
     return True

@@ -93,7 +93,7 @@ async def test_a_yes_that_was_revoked_while_the_plugin_started_starts_nothing(ho
     async with opened(home) as host:
         lasting = await slow.accepted(host)
         async with slow.starting(host) as call:
-            await host.approvals.revoke(lasting, ANN)
+            await host.approvals.revoke_standing(lasting, ANN)
         with pytest.raises(NeedsApproval):
             await patiently(call)
 

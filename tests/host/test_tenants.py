@@ -119,7 +119,7 @@ def recorded(home: Home, tenant: str) -> list[dict[str, Any]]:
 
 async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_that_it_keeps(home: Home) -> None:
     with_diary(home)
-    home.changing(lambda plugins: set_system_value(plugins.values_file, "diary", "token", "ours"))
+    home.changing(lambda plugins: set_system_value(plugins.config_file, "diary", "token", "ours"))
     async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):
         acme = await in_acme(host)
         notified = await host.follow_notifications("diary", ACME)
@@ -278,7 +278,7 @@ async def test_uninstalling_drops_what_a_plugin_kept_for_every_tenant(home: Home
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
         acme = await in_acme(host)
         await host.call("diary.keep", {"text": "their secret"}, principal=acme)
-        home.changing(lambda plugins: set_system_value(plugins.for_tenant(ACME).values_file, "diary", "token", "their secret"))
+        home.changing(lambda plugins: set_system_value(plugins.for_tenant(ACME).config_file, "diary", "token", "their secret"))
         await asyncio.to_thread(home.changing, lambda plugins: uninstall(plugins, "diary"))
         await host.reconcile()
         with pytest.raises(NotFound):

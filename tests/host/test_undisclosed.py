@@ -196,7 +196,7 @@ for line in sys.stdin:
             say(id=heard["id"], result=told)
         case "hasty.ask":
             asked.append(heard["id"])
-            say(id=1, method="paddock.web.fetch", params={{"request": {{"url": heard["params"]["url"]}}}})
+            say(id=1, method="paddock.http.fetch", params={{"request": {{"url": heard["params"]["url"]}}}})
         case "hasty.answer":
             for number in (*asked, heard["id"]):
                 say(id=number, result={{}})

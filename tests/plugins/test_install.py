@@ -221,7 +221,7 @@ def test_an_upgrade_in_the_middle_of_enabling_is_noticed(shelf: Shelf, monkeypat
     shelf.install(version="1.0.0", capabilities=[])
     from paddock.plugins.manage import enable as enabling
 
-    plain = enable.require_intact
+    plain = enabling.require_intact
 
     def slow(store: PluginStore, row: object) -> None:
         plain(store, row)  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ async def main():
         await node.current_run()
         if await database.read(nothing_left):
             ended.set()  # those before it were quick
-        kinds = {"count": JobType(count, RetryPolicy(tries=1_000))}
+        kinds = {"count": JobType(count, RetryPolicy(max_tries=1_000))}
         async with open_worker(Worker(database, node, clock, random, kinds, lambda *_: Nobody()), node):
             await asyncio.wait_for(ended.wait(), 60)
 

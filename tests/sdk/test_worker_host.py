@@ -99,7 +99,7 @@ def test_a_service_that_was_not_declared_is_asked_refused_and_told_as_denied(tmp
 
     # The question went out, so that the host knows and keeps a record of it.
     assert plugin.asked == [
-        ("paddock.web.fetch", {"request": {"url": "https://a.example"}, "retries": 2, "_call": "token"})
+        ("paddock.http.fetch", {"request": {"url": "https://a.example"}, "retries": 2, "_call": "token"})
     ]
     assert denied == {"code": -32001, "message": "not granted: http"}
 

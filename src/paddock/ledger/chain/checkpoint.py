@@ -2,7 +2,7 @@
 
 A checkpoint is over the rows from `from_seq` to `to_seq`: `root` is the Merkle tree over their hashes and `head` the
 last of these. `previous` is the hash of the line before, so that no line can be taken out or put in. What is signed is
-"paddock.ledger.chain.checkpoint.v1", NUL and the canonical form of everything but the signature.
+"paddock.ledger.checkpoint.v1", NUL and the canonical form of everything but the signature.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_PREVIOUS = "0" * 64
 
-_SIGNATURE_DOMAIN = b"paddock.ledger.chain.checkpoint.v1\0"
+_SIGNATURE_DOMAIN = b"paddock.ledger.checkpoint.v1\0"
 _MAX_FILE_NAME_BYTES = 200
 _HASHED_NAME_PREFIX = "sha256-"
 _FILE_SUFFIX = ".checkpoints.jsonl"
