@@ -19,45 +19,6 @@ from paddock.manifest.model import CallableForm, CallableSpec, Manifest, Timing
 from paddock.manifest.permissions import callable_effects
 from paddock.rpc.peer import PendingRequest
 
-ANSWER_TIMEOUT_S = 900.0
-"""Seconds that a question may wait for its answer. The call's own deadline is suspended meanwhile."""
-
-MAX_ANSWER_ATTEMPTS = 3
-"""How often a question is asked when its answers do not match its schema."""
-
-
-async def request_answer(question: Question, ask: AskCaller | None) -> QuestionAnswer:
-    """Ask the caller a question and validate the answer against the plugin's schema; ask again if it does not match.
-
-    Returns `decline` if there is no caller to ask, and `cancel` if the question's schema is invalid or no valid answer
-    came in time.
-    """
-    if ask is None:
-        return QuestionAnswer("decline")
-    try:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            return await _ask_until_valid(question, ask)
-    except Exception:
-        # The plugin is not at fault if its question could not be asked, so its call goes on.
-        return QuestionAnswer("cancel")
-
-
-async def _ask_until_valid(question: Question, ask: AskCaller) -> QuestionAnswer:
-    try:
-        schema = compile_schema(dict(question.schema)) if question.schema is not None else None
-    except Invalid:
-        return QuestionAnswer("cancel")
-    for _ in range(MAX_ANSWER_ATTEMPTS):
-        answer = await ask(question)
-        if answer.action != "accept":
-            return QuestionAnswer(answer.action)
-        problems = schema.errors(dict(answer.content)) if schema is not None else []
-        if not problems:
-            return answer
-        question = replace(question, problems=tuple(problems))
-    return QuestionAnswer("cancel")
-
-
 MAX_CALL_S = 900.0
 """Seconds after which every call ends, however much progress it reports."""
 
@@ -301,11 +262,11 @@ class InFlightCalls:
         for call in self._by_id.values():
             call.release()
 
-    def _set_timer(self, when: float) -> None:
+    def _set_timer(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = when
-        self._timer = self._loop.call_at(when, self._on_timer)
+        self._timer_at = deadline
+        self._timer = self._loop.call_at(deadline, self._on_timer)
 
     def _on_timer(self) -> None:
         """Expire the calls that are due and set the timer for the next deadline."""
@@ -352,3 +313,41 @@ def plan_call(manifest: Manifest, spec: CallableSpec, default_timeout: float) ->
         has_effect=not _HARMLESS_EFFECTS.issuperset(spec.effects or ()),
         effects=frozenset(map(str, callable_effects(manifest, spec))),
     )
+
+
+ANSWER_TIMEOUT_S = 900.0
+"""Seconds that a question may wait for its answer. The call's own deadline is suspended meanwhile."""
+MAX_ANSWER_ATTEMPTS = 3
+"""How often a question is asked when its answers do not match its schema."""
+
+
+async def request_answer(question: Question, ask: AskCaller | None) -> QuestionAnswer:
+    """Ask the caller a question and validate the answer against the plugin's schema; ask again if it does not match.
+
+    Returns `decline` if there is no caller to ask, and `cancel` if the question's schema is invalid or no valid answer
+    came in time.
+    """
+    if ask is None:
+        return QuestionAnswer("decline")
+    try:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            return await _ask_until_valid(question, ask)
+    except Exception:
+        # The plugin is not at fault if its question could not be asked, so its call goes on.
+        return QuestionAnswer("cancel")
+
+
+async def _ask_until_valid(question: Question, ask: AskCaller) -> QuestionAnswer:
+    try:
+        schema = compile_schema(dict(question.schema)) if question.schema is not None else None
+    except Invalid:
+        return QuestionAnswer("cancel")
+    for _ in range(MAX_ANSWER_ATTEMPTS):
+        answer = await ask(question)
+        if answer.action != "accept":
+            return QuestionAnswer(answer.action)
+        problems = schema.errors(dict(answer.content)) if schema is not None else []
+        if not problems:
+            return answer
+        question = replace(question, problems=tuple(problems))
+    return QuestionAnswer("cancel")

@@ -99,7 +99,7 @@ class PluginConnection:
     def close(self, reason: str) -> None:
         """Close the connection; every in-flight call fails as unavailable."""
         self.set_exit_diagnosis(Diagnosis(reason))
-        self._inbound.phase = "over"
+        self._inbound.phase = "closed"
         self._in_flight_calls.close()
         for watcher in self._cancel_watchers:
             watcher.cancel()

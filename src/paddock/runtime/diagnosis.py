@@ -165,25 +165,25 @@ def diagnose_exit(
         memory_bytes: Its memory limit, where that is known.
         how: The beginning of an advice to grant a capability.
     """
-    when = "" if answered else " before it answered the handshake"
+    phase_text = "" if answered else " before it answered the handshake"
     if process_exit.cause == "memory":
         limit = f" ({memory_bytes // MIB} MB)" if memory_bytes is not None else ""
         comma = "" if answered else ","
-        return Diagnosis(f"it used more memory than it may{limit}{comma}{when}", _MORE_MEMORY_HINT)
+        return Diagnosis(f"it used more memory than it may{limit}{comma}{phase_text}", _MORE_MEMORY_HINT)
     if process_exit.cause:
-        return Diagnosis(f"it was ended by the host ({printable(process_exit.cause, 80)}){when}")
+        return Diagnosis(f"it was ended by the host ({printable(process_exit.cause, 80)}){phase_text}")
     output_diagnosis = diagnose_stderr([*noise, *stderr], how)
     if output_diagnosis is not None:
         # A plugin that served before may have survived that output and have ended of something else.
         reason = (
             f"{_describe_exit(process_exit)}; perhaps: {output_diagnosis.reason}"
             if answered
-            else f"it ended{when}: {output_diagnosis.reason}"
+            else f"it ended{phase_text}: {output_diagnosis.reason}"
         )
         return Diagnosis(reason, output_diagnosis.hint)
     if process_exit.signal is not None:
         hint = "it used a system call that plugins may not use" if process_exit.signal == _SIGSYS else ""
-        return Diagnosis(f"{_describe_exit(process_exit)}{when}", hint)
+        return Diagnosis(f"{_describe_exit(process_exit)}{phase_text}", hint)
     last_line = next((line for line in reversed(stderr) if line.strip()), "")
     log_note = (
         f"; its last words: {printable(_log_message(last_line), 160)}" if last_line else "; it wrote nothing to its log"
@@ -196,11 +196,11 @@ def diagnose_exit(
         if noise:
             return Diagnosis(f"it ended without answering; {_describe_noise(noise)}", _SPEAKS_JSON_RPC_HINT)
         return Diagnosis(
-            f"{_describe_exit(process_exit)}{when}{log_note}", "it has to read requests from its standard input"
+            f"{_describe_exit(process_exit)}{phase_text}{log_note}", "it has to read requests from its standard input"
         )
     if noise and not answered:
         log_note += f"; {_describe_noise(noise)}"
-    return Diagnosis(f"{_describe_exit(process_exit)}{when}{log_note}", see_log_hint(plugin) if last_line else "")
+    return Diagnosis(f"{_describe_exit(process_exit)}{phase_text}{log_note}", see_log_hint(plugin) if last_line else "")
 
 
 def _log_message(line: str) -> str:

@@ -75,7 +75,7 @@ class InboundHandler:
         on_log: Callable[[str], None],
         on_list_changed: Callable[[], None],
     ) -> None:
-        self.phase: Literal["greeting", "open", "over"] = "greeting"
+        self.phase: Literal["handshake", "open", "closed"] = "handshake"
         self.noise_lines: list[str] = []  # only the first lines
         self._name = name
         self._adapter = adapter
@@ -106,7 +106,7 @@ class InboundHandler:
 
     @property
     def _before_handshake(self) -> bool:
-        return self.phase == "greeting" and not self._adapter.allows_early_messages
+        return self.phase == "handshake" and not self._adapter.allows_early_messages
 
     def notified(self, method: str, params: Mapping[str, Any]) -> None:
         if self._before_handshake:

@@ -12,7 +12,7 @@ class PluginState(StrEnum):
     """A plugin's lifecycle state."""
 
     DISABLED = "disabled"  # not wanted to run
-    SPAWNING = "spawning"  # the process starts, the handshake is under way
+    SPAWNING = "spawning"  # the process starts; the handshake is in progress
     RUNNING = "running"  # it answers calls
     CRASHED = "crashed"  # it ended by itself and will be started again
     FAILED = "failed"  # given up until a person enables it again

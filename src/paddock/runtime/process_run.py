@@ -50,67 +50,6 @@ from paddock.runtime.protocol_adapter import (
 )
 from paddock.runtime.throttle import StartPermit
 
-
-@asynccontextmanager
-async def attach_endpoint(
-    connection: PluginConnection, endpoint: PluginEndpoint, on_pipe_violation: Callable[[str], None]
-) -> AsyncGenerator[None, None]:
-    """Connect the connection to the endpoint for as long as the block runs.
-
-    Args:
-        connection: The host's end.
-        endpoint: The plugin's end.
-        on_pipe_violation: Called with the reason if the plugin loses its artifact pipes; it loses nothing else.
-    """
-    connection.attach(await endpoint.connect(connection.peer))
-    if isinstance(endpoint, NetworkedEndpoint):
-        endpoint.watch_network(connection.note_network_use)
-    pipes = endpoint.take_artifact_pipes() if isinstance(endpoint, ArtifactEndpoint) else None
-    async with open_channel(pipes, on_pipe_violation) as channel:
-        if isinstance(connection.adapter, ArtifactAdapter):
-            connection.adapter.set_artifact_channel(channel)
-        yield
-
-
-MAX_HEALTH_FAILURES = 3
-
-
-class Unhealthy(Exception):
-    """The plugin failed several health checks in a row."""
-
-
-class HealthMonitor:
-    """Checks the health of one process."""
-
-    def __init__(self, deployment: Deployment, connection: PluginConnection, publish: EventSink) -> None:
-        self._deployment = deployment
-        self._connection = connection
-        self._publish = publish
-        self._failures = 0
-
-    async def check(self) -> None:
-        """Perform one health check.
-
-        Raises:
-            Unhealthy: three checks in a row failed.
-            PeerLost: the plugin is gone.
-        """
-        if await self._is_healthy():
-            self._failures = 0
-            return
-        self._failures += 1
-        self._publish.publish(PluginHealthFail(name=self._deployment.name, consecutive_failures=self._failures))
-        if self._failures >= MAX_HEALTH_FAILURES:
-            raise Unhealthy
-
-    async def _is_healthy(self) -> bool:
-        try:
-            return await self._connection.adapter.ping(self._connection)
-        except TimeoutError:
-            # A plugin that processes one call at a time is busy, and that call has a deadline of its own.
-            return self._connection.in_flight > 0
-
-
 SIGTERM_GRACE_S = 2.0
 _KILL_WAIT_S = 10.0  # for the kernel to remove a killed cage
 
@@ -140,7 +79,7 @@ class _StopRequested(Exception):
 
 
 class ProcessRun:
-    """One process with everything around it. `run` covers its whole life."""
+    """One process with everything around it. `run` covers it from launch to exit."""
 
     def __init__(
         self,
@@ -412,3 +351,63 @@ async def _wait_at_most(future: asyncio.Future[Any], seconds: float) -> bool:
     if not future.done():
         await asyncio.wait({future}, timeout=seconds)
     return future.done()
+
+
+@asynccontextmanager
+async def attach_endpoint(
+    connection: PluginConnection, endpoint: PluginEndpoint, on_pipe_violation: Callable[[str], None]
+) -> AsyncGenerator[None, None]:
+    """Connect the connection to the endpoint for as long as the block runs.
+
+    Args:
+        connection: The host's end.
+        endpoint: The plugin's end.
+        on_pipe_violation: Called with the reason if the plugin loses its artifact pipes; it loses nothing else.
+    """
+    connection.attach(await endpoint.connect(connection.peer))
+    if isinstance(endpoint, NetworkedEndpoint):
+        endpoint.watch_network(connection.note_network_use)
+    pipes = endpoint.take_artifact_pipes() if isinstance(endpoint, ArtifactEndpoint) else None
+    async with open_channel(pipes, on_pipe_violation) as channel:
+        if isinstance(connection.adapter, ArtifactAdapter):
+            connection.adapter.set_artifact_channel(channel)
+        yield
+
+
+MAX_HEALTH_FAILURES = 3
+
+
+class Unhealthy(Exception):
+    """The plugin failed several health checks in a row."""
+
+
+class HealthMonitor:
+    """Checks the health of one process."""
+
+    def __init__(self, deployment: Deployment, connection: PluginConnection, publish: EventSink) -> None:
+        self._deployment = deployment
+        self._connection = connection
+        self._publish = publish
+        self._failures = 0
+
+    async def check(self) -> None:
+        """Perform one health check.
+
+        Raises:
+            Unhealthy: three checks in a row failed.
+            PeerLost: the plugin is gone.
+        """
+        if await self._is_healthy():
+            self._failures = 0
+            return
+        self._failures += 1
+        self._publish.publish(PluginHealthFail(name=self._deployment.name, consecutive_failures=self._failures))
+        if self._failures >= MAX_HEALTH_FAILURES:
+            raise Unhealthy
+
+    async def _is_healthy(self) -> bool:
+        try:
+            return await self._connection.adapter.ping(self._connection)
+        except TimeoutError:
+            # A plugin that processes one call at a time is busy, and that call has a deadline of its own.
+            return self._connection.in_flight > 0

@@ -29,36 +29,6 @@ from paddock.plugins.environments.python_env import (
 from paddock.plugins.environments.runner import PackageClient
 from paddock.plugins.package.tree import PackageTree, TreeFile
 
-
-def check_package_files(root: Path, reserved: Collection[str] = ()) -> None:
-    """Reject links and special files, and anything at a reserved path.
-
-    Raises:
-        PluginError: there is such a file.
-    """
-    for path in (Path(one) for one in reserved):
-        for ancestor in (path, *path.parents):
-            if os.path.lexists(root / ancestor) and (ancestor == path or not (root / ancestor).is_dir()):
-                raise _forbidden_file_error(str(ancestor), "which belongs to the environment itself")
-    for directory, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = Path(directory, name)
-            file_stat = path.lstat()
-            # A hard link counts too: a change to one name changes the other.
-            if not stat.S_ISDIR(file_stat.st_mode) and not (
-                stat.S_ISREG(file_stat.st_mode) and file_stat.st_nlink == 1
-            ):
-                raise _forbidden_file_error(str(path.relative_to(root)), "which is a link or no file at all")
-
-
-def _forbidden_file_error(path: str, reason: str) -> PluginError:
-    return PluginError(
-        f"a package brings {printable(path, 200)}, {reason}",
-        code="environment.strange_file",
-        hint="nothing was installed and nothing of it ran; do not trust it before its author has explained that",
-    )
-
-
 LAUNCHER_DIRECTORY = "programs"
 """The directory of the scripts that start a Python environment's programs."""
 
@@ -177,3 +147,32 @@ def completion_record(environment: BuiltEnvironment, fingerprint: str) -> str:
         "interpreter": str(host_interpreter().path) if environment.lock.ecosystem is Ecosystem.PYTHON else "",
     }
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
+def check_package_files(root: Path, reserved: Collection[str] = ()) -> None:
+    """Reject links and special files, and anything at a reserved path.
+
+    Raises:
+        PluginError: there is such a file.
+    """
+    for path in (Path(one) for one in reserved):
+        for ancestor in (path, *path.parents):
+            if os.path.lexists(root / ancestor) and (ancestor == path or not (root / ancestor).is_dir()):
+                raise _forbidden_file_error(str(ancestor), "which belongs to the environment itself")
+    for directory, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(directory, name)
+            file_stat = path.lstat()
+            # A hard link counts too: a change to one name changes the other.
+            if not stat.S_ISDIR(file_stat.st_mode) and not (
+                stat.S_ISREG(file_stat.st_mode) and file_stat.st_nlink == 1
+            ):
+                raise _forbidden_file_error(str(path.relative_to(root)), "which is a link or no file at all")
+
+
+def _forbidden_file_error(path: str, reason: str) -> PluginError:
+    return PluginError(
+        f"a package brings {printable(path, 200)}, {reason}",
+        code="environment.strange_file",
+        hint="nothing was installed and nothing of it ran; do not trust it before its author has explained that",
+    )

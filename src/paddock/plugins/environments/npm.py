@@ -17,102 +17,6 @@ from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.npm_lock import has_hash, pin_npm_lock, pinned_entries, requested_packages
 from paddock.plugins.environments.runner import CommandResult, PackageClient
 
-_ERROR_CODE = re.compile(r"npm (?:error|ERR!) code (\w+)")
-_PACKAGE_NOT_FOUND = re.compile(
-    r"'((?:@[\w.~-]+/)?[\w.~-]+)@[^']*'[^\n]* (?:is not in this registry|could not be found)"
-)
-_VERSION_NOT_FOUND = re.compile(r"No matching version found for ((?:@[\w.~-]+/)?[\w.~-]+)@(\S+?)\.?(?:\s|$)")
-_NETWORK_CODES = frozenset(
-    {
-        "ECONNREFUSED",
-        "ECONNRESET",
-        "ENOTFOUND",
-        "EAI_AGAIN",
-        "ETIMEDOUT",
-        "ENETUNREACH",
-        "EHOSTUNREACH",
-        "ERR_SOCKET_TIMEOUT",
-        "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-        "SELF_SIGNED_CERT_IN_CHAIN",
-        "CERT_HAS_EXPIRED",
-        "E500",
-        "E502",
-        "E503",
-        "E504",
-    }
-)
-
-
-def classify_npm_failure(result: CommandResult, name: str, version: str | None) -> PaddockError:
-    """Translate a failure of npm into an error of ours."""
-    code, message = _parse_output(result)
-    details = {"package": name, "code": code, "said": message}
-    match code:
-        case "E404":
-            match = _PACKAGE_NOT_FOUND.search(result.err + message)
-            return NotFound(
-                f"there is no npm package {printable(match[1] if match else name)}",
-                code="environment.package_not_found",
-                hint="is the name spelt right, and does npm ask the right registry?",
-                details=details,
-            )
-        case "ETARGET" | "ENOVERSIONS":
-            match = _VERSION_NOT_FOUND.search(message)
-            missing, missing_version = (match[1], match[2]) if match else (name, version or "latest")
-            return NotFound(
-                f"{printable(missing)} has no version {printable(missing_version)}",
-                code="environment.version_not_found",
-                hint=f"list them: npm view {printable(missing)} versions",
-                details=details,
-            )
-        case "EINTEGRITY":
-            return PluginError(
-                "a package is not the file that you consented to: its hash is another",
-                code="environment.hash_mismatch",
-                hint="nothing was installed; if the change is honest, install again to be asked again",
-                details=details,
-            )
-        case "ERESOLVE":
-            return OperatorError(
-                f"what {name} needs contradicts itself: {message}",
-                code="environment.contradiction",
-                hint="ask for another version of it",
-                details=details,
-            )
-        case _ if "git error" in message:
-            return OperatorError(
-                f"{name} needs a package from a repository, which cannot be pinned by hash",
-                code="environment.elsewhere",
-                hint="ask its author for a version that needs only packages of the registry",
-                details=details,
-            )
-        case _ if code in _NETWORK_CODES:
-            return Unreachable(
-                f"the npm registry cannot be reached: {message or code}",
-                code="environment.unreachable",
-                hint="look at the network and at npm's settings (npm config list)",
-                details=details,
-            )
-        case _:
-            return Unreachable(
-                f"npm failed for {name}: {message or f'exit {result.code}'}",
-                code="environment.client_failed",
-                details=details,
-            )
-
-
-def _parse_output(result: CommandResult) -> tuple[str, str]:
-    """Return npm's own error code and its message."""
-    try:
-        value: Any = json.loads(result.out)
-        error = value["error"]
-        code, summary = str(error["code"] or ""), " ".join(str(error.get("summary") or "").split())
-    except (ValueError, KeyError, TypeError, RecursionError):
-        match = _ERROR_CODE.search(result.err)
-        return (match[1] if match else ""), result.error_lines()
-    return code, printable(summary, 400) or result.error_lines()
-
-
 _ROOT_PACKAGE = {"name": "paddock-environment", "version": "0.0.0"}
 _KEPT_FIELDS = frozenset(
     {
@@ -219,3 +123,99 @@ class Npm:
                 hint="apt install npm",
             )
         return self.client.run(step, [program, command, f"--prefix={self.folder}", *_NPM_OPTIONS, *arguments])
+
+
+_ERROR_CODE = re.compile(r"npm (?:error|ERR!) code (\w+)")
+_PACKAGE_NOT_FOUND = re.compile(
+    r"'((?:@[\w.~-]+/)?[\w.~-]+)@[^']*'[^\n]* (?:is not in this registry|could not be found)"
+)
+_VERSION_NOT_FOUND = re.compile(r"No matching version found for ((?:@[\w.~-]+/)?[\w.~-]+)@(\S+?)\.?(?:\s|$)")
+_NETWORK_CODES = frozenset(
+    {
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "ENOTFOUND",
+        "EAI_AGAIN",
+        "ETIMEDOUT",
+        "ENETUNREACH",
+        "EHOSTUNREACH",
+        "ERR_SOCKET_TIMEOUT",
+        "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+        "SELF_SIGNED_CERT_IN_CHAIN",
+        "CERT_HAS_EXPIRED",
+        "E500",
+        "E502",
+        "E503",
+        "E504",
+    }
+)
+
+
+def classify_npm_failure(result: CommandResult, name: str, version: str | None) -> PaddockError:
+    """Translate a failure of npm into an error of ours."""
+    code, message = _parse_output(result)
+    details = {"package": name, "code": code, "said": message}
+    match code:
+        case "E404":
+            match = _PACKAGE_NOT_FOUND.search(result.err + message)
+            return NotFound(
+                f"there is no npm package {printable(match[1] if match else name)}",
+                code="environment.package_not_found",
+                hint="is the name spelt right, and does npm ask the right registry?",
+                details=details,
+            )
+        case "ETARGET" | "ENOVERSIONS":
+            match = _VERSION_NOT_FOUND.search(message)
+            missing, missing_version = (match[1], match[2]) if match else (name, version or "latest")
+            return NotFound(
+                f"{printable(missing)} has no version {printable(missing_version)}",
+                code="environment.version_not_found",
+                hint=f"list them: npm view {printable(missing)} versions",
+                details=details,
+            )
+        case "EINTEGRITY":
+            return PluginError(
+                "a package is not the file that you consented to: its hash is another",
+                code="environment.hash_mismatch",
+                hint="nothing was installed; if the change is honest, install again to be asked again",
+                details=details,
+            )
+        case "ERESOLVE":
+            return OperatorError(
+                f"what {name} needs contradicts itself: {message}",
+                code="environment.contradiction",
+                hint="ask for another version of it",
+                details=details,
+            )
+        case _ if "git error" in message:
+            return OperatorError(
+                f"{name} needs a package from a repository, which cannot be pinned by hash",
+                code="environment.elsewhere",
+                hint="ask its author for a version that needs only packages of the registry",
+                details=details,
+            )
+        case _ if code in _NETWORK_CODES:
+            return Unreachable(
+                f"the npm registry cannot be reached: {message or code}",
+                code="environment.unreachable",
+                hint="look at the network and at npm's settings (npm config list)",
+                details=details,
+            )
+        case _:
+            return Unreachable(
+                f"npm failed for {name}: {message or f'exit {result.code}'}",
+                code="environment.client_failed",
+                details=details,
+            )
+
+
+def _parse_output(result: CommandResult) -> tuple[str, str]:
+    """Return npm's own error code and its message."""
+    try:
+        value: Any = json.loads(result.out)
+        error = value["error"]
+        code, summary = str(error["code"] or ""), " ".join(str(error.get("summary") or "").split())
+    except (ValueError, KeyError, TypeError, RecursionError):
+        match = _ERROR_CODE.search(result.err)
+        return (match[1] if match else ""), result.error_lines()
+    return code, printable(summary, 400) or result.error_lines()

@@ -18,6 +18,82 @@ from paddock.plugins.environments.pip_no_subprocess import SUBPROCESS_REFUSED
 from paddock.plugins.environments.python_env import host_interpreter, isolated_command, pip_directory
 from paddock.plugins.environments.runner import CommandResult, PackageClient
 
+_PIP_SCRIPT = Path(__file__).with_name("pip_no_subprocess.py")
+_PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
+_WHEELS_ONLY = ("--only-binary", ":all:", "--progress-bar=off")
+
+
+@dataclass(frozen=True, slots=True)
+class Pip:
+    """pip for the directory of one environment. It runs on our interpreter, isolated from the environment's
+    packages."""
+
+    client: PackageClient
+    root: Path
+
+    def resolve(self, requirements: Sequence[str]) -> list[dict[str, Any]]:
+        """Return pip's dry-run report: an entry for each package that would be installed.
+
+        Raises:
+            PaddockError: it cannot be resolved; see `classify_pip_failure`.
+        """
+        report = self.client.workspace / "report.json"
+        options = ("--dry-run", "--ignore-installed", "--report", str(report), *_WHEELS_ONLY)
+        result = self._run("looking for packages", "install", *options, "--", *requirements)
+        if result.code != 0:
+            raise self._explain_failure(result, requirements[0])
+        try:
+            return json.loads(report.read_text(encoding="utf-8"))["install"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise HostError("pip's report cannot be read", code="environment.client_failed") from error
+
+    def download_wheel(self, pinned: str) -> Path:
+        """Download the wheel of one package by its line in a lock. It is only inspected."""
+        folder = self.client.workspace / "wheel"
+        folder.mkdir()
+        lock_file = self.client.workspace / "one.lock"
+        lock_file.write_text(pinned + "\n", encoding="utf-8")
+        options = ("--quiet", "--no-deps", "--require-hashes", *_WHEELS_ONLY, "-d", str(folder), "-r", str(lock_file))
+        result = self._run("looking into the package", "download", *options)
+        wheels = sorted(folder.glob("*.whl"))
+        if result.code != 0 or not wheels:
+            raise self._explain_failure(result, pinned.partition(" ")[0])
+        return wheels[0]
+
+    def install(self, lock: Lock) -> None:
+        """Install what the lock pins, and nothing else.
+
+        Raises:
+            PaddockError: it failed; a file with another hash is rejected.
+        """
+        lock_file = self.client.workspace / "requirements.lock"
+        lock_file.write_text(lock.text, encoding="utf-8")
+        options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_WHEELS_ONLY)
+        step = f"installing {len(lock.packages)} Python packages"
+        result = self._run(step, "install", *options, "-r", str(lock_file))
+        if result.code != 0:
+            raise self._explain_failure(result, lock.packages[0].name)
+
+    def _explain_failure(self, result: CommandResult, requirement: str) -> Exception:
+        failure = classify_pip_failure(result.out + result.err, result.error_lines(), requirement)
+        if failure.kind is not PipFailureKind.NO_MATCHING_PACKAGE:
+            return failure.error()
+        # No wheel fits. Does the index have the package at all? Listing its versions builds nothing, and only with
+        # verbose output does pip distinguish an unreachable index from an unknown package.
+        listing = self._run("looking for the reason", "index", "versions", "-vv", "--", failure.name)
+        return failure.after_listing(listing.code == 0, listing.out + listing.err).error()
+
+    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
+        isolated_pip = [
+            *isolated_command(host_interpreter()),
+            str(_PIP_SCRIPT),
+            str(pip_directory()),
+            str(self.root),
+            command,
+        ]
+        return self.client.run(step, [*isolated_pip, *_PIP_OPTIONS, *arguments])
+
+
 _NO_MATCH = re.compile(r"No matching distribution found for ([A-Za-z0-9][A-Za-z0-9._-]*)(\S*)")
 _AVAILABLE_VERSIONS = re.compile(r"\(from versions: ([^)\n]*)\)")
 _REQUIRES_PYTHON = re.compile(r"Requires-Python ([^;\n]+)")
@@ -161,79 +237,3 @@ def _package_being_built(output: str) -> str | None:
     """Return the package that pip was about to build: the last that it began to collect."""
     collected = re.findall(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)", output, re.MULTILINE)
     return collected[-1] if collected else None
-
-
-_PIP_SCRIPT = Path(__file__).with_name("pip_no_subprocess.py")
-_PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
-_WHEELS_ONLY = ("--only-binary", ":all:", "--progress-bar=off")
-
-
-@dataclass(frozen=True, slots=True)
-class Pip:
-    """pip for the directory of one environment. It runs on our interpreter, isolated from the environment's
-    packages."""
-
-    client: PackageClient
-    root: Path
-
-    def resolve(self, requirements: Sequence[str]) -> list[dict[str, Any]]:
-        """Return pip's dry-run report: an entry for each package that would be installed.
-
-        Raises:
-            PaddockError: it cannot be resolved; see `classify_pip_failure`.
-        """
-        report = self.client.workspace / "report.json"
-        options = ("--dry-run", "--ignore-installed", "--report", str(report), *_WHEELS_ONLY)
-        result = self._run("looking for packages", "install", *options, "--", *requirements)
-        if result.code != 0:
-            raise self._explain_failure(result, requirements[0])
-        try:
-            return json.loads(report.read_text(encoding="utf-8"))["install"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise HostError("pip's report cannot be read", code="environment.client_failed") from error
-
-    def download_wheel(self, pinned: str) -> Path:
-        """Download the wheel of one package by its line in a lock. It is only inspected."""
-        folder = self.client.workspace / "wheel"
-        folder.mkdir()
-        lock_file = self.client.workspace / "one.lock"
-        lock_file.write_text(pinned + "\n", encoding="utf-8")
-        options = ("--quiet", "--no-deps", "--require-hashes", *_WHEELS_ONLY, "-d", str(folder), "-r", str(lock_file))
-        result = self._run("looking into the package", "download", *options)
-        wheels = sorted(folder.glob("*.whl"))
-        if result.code != 0 or not wheels:
-            raise self._explain_failure(result, pinned.partition(" ")[0])
-        return wheels[0]
-
-    def install(self, lock: Lock) -> None:
-        """Install what the lock pins, and nothing else.
-
-        Raises:
-            PaddockError: it failed; a file with another hash is rejected.
-        """
-        lock_file = self.client.workspace / "requirements.lock"
-        lock_file.write_text(lock.text, encoding="utf-8")
-        options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_WHEELS_ONLY)
-        step = f"installing {len(lock.packages)} Python packages"
-        result = self._run(step, "install", *options, "-r", str(lock_file))
-        if result.code != 0:
-            raise self._explain_failure(result, lock.packages[0].name)
-
-    def _explain_failure(self, result: CommandResult, requirement: str) -> Exception:
-        failure = classify_pip_failure(result.out + result.err, result.error_lines(), requirement)
-        if failure.kind is not PipFailureKind.NO_MATCHING_PACKAGE:
-            return failure.error()
-        # No wheel fits. Does the index have the package at all? Listing its versions builds nothing, and only with
-        # verbose output does pip distinguish an unreachable index from an unknown package.
-        listing = self._run("looking for the reason", "index", "versions", "-vv", "--", failure.name)
-        return failure.after_listing(listing.code == 0, listing.out + listing.err).error()
-
-    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
-        isolated_pip = [
-            *isolated_command(host_interpreter()),
-            str(_PIP_SCRIPT),
-            str(pip_directory()),
-            str(self.root),
-            command,
-        ]
-        return self.client.run(step, [*isolated_pip, *_PIP_OPTIONS, *arguments])

@@ -14,8 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paddock.config.variables import SECRET_PREFIX, has_reference, unescape
-from paddock.core.errors import Conflict, HostError, NotFound
+from paddock.config.local_file import PluginEntry
+from paddock.config.variables import SECRET_PREFIX, has_reference, substitute, unescape
+from paddock.core.errors import Conflict, HostError, NotFound, Problem
 from paddock.core.secret import MAX_SECRET_NAME_CHARS, config_secret_prefix, sanitize_secret_name
 from paddock.plugins.store.store import PluginStore
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from paddock.secrets.wrapping_keys import WrappingKeys
     from paddock.store.audited_transaction import AuditedTransaction
     from paddock.store.database import Transaction
-from paddock.config.local_file import PluginEntry
-from paddock.config.variables import substitute
-from paddock.core.errors import Problem
 
 
 def config_with_references(store: PluginStore, package: ResolvedPackage) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def missing_paths(capabilities: Iterable[Capability]) -> list[Problem]:
     requested = [one for one in capabilities if isinstance(one, FileAccess) and not one.root]
     deadline = time.monotonic() + MISSING_PATHS_TIMEOUT_S
     existence = [(one, _EXISTENCE_PROBER.probe(one.path, max(0.0, deadline - time.monotonic()))) for one in requested]
-    return [_missing_path_problem(one) for one, there in existence if there is False]
+    return [_missing_path_problem(one) for one, exists in existence if exists is False]
 
 
 def path_exists(path: str) -> bool | None:

@@ -28,7 +28,7 @@ from paddock.plugins.store.store import PluginStore
 
 
 class PlanAction(StrEnum):
-    """What happens to the store; the values are the past participles for messages."""
+    """The action of a plan; the values are the past participles for messages."""
 
     NOTHING = "unchanged"  # exactly this package is installed
     SIGNATURE = "signed"  # the same files with a new signature

@@ -57,52 +57,6 @@ if TYPE_CHECKING:
     from paddock.plugins.environments.metadata import IndexOptions
 
 
-def check_name_available(tx: Transaction, manifest: Manifest) -> None:
-    """Check that the plugin's name cannot be confused with another's.
-
-    Raises:
-        Conflict: the name is an alias of another plugin, looks like another's, or another title has the same id.
-    """
-    name = manifest.name
-    if name in all_aliases(tx):
-        raise Conflict(
-            f"{name!r} is an alias of {all_aliases(tx)[name]}",
-            code="plugin.name_taken",
-            hint=f"remove it first: paddock plugin alias {name} --remove",
-        )
-    if BUILT_IN_ALIASES.get(name) is not None and find_plugin(tx, BUILT_IN_ALIASES[name]):
-        raise Conflict(
-            f"{name!r} is another name of {BUILT_IN_ALIASES[name]}, which is installed",
-            code="plugin.name_taken",
-            hint="uninstall one of them",
-        )
-    for existing in all_plugins(tx):
-        if existing.name == name:
-            if (
-                existing.title
-                and manifest.title
-                and existing.title != manifest.title
-                and manifest.dialect is Dialect.OSQR
-            ):
-                raise Conflict(
-                    f"{manifest.title!r} has the same id as the installed {existing.title!r}",
-                    code="plugin.name_taken",
-                    hint="ask its author for another name, or uninstall the other one first",
-                )
-        elif _name_skeleton(existing.name) == _name_skeleton(name):
-            raise Conflict(
-                f"{name!r} could be taken for {existing.name!r}, which is installed",
-                code="plugin.name_confusable",
-                hint="uninstall the other one first, or ask the author for another name",
-            )
-
-
-def _name_skeleton(name: str) -> str:
-    """Return a name without what the eye skips over: separators, case, and letters that look alike."""
-    plain = re.sub(r"[-_.]", "", name.lower()).replace("rn", "m").replace("vv", "w")
-    return plain.translate(str.maketrans("10i5", "lols"))
-
-
 @dataclass(frozen=True, slots=True)
 class ResolvedPackage:
     """A package that is ready to be installed, with everything a person should know before consenting."""
@@ -145,7 +99,8 @@ class ResolvedPackage:
         if same_signer and TRUST_TIERS.index(self.tier) >= TRUST_TIERS.index(signer.tier):
             return ""
         return (
-            f"the installed version is {signer.state.value} ({signer.words}); this one is {self.signature.state.value}"
+            f"the installed version is {signer.state.value} ({signer.description}); "
+            f"this one is {self.signature.state.value}"
         )
 
     @property
@@ -339,3 +294,49 @@ def _find_installed_lock(tx: Transaction, row: VersionRow) -> Lock | None:
     from paddock.plugins.environments.store import find_lock
 
     return find_lock(tx, row.plugin, row.version)
+
+
+def check_name_available(tx: Transaction, manifest: Manifest) -> None:
+    """Check that the plugin's name cannot be confused with another's.
+
+    Raises:
+        Conflict: the name is an alias of another plugin, looks like another's, or another title has the same id.
+    """
+    name = manifest.name
+    if name in all_aliases(tx):
+        raise Conflict(
+            f"{name!r} is an alias of {all_aliases(tx)[name]}",
+            code="plugin.name_taken",
+            hint=f"remove it first: paddock plugin alias {name} --remove",
+        )
+    if BUILT_IN_ALIASES.get(name) is not None and find_plugin(tx, BUILT_IN_ALIASES[name]):
+        raise Conflict(
+            f"{name!r} is another name of {BUILT_IN_ALIASES[name]}, which is installed",
+            code="plugin.name_taken",
+            hint="uninstall one of them",
+        )
+    for existing in all_plugins(tx):
+        if existing.name == name:
+            if (
+                existing.title
+                and manifest.title
+                and existing.title != manifest.title
+                and manifest.dialect is Dialect.OSQR
+            ):
+                raise Conflict(
+                    f"{manifest.title!r} has the same id as the installed {existing.title!r}",
+                    code="plugin.name_taken",
+                    hint="ask its author for another name, or uninstall the other one first",
+                )
+        elif _name_skeleton(existing.name) == _name_skeleton(name):
+            raise Conflict(
+                f"{name!r} could be taken for {existing.name!r}, which is installed",
+                code="plugin.name_confusable",
+                hint="uninstall the other one first, or ask the author for another name",
+            )
+
+
+def _name_skeleton(name: str) -> str:
+    """Return a name without what the eye skips over: separators, case, and letters that look alike."""
+    plain = re.sub(r"[-_.]", "", name.lower()).replace("rn", "m").replace("vv", "w")
+    return plain.translate(str.maketrans("10i5", "lols"))

@@ -17,67 +17,6 @@ from urllib.parse import quote, unquote, urlsplit
 from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.printable import printable
 
-_EXTRA = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,60}[A-Za-z0-9])?"
-_PYPI_NAME = rf"[A-Za-z0-9](?:[A-Za-z0-9._-]{{0,126}}[A-Za-z0-9])?(?:\[{_EXTRA}(?:,{_EXTRA})*\])?"
-_CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]{0,60}"
-_SPECIFIER = re.compile(rf"{_CLAUSE}(?:\s*,\s*{_CLAUSE}){{0,9}}")
-_PYPI = re.compile(rf"({_PYPI_NAME})\s*(.*)", re.DOTALL)
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,60}")
-_NPM = re.compile(r"((?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200})(?:@(.*))?", re.DOTALL)
-_RANGE = re.compile(r"[A-Za-z0-9^~<>=*][A-Za-z0-9^~<>=*|.+ -]{0,100}")
-
-
-def parse_pypi_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
-    """Parse a Python package and its versions: `NAME`, `NAME[EXTRA]`, `NAME==1.2`, `NAME>=1,<2`, `NAME@1.2`.
-
-    Raises:
-        OperatorError: it is none of these.
-    """
-    match = _PYPI.fullmatch(text)
-    name, specifier = (match[1], match[2].strip()) if match else ("", "")
-    version = _single_version(specifier.removeprefix("@").strip() if specifier.startswith("@") else specifier, ref)
-    if version and _VERSION.fullmatch(version):
-        version = f"=={version}"
-    if not name or (version and not _SPECIFIER.fullmatch(version)):
-        raise _bad_package_error(f"pypi:{text}", "write pypi:NAME, pypi:NAME==1.2.3 or pypi:NAME>=1,<2")
-    return name, "".join(version.split()) if version else None
-
-
-def check_constraint(text: str) -> str:
-    """Parse a constraint on a Python dependency, as in `mcp<2`, and return it normalised.
-
-    Raises:
-        OperatorError: it is not one.
-    """
-    name, version = parse_pypi_requirement(text)
-    return name + (version or "")
-
-
-def parse_npm_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
-    """Parse an npm package and its version: `NAME`, `@SCOPE/NAME`, `NAME@1.2.3`, `NAME@latest`, `NAME@^1.2`.
-
-    Raises:
-        OperatorError: it is none of these.
-    """
-    match = _NPM.fullmatch(text)
-    version = _single_version(match[2] or "", ref) if match else ""
-    if match is None or (version and not _RANGE.fullmatch(version)) or match[2] == "":
-        raise _bad_package_error(f"npm:{text}", "write npm:NAME, npm:@SCOPE/NAME or npm:NAME@1.2.3")
-    return match[1], version or None
-
-
-def _single_version(version: str, ref: str | None) -> str:
-    if version and ref and version not in (ref, f"=={ref}"):
-        raise OperatorError(
-            f"two versions: {printable(version)} and {printable(ref)}", code="source.unknown", hint="give one of them"
-        )
-    return version or ref or ""
-
-
-def _bad_package_error(text: str, hint: str) -> OperatorError:
-    return OperatorError(f"{printable(text)} is not the name of a package", code="source.unknown", hint=hint)
-
-
 ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
 
 _SCP_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]+")
@@ -109,7 +48,7 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """Where to fetch a package from.
+    """A package source.
 
     `location` is an absolute path, for git a URL, for a registry the name of a package. `ref` is git's, or the version
     requested from a registry. `constraints` limit the dependencies of a registry package.
@@ -134,7 +73,7 @@ class PackageSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """What was fetched: the source, and for git the commit that its ref meant then."""
+    """A fetched source, with the commit that a git ref meant at that time."""
 
     source: PackageSource
     commit: str | None = None
@@ -334,3 +273,64 @@ def _working_directory(text: str) -> Path:
         raise NotFound(
             "the working directory is gone", code="source.not_found", hint="cd somewhere else, or give an absolute path"
         ) from error
+
+
+_EXTRA = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,60}[A-Za-z0-9])?"
+_PYPI_NAME = rf"[A-Za-z0-9](?:[A-Za-z0-9._-]{{0,126}}[A-Za-z0-9])?(?:\[{_EXTRA}(?:,{_EXTRA})*\])?"
+_CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]{0,60}"
+_SPECIFIER = re.compile(rf"{_CLAUSE}(?:\s*,\s*{_CLAUSE}){{0,9}}")
+_PYPI = re.compile(rf"({_PYPI_NAME})\s*(.*)", re.DOTALL)
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,60}")
+_NPM = re.compile(r"((?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200})(?:@(.*))?", re.DOTALL)
+_RANGE = re.compile(r"[A-Za-z0-9^~<>=*][A-Za-z0-9^~<>=*|.+ -]{0,100}")
+
+
+def parse_pypi_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
+    """Parse a Python package and its versions: `NAME`, `NAME[EXTRA]`, `NAME==1.2`, `NAME>=1,<2`, `NAME@1.2`.
+
+    Raises:
+        OperatorError: it is none of these.
+    """
+    match = _PYPI.fullmatch(text)
+    name, specifier = (match[1], match[2].strip()) if match else ("", "")
+    version = _single_version(specifier.removeprefix("@").strip() if specifier.startswith("@") else specifier, ref)
+    if version and _VERSION.fullmatch(version):
+        version = f"=={version}"
+    if not name or (version and not _SPECIFIER.fullmatch(version)):
+        raise _bad_package_error(f"pypi:{text}", "write pypi:NAME, pypi:NAME==1.2.3 or pypi:NAME>=1,<2")
+    return name, "".join(version.split()) if version else None
+
+
+def check_constraint(text: str) -> str:
+    """Parse a constraint on a Python dependency, as in `mcp<2`, and return it normalised.
+
+    Raises:
+        OperatorError: it is not one.
+    """
+    name, version = parse_pypi_requirement(text)
+    return name + (version or "")
+
+
+def parse_npm_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
+    """Parse an npm package and its version: `NAME`, `@SCOPE/NAME`, `NAME@1.2.3`, `NAME@latest`, `NAME@^1.2`.
+
+    Raises:
+        OperatorError: it is none of these.
+    """
+    match = _NPM.fullmatch(text)
+    version = _single_version(match[2] or "", ref) if match else ""
+    if match is None or (version and not _RANGE.fullmatch(version)) or match[2] == "":
+        raise _bad_package_error(f"npm:{text}", "write npm:NAME, npm:@SCOPE/NAME or npm:NAME@1.2.3")
+    return match[1], version or None
+
+
+def _single_version(version: str, ref: str | None) -> str:
+    if version and ref and version not in (ref, f"=={ref}"):
+        raise OperatorError(
+            f"two versions: {printable(version)} and {printable(ref)}", code="source.unknown", hint="give one of them"
+        )
+    return version or ref or ""
+
+
+def _bad_package_error(text: str, hint: str) -> OperatorError:
+    return OperatorError(f"{printable(text)} is not the name of a package", code="source.unknown", hint=hint)

@@ -13,8 +13,6 @@ from paddock.plugins.package.source import SourceRecord
 from paddock.plugins.package.tree import PackageTree
 from paddock.store.database import Row, Transaction
 
-DEFAULT_TENANT = Tenant("default")
-
 
 @dataclass(frozen=True, slots=True)
 class PluginRow:

@@ -16,23 +16,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.core.clock import Clock, Random
+from paddock.config.directories import Directories
+from paddock.config.settings import Settings
+from paddock.core.clock import Clock, Random, SystemClock, SystemRandom
 from paddock.core.events.event import Event, EventSink
-from paddock.core.ids import PluginName, PrincipalId, Tenant
+from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId, Tenant
 from paddock.plugins.package.tree import fingerprint
-from paddock.plugins.store.rows import DEFAULT_TENANT, all_plugins, blobs_in_use, versions_of
-from paddock.store.blobs import Blobs
-from paddock.store.database import DirectDatabase, Transaction
+from paddock.plugins.store.rows import all_plugins, blobs_in_use, versions_of
+from paddock.store.blobs import Blobs, open_blobs
+from paddock.store.database import DirectDatabase, Transaction, open_direct
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.store import EnvironmentStore
     from paddock.secrets.wrapping_keys import WrappingKeys
     from paddock.store.audited_transaction import AuditedTransaction
-from paddock.config.directories import Directories
-from paddock.config.settings import Settings
-from paddock.core.clock import SystemClock, SystemRandom
-from paddock.store.blobs import open_blobs
-from paddock.store.database import open_direct
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from paddock.core.schema.compile import check_schema
 from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.manifest.names import is_mcp_tool_name
 
-MAX_DEFINITION_BYTES: Final = 256 * 1024
+MAX_TOOL_BYTES: Final = 256 * 1024
 """Of one tool's definition, which models read with every request."""
 MAX_DESCRIPTION_CHARS: Final = 16_000
 MAX_TITLE_CHARS: Final = 200
@@ -58,9 +58,9 @@ def parse_tool(raw: Any) -> CallableSpec | UnusableTool:
             f"{shown_name} is not a tool name", "use letters, digits, '_', '-', '.' or '/', at most 128"
         )
     size = len(orjson.dumps(tool))
-    if size > MAX_DEFINITION_BYTES:
+    if size > MAX_TOOL_BYTES:
         return UnusableTool(
-            f"its definition has {size} bytes, and at most {MAX_DEFINITION_BYTES} are accepted",
+            f"its definition has {size} bytes, and at most {MAX_TOOL_BYTES} are accepted",
             "shorten its description and schemas",
         )
     description = tool.get("description")

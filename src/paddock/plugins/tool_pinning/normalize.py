@@ -30,6 +30,15 @@ _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]{4,16}(Z|[+-][0-9:]
 _AUTHOR_MUST_FIX = "the server's author has to mend it"
 
 
+class DefinitionStatus(StrEnum):
+    """Whether a definition may be used."""
+
+    ACCEPTED = "accepted"  # identical to the accepted one
+    QUARANTINED = "quarantined"  # not used until a person accepts it
+    BAD = "bad"  # cannot be used, even if accepted
+    GONE = "gone"  # accepted, and not listed any more
+
+
 class UnusableReason(Protocol):
     """Why a definition cannot be used, and what would fix it."""
 
@@ -190,12 +199,3 @@ def printable_name(name: str) -> str:
         return name
     suffix = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"{shown[: MAX_NAME_CHARS - 13]} {suffix}"
-
-
-class DefinitionStatus(StrEnum):
-    """Whether a definition may be used."""
-
-    ACCEPTED = "accepted"  # identical to the accepted one
-    QUARANTINED = "quarantined"  # not used until a person accepts it
-    BAD = "bad"  # cannot be used, even if accepted
-    GONE = "gone"  # accepted, and not listed any more

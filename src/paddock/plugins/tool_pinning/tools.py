@@ -50,7 +50,7 @@ class PluginTools:
     root: Path
     rows: tuple[DefinitionRow, ...] = ()
     texts: Mapping[str, DefinitionTexts] | None = None  # definitions of a server's tools, by name
-    survey: PluginScan | None = None  # the input for suspicious-text findings
+    scan: PluginScan | None = None  # the input for suspicious-text findings
 
     def to_value(self) -> dict[str, Any]:
         findings = self.scan_findings()
@@ -59,7 +59,7 @@ class PluginTools:
 
     def scan_findings(self) -> tuple[ScanFinding, ...]:
         """Return the suspicious-text findings."""
-        return self.survey.find_all() if self.survey is not None else ()
+        return self.scan.find_all() if self.scan is not None else ()
 
     def values(self, findings: Iterable[ScanFinding] = ()) -> Iterator[dict[str, Any]]:
         """Yield each callable as data, in declaration order or by name, with its findings."""
@@ -151,7 +151,7 @@ def read_version_tools(tx: Transaction, store: PluginStore, version: VersionRow,
     root = ensure_local_files(store, version)
     scan = load_scan(tx, store.tenant, manifest, root)
     if not is_mcp_server(manifest):
-        return PluginTools(version.plugin, True, manifest, root, survey=scan)
+        return PluginTools(version.plugin, True, manifest, root, scan=scan)
     rows = definitions_of(tx, store.tenant, version.plugin)
     tools = tuple(row for row in rows if row.kind == TOOL)
     known = bool(rows) or was_listed(tx, store.tenant, version.plugin)

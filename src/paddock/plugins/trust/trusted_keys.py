@@ -100,7 +100,7 @@ class SignerInfo(NamedTuple):
     """The signer of an installed version, as trusted here and now."""
 
     state: SignatureState
-    words: str
+    description: str
     tier: TrustTier
     key: KeyId | None = None
 

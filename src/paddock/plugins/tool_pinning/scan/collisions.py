@@ -130,9 +130,9 @@ def _typo_keys(name: str) -> set[str]:
     return {skeleton, *(skeleton[:index] + skeleton[index + 1 :] for index in range(len(skeleton)))}
 
 
-def _differs_by_one_typo(one: str, other: str) -> bool:
+def _differs_by_one_typo(name: str, other: str) -> bool:
     """Whether two names that share a typo key differ in one letter at most, and not only in a digit."""
-    first, second = name_skeleton(one), name_skeleton(other)
+    first, second = name_skeleton(name), name_skeleton(other)
     if first == second:
         return True
     if len(first) == len(second):

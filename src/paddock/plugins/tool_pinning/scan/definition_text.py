@@ -23,38 +23,6 @@ from paddock.plugins.tool_pinning.scan.injection_patterns import (
     find_injections,
 )
 
-_IDENTIFIER_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_DESTRUCTIVE_VERBS = frozenset({"delete", "destroy", "drop", "erase", "purge", "remove", "truncate", "wipe"})
-_MUTATING_VERBS = _DESTRUCTIVE_VERBS | {
-    *("add", "append", "commit", "create", "edit", "insert", "install", "kill", "merge", "move", "overwrite", "patch"),
-    *("post", "publish", "push", "rename", "reset", "save", "send", "set", "store", "uninstall", "update", "upload"),
-    "write",
-}
-
-
-def find_contradictions(name: str, annotations: Mapping[str, Any], effects: Sequence[Effect] | None) -> Iterator[str]:
-    """Yield descriptions of contradictions between a tool's name, hints and declared effects.
-
-    Args:
-        name: The tool's name.
-        annotations: The server's own hints about it.
-        effects: The effects that a manifest declares; None if none does.
-    """
-    words = [word.lower() for word in _IDENTIFIER_WORDS.findall(name)]
-    verb = words[0] if words else ""
-    read_only = annotations.get("readOnlyHint") is True
-    if read_only and annotations.get("destructiveHint") is True:
-        yield "says that it only reads, and that it destroys"
-    elif read_only and effects is not None and not HARMLESS_EFFECTS.issuperset(effects):
-        yield "says to clients that it only reads, and its package declares that it changes something"
-    elif read_only and verb in _MUTATING_VERBS:
-        yield f"says that it only reads, and is called {verb!r}"
-    elif effects is not None and HARMLESS_EFFECTS.issuperset(effects) and verb in _MUTATING_VERBS:
-        yield f"declares that it changes nothing, and is called {verb!r}"
-    elif annotations.get("destructiveHint") is False and verb in _DESTRUCTIVE_VERBS:
-        yield f"says that it destroys nothing, and is called {verb!r}"
-
-
 MAX_SCANNED_CHARS = 200_000  # of one plugin's texts; a server may list a great deal
 MAX_MENTIONS = 10_000  # words in all definitions of one plugin that may be names of other tools
 MAX_WORD_CHARS = 256  # of a plugin's and a tool's name together
@@ -148,11 +116,13 @@ def manifest_definitions(manifest: Manifest, value_of: SchemaValue) -> Iterator[
     for spec in manifest.callables:
         yield ScannedDefinition(TOOL, spec.name, _tool_value(spec, value_of), spec.effects)
     for prompt in manifest.prompts:
-        arguments = [{"name": one.name, "description": one.description} for one in prompt.arguments]
+        arguments = [{"name": resource.name, "description": resource.description} for resource in prompt.arguments]
         value = {"name": prompt.name, "description": prompt.description, "arguments": arguments, "text": prompt.text}
         yield ScannedDefinition(PROMPT, prompt.name, value)
-    for one in manifest.resources:
-        yield ScannedDefinition(RESOURCE, one.uri, {"uri": one.uri, "name": one.name, "description": one.description})
+    for resource in manifest.resources:
+        yield ScannedDefinition(
+            RESOURCE, resource.uri, {"uri": resource.uri, "name": resource.name, "description": resource.description}
+        )
 
 
 def _tool_value(spec: CallableSpec, value_of: SchemaValue) -> dict[str, Any]:
@@ -262,3 +232,35 @@ def _looks_like_identifier(word: str) -> bool:
     return any(sign in word.strip("-_./") for sign in "_-./") or any(
         a.islower() and b.isupper() for a, b in pairwise(word)
     )
+
+
+_IDENTIFIER_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_DESTRUCTIVE_VERBS = frozenset({"delete", "destroy", "drop", "erase", "purge", "remove", "truncate", "wipe"})
+_MUTATING_VERBS = _DESTRUCTIVE_VERBS | {
+    *("add", "append", "commit", "create", "edit", "insert", "install", "kill", "merge", "move", "overwrite", "patch"),
+    *("post", "publish", "push", "rename", "reset", "save", "send", "set", "store", "uninstall", "update", "upload"),
+    "write",
+}
+
+
+def find_contradictions(name: str, annotations: Mapping[str, Any], effects: Sequence[Effect] | None) -> Iterator[str]:
+    """Yield descriptions of contradictions between a tool's name, hints and declared effects.
+
+    Args:
+        name: The tool's name.
+        annotations: The server's own hints about it.
+        effects: The effects that a manifest declares; None if none does.
+    """
+    name_words = [word.lower() for word in _IDENTIFIER_WORDS.findall(name)]
+    verb = name_words[0] if name_words else ""
+    read_only = annotations.get("readOnlyHint") is True
+    if read_only and annotations.get("destructiveHint") is True:
+        yield "says that it only reads, and that it destroys"
+    elif read_only and effects is not None and not HARMLESS_EFFECTS.issuperset(effects):
+        yield "says to clients that it only reads, and its package declares that it changes something"
+    elif read_only and verb in _MUTATING_VERBS:
+        yield f"says that it only reads, and is called {verb!r}"
+    elif effects is not None and HARMLESS_EFFECTS.issuperset(effects) and verb in _MUTATING_VERBS:
+        yield f"declares that it changes nothing, and is called {verb!r}"
+    elif annotations.get("destructiveHint") is False and verb in _DESTRUCTIVE_VERBS:
+        yield f"says that it destroys nothing, and is called {verb!r}"

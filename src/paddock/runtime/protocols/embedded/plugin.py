@@ -35,7 +35,7 @@ CALL_PARAMETER = "call"  # a parameter of this name receives the `EmbeddedCall`
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedCall:
-    """What a function may know of the call that it serves: its context, and how to report progress."""
+    """The call as a function sees it: its context, and how to report progress."""
 
     context: Mapping[str, Any]
     tell: EmitEvent

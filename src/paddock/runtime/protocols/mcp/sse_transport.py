@@ -52,7 +52,7 @@ class SseTransport(RemoteTransport):
         self._queue_changed.set()
 
     def finish(self) -> None:
-        """Close the stream; the protocol has no other goodbye."""
+        """Close the stream; the protocol has no other way to end a session."""
         if self._closed_reason is None:
             self._stop_sending("nothing more is sent")
             self._http.close()
