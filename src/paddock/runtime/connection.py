@@ -77,7 +77,7 @@ class PluginConnection:
         self._call_count = 0
         self._cancel_watchers: set[asyncio.Task[None]] = set()  # wait for cancelled calls to stop
 
-    # --- for the owner of the process -------------------------------------------------------------------------------
+    # --- for the owner of the process ---------------------------------------------------------------------------------
 
     @property
     def peer(self) -> JsonRpcPeer:
@@ -155,7 +155,7 @@ class PluginConnection:
         """Close the sending side; see `RequestSender`."""
         self._peer.finish()
 
-    # --- calls ------------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     async def call(
         self,

@@ -46,7 +46,7 @@ _FATAL_VIOLATIONS = frozenset({"oversize_message", "too_dense"})
 
 
 class InboundHandler:
-    """The `PeerOwner` of one plugin's connection.
+    """The `PeerHandler` of one plugin's connection.
 
     Args:
         name: The plugin's name.

@@ -103,8 +103,7 @@ class PluginInstance:
         self._state_changed = asyncio.Event()  # replaced at every transition
         self._exits = 0  # number of processes that ended
 
-    # --- requests to the task
-    # ---------------------------------------------------------------------------------------------
+    # --- requests to the task -----------------------------------------------------------------------------------------
 
     def enable(self) -> None:
         """Let it run, with a fresh restart budget. Harmless if it runs."""
@@ -207,8 +206,7 @@ class PluginInstance:
             features=tuple(sorted(running.handshake.features)) if running else (),
         )
 
-    # --- the task
-    # -----------------------------------------------------------------------------------------------------------
+    # --- the task -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Start the process when it is wanted, and restart it when it crashed. Runs until cancelled, and the process

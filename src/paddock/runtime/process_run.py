@@ -265,8 +265,7 @@ class ProcessRun:
         )
         self._on_log(f"[paddock] its pipes for artifacts are closed: {printable(detail, 500)}")
 
-    # --- shutdown and crash
-    # ---------------------------------------------------------------------------------------------------
+    # --- shutdown and crash -------------------------------------------------------------------------------------------
 
     def _on_kill_reason(self, reason: KillReason) -> None:
         if not self._kill_reason.done():

@@ -50,8 +50,7 @@ class Supervisor:
         self.is_node_lost: Callable[[], bool] = lambda: False
         self._node_losses = 0  # how often they did or may have
 
-    # --- instances
-    # --------------------------------------------------------------------------------------------------------
+    # --- instances ----------------------------------------------------------------------------------------------------
 
     def deploy(self, deployment: Deployment, *, start: bool) -> None:
         """Register a plugin, and start it now or at its first call. A registered one gets the new values.

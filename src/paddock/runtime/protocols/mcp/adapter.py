@@ -231,8 +231,7 @@ class McpAdapter:
     def parse_result(self, spec: CallableSpec, raw: Any) -> Any:
         return parse_call_result(self._deployment.name, spec, raw, declares_for_itself=self._declares_for_itself)
 
-    # --- messages that the server sends unasked
-    # ---------------------------------------------------------------------------
+    # --- messages that the server sends unasked -----------------------------------------------------------------------
 
     def classify(self, method: str, params: Mapping[str, Any]) -> ParsedNotification:
         match method:

@@ -101,8 +101,7 @@ class StreamableHttpTransport(RemoteTransport):
             self._stop_sending("nothing more is sent")
             self._start_task(self._delete_session())
 
-    # --- sending
-    # ----------------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     async def _post_request(
         self, frame: bytes, message: dict[str, Any], after: asyncio.Task[None] | None, mark_sent: Callable[[], None]
@@ -180,8 +179,7 @@ class StreamableHttpTransport(RemoteTransport):
                     pass
         self._on_finished()
 
-    # --- receiving
-    # --------------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------------
 
     async def _read_response(self, response: ClientResponse, message: dict[str, Any]) -> None:
         """Read the response to a request, in either of its forms."""

@@ -63,8 +63,7 @@ class RemoteTransport:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    # --- for subclasses
-    # ---------------------------------------------------------------------------------------------------
+    # --- for subclasses -----------------------------------------------------------------------------------------------
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._run_task(work))

@@ -255,8 +255,7 @@ class NativeAdapter:
         del spec
         return raise_if_failed(self._manifest, raw)
 
-    # --- messages that the plugin sends unasked
-    # ---------------------------------------------------------------------------
+    # --- messages that the plugin sends unasked -----------------------------------------------------------------------
 
     def classify(self, method: str, params: Mapping[str, Any]) -> ParsedNotification:
         if method != self._event_method or method_names.EVENTS not in self._features:
