@@ -166,7 +166,7 @@ async def on_stage(publish: EventSink) -> AsyncGenerator[BenchStage, None]:
     async with open_warden() as warden:
         around = SupervisorDeps(
             launcher=CagedEndpointLauncher(warden, SystemClock()),
-            adapter_for=partial(select_adapter, door=NoDoor()),
+            adapter_for=partial(select_adapter, capabilities=NoDoor()),
             prepare=prepare,
             publish_for=lambda _tenant: publish,
             observer=Quiet(),

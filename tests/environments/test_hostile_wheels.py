@@ -90,7 +90,7 @@ def test_scripts_of_a_package_are_left_out_and_its_programs_start_on_our_interpr
 def test_whatever_a_client_unpacks_must_be_a_directory_or_a_file_of_its_own(tmp_path: Path, kind: str) -> None:
     write_file(tmp_path / "elsewhere", "private")
     write_file(tmp_path / "root" / "lib" / "honest.py", "")
-    check_package_files(tmp_path / "root", taken=("bin/python",))
+    check_package_files(tmp_path / "root", reserved=("bin/python",))
     strange = tmp_path / "root" / "lib" / "strange"
     if kind == "link":
         strange.symlink_to(tmp_path)

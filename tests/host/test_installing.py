@@ -217,7 +217,7 @@ async def test_a_file_that_was_sent_is_recorded_by_its_name_and_goes_with_the_in
 
 
 def test_a_file_that_is_sent_is_no_bigger_than_a_package_may_be_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="too big"), open_upload(tmp_path / "staging", most=10) as file:
+    with pytest.raises(Invalid, match="too big"), open_upload(tmp_path / "staging", max_bytes=10) as file:
         file.write(b"12345")
         file.write(b"678901")
 

@@ -63,7 +63,7 @@ def test_only_what_is_granted_for_reading_and_is_closed_is_warned_of() -> None:
     granted = ["read:fs:/closed", "write:fs:/closed", "read:fs:config:/x", "net:*", "read:fs:/open", "read:fs:/gone"]
     there = {"/closed": PathPermissions(DIRECTORY | 0o700, 1, 1), "/open": PathPermissions(DIRECTORY | 0o755, 1, 1)}
 
-    (warning,) = unreadable_paths([parse_capability(text) for text in granted], glances=PathProber(there.get))
+    (warning,) = unreadable_paths([parse_capability(text) for text in granted], prober=PathProber(there.get))
 
     assert (warning.path, warning.code) == ("read:fs:/closed", "place_closed")
     assert "mode 0700" in warning.message and "setfacl -R -m u:65534:rX /closed" in warning.hint
@@ -77,7 +77,7 @@ def test_nobody_is_told_to_open_a_place_to_everybody_nor_credentials_to_anybody(
         "/srv/it's/a.txt": PathPermissions(FILE | 0o600, 0, 0),
     }
 
-    found = unreadable_paths([parse_capability(f"read:fs:{path}") for path in closed], glances=PathProber(closed.get))
+    found = unreadable_paths([parse_capability(f"read:fs:{path}") for path in closed], prober=PathProber(closed.get))
 
     hints = {one.path.removeprefix("read:fs:"): one.hint for one in found}
     assert hints.pop("/srv/it's/a.txt") == """setfacl -m u:65534:rX '/srv/it'"'"'s/a.txt'"""
@@ -112,16 +112,16 @@ def test_a_place_that_never_answers_holds_somebody_up_once_and_costs_one_thread(
         [parse_capability("read:fs:/dead"), parse_capability("read:fs:/closed")],
     )
     before, began = threading.active_count(), time.monotonic()
-    unreadable_paths(granted, glances=glances, patience=0.5)
+    unreadable_paths(granted, prober=glances, timeout_s=0.5)
     for _ in range(50):
-        (warning,) = unreadable_paths(granted, glances=glances, patience=0.5)
+        (warning,) = unreadable_paths(granted, prober=glances, timeout_s=0.5)
         assert warning.path == "read:fs:/closed"
     assert time.monotonic() - began < 10
     assert (dead_disk.looks, threading.active_count() - before) == (1, 1)
 
 
 def test_no_more_than_a_few_places_hang_at_a_time_and_all_are_known_again_when_the_disk_is(dead_disk: DeadDisk) -> None:
-    glances = PathProber(dead_disk.look, most=3)
+    glances = PathProber(dead_disk.look, max_hung=3)
     for number in range(10):
         assert glances.probe(f"/dead/{number}", 0.01) is None
     assert dead_disk.looks == 3

@@ -119,7 +119,7 @@ async def open_house(
     watcher = _Nobody()
     around = SupervisorDeps(
         launcher=bodies,
-        adapter_for=lambda deployment: select_adapter(deployment, door=_Shut()),
+        adapter_for=lambda deployment: select_adapter(deployment, capabilities=_Shut()),
         prepare=_prepared,
         publish_for=lambda tenant: DropMethodEvents(ledger.publisher(tenant)),
         observer=watcher,

@@ -260,8 +260,8 @@ class Programs:
         self._make = lambda: Program(outside, chances, badly, note)
         self.all: list[Program] = []
 
-    async def launch(self, place: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        del place, on_log
+    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
+        del target, on_log
         program = self._make()
         self.all.append(program)
         return _Process(program)

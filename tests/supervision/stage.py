@@ -324,7 +324,7 @@ async def open_stage(
             launcher=RemoteEndpointLauncher(
                 EmbeddedEndpointLauncher(CagedEndpointLauncher(launcher or warden, clock)), tls
             ),
-            adapter_for=partial(select_adapter, door=door or ClosedDoor()),
+            adapter_for=partial(select_adapter, capabilities=door or ClosedDoor()),
             prepare=prepare,
             publish_for=audience.publisher,
             observer=audience,

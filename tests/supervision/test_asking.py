@@ -134,7 +134,7 @@ async def test_each_call_has_a_count_of_its_own_and_what_names_no_call_has_none(
     second: dict[str, int] = {}
     for tally, params in ((first, {}), (second, {}), (second, {"alone": True})):
         spec, context = actor.spec("do.it"), stage.context()
-        await patiently(stage.supervisor.call(actor.key, spec, params, context, tally=tally))
+        await patiently(stage.supervisor.call(actor.key, spec, params, context, method_counts=tally))
 
     assert (first, second) == ({"paddock.cache.get": 1}, {"paddock.cache.get": 1})
     assert witness.asked[-1].method_counts is None

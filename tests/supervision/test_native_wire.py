@@ -33,8 +33,8 @@ class Answering:
         self._answer = answer
         self.asked: list[str] = []
 
-    async def request(self, message: OutgoingMessage, within: float) -> Any:
-        del within
+    async def request(self, message: OutgoingMessage, timeout_s: float) -> Any:
+        del timeout_s
         self.asked.append(message.method)
         if self._answer is not None:
             raise self._answer
@@ -42,7 +42,7 @@ class Answering:
 
     def notify(self, message: OutgoingMessage) -> None: ...
 
-    def subscribe(self, message: OutgoingMessage, over: Any) -> None: ...
+    def subscribe(self, message: OutgoingMessage, on_over: Any) -> None: ...
 
     def finish(self) -> None: ...
 

@@ -16,11 +16,11 @@ from paddock.core.events.calls import UNDISCLOSED_TEXT
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import Manifest
 from paddock.plugins.dialects.envelope import result_value
-from paddock.runtime.calls import NETWORK_TALLY_KEY
+from paddock.runtime.calls import NETWORK_COUNT_KEY
 
 NETWORK, MODEL = UNDISCLOSED_TEXT
 _CHANNEL_OF_METHOD: Final = {
-    NETWORK_TALLY_KEY: NETWORK,
+    NETWORK_COUNT_KEY: NETWORK,
     "http": NETWORK,
     "model": MODEL,
 }  # by the family of what is in a tally

@@ -137,8 +137,8 @@ class Gate:
                 call=course.call_id,
                 on_event=course.wrap_listener(on_event),
                 ask=ask,
-                tally=course.tally,
-                fate=course.delivery,
+                method_counts=course.tally,
+                status=course.delivery,
             )
             self.output_validator.validate_schema(target, result)
             if operator:

@@ -195,7 +195,7 @@ class EffectRecovery:
         fate = DeliveryStatus()
         try:
             result = await self.gate.supervisor.call(
-                target.key, target.spec, dict(effect.payload or {}), context, fate=fate
+                target.key, target.spec, dict(effect.payload or {}), context, status=fate
             )
         except PaddockError:
             if fate.refused:

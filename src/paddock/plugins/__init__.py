@@ -1,1 +1,1 @@
-"""Plugins on disk: how a package comes in, what is remembered of it, and whether it is still the same."""
+"""Plugins on disk: packages, installation, trust, versions, environments and tool definitions."""

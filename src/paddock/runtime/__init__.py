@@ -1,1 +1,1 @@
-"""Keeping plugin processes alive: their states, their restarts, and the calls that reach them."""
+"""Plugin processes: supervision, lifecycle, restarts, and the calls that reach them."""

@@ -1,4 +1,4 @@
-"""Calls under way to a plugin: who waits for each, until when, and what is told about it meanwhile."""
+"""In-flight calls of one plugin process: their plans, deadlines, progress events and questions to the caller."""
 
 from __future__ import annotations
 
@@ -19,57 +19,19 @@ from paddock.manifest.model import CallableForm, CallableSpec, Manifest, Timing
 from paddock.manifest.permissions import callable_effects
 from paddock.rpc.peer import PendingRequest
 
-ANSWER_TIMEOUT_S = 900.0
-"""Seconds that a question may wait for its answer; meanwhile the call's own time stands still."""
-
-MAX_ANSWER_ATTEMPTS = 3
-"""How often a question is put when its answers do not fit."""
-
-
-async def request_answer(question: Question, ask: AskCaller | None) -> QuestionAnswer:
-    """The answer to a question, checked against what the plugin asked for; put again where it does not fit.
-
-    Declined where there is nobody to ask. Cancelled where the question makes no sense, or nobody answered in time.
-    """
-    if ask is None:
-        return QuestionAnswer("decline")
-    try:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            return await _ask_until_valid(question, ask)
-    except Exception:
-        # The plugin did nothing wrong when its question could not be put, and its call goes on.
-        return QuestionAnswer("cancel")
-
-
-async def _ask_until_valid(question: Question, ask: AskCaller) -> QuestionAnswer:
-    try:
-        wanted = compile_schema(dict(question.schema)) if question.schema is not None else None
-    except Invalid:
-        return QuestionAnswer("cancel")
-    for _ in range(MAX_ANSWER_ATTEMPTS):
-        answer = await ask(question)
-        if answer.action != "accept":
-            return QuestionAnswer(answer.action)
-        problems = wanted.errors(dict(answer.content)) if wanted is not None else []
-        if not problems:
-            return answer
-        question = replace(question, problems=tuple(problems))
-    return QuestionAnswer("cancel")
-
-
 MAX_CALL_S = 900.0
-"""Seconds that no call outlives, however much progress it tells about."""
+"""Seconds after which every call ends, however much progress it reports."""
 
 _NEVER = float("inf")
 
-NETWORK_TALLY_KEY = "net"
-"""Stands in the tally of a call during which its process used a connection of its own."""
+NETWORK_COUNT_KEY = "net"
+"""Key in the method counts of a call during which its process used a network connection of its own."""
 
 OnEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 
 class DeliveryStatus:
-    """How far a call got: whether its plugin can have heard of it, and whether it said that it did nothing."""
+    """How far a call got: whether the plugin can have received it, and whether it reported that it did nothing."""
 
     __slots__ = ("refused", "sent")
 
@@ -79,7 +41,7 @@ class DeliveryStatus:
 
     @property
     def had_no_effect(self) -> bool:
-        """Whether it is certain what became of a call that failed: nothing."""
+        """Whether a call that failed certainly had no effect."""
         return self.refused or not self.sent
 
 
@@ -91,22 +53,22 @@ class InFlightCall:
 
     __slots__ = (
         "ask",
-        "asking",
         "atomic",
-        "begun",
         "call",
         "callable",
         "context",
         "deadline",
         "effect",
         "effects",
-        "ends",
-        "idle",
-        "last",
+        "end_callbacks",
+        "hard_deadline",
+        "idle_timeout_s",
+        "method_counts",
         "on_event",
         "operation",
         "pending",
-        "tally",
+        "question_tasks",
+        "started",
         "token",
     )
 
@@ -116,13 +78,13 @@ class InFlightCall:
         context: CallContext,
         token: str,
         now: float,
-        idle: float,
+        idle_timeout_s: float,
         effect: bool,
         on_event: OnEvent | None,
         ask: AskCaller | None = None,
         *,
         effects: frozenset[str] | None = None,
-        tally: MethodCounts | None = None,
+        method_counts: MethodCounts | None = None,
         atomic: bool = False,
         call: CallId | None = None,
         callable_name: str = "",
@@ -130,50 +92,50 @@ class InFlightCall:
     ) -> None:
         self.pending = pending
         self.context = context
-        self.token = token  # names the call where the plugin speaks of it; empty for one that knows no tokens
-        self.idle = idle
+        self.token = token  # names the call in the plugin's messages; empty for a plugin without call tokens
+        self.idle_timeout_s = idle_timeout_s
         self.effect = effect
-        self.effects = effects  # as in `Asking`
-        self.tally = tally
+        self.effects = effects  # see `CapabilityRequest.effects`
+        self.method_counts = method_counts
         self.atomic = atomic
         self.call = call
         self.callable = callable_name
         self.operation = operation
         self.on_event = on_event
         self.ask = ask
-        self.asking: set[asyncio.Task[QuestionAnswer]] = set()  # questions that wait for their answers
-        self.ends: list[Callable[[], None]] = []  # of what is done for it, and no longer than it lasts
-        self.begun = False  # whether the plugin is known to work on it; it may wait there for its turn
-        self.deadline = now + idle
-        self.last = now + MAX_CALL_S
+        self.question_tasks: set[asyncio.Task[QuestionAnswer]] = set()  # tasks of questions that wait for their answers
+        self.end_callbacks: list[Callable[[], None]] = []  # callbacks that end work done on behalf of this call
+        self.started = False  # whether the plugin is known to work on it; until then it may be queued there
+        self.deadline = now + idle_timeout_s
+        self.hard_deadline = now + MAX_CALL_S
 
     def on_progress(self, now: float, event: Mapping[str, Any]) -> None:
-        """The plugin said something about this call."""
-        self.begun = True
-        if not self.asking:
-            self.deadline = min(now + self.idle, self.last)
+        """Handle an event that the plugin sent for this call: extend the deadline and pass the event on."""
+        self.started = True
+        if not self.question_tasks:
+            self.deadline = min(now + self.idle_timeout_s, self.hard_deadline)
         if self.on_event is not None:
             self.on_event(event)
 
     @contextmanager
     def until_over(self, end: Callable[[], None]) -> Generator[None, None, None]:
-        """For as long as the block runs, the end of the call calls this."""
-        self.ends.append(end)
+        """Call `end` if the call ends while the block runs."""
+        self.end_callbacks.append(end)
         try:
             yield
         finally:
-            self.ends.remove(end)
+            self.end_callbacks.remove(end)
 
     def release(self) -> None:
-        """Nobody waits any more for the answers to its questions, or for what is done for it."""
-        for question in self.asking:
+        """Cancel the call's open questions and end the work done on its behalf."""
+        for question in self.question_tasks:
             question.cancel()
-        for end in self.ends:
+        for end in self.end_callbacks:
             end()
 
 
 class InFlightCalls:
-    """Every call under way to one process, with one timer for all of them: calls are many and rarely run late."""
+    """All in-flight calls of one process. One timer serves all of them: calls are many and rarely run late."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[InFlightCall], None]) -> None:
         self._loop = loop
@@ -182,8 +144,8 @@ class InFlightCalls:
         self._by_token: dict[str, InFlightCall] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = _NEVER
-        self._waiters: list[asyncio.Future[None]] = []  # by those who wait for the next to land
-        self._network_noted_to = -1  # the request up to which all have it in their tallies that the network was used
+        self._waiters: list[asyncio.Future[None]] = []  # of tasks that wait for the next call to end
+        self._network_noted_to = -1  # highest request id whose call was already marked as using the network
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -195,95 +157,98 @@ class InFlightCalls:
         return self._by_token.get(token)
 
     def only_call(self) -> InFlightCall | None:
-        """The one call under way; None where there are several, or none."""
+        """Return the call if exactly one is in flight, else None."""
         return next(iter(self._by_id.values())) if len(self._by_id) == 1 else None
 
     @property
     def effects(self) -> frozenset[str] | None:
-        """What the calls under way may do to the world, all together; None where there are none, or one among them
-        that declares nothing, as a moment of a session does."""
-        # One that was answered is over for the plugin, also where nobody has looked at the answer yet.
-        declared = {flight.effects for flight in self._by_id.values() if not flight.pending.future.done()}
-        known = [effects for effects in declared if effects is not None]
-        return frozenset[str]().union(*known) if len(known) == len(declared) > 0 else None
+        """The union of the effects that the in-flight calls declare.
+
+        None if there are no calls, or if one of them declares nothing, as a hook call does.
+        """
+        # An answered call is over for the plugin, even if the answer was not processed yet.
+        declared = {call.effects for call in self._by_id.values() if not call.pending.future.done()}
+        known_effects = [effects for effects in declared if effects is not None]
+        return frozenset[str]().union(*known_effects) if len(known_effects) == len(declared) > 0 else None
 
     @property
     def has_effects(self) -> bool:
-        """Whether a call under way may change something."""
-        return any(flight.effect for flight in self._by_id.values())
+        """Whether any in-flight call may change something."""
+        return any(call.effect for call in self._by_id.values())
 
     def note_network_use(self) -> None:
-        """The process used a connection of its own. Nobody can tell for which call, so it counts for each under way."""
-        # Told of every bit that is carried, so it looks only at those that it has not noted yet, which are the last.
+        """Record that the process used the network. It is unknown for which call, so it counts for all in flight."""
+        # Called for every chunk of traffic, so it visits only calls not marked yet. Those are the newest.
         newest = next(reversed(self._by_id), -1)
-        for number, flight in reversed(self._by_id.items()):
-            if number <= self._network_noted_to:
+        for request_id, call in reversed(self._by_id.items()):
+            if request_id <= self._network_noted_to:
                 break
-            if flight.tally is not None and not flight.pending.future.done():
-                flight.tally[NETWORK_TALLY_KEY] = 1
+            if call.method_counts is not None and not call.pending.future.done():
+                call.method_counts[NETWORK_COUNT_KEY] = 1
         self._network_noted_to = max(self._network_noted_to, newest)
 
-    def add(self, flight: InFlightCall) -> None:
-        self._by_id[flight.pending.id] = flight
-        if flight.token:
-            self._by_token[flight.token] = flight
-        if flight.deadline < self._timer_at:
-            self._set_timer(flight.deadline)
+    def add(self, call: InFlightCall) -> None:
+        self._by_id[call.pending.id] = call
+        if call.token:
+            self._by_token[call.token] = call
+        if call.deadline < self._timer_at:
+            self._set_timer(call.deadline)
 
-    def remove(self, flight: InFlightCall) -> None:
-        """Nobody waits for it any more."""
-        self._by_id.pop(flight.pending.id, None)
-        self._by_token.pop(flight.token, None)
-        flight.release()
+    def remove(self, call: InFlightCall) -> None:
+        """Forget a call that nobody waits for any more, and wake the tasks that wait for a removal."""
+        self._by_id.pop(call.pending.id, None)
+        self._by_token.pop(call.token, None)
+        call.release()
         if self._waiters:
-            awaited, self._waiters = self._waiters, []
-            for waiter in awaited:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    def rebind(self, flight: InFlightCall, pending: PendingRequest) -> None:
-        """The same call goes on under another request."""
-        self._by_id.pop(flight.pending.id, None)
-        flight.pending = pending
-        flight.deadline = min(self._loop.time() + flight.idle, flight.last)
-        self.add(flight)
+    def rebind(self, call: InFlightCall, pending: PendingRequest) -> None:
+        """Continue the same call under another request."""
+        self._by_id.pop(call.pending.id, None)
+        call.pending = pending
+        call.deadline = min(self._loop.time() + call.idle_timeout_s, call.hard_deadline)
+        self.add(call)
 
-    async def ask_caller(self, flight: InFlightCall, question: Question) -> QuestionAnswer:
-        """The answer of whoever makes the call. Its time stands still meanwhile; when it ends, the question does."""
-        began = self._loop.time()
-        asking = self._loop.create_task(request_answer(question, flight.ask))
-        flight.asking.add(asking)
-        flight.deadline = _NEVER
+    async def ask_caller(self, call: InFlightCall, question: Question) -> QuestionAnswer:
+        """Ask the caller of this call. The call's deadline is suspended meanwhile; when the call ends, so does the
+        question."""
+        started_at = self._loop.time()
+        question_task = self._loop.create_task(request_answer(question, call.ask))
+        call.question_tasks.add(question_task)
+        call.deadline = _NEVER
         try:
-            await asyncio.wait({asking})
+            await asyncio.wait({question_task})
         finally:
-            asking.cancel()  # harmless when it is done
-            flight.asking.discard(asking)
-            self._resume_deadline(flight, began)
-        return QuestionAnswer("cancel") if asking.cancelled() else asking.result()
+            question_task.cancel()  # harmless when it is done
+            call.question_tasks.discard(question_task)
+            self._resume_deadline(call, started_at)
+        return QuestionAnswer("cancel") if question_task.cancelled() else question_task.result()
 
-    def _resume_deadline(self, flight: InFlightCall, began: float) -> None:
+    def _resume_deadline(self, call: InFlightCall, started_at: float) -> None:
         now = self._loop.time()
-        flight.last += now - began
-        if not flight.asking and flight.pending.id in self._by_id:
-            flight.deadline = min(now + flight.idle, flight.last)
-            if flight.deadline < self._timer_at:
-                self._set_timer(flight.deadline)
+        call.hard_deadline += now - started_at
+        if not call.question_tasks and call.pending.id in self._by_id:
+            call.deadline = min(now + call.idle_timeout_s, call.hard_deadline)
+            if call.deadline < self._timer_at:
+                self._set_timer(call.deadline)
 
     async def wait_empty(self) -> None:
         while self._by_id:
             await self._wait_removal()
 
-    def has_earlier(self, flight: InFlightCall) -> bool:
-        """Whether a call may not have had its turn yet: another that was sent before it is still under way.
+    def has_earlier(self, call: InFlightCall) -> bool:
+        """Whether a call may still be queued in the plugin because one that was sent before it is still in flight.
 
-        Many plugins do one thing at a time, and hear only between two calls that one of them is not wanted any more.
+        Many plugins process one call at a time, and read a cancellation only between two calls.
         """
-        return not flight.begun and any(number < flight.pending.id for number in self._by_id)
+        return not call.started and any(request_id < call.pending.id for request_id in self._by_id)
 
-    async def wait_earlier_done(self, flight: InFlightCall) -> None:
-        """Wait until all that were sent before a call have landed; each does, when its own time is up."""
-        while self.has_earlier(flight):
+    async def wait_earlier_done(self, call: InFlightCall) -> None:
+        """Wait until all calls sent before this one have ended. Each does, at the latest at its own deadline."""
+        while self.has_earlier(call):
             await self._wait_removal()
 
     async def _wait_removal(self) -> None:
@@ -294,23 +259,23 @@ class InFlightCalls:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for flight in self._by_id.values():
-            flight.release()
+        for call in self._by_id.values():
+            call.release()
 
-    def _set_timer(self, when: float) -> None:
+    def _set_timer(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = when
-        self._timer = self._loop.call_at(when, self._on_timer)
+        self._timer_at = deadline
+        self._timer = self._loop.call_at(deadline, self._on_timer)
 
     def _on_timer(self) -> None:
-        """Someone's time may be up. The next ring is for whoever is next."""
+        """Expire the calls that are due and set the timer for the next deadline."""
         now = self._loop.time()
         self._timer, self._timer_at = None, _NEVER
-        for flight in [flight for flight in self._by_id.values() if flight.deadline <= now]:
-            self.remove(flight)
-            self._expire(flight)
-        upcoming = min((flight.deadline for flight in self._by_id.values()), default=_NEVER)
+        for call in [call for call in self._by_id.values() if call.deadline <= now]:
+            self.remove(call)
+            self._expire(call)
+        upcoming = min((call.deadline for call in self._by_id.values()), default=_NEVER)
         if upcoming < _NEVER:
             self._set_timer(upcoming)
 
@@ -321,28 +286,68 @@ _HARMLESS_EFFECTS = frozenset({Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """How to call it."""
+    """How to call one callable: its audit name, timeout and effects."""
 
     spec: CallableSpec
-    method: str  # what it is called where the call is recorded
-    idle_timeout_s: float  # seconds without an answer or a sign of progress
-    has_effect: bool  # whether stopping it late may do harm
-    effects: frozenset[str]  # what it may do to the world, as the rules see it
+    method: str  # its name in the audit log
+    idle_timeout_s: float  # seconds without an answer or a progress event
+    has_effect: bool  # whether it may change something, so that stopping it late may do harm
+    effects: frozenset[str]  # its effects as policy sees them
 
 
 def plan_call(manifest: Manifest, spec: CallableSpec, default_timeout: float) -> CallPlan:
-    """The plan for one callable.
+    """Build the plan for one callable.
 
     Args:
-        manifest: The plugin's.
+        manifest: The plugin's manifest.
         spec: The callable.
-        default_timeout: For callables and plugins that do not say how long they may take.
+        default_timeout: Used if neither the callable nor the plugin declares a timeout.
     """
-    own = spec.timeout_sec or (manifest.timing.call if manifest.timing.call != _DEFAULT_TIMEOUT_S else default_timeout)
+    timeout_s = spec.timeout_sec or (
+        manifest.timing.call if manifest.timing.call != _DEFAULT_TIMEOUT_S else default_timeout
+    )
     return CallPlan(
         spec=spec,
         method=spec.name if spec.form is CallableForm.METHOD else f"{manifest.name}.{spec.name}",
-        idle_timeout_s=min(float(own), MAX_CALL_S),
+        idle_timeout_s=min(float(timeout_s), MAX_CALL_S),
         has_effect=not _HARMLESS_EFFECTS.issuperset(spec.effects or ()),
         effects=frozenset(map(str, callable_effects(manifest, spec))),
     )
+
+
+ANSWER_TIMEOUT_S = 900.0
+"""Seconds that a question may wait for its answer. The call's own deadline is suspended meanwhile."""
+MAX_ANSWER_ATTEMPTS = 3
+"""How often a question is asked when its answers do not match its schema."""
+
+
+async def request_answer(question: Question, ask: AskCaller | None) -> QuestionAnswer:
+    """Ask the caller a question and validate the answer against the plugin's schema; ask again if it does not match.
+
+    Returns `decline` if there is no caller to ask, and `cancel` if the question's schema is invalid or no valid answer
+    came in time.
+    """
+    if ask is None:
+        return QuestionAnswer("decline")
+    try:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            return await _ask_until_valid(question, ask)
+    except Exception:
+        # The plugin is not at fault if its question could not be asked, so its call goes on.
+        return QuestionAnswer("cancel")
+
+
+async def _ask_until_valid(question: Question, ask: AskCaller) -> QuestionAnswer:
+    try:
+        schema = compile_schema(dict(question.schema)) if question.schema is not None else None
+    except Invalid:
+        return QuestionAnswer("cancel")
+    for _ in range(MAX_ANSWER_ATTEMPTS):
+        answer = await ask(question)
+        if answer.action != "accept":
+            return QuestionAnswer(answer.action)
+        problems = schema.errors(dict(answer.content)) if schema is not None else []
+        if not problems:
+            return answer
+        question = replace(question, problems=tuple(problems))
+    return QuestionAnswer("cancel")

@@ -1,7 +1,7 @@
-"""The conversation with one plugin process, from `initialize` to its end: what it is asked, told and called for.
+"""The connection to one plugin process: handshake requests, calls, cancellation and timeouts.
 
-What it sends by itself is judged in `incoming.py`. Neither knows of processes: when something happens that the process
-must not survive, they say so through `on_fatal`, and whoever owns the process ends it.
+`inbound.py` handles the messages that the plugin sends unasked. Neither module knows of processes: if something happens
+that the process must not survive, they report it through `on_fatal`, and the owner of the process kills it.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from paddock.secrets.requirements import called_operation
 CANCEL_GRACE_S = 5.0
 MAX_INPUT_ROUNDS = 10  # how often a plugin may want something more before it answers one call
 
-# The request that tells of a moment in a session, given the token that names it.
+# Builds the hook request, given the call token.
 HookRequestBuilder: TypeAlias = Callable[[str], OutgoingMessage]
 
 
 class PluginConnection:
-    """The host's end of one plugin's wire."""
+    """The host's end of the JSON-RPC connection to one plugin process."""
 
     def __init__(
         self,
         deployment: Deployment,
-        wire: ProtocolAdapter,
+        adapter: ProtocolAdapter,
         *,
         publish: EventSink,
         clock: Clock,
         on_fatal: Callable[[KillReason], None],
         on_notification: Callable[[str, Mapping[str, Any]], None],
         on_log: Callable[[str], None] = lambda _line: None,
-        on_redefined: Callable[[], None] = lambda: None,
+        on_list_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.adapter = wire
+        self.adapter = adapter
         self._name = deployment.name
         self._manifest = deployment.manifest
         self._publish = publish.publish
@@ -62,47 +62,47 @@ class PluginConnection:
         self._in_flight_calls = InFlightCalls(self._loop, self._on_timeout)
         self._inbound = InboundHandler(
             deployment.name,
-            wire,
+            adapter,
             self._in_flight_calls,
             publish=publish,
             clock=clock,
-            tell=self.notify,
+            notify=self.notify,
             on_fatal=on_fatal,
             on_notification=on_notification,
             on_log=on_log,
-            on_redefined=on_redefined,
+            on_list_changed=on_list_changed,
         )
         self._peer = JsonRpcPeer(self._inbound, passes=belongs_to_transaction)
-        self._exit_diagnosis: asyncio.Future[Diagnosis] = self._loop.create_future()  # it ended
+        self._exit_diagnosis: asyncio.Future[Diagnosis] = self._loop.create_future()  # set once the process ended
         self._call_count = 0
-        self._cancel_watchers: set[asyncio.Task[None]] = set()  # after calls that were stopped
+        self._cancel_watchers: set[asyncio.Task[None]] = set()  # wait for cancelled calls to stop
 
-    # --- for the owner of the process -------------------------------------------------------------------------------
+    # --- for the owner of the process ---------------------------------------------------------------------------------
 
     @property
     def peer(self) -> JsonRpcPeer:
-        """What a transport delivers frames to."""
+        """The JSON-RPC peer that a transport delivers frames to."""
         return self._peer
 
     def attach(self, transport: Transport) -> None:
         self._peer.attach(transport)
 
     def mark_ready(self) -> None:
-        """The first exchange is over: calls and notifications may pass."""
+        """Mark the handshake as done: calls and notifications may pass."""
         self._inbound.phase = "open"
 
     def set_exit_diagnosis(self, diagnosis: Diagnosis) -> None:
-        """Say why the process ended, for those whose calls end with it. The first to know is believed."""
+        """Record why the process ended, for the callers whose calls end with it. The first diagnosis wins."""
         if not self._exit_diagnosis.done():
             self._exit_diagnosis.set_result(diagnosis)
 
     def close(self, reason: str) -> None:
-        """End the conversation; every call under way fails as unavailable."""
+        """Close the connection; every in-flight call fails as unavailable."""
         self.set_exit_diagnosis(Diagnosis(reason))
-        self._inbound.phase = "over"
+        self._inbound.phase = "closed"
         self._in_flight_calls.close()
-        for look in self._cancel_watchers:
-            look.cancel()
+        for watcher in self._cancel_watchers:
+            watcher.cancel()
         self._peer.close(reason)
 
     @property
@@ -111,51 +111,51 @@ class PluginConnection:
 
     @property
     def noise_lines(self) -> list[str]:
-        """The first lines on its output that were no JSON-RPC."""
+        """The first lines on its stdout that were not JSON-RPC."""
         return self._inbound.noise_lines
 
     def note_network_use(self) -> None:
-        """The process used a connection of its own."""
+        """Record that the process used a network connection of its own."""
         self._in_flight_calls.note_network_use()
 
     def abort_effects(self, why: str) -> None:
-        """Have the process ended where a call under way may change something."""
+        """Have the process killed if an in-flight call may change something."""
         if self._in_flight_calls.has_effects:
             self._kill_process(KillReason("host_lost", why, spends_budget=False), why)
 
     async def drain(self) -> None:
-        """Wait until no call is under way."""
+        """Wait until no call is in flight."""
         await self._in_flight_calls.wait_empty()
 
-    async def request(self, message: OutgoingMessage, within: float) -> Any:
-        """A request of the host's own; see `Talk`."""
+    async def request(self, message: OutgoingMessage, timeout_s: float) -> Any:
+        """Send a request of the host's own; see `RequestSender`."""
         pending = self._peer.request(message.method, message.params)
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(timeout_s):
                 return await pending.future
         except (TimeoutError, asyncio.CancelledError):
             self._peer.forget(pending)
             raise
 
     def notify(self, message: OutgoingMessage) -> None:
-        """A notification of the host's own; see `Talk`."""
+        """Send a notification of the host's own; see `RequestSender`."""
         with contextlib.suppress(PeerLost, RpcError):
             self._peer.notify(message.method, message.params)
 
-    def subscribe(self, message: OutgoingMessage, over: Callable[[BaseException | None], None]) -> None:
-        """A request that is answered when it is over; see `Talk`."""
+    def subscribe(self, message: OutgoingMessage, on_over: Callable[[BaseException | None], None]) -> None:
+        """Send a request that is answered only when it is over; see `RequestSender`."""
         try:
             pending = self._peer.request(message.method, message.params)
         except (PeerLost, RpcError) as error:
-            over(error)
+            on_over(error)
         else:
-            pending.future.add_done_callback(lambda done: over(done.exception()) if not done.cancelled() else None)
+            pending.future.add_done_callback(lambda done: on_over(done.exception()) if not done.cancelled() else None)
 
     def finish(self) -> None:
-        """Say nothing more; see `Talk`."""
+        """Close the sending side; see `RequestSender`."""
         self._peer.finish()
 
-    # --- calls ------------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     async def call(
         self,
@@ -166,49 +166,51 @@ class PluginConnection:
         call: CallId | None = None,
         on_event: OnEvent | None = None,
         ask: AskCaller | None = None,
-        tally: MethodCounts | None = None,
-        fate: DeliveryStatus | None = None,
+        method_counts: MethodCounts | None = None,
+        status: DeliveryStatus | None = None,
     ) -> Any:
-        """Call the plugin and wait for its answer; what it wants to know meanwhile is asked of `ask`, and what it asks
-        of the host is counted in `tally` and done for the call with the id `call`. How far it got is told in `fate`.
+        """Call the plugin and wait for its result.
 
-        A caller that is cancelled, or whose time is up, leaves the plugin a moment to stop by itself; one that does
-        not is ended, and at once where the call has an effect. It is not ended while calls are under way that were sent
-        before that one: the plugin may not have got to it.
+        `ask` answers the plugin's questions. `method_counts` counts the host methods that the plugin uses for the call
+        with the id `call`. `status` records how far the call got.
+
+        If the caller is cancelled or the deadline passes, the plugin gets a moment to stop by itself. A plugin that
+        does not stop is killed, at once if the call has an effect. It is not killed while earlier calls are in flight:
+        it may not have got to this one.
 
         Raises:
-            TimedOut: no answer, and no sign of progress, in the time that the plan gives it.
+            TimedOut: no answer, and no progress event, within the plan's timeout.
             Unavailable: the plugin ended meanwhile.
-            PaddockError: the plugin answered with an error; see `answers.py`.
+            PaddockError: the plugin answered with an error; see `errors.py`.
         """
         self._call_count += 1
         token = self.adapter.call_token(self._call_count)
         sent = self.adapter.build_call(plan.spec, payload, context, token, listens=on_event is not None)
-        started = self._loop.time()
+        started_at = self._loop.time()
         try:
             pending = self._send_request(sent)
-        except PeerLost as gone:
-            raise await self._exited_error(gone.reason) from None
-        fate = DeliveryStatus() if fate is None else fate
-        fate.sent = True
-        tally = {} if tally is None else tally
-        flight = InFlightCall(
+        except PeerLost as lost:
+            raise await self._exited_error(lost.reason) from None
+        status = DeliveryStatus() if status is None else status
+        status.sent = True
+        method_counts = {} if method_counts is None else method_counts
+        in_flight_call = InFlightCall(
             pending,
             context,
             token,
-            started,
+            started_at,
             plan.idle_timeout_s,
             plan.has_effect,
             on_event,
             ask,
             effects=plan.effects,
-            tally=tally,
+            method_counts=method_counts,
             atomic=plan.spec.recovery == "atomic",
             call=call or context.call,
             callable_name=plan.spec.name,
             operation=called_operation(self._manifest, plan.spec, payload) if self._manifest.operation_auth else None,
         )
-        self._in_flight_calls.add(flight)
+        self._in_flight_calls.add(in_flight_call)
         self._publish(
             PluginMethodCalled(
                 name=self._name,
@@ -218,45 +220,45 @@ class PluginConnection:
                 project_id=context.project,
             )
         )
-        answered, begun = False, False
-        more: InputRequired | None = None
+        succeeded, started_work = False, False
+        input_required: InputRequired | None = None
         try:
             raw = await pending.future
-            begun = True
-            more = self.adapter.parse_input_required(sent, raw)
-            if more is not None:
-                raw = await self._answer_input_requests(flight, more)
+            started_work = True
+            input_required = self.adapter.parse_input_required(sent, raw)
+            if input_required is not None:
+                raw = await self._answer_input_requests(in_flight_call, input_required)
             result = self.adapter.parse_result(plan.spec, raw)
-        except RpcError as fault:
-            # Whoever wanted to know something more, or has asked the host for something, did not refuse at the door.
-            refusals = self.adapter.not_started_codes if not begun and not tally else frozenset[int]()
-            error = to_paddock_error(self._name, fault, refusals)
-            fate.refused = had_no_effect(error)
+        except RpcError as rpc_error:
+            # A plugin that asked for input, or used a host method, has started and did not reject the call.
+            refusals = self.adapter.not_started_codes if not started_work and not method_counts else frozenset[int]()
+            error = to_paddock_error(self._name, rpc_error, refusals)
+            status.refused = had_no_effect(error)
             raise error from None
         except PaddockError as error:
-            fate.refused = had_no_effect(error)
+            status.refused = had_no_effect(error)
             raise
-        except PeerLost as gone:
-            raise await self._exited_error(gone.reason) from None
+        except PeerLost as lost:
+            raise await self._exited_error(lost.reason) from None
         except asyncio.CancelledError:
-            # Its caller may have gone in the very moment in which the answer came; then there is nothing to stop.
-            if not _has_result(flight.pending.future):
-                self._on_cancelled(flight)
+            # The caller may be cancelled in the moment in which the answer arrives; then there is nothing to stop.
+            if not _has_result(in_flight_call.pending.future):
+                self._on_cancelled(in_flight_call)
             else:
-                answered = more is None
+                succeeded = input_required is None
             raise
         else:
-            answered = True
+            succeeded = True
             return result
         finally:
-            self._in_flight_calls.remove(flight)
+            self._in_flight_calls.remove(in_flight_call)
             self._publish(
                 PluginMethodReturned(
                     name=self._name,
                     method=plan.method,
                     request_id=context.request,
-                    duration_ms=int((self._loop.time() - started) * 1e6) / 1000,
-                    success=answered,
+                    duration_ms=int((self._loop.time() - started_at) * 1e6) / 1000,
+                    success=succeeded,
                 )
             )
 
@@ -266,34 +268,38 @@ class PluginConnection:
         except RpcError as fault:
             raise to_paddock_error(self._name, fault) from None
 
-    async def _answer_input_requests(self, flight: InFlightCall, wanted: InputRequired) -> Any:
-        """The answer that a plugin gives once it knows what it wants to."""
-        more: InputRequired | None = wanted
+    async def _answer_input_requests(self, in_flight_call: InFlightCall, input_required: InputRequired) -> Any:
+        """Ask the caller for the input that the plugin requires, retry the call with it, and return the raw result."""
+        pending_input: InputRequired | None = input_required
         for _ in range(MAX_INPUT_ROUNDS):
-            answers = [await self._in_flight_calls.ask_caller(flight, question) for question in more.questions]
-            await asyncio.sleep(more.delay_s)
-            sent = more.build_retry(answers)
-            self._in_flight_calls.rebind(flight, self._send_request(sent))
-            raw = await flight.pending.future
-            more = self.adapter.parse_input_required(sent, raw)
-            if more is None:
+            answers = [
+                await self._in_flight_calls.ask_caller(in_flight_call, question) for question in pending_input.questions
+            ]
+            await asyncio.sleep(pending_input.delay_s)
+            sent = pending_input.build_retry(answers)
+            self._in_flight_calls.rebind(in_flight_call, self._send_request(sent))
+            raw = await in_flight_call.pending.future
+            pending_input = self.adapter.parse_input_required(sent, raw)
+            if pending_input is None:
                 return raw
         raise RpcError(INTERNAL_ERROR, f"it asked back {MAX_INPUT_ROUNDS} times and gave no answer")
 
-    async def call_hook(self, told: HookRequestBuilder, context: CallContext, within: float) -> Any:
-        """Tell the plugin of a moment in a session. It counts as being under way, and its time is the caller's to end.
+    async def call_hook(self, build_request: HookRequestBuilder, context: CallContext, timeout_s: float) -> Any:
+        """Send a hook request. It counts as in flight, and its timeout is the caller's.
 
         Raises:
-            RpcFault, TimeoutError, PeerLost: as for `ask`.
+            RpcError, TimeoutError, PeerLost: as for `request`.
         """
         self._call_count += 1
         token = self.adapter.call_token(self._call_count)
-        method, params = told(token)
+        method, params = build_request(token)
         pending = self._peer.request(method, params)
-        flight = InFlightCall(pending, context, token, self._loop.time(), float("inf"), effect=False, on_event=None)
-        self._in_flight_calls.add(flight)
+        in_flight_call = InFlightCall(
+            pending, context, token, self._loop.time(), float("inf"), effect=False, on_event=None
+        )
+        self._in_flight_calls.add(in_flight_call)
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(timeout_s):
                 return await pending.future
         except (TimeoutError, asyncio.CancelledError):
             self._peer.forget(pending)
@@ -301,85 +307,91 @@ class PluginConnection:
                 self.notify(self.adapter.build_cancel(pending.id, token))
             raise
         finally:
-            self._in_flight_calls.remove(flight)
+            self._in_flight_calls.remove(in_flight_call)
 
-    def _on_timeout(self, flight: InFlightCall) -> None:
-        waiting = flight.pending.future
-        if waiting.done():
+    def _on_timeout(self, in_flight_call: InFlightCall) -> None:
+        future = in_flight_call.pending.future
+        if future.done():
             return
-        waiting.set_exception(
+        future.set_exception(
             TimedOut(
-                f"{self._name} did not answer within {flight.idle:g} s",
+                f"{self._name} did not answer within {in_flight_call.idle_timeout_s:g} s",
                 hint="a callable that needs longer can declare timeout_sec",
-                details={"plugin": self._name, "timeout_sec": flight.idle},
+                details={"plugin": self._name, "timeout_sec": in_flight_call.idle_timeout_s},
             )
         )
-        unanswered = f"call was not answered within {flight.idle:g} s"
-        hung = KillReason("hung", f"a {unanswered}")
-        if self.adapter.supports_cancel and self._gets_cancel_grace(flight):
-            self._kill_unless_stopped(flight, hung, f"another {unanswered}")
-        else:  # a plugin that cannot be asked to stop has had its time
-            self._kill_now(flight, hung, f"another {unanswered}")
+        description = f"call was not answered within {in_flight_call.idle_timeout_s:g} s"
+        kill_reason = KillReason("hung", f"a {description}")
+        if self.adapter.supports_cancel and self._gets_cancel_grace(in_flight_call):
+            self._kill_unless_stopped(in_flight_call, kill_reason, f"another {description}")
+        else:  # a plugin without cancellation has had its time
+            self._kill_now(in_flight_call, kill_reason, f"another {description}")
 
-    def _on_cancelled(self, flight: InFlightCall) -> None:
-        unstoppable = KillReason("cancelled", "a cancelled call did not stop", spends_budget=False)
-        if self._gets_cancel_grace(flight):
-            self._kill_unless_stopped(flight, unstoppable, "another call was cancelled and did not stop")
+    def _on_cancelled(self, in_flight_call: InFlightCall) -> None:
+        kill_reason = KillReason("cancelled", "a cancelled call did not stop", spends_budget=False)
+        if self._gets_cancel_grace(in_flight_call):
+            self._kill_unless_stopped(in_flight_call, kill_reason, "another call was cancelled and did not stop")
         else:
-            self._kill_now(flight, unstoppable, "another call was cancelled, which has effects")
+            self._kill_now(in_flight_call, kill_reason, "another call was cancelled, which has effects")
 
-    def _gets_cancel_grace(self, flight: InFlightCall) -> bool:
-        """Whether a call that nobody waits for may have a moment to stop: every second of an effect may do more."""
-        return not flight.effect or (self.adapter.supports_cancel and self._in_flight_calls.has_earlier(flight))
+    def _gets_cancel_grace(self, in_flight_call: InFlightCall) -> bool:
+        """Whether an abandoned call gets a moment to stop. One with an effect does not: every second may do more."""
+        return not in_flight_call.effect or (
+            self.adapter.supports_cancel and self._in_flight_calls.has_earlier(in_flight_call)
+        )
 
-    def _kill_now(self, flight: InFlightCall, fatal: KillReason, told: str) -> None:
-        self._peer.forget(flight.pending)
-        self._kill_process(fatal, told)
+    def _kill_now(self, in_flight_call: InFlightCall, kill_reason: KillReason, description: str) -> None:
+        self._peer.forget(in_flight_call.pending)
+        self._kill_process(kill_reason, description)
 
-    def _kill_unless_stopped(self, flight: InFlightCall, fatal: KillReason, told: str) -> None:
+    def _kill_unless_stopped(self, in_flight_call: InFlightCall, kill_reason: KillReason, description: str) -> None:
         if self.adapter.supports_cancel:
-            self.notify(self.adapter.build_cancel(flight.pending.id, flight.token))
-        late: asyncio.Future[Any] | None = None
+            self.notify(self.adapter.build_cancel(in_flight_call.pending.id, in_flight_call.token))
+        late_answer: asyncio.Future[Any] | None = None
         if self.adapter.confirms_cancel:
-            late = self._peer.detach(flight.pending)
+            late_answer = self._peer.detach(in_flight_call.pending)
         else:
-            self._peer.forget(flight.pending)
-        look = self._loop.create_task(self._await_cancel(flight, late, fatal, told))
-        self._cancel_watchers.add(look)
-        look.add_done_callback(self._cancel_watchers.discard)
+            self._peer.forget(in_flight_call.pending)
+        watcher = self._loop.create_task(self._await_cancel(in_flight_call, late_answer, kill_reason, description))
+        self._cancel_watchers.add(watcher)
+        watcher.add_done_callback(self._cancel_watchers.discard)
 
     async def _await_cancel(
-        self, flight: InFlightCall, late: asyncio.Future[Any] | None, fatal: KillReason, told: str
+        self,
+        in_flight_call: InFlightCall,
+        late_answer: asyncio.Future[Any] | None,
+        kill_reason: KillReason,
+        description: str,
     ) -> None:
-        while not await (self._ping() if late is None else _answers_in_time(late)):
-            if flight.effect or not self._in_flight_calls.has_earlier(flight):
-                self._kill_process(fatal, told)
+        while not await (self._ping() if late_answer is None else _answers_in_time(late_answer)):
+            if in_flight_call.effect or not self._in_flight_calls.has_earlier(in_flight_call):
+                self._kill_process(kill_reason, description)
                 return
-            # It may not have had its turn. It gets the same grace again once it must have.
-            await self._in_flight_calls.wait_earlier_done(flight)
+            # The call may still be queued in the plugin. It gets the same grace again once it must have been reached.
+            await self._in_flight_calls.wait_earlier_done(in_flight_call)
 
     async def _ping(self) -> bool:
-        """A plugin that does not say whether it stopped may go on if it can still say that it is well."""
+        """Ping a plugin that does not confirm cancellation: it may go on if it still answers."""
         try:
             async with asyncio.timeout(CANCEL_GRACE_S):
                 return await self.adapter.ping(self)
         except (TimeoutError, PeerLost):
             return False
 
-    def _kill_process(self, fatal: KillReason, told: str) -> None:
-        """Have the process ended for one call; `told` says why to those whose calls end with it."""
+    def _kill_process(self, kill_reason: KillReason, description: str) -> None:
+        """Have the process killed because of one call; `description` explains it to callers whose calls end with it."""
         self.set_exit_diagnosis(
-            Diagnosis(f"{told}, and this one ended with its process", "call again: the plugin is restarted")
+            Diagnosis(f"{description}, and this one ended with its process", "call again: the plugin is restarted")
         )
-        self._on_fatal(fatal)
+        self._on_fatal(kill_reason)
 
     async def _exited_error(self, reason: str) -> Unavailable:
-        """What a caller meets whose plugin is gone. Why it went is known a moment after it went."""
+        """Build the error for a caller whose plugin is gone. The diagnosis arrives a moment after the exit."""
         await asyncio.wait({self._exit_diagnosis}, timeout=EXIT_GRACE_S)
-        why = self._exit_diagnosis.result() if self._exit_diagnosis.done() else Diagnosis(reason)
+        diagnosis = self._exit_diagnosis.result() if self._exit_diagnosis.done() else Diagnosis(reason)
         return Unavailable(
-            f"{self._name} ended before it answered: {why.reason}",
-            hint=why.hint or see_log_hint(self._name),
+            f"{self._name} ended before it answered: {diagnosis.reason}",
+            hint=diagnosis.hint or see_log_hint(self._name),
             details={"plugin": self._name},
         )
 
@@ -388,7 +400,7 @@ def _has_result(future: asyncio.Future[Any]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
 
-async def _answers_in_time(late: asyncio.Future[Any]) -> bool:
-    """Whether an answer comes within the time that a plugin has to stop."""
-    await asyncio.wait({late}, timeout=CANCEL_GRACE_S)
-    return late.done()
+async def _answers_in_time(late_answer: asyncio.Future[Any]) -> bool:
+    """Whether an answer arrives within the cancellation grace period."""
+    await asyncio.wait({late_answer}, timeout=CANCEL_GRACE_S)
+    return late_answer.done()

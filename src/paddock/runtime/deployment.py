@@ -1,4 +1,4 @@
-"""What the supervisor is given to run, and what it tells about it. Plain values."""
+"""Values that the supervisor is given to run a plugin, and the status it reports. Plain data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.runtime.lifecycle import PluginState
 
 @dataclass(frozen=True, slots=True)
 class InstanceKey:
-    """What one process stands for: this version of this plugin, for these people."""
+    """Identity of one plugin process: one version of one plugin for one tenant."""
 
     tenant: Tenant
     plugin: PluginName
@@ -24,15 +24,16 @@ class InstanceKey:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Everything that is needed to run one plugin for one tenant."""
+    """Everything needed to run one plugin for one tenant."""
 
     key: InstanceKey
     manifest: Manifest
-    capabilities: tuple[Capability, ...]  # what was granted, not what is asked for
+    capabilities: tuple[Capability, ...]  # granted, not requested
     projects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    functions: Mapping[str, Callable[..., Any]] | None = None  # of the application around the host, which serve it
+    # functions of the embedding application that serve the callables
+    functions: Mapping[str, Callable[..., Any]] | None = None
     tier: str = "personal"  # the effective trust tier
-    signature: str = "unsigned"  # what its signature is worth here, or `embedded`
+    signature: str = "unsigned"  # the signature's verification state here, or `embedded`
 
     @property
     def name(self) -> PluginName:
@@ -40,7 +41,7 @@ class Deployment:
 
     @property
     def storage_available(self) -> bool:
-        """Whether the plugin has tables of its own."""
+        """Whether the plugin has database tables of its own."""
         return any(isinstance(capability, StorageAccess) for capability in self.capabilities)
 
     @property
@@ -51,7 +52,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class InProcessTarget:
-    """The application around the host, which serves some callables by functions of its own."""
+    """Functions of the embedding application that serve a plugin's callables."""
 
     manifest: Manifest
     by_name: Mapping[str, Callable[..., Any]]
@@ -59,31 +60,34 @@ class InProcessTarget:
 
 @dataclass(frozen=True, slots=True)
 class RemoteTarget:
-    """A server that somebody else runs."""
+    """A server that someone else runs."""
 
     url: str = field(repr=False)  # this and the headers may hold secrets in the clear
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     transport: Literal["streamable-http", "sse"] = "streamable-http"
 
 
-# Where a plugin lives.
+# Where a plugin runs.
 LaunchTarget: TypeAlias = CageSpec | InProcessTarget | RemoteTarget
 
 
 @dataclass(frozen=True, slots=True)
 class StartSpec:
-    """A deployment at the moment of its start."""
+    """A deployment resolved for one start: where it runs and with which configuration."""
 
     target: LaunchTarget
     config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may hold secrets in the clear
 
 
 class PrepareStart(Protocol):
-    """Makes a deployment ready: its files compared with what was consented to, its configuration read, its cage
-    compiled. Asked before every start, so that each one finds things as they are then."""
+    """Prepares a deployment for its start: verifies its files against what was consented to, reads its configuration
+    and compiles its cage.
+
+    Called before every start, so that each start sees the current state.
+    """
 
     async def __call__(self, deployment: Deployment) -> StartSpec:
-        """What to start.
+        """Return what to start.
 
         Raises:
             PaddockError: it must not or cannot run; says why.
@@ -93,7 +97,7 @@ class PrepareStart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastFailure:
-    """Why a process ended that nobody asked to end, or could not begin. Kept when the next one runs."""
+    """Why the last process failed or could not start. Kept while the next one runs."""
 
     reason: str
     hint: str
@@ -103,18 +107,18 @@ class LastFailure:
 
 @dataclass(frozen=True, slots=True)
 class PluginStatus:
-    """How one plugin is doing."""
+    """The status of one plugin instance."""
 
     key: InstanceKey
     version: str
     state: PluginState
     pid: int | None = None
     cage_id: str | None = None
-    reason: str = ""  # why it is not running, in words
+    reason: str = ""  # why it is not running, for people
     hint: str = ""
     error_code: str = ""
     failures: int = 0
-    restarts: int = 0  # how often it was started again by itself
+    restarts: int = 0  # automatic restarts
     last_failure: LastFailure | None = None
     running_since: str | None = None  # ISO-8601
     restarts_in: float | None = None  # seconds

@@ -1,4 +1,4 @@
-"""Why a plugin did not start, in words: from how its process ended and what it said. No I/O."""
+"""Explains to people why a plugin ended or did not start, from its exit status and its output. No I/O."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _SIGNALS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A sentence for a person, and what to do about it."""
+    """A reason for people, and a hint what to do about it."""
 
     reason: str
     hint: str = ""
 
 
-# A daemon reads its settings when it starts.
+# The hint mentions a restart because a daemon reads its settings only when it starts.
 _MORE_MEMORY_HINT = "if it needs more, raise limits.memory_mb in config.toml, and start paddock serve again if it runs"
 
 _PROGRAM = r"([A-Za-z0-9._+-]{1,64})"
 _SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: (.+)")
 _FILE_AND_LINE = re.compile(r'File "([^"]+)", line (\d+)')
-_SYNTAX_ERROR_LOOKBACK_LINES = 5  # lines between the place and the error: the code, and a mark below it
+_SYNTAX_ERROR_LOOKBACK_LINES = 5  # the code, and a marker below it, stand between the location and the error
 
-# The last line that says something, and what is behind it. The first that fits is taken.
+# Patterns for the last meaningful line, each with a reason and a hint. The first match wins.
 _STDERR_PATTERNS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"ModuleNotFoundError: No module named '([^']+)'"),
@@ -119,7 +119,7 @@ DECLARE_IN_MANIFEST = "declare it in the manifest:"
 
 
 def grant_advice(manifest: Manifest) -> str:
-    """What begins the advice to give a plugin a capability. An MCP server brings no manifest that could declare any."""
+    """Return the beginning of an advice to grant a capability. An MCP server has no manifest that could declare any."""
     runtime = manifest.runtime
     if isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp":
         if has_own_manifest(manifest):
@@ -129,23 +129,24 @@ def grant_advice(manifest: Manifest) -> str:
 
 
 def has_own_manifest(manifest: Manifest) -> bool:
-    """Whether what it may reach is written in a manifest of its own, and not said by whoever installs it."""
+    """Whether the plugin's capabilities are declared in a manifest of its own and not chosen by the person who installs
+    it."""
     runtime = manifest.runtime
-    from_a_registry = isinstance(runtime, CommandRuntime) and environment_program(runtime.command) is not None
-    return manifest.dialect is Dialect.NATIVE and not from_a_registry
+    from_registry = isinstance(runtime, CommandRuntime) and environment_program(runtime.command) is not None
+    return manifest.dialect is Dialect.NATIVE and not from_registry
 
 
 _SPEAKS_JSON_RPC_HINT = "a plugin speaks JSON-RPC on its standard output and logs to its standard error"
 
 
 def see_log_hint(plugin: str) -> str:
-    """What to type where nobody knows more than the plugin itself wrote."""
+    """Return the hint to read the plugin's log, for when nothing else is known."""
     return f"see what it wrote: paddock plugin logs {plugin}"
 
 
 def diagnose_exit(
     plugin: str,
-    ended: ProcessExit,
+    process_exit: ProcessExit,
     stderr: Sequence[str],
     *,
     answered: bool,
@@ -153,111 +154,121 @@ def diagnose_exit(
     memory_bytes: int | None = None,
     how: str = DECLARE_IN_MANIFEST,
 ) -> Diagnosis:
-    """The likeliest reason that a process ended.
+    """Return the likeliest reason that a process ended.
 
     Args:
-        plugin: Whose it was.
-        ended: How.
+        plugin: The plugin's name.
+        process_exit: How the process ended.
         stderr: Its last lines.
         answered: Whether it ever answered the handshake.
-        noise: Lines on its standard output that were no JSON.
-        memory_bytes: How much memory it was allowed, where that is known.
-        how: What begins the advice to give it a capability.
+        noise: Lines on its stdout that were not JSON.
+        memory_bytes: Its memory limit, where that is known.
+        how: The beginning of an advice to grant a capability.
     """
-    when = "" if answered else " before it answered the handshake"
-    if ended.cause == "memory":
-        most = f" ({memory_bytes // MIB} MB)" if memory_bytes is not None else ""
-        pause = "" if answered else ","
-        return Diagnosis(f"it used more memory than it may{most}{pause}{when}", _MORE_MEMORY_HINT)
-    if ended.cause:
-        return Diagnosis(f"it was ended by the host ({printable(ended.cause, 80)}){when}")
-    said = diagnose_stderr([*noise, *stderr], how)
-    if said is not None:
-        # One that served before may have lived with that, and have ended of something else.
-        told = f"{_describe_exit(ended)}; perhaps: {said.reason}" if answered else f"it ended{when}: {said.reason}"
-        return Diagnosis(told, said.hint)
-    if ended.signal is not None:
-        hint = "it used a system call that plugins may not use" if ended.signal == _SIGSYS else ""
-        return Diagnosis(f"{_describe_exit(ended)}{when}", hint)
-    last = next((line for line in reversed(stderr) if line.strip()), "")
-    shown = f"; its last words: {printable(_log_message(last), 160)}" if last else "; it wrote nothing to its log"
-    if ended.code == 0:
+    phase_text = "" if answered else " before it answered the handshake"
+    if process_exit.cause == "memory":
+        limit = f" ({memory_bytes // MIB} MB)" if memory_bytes is not None else ""
+        comma = "" if answered else ","
+        return Diagnosis(f"it used more memory than it may{limit}{comma}{phase_text}", _MORE_MEMORY_HINT)
+    if process_exit.cause:
+        return Diagnosis(f"it was ended by the host ({printable(process_exit.cause, 80)}){phase_text}")
+    output_diagnosis = diagnose_stderr([*noise, *stderr], how)
+    if output_diagnosis is not None:
+        # A plugin that served before may have survived that output and have ended of something else.
+        reason = (
+            f"{_describe_exit(process_exit)}; perhaps: {output_diagnosis.reason}"
+            if answered
+            else f"it ended{phase_text}: {output_diagnosis.reason}"
+        )
+        return Diagnosis(reason, output_diagnosis.hint)
+    if process_exit.signal is not None:
+        hint = "it used a system call that plugins may not use" if process_exit.signal == _SIGSYS else ""
+        return Diagnosis(f"{_describe_exit(process_exit)}{phase_text}", hint)
+    last_line = next((line for line in reversed(stderr) if line.strip()), "")
+    log_note = (
+        f"; its last words: {printable(_log_message(last_line), 160)}" if last_line else "; it wrote nothing to its log"
+    )
+    if process_exit.code == 0:
         if answered:
-            return Diagnosis(f"{_describe_exit(ended)}{shown}", "a plugin serves until it is told to shut down")
+            return Diagnosis(
+                f"{_describe_exit(process_exit)}{log_note}", "a plugin serves until it is told to shut down"
+            )
         if noise:
             return Diagnosis(f"it ended without answering; {_describe_noise(noise)}", _SPEAKS_JSON_RPC_HINT)
-        return Diagnosis(f"{_describe_exit(ended)}{when}{shown}", "it has to read requests from its standard input")
+        return Diagnosis(
+            f"{_describe_exit(process_exit)}{phase_text}{log_note}", "it has to read requests from its standard input"
+        )
     if noise and not answered:
-        shown += f"; {_describe_noise(noise)}"
-    return Diagnosis(f"{_describe_exit(ended)}{when}{shown}", see_log_hint(plugin) if last else "")
+        log_note += f"; {_describe_noise(noise)}"
+    return Diagnosis(f"{_describe_exit(process_exit)}{phase_text}{log_note}", see_log_hint(plugin) if last_line else "")
 
 
 def _log_message(line: str) -> str:
-    """What a record of a log says, as the SDKs write them; any other line as it is."""
+    """Return the message of a JSON log record, as the SDKs write them; any other line as it is."""
     try:
         record: Any = json.loads(line) if line.lstrip().startswith("{") else None
     except (ValueError, RecursionError):
         return line
-    said = cast("dict[str, Any]", record).get("message") if isinstance(record, dict) else None
-    return said if isinstance(said, str) and said.strip() else line
+    message = cast("dict[str, Any]", record).get("message") if isinstance(record, dict) else None
+    return message if isinstance(message, str) and message.strip() else line
 
 
-def _describe_exit(ended: ProcessExit) -> str:
-    if ended.signal is not None:
-        return f"it was ended by {_SIGNALS.get(ended.signal, f'signal {ended.signal}')}"
-    return f"it ended with exit status {ended.code}" if ended.code else "it ended by itself"
+def _describe_exit(process_exit: ProcessExit) -> str:
+    if process_exit.signal is not None:
+        return f"it was ended by {_SIGNALS.get(process_exit.signal, f'signal {process_exit.signal}')}"
+    return f"it ended with exit status {process_exit.code}" if process_exit.code else "it ended by itself"
 
 
 def diagnose_silence(
     plugin: str, silence: str, stderr: Sequence[str], noise: Sequence[str], how: str = DECLARE_IN_MANIFEST
 ) -> Diagnosis:
-    """The likeliest reason that a process never answered: what it wrote elsewhere may tell.
+    """Return the likeliest reason that a process never answered, judging by its output.
 
     Args:
-        plugin: Whose it is.
-        silence: What it did not answer, in words.
+        plugin: The plugin's name.
+        silence: A description of what it did not answer.
         stderr: Its last lines.
-        noise: Lines on its standard output that were no JSON.
-        how: What begins the advice to give it a capability.
+        noise: Lines on its stdout that were not JSON.
+        how: The beginning of an advice to grant a capability.
     """
-    said = diagnose_stderr([*noise, *stderr], how)
-    if said is not None:
-        return Diagnosis(f"{silence}: {said.reason}", said.hint)
+    output_diagnosis = diagnose_stderr([*noise, *stderr], how)
+    if output_diagnosis is not None:
+        return Diagnosis(f"{silence}: {output_diagnosis.reason}", output_diagnosis.hint)
     if noise:
         return Diagnosis(f"{silence}; {_describe_noise(noise)}", _SPEAKS_JSON_RPC_HINT)
     return Diagnosis(silence, see_log_hint(plugin))
 
 
 def _describe_noise(noise: Sequence[str]) -> str:
-    told = next((line for line in noise if line.strip()), noise[0])
-    return f"it wrote to stdout what is no JSON-RPC: '{printable(told, 120)}'"
+    first_line = next((line for line in noise if line.strip()), noise[0])
+    return f"it wrote to stdout what is no JSON-RPC: '{printable(first_line, 120)}'"
 
 
 def diagnose_stderr(lines: Sequence[str], how: str = DECLARE_IN_MANIFEST) -> Diagnosis | None:
-    """What the last lines of a plugin tell about its trouble, whether it ended or not; None where they tell nothing."""
+    """Match a plugin's last lines against known error patterns; None if none matches."""
     for index in range(len(lines) - 1, -1, -1):
         for pattern, reason, hint in _STDERR_PATTERNS:
-            found = pattern.search(lines[index])
-            if found is None:
+            match = pattern.search(lines[index])
+            if match is None:
                 continue
-            parts = [printable(part, 120) for part in found.groups() if part]
-            place = _syntax_error_location(lines, index) if pattern is _SYNTAX else ""
-            if place:
-                return Diagnosis(f"{reason.format(*parts)} ({place})", "the plugin's author has to mend it")
+            parts = [printable(part, 120) for part in match.groups() if part]
+            location = _syntax_error_location(lines, index) if pattern is _SYNTAX else ""
+            if location:
+                return Diagnosis(f"{reason.format(*parts)} ({location})", "the plugin's author has to mend it")
             return Diagnosis(reason.format(*parts), _advice(hint, parts, how))
     return None
 
 
 def _advice(hint: str, parts: Sequence[str], how: str) -> str:
-    """What to do: never what would open a place with credentials."""
-    held = credentials_at(parts[0]) if parts and parts[0].startswith("/") and ":fs:" in hint else ""
-    return f"leave it closed: this place holds {held}" if held else hint.format(*parts, how=how)
+    """Format the hint, except where it would open a path that holds credentials."""
+    credentials = credentials_at(parts[0]) if parts and parts[0].startswith("/") and ":fs:" in hint else ""
+    return f"leave it closed: this place holds {credentials}" if credentials else hint.format(*parts, how=how)
 
 
 def _syntax_error_location(lines: Sequence[str], index: int) -> str:
-    """The file and line of a syntax error, which Python writes above it."""
+    """Return the file and line of a syntax error, which Python writes above it."""
     for line in reversed(lines[max(0, index - _SYNTAX_ERROR_LOOKBACK_LINES) : index]):
-        found = _FILE_AND_LINE.search(line)
-        if found is not None:
-            return f"{printable(found[1][-120:], 120)}, line {found[2][:9]}"
+        match = _FILE_AND_LINE.search(line)
+        if match is not None:
+            return f"{printable(match[1][-120:], 120)}, line {match[2][:9]}"
     return ""

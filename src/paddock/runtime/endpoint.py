@@ -1,4 +1,4 @@
-"""What a plugin lives in: a process in a cage, a connection to a server elsewhere, functions of an application."""
+"""Plugin endpoints: what a plugin runs in. A caged process here; a remote server or in-process functions elsewhere."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from paddock.runtime.stderr_tail import StderrReader, StderrTail
 
 
 class PluginEndpoint(Protocol):
-    """One life's worth. Whoever began it kills it, waits for its end and closes it."""
+    """One run of a plugin, whatever it runs in. The launcher's caller kills it, waits for its exit and closes it."""
 
     @property
     def pid(self) -> int | None:
-        """Its process as the host sees it; None where it has none."""
+        """Its process id on the host; None if it has no process."""
         ...
 
     @property
@@ -36,19 +36,19 @@ class PluginEndpoint(Protocol):
         ...
 
     def start_event(self, plugin: PluginName, version: str) -> Event:
-        """What is recorded about its beginning."""
+        """Return the audit event that records its start."""
         ...
 
     async def connect(self, receiver: Receiver) -> Transport:
-        """The way to talk to it; the transport is the caller's.
+        """Open the transport to it. The caller owns the transport.
 
         Raises:
-            OSError, PaddockError: there is none.
+            OSError, PaddockError: it cannot be opened.
         """
         ...
 
     async def wait(self) -> ProcessExit:
-        """How it ended."""
+        """Wait for its exit."""
         ...
 
     def signal(self, number: int) -> None:
@@ -56,11 +56,11 @@ class PluginEndpoint(Protocol):
         ...
 
     def kill(self) -> None:
-        """End it at once. Harmless when it is gone already."""
+        """End it at once. Harmless if it is gone already."""
         ...
 
     async def final_log(self) -> tuple[str, ...]:
-        """After its end: the last lines of its log, once they are all read."""
+        """After its exit: the last lines of its log, once all of them are read."""
         ...
 
     def close(self) -> None: ...
@@ -68,49 +68,49 @@ class PluginEndpoint(Protocol):
 
 @runtime_checkable
 class ArtifactEndpoint(PluginEndpoint, Protocol):
-    """One beside whose messages big bytes may travel."""
+    """An endpoint with separate pipes for artifact bytes."""
 
     def take_artifact_pipes(self) -> tuple[int, int] | None:
-        """Descriptors of the pipes for these, to read from and to write to; the caller's from here on."""
+        """Hand over the descriptors of these pipes, to read from and to write to. The caller owns them from here on."""
         ...
 
 
 @runtime_checkable
 class NetworkedEndpoint(PluginEndpoint, Protocol):
-    """One whose connections go through the host."""
+    """An endpoint whose network connections go through the host."""
 
     def watch_network(self, used: Callable[[], None]) -> None:
-        """Tell somebody whenever it uses them."""
+        """Call `used` whenever it uses them."""
         ...
 
 
 class NetworkActivity(Protocol):
-    """The network of all cages."""
+    """Reports network use of all cages."""
 
     def watch(self, cage_id: str, used: Callable[[], None]) -> None:
-        """Tell somebody whenever what runs in a cage uses its network."""
+        """Call `used` whenever the processes in a cage use its network."""
         ...
 
 
 class EndpointLauncher(Protocol):
-    """Begins them."""
+    """Launches endpoints."""
 
-    async def launch(self, place: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        """One at this place; `on_log` is told each line of its log.
+    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
+        """Launch an endpoint for this target; `on_log` gets each line of its log.
 
         Raises:
-            PaddockError: there can be none.
+            PaddockError: it cannot be launched.
         """
         ...
 
 
 class CagedEndpointLauncher:
-    """Processes in cages.
+    """Launches processes in cages.
 
     Args:
         launcher: Builds the cages.
-        clock: Says when a second is over.
-        networks: Tells of what they connect to; nobody is told where it is None.
+        clock: Measures the log's rate limit.
+        networks: Reports network use; None if nothing needs to know.
     """
 
     def __init__(self, launcher: Launcher, clock: Clock, networks: NetworkActivity | None = None) -> None:
@@ -118,14 +118,14 @@ class CagedEndpointLauncher:
         self._clock = clock
         self._networks = networks
 
-    async def launch(self, place: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        if not isinstance(place, CageSpec):
-            raise HostError(f"no cage is built around {type(place).__name__}")
-        return CagedEndpoint(await self._launcher.launch(place), place.cage_id, on_log, self._clock, self._networks)
+    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
+        if not isinstance(target, CageSpec):
+            raise HostError(f"no cage is built around {type(target).__name__}")
+        return CagedEndpoint(await self._launcher.launch(target), target.cage_id, on_log, self._clock, self._networks)
 
 
 class CagedEndpoint:
-    """A process in a cage; see `Body`."""
+    """A process in a cage; see `PluginEndpoint`."""
 
     def __init__(
         self,
@@ -137,12 +137,8 @@ class CagedEndpoint:
     ) -> None:
         self._process = process
         self._networks = networks
-        self._open_fds = {
-            process.stdin,
-            process.stdout,
-            process.stderr,
-            *(process.artifacts or ()),
-        }  # ours to close yet
+        # Still ours to close.
+        self._open_fds = {process.stdin, process.stdout, process.stderr, *(process.artifacts or ())}
         self._cage_id = cage_id
         self._stderr = StderrReader(StderrTail(on_log), clock)
 
@@ -169,9 +165,9 @@ class CagedEndpoint:
         return await open_pipe_transport(process.stdout, process.stdin, receiver)
 
     def take_artifact_pipes(self) -> tuple[int, int] | None:
-        ends = self._process.artifacts
-        self._open_fds -= set(ends or ())
-        return ends
+        pipes = self._process.artifacts
+        self._open_fds -= set(pipes or ())
+        return pipes
 
     def watch_network(self, used: Callable[[], None]) -> None:
         if self._networks is not None:

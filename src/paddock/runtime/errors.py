@@ -1,7 +1,7 @@
-"""A plugin's error answer as an error of ours, and in words: the one translation from its wire.
+"""Translates a plugin's JSON-RPC errors into errors of ours, and builds the error for a plugin that does not run.
 
-What a call that failed has done is known only where the plugin says so. `no_effect` in the details of an error means
-that it is certain: nothing.
+Whether a failed call had an effect is known only if the plugin says so. `no_effect` in the details of an error means
+that it certainly had none.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from paddock.runtime.lifecycle import PluginState
 
 _MAX_MESSAGE_CHARS = 2_000
 _MAX_HINT_CHARS = 400
-_WORKER_EXITED_DATA = {"code": Unavailable.code}  # of a worker, when the process that it made for one call is gone
-_SDK_MESSAGE_PREFIX = "the plugin "  # as in: the plugin failed (ValueError)
+_WORKER_EXITED_DATA = {"code": Unavailable.code}  # sent by a worker whose forked process for one call is gone
+_SDK_MESSAGE_PREFIX = "the plugin "  # e.g. "the plugin failed (ValueError)"
 
 
-def to_paddock_error(plugin: str, fault: RpcError, refusals: frozenset[int] = frozenset()) -> PaddockError:
-    """What the caller meets when the plugin answered with this fault. The plugin's words are made safe to show.
+def to_paddock_error(plugin: str, fault: RpcError, not_started_codes: frozenset[int] = frozenset()) -> PaddockError:
+    """Translate a plugin's JSON-RPC error into the error that the caller gets. The plugin's text is made safe to show.
 
-    `refusals` are the numbers by which it says, without another word, that it has not begun with the call.
+    `not_started_codes` are the error codes by which it says that it has not started the call.
     """
     message = printable(fault.message, _MAX_MESSAGE_CHARS) or "the plugin gave no reason"
     details: dict[str, Any] = {"plugin": plugin, "rpc_code": fault.code}
     if fault.data is not None:
         details["data"] = fault.data
-    if fault.code in refusals or _declares_no_effect(fault.data):
+    if fault.code in not_started_codes or _declares_no_effect(fault.data):
         details[NO_EFFECT] = True
     hint = _relayed_hint(plugin, fault.data)
     match fault.code:
@@ -53,26 +53,26 @@ def to_paddock_error(plugin: str, fault: RpcError, refusals: frozenset[int] = fr
                 f"{plugin} ended before it answered: {message}", hint=see_log_hint(plugin), details={"plugin": plugin}
             )
         case -32603:
-            # An exception of its code, mostly: what it says is its author's and in the log, not the caller's.
-            told = (
+            # Mostly an exception of its code. Its message is for the author and in the log, not for the caller.
+            sdk_message = (
                 f"{plugin} {message.removeprefix(_SDK_MESSAGE_PREFIX)}"
                 if message.startswith(_SDK_MESSAGE_PREFIX)
                 else ""
             )
-            return PluginError(told or f"{plugin} failed: {message}", hint=see_log_hint(plugin), details=details)
+            return PluginError(sdk_message or f"{plugin} failed: {message}", hint=see_log_hint(plugin), details=details)
         case _:
             return PluginError(message, hint=hint, details=details)
 
 
 def _relayed_hint(plugin: str, data: Any) -> str:
-    """What to do about it, where the plugin passes on what the host told it. It could have put in anything, so people
-    read whose words these are."""
+    """Return the host's hint where the plugin passes it on. The plugin could have put in anything, so the text names
+    its source."""
     hint: Any = cast("dict[str, Any]", data).get("hint") if isinstance(data, dict) else None
     return f"{plugin} passes on: {printable(hint, _MAX_HINT_CHARS)}" if isinstance(hint, str) and hint else ""
 
 
 def had_no_effect(error: PaddockError) -> bool:
-    """Whether it is certain that the call which failed so did nothing."""
+    """Whether the call that failed with this error certainly did nothing."""
     return error.details.get(NO_EFFECT) is True
 
 
@@ -81,7 +81,7 @@ def _declares_no_effect(data: Any) -> bool:
 
 
 def describe_error(error: Exception) -> str:
-    """A failed request of the host's own, in a few words."""
+    """Describe in a few words why a request of the host's own failed."""
     if isinstance(error, RpcError):
         return f"error {error.code}: {printable(error.message, 200)}"
     if isinstance(error, PaddockError):
@@ -95,37 +95,37 @@ RETRY_SOON_HINT = "try again in a moment"
 def unavailable_error(
     plugin: str,
     state: PluginState,
-    why: Diagnosis,
+    diagnosis: Diagnosis,
     error_code: str = "",
     *,
     restarts: bool = True,
     still_starting: bool = False,
 ) -> Unavailable:
-    """What its caller meets.
+    """Build the error for callers of a plugin that does not run.
 
     Args:
         plugin: Its name.
-        state: Where it is.
-        why: How its last process ended, where that is why.
-        error_code: The same for machines.
-        restarts: Whether anybody starts it again by itself: a host that is there for one call does not.
-        still_starting: Whether it may still come, later than its caller could wait.
+        state: Its lifecycle state.
+        diagnosis: How its last process ended, where that is the reason.
+        error_code: The machine-readable reason.
+        restarts: Whether it is restarted automatically. A host that runs for one call does not do that.
+        still_starting: Whether it may still come up, later than its caller could wait.
     """
     details = {"plugin": plugin, "state": state.value} | ({"reason_code": error_code} if error_code else {})
-    kind = Unavailable
+    error_class = Unavailable
     match state:
         case _ if still_starting:
-            words, hint = "it is still starting", RETRY_SOON_HINT
+            reason, hint = "it is still starting", RETRY_SOON_HINT
         case PluginState.FAILED:
-            kind = Failed
-            words, hint = f"it failed: {why.reason}", why.hint or upgrade_or_enable_hint(plugin)
+            error_class = Failed
+            reason, hint = f"it failed: {diagnosis.reason}", diagnosis.hint or upgrade_or_enable_hint(plugin)
         case PluginState.CRASHED if restarts:
-            words = f"it is being restarted: {why.reason}"
-            hint = f"{RETRY_SOON_HINT}; {why.hint}" if why.hint else RETRY_SOON_HINT
+            reason = f"it is being restarted: {diagnosis.reason}"
+            hint = f"{RETRY_SOON_HINT}; {diagnosis.hint}" if diagnosis.hint else RETRY_SOON_HINT
         case PluginState.CRASHED:
-            words, hint = why.reason, why.hint or see_log_hint(plugin)
+            reason, hint = diagnosis.reason, diagnosis.hint or see_log_hint(plugin)
         case PluginState.DISABLED:
-            words, hint = "it is disabled", f"paddock plugin enable {plugin}"
+            reason, hint = "it is disabled", f"paddock plugin enable {plugin}"
         case _:
-            words, hint = f"it is {state}", RETRY_SOON_HINT
-    return kind(f"{plugin} does not run: {words}", hint=hint, details=details)
+            reason, hint = f"it is {state}", RETRY_SOON_HINT
+    return error_class(f"{plugin} does not run: {reason}", hint=hint, details=details)

@@ -1,4 +1,4 @@
-"""Why and how one life of a plugin process ended, as values; what follows is decided in `keeper.py`."""
+"""Why one run of a plugin process ended, as values. `instance.py` decides what follows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paddock.cage.spec import ProcessExit
 from paddock.core.errors import Invalid, PaddockError
 from paddock.runtime.diagnosis import Diagnosis
 
-EXIT_GRACE_S = 2.0  # seconds for a process that closed its output, before it is taken for stuck
+EXIT_GRACE_S = 2.0  # for a process that closed its output, before it is considered stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class KillReason:
 
 @dataclass(frozen=True, slots=True)
 class ProcessCrashed:
-    """It ended, or had to be ended, and may be started again."""
+    """The process ended or had to be killed, and may be started again."""
 
     diagnosis: Diagnosis
     exit: ProcessExit | None = None
@@ -32,7 +32,7 @@ class ProcessCrashed:
 
 @dataclass(frozen=True, slots=True)
 class PermanentFailure:
-    """Starting it again would end the same way."""
+    """A failure that would repeat at the next start, so it is not restarted."""
 
     code: str
     diagnosis: Diagnosis
@@ -40,40 +40,40 @@ class PermanentFailure:
 
 @dataclass(frozen=True, slots=True)
 class StoppedOnRequest:
-    """It ended because it was asked to."""
+    """The process ended because it was asked to."""
 
 
 ExitReason: TypeAlias = ProcessCrashed | PermanentFailure | StoppedOnRequest
 
 
 def error_summary(error: PaddockError) -> str:
-    """What is wrong, with every mistake that the error carries: whoever is told why has nothing else."""
-    found = error.problems if isinstance(error, Invalid) else ()
-    return "; ".join([error.message, *(str(problem) for problem in found)])
+    """Return the error's message with every problem that it carries: its reader sees nothing else of it."""
+    problems = error.problems if isinstance(error, Invalid) else ()
+    return "; ".join([error.message, *(str(problem) for problem in problems)])
 
 
-# What a cage was refused for and may not be the next time: the machine was short of something, or the warden fell.
+# Launch errors that may not repeat: the machine was short of something, or the warden crashed.
 _TRANSIENT_CODES = frozenset(
     {"cage.no_descriptors", "cage.looks_busy", "cage.launch_timeout", "cage.launch_ended", "cage.warden_lost"}
 )
 
 
 def exit_reason_for(error: Exception, *, ran: bool) -> PermanentFailure | ProcessCrashed:
-    """What an error of the host around one life means: tried again where that can help.
+    """Classify an error of the host around one process run: retried where that can help.
 
     Args:
-        error: What was raised.
-        ran: Whether the plugin had begun to answer calls: what ran once may run again.
+        error: The exception.
+        ran: Whether the plugin had begun to answer calls: if it ran once, it may run again.
     """
     match error:
         case PaddockError():
             code, diagnosis = error.error_code, Diagnosis(error_summary(error), error.hint)
-            passing = error.retryable or code in _TRANSIENT_CODES
+            transient = error.retryable or code in _TRANSIENT_CODES
         case OSError():
             code, diagnosis = "internal", Diagnosis(f"it could not be started: {error}")
-            passing = True
+            transient = True
         case _:
             code, diagnosis = "internal", Diagnosis(f"the host failed at it: {error!r}", "this is a bug of the host")
-            passing = False
-    # Trouble of the host's own costs a plugin none of its restarts.
-    return ProcessCrashed(diagnosis, spends_budget=False) if passing or ran else PermanentFailure(code, diagnosis)
+            transient = False
+    # Failures of the host do not spend the plugin's restart budget.
+    return ProcessCrashed(diagnosis, spends_budget=False) if transient or ran else PermanentFailure(code, diagnosis)

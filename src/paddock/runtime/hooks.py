@@ -1,4 +1,4 @@
-"""Firing a hook at one plugin. Whatever goes wrong, the answer is None and the session goes on."""
+"""Fires a session hook at one plugin. If anything goes wrong, the result is None and the session goes on."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ async def fire_hook(
     context: CallContext,
     *,
     running: Callable[[], Awaitable[RunningPlugin]],
-    one_at_a_time: asyncio.Lock,
+    lock: asyncio.Lock,
     publish: EventSink,
     clock: Clock,
 ) -> Any:
-    """The plugin's answer, or None.
+    """Send a hook to the plugin and return its result, or None.
 
     Args:
-        deployment: Whom to tell.
-        hook: Which moment of a session it is.
-        params: What goes with it.
+        deployment: The plugin.
+        hook: The name of the hook.
+        params: The hook's parameters.
         context: The session's agent.
-        running: Gives the process; may have to start it.
-        one_at_a_time: Hooks of one plugin run one after another, in the order in which they came.
-        publish: Where what happened is recorded.
-        clock: Measures how long it took.
+        running: Returns the running process; may have to start it.
+        lock: Serialises the hooks of one plugin, in the order in which they came.
+        publish: Records audit events.
+        clock: Measures the duration.
     """
     manifest = deployment.manifest
-    name, agent, limit = deployment.name, context.agent_path, float(manifest.timing.hook)
-    fired = PluginHookFired(
+    name, agent, timeout_s = deployment.name, context.agent_path, float(manifest.timing.hook)
+    fired_event = PluginHookFired(
         name=name, hook=hook, agent_path=agent, session_id=context.session, request_id=context.request
     )
     try:
-        async with one_at_a_time:
-            conversation = (await running()).connection
-            wire = conversation.adapter
-            if not isinstance(wire, HookAdapter):
+        async with lock:
+            connection = (await running()).connection
+            adapter = connection.adapter
+            if not isinstance(adapter, HookAdapter):
                 return None
-            publish.publish(fired)
+            publish.publish(fired_event)
             started = clock.monotonic()
-            result = await conversation.call_hook(
-                lambda token: wire.build_hook(hook, params, context, token), context, limit
+            result = await connection.call_hook(
+                lambda token: adapter.build_hook(hook, params, context, token), context, timeout_s
             )
     except TimeoutError:
-        publish.publish(PluginHookTimeout(name=name, hook=hook, agent_path=agent, timeout_sec=limit))
+        publish.publish(PluginHookTimeout(name=name, hook=hook, agent_path=agent, timeout_sec=timeout_s))
         return None
     except (RpcError, PeerLost, PaddockError) as error:
         code, message = _error_fields(error)
@@ -67,8 +67,8 @@ async def fire_hook(
             PluginHookFailed(name=name, hook=hook, agent_path=agent, error_code=code, error_message=message)
         )
         return None
-    took = int((clock.monotonic() - started) * 1e6) / 1000
-    publish.publish(PluginHookReturned(name=name, hook=hook, duration_ms=took, has_result=result is not None))
+    duration_ms = int((clock.monotonic() - started) * 1e6) / 1000
+    publish.publish(PluginHookReturned(name=name, hook=hook, duration_ms=duration_ms, has_result=result is not None))
     return result
 
 

@@ -1,7 +1,8 @@
-"""What a plugin sends without having been asked: requests, notifications, noise, and everything it must not send.
+"""Handles the messages that a plugin sends unasked: requests, notifications, noise and protocol violations.
 
-Nothing here waits for the plugin and nothing of it ends the host: what is too much is dropped and told once, what is
-wrong is recorded a few times a second at most, and what the process must not survive is said through `on_fatal`.
+Nothing here waits for the plugin, and no input of it ends the host. Excess messages are dropped and reported once,
+violations are recorded a few times a second at most, and what the process must not survive is reported through
+`on_fatal`.
 """
 
 from __future__ import annotations
@@ -39,63 +40,63 @@ from paddock.runtime.protocol_adapter import (
 
 MAX_NOTIFICATIONS_PER_S = 100
 MAX_EVENTS_PER_S = 5_000
-MAX_RECORDED_PER_S = 10  # lines of noise that are recorded, and as many violations
+MAX_RECORDED_PER_S = 10  # recorded lines of noise, and as many violations
 
 _FATAL_VIOLATIONS = frozenset({"oversize_message", "too_dense"})
 
 
 class InboundHandler:
-    """The `PeerOwner` of one plugin's wire.
+    """The `PeerHandler` of one plugin's connection.
 
     Args:
-        name: The plugin's.
-        wire: Says what its words mean, and answers its requests.
-        flights: The calls under way, which its events and requests may belong to.
-        publish: Where what happened is recorded.
-        clock: Says when a second is over.
-        tell: Sends it a notification.
-        on_fatal: Told what the process must not survive.
-        on_notification: Told of its notifications.
-        on_log: Told of lines for its log.
-        on_redefined: Told when it says that it offers something else now.
+        name: The plugin's name.
+        adapter: Classifies its notifications and answers its requests.
+        calls: The in-flight calls that its events and requests may belong to.
+        publish: Records audit events.
+        clock: Measures the rate limits.
+        notify: Sends it a notification.
+        on_fatal: Gets what the process must not survive.
+        on_notification: Gets its notifications.
+        on_log: Gets lines for its log.
+        on_list_changed: Called when it says that its definitions changed.
     """
 
     def __init__(
         self,
         name: PluginName,
-        wire: ProtocolAdapter,
-        flights: InFlightCalls,
+        adapter: ProtocolAdapter,
+        calls: InFlightCalls,
         *,
         publish: EventSink,
         clock: Clock,
-        tell: Callable[[OutgoingMessage], None],
+        notify: Callable[[OutgoingMessage], None],
         on_fatal: Callable[[KillReason], None],
         on_notification: Callable[[str, Mapping[str, Any]], None],
         on_log: Callable[[str], None],
-        on_redefined: Callable[[], None],
+        on_list_changed: Callable[[], None],
     ) -> None:
-        self.phase: Literal["greeting", "open", "over"] = "greeting"
-        self.noise_lines: list[str] = []  # the first ones
+        self.phase: Literal["handshake", "open", "closed"] = "handshake"
+        self.noise_lines: list[str] = []  # only the first lines
         self._name = name
-        self._adapter = wire
-        self._in_flight_calls = flights
-        self._active_calls = _ActiveCallsView(flights)
+        self._adapter = adapter
+        self._in_flight_calls = calls
+        self._active_calls = _ActiveCallsView(calls)
         self._publish = publish.publish
         self._clock = clock
-        self._notify = tell
+        self._notify = notify
         self._on_fatal = on_fatal
         self._on_notification = on_notification
         self._on_log = on_log
-        self._on_list_changed = on_redefined
+        self._on_list_changed = on_list_changed
         self._loop = asyncio.get_running_loop()
         self._notifications = RateWindow(MAX_NOTIFICATIONS_PER_S)
         self._events = RateWindow(MAX_EVENTS_PER_S)
-        # Apart from each other: a flood of noise must not hide that it also broke the rules.
+        # Separate windows: a flood of noise must not hide protocol violations.
         self._noise_window = RateWindow(MAX_RECORDED_PER_S)
         self._violation_window = RateWindow(MAX_RECORDED_PER_S)
 
     async def serve(self, method: str, params: Mapping[str, Any], asked: InboundRequest) -> Any:
-        """A request from the plugin."""
+        """Answer a request from the plugin."""
         if self._before_handshake:
             self._on_fatal(
                 KillReason("spoke_first", f"it asked for {printable(method, 80)} before the handshake was over")
@@ -105,24 +106,24 @@ class InboundHandler:
 
     @property
     def _before_handshake(self) -> bool:
-        return self.phase == "greeting" and not self._adapter.allows_early_messages
+        return self.phase == "handshake" and not self._adapter.allows_early_messages
 
     def notified(self, method: str, params: Mapping[str, Any]) -> None:
         if self._before_handshake:
             self._on_fatal(KillReason("spoke_first", f"it sent {printable(method, 80)} before the handshake was over"))
             return
-        heard = self._adapter.classify(method, params)
-        match heard:
+        notification = self._adapter.classify(method, params)
+        match notification:
             case CallProgress():
-                self._forward_progress(heard)
+                self._forward_progress(notification)
             case Broadcast():
                 self._publish_notification(method, params)
             case LogNotification(line, event):
                 if self._events.take(self._clock.monotonic()):
                     self._on_log(line)
-                    alone = self._in_flight_calls.only_call()  # while there is one call, what it says belongs to that
-                    if event is not None and alone is not None and alone.on_event is not None:
-                        alone.on_event(event)
+                    only_call = self._in_flight_calls.only_call()  # with a single call, its log belongs to that call
+                    if event is not None and only_call is not None and only_call.on_event is not None:
+                        only_call.on_event(event)
             case ListChanged():
                 if self._admit_notification():
                     self._on_list_changed()
@@ -135,22 +136,26 @@ class InboundHandler:
             self._on_notification(method, params)
 
     def _admit_notification(self) -> bool:
-        """Whether there is room for one more notification in this second."""
+        """Whether the rate limit admits one more notification in this second."""
         if self._notifications.take(self._clock.monotonic()):
             return True
         if self._notifications.just_exceeded:
             self._publish(PluginNotificationFlood(name=self._name, rate=float(self._notifications.count)))
-            told = self._adapter.build_rate_limit_notice(MAX_NOTIFICATIONS_PER_S)
-            if told is not None:
-                self._notify(told)
+            notice = self._adapter.build_rate_limit_notice(MAX_NOTIFICATIONS_PER_S)
+            if notice is not None:
+                self._notify(notice)
         return False
 
-    def _forward_progress(self, heard: CallProgress) -> None:
-        call = heard.call
-        flight = self._in_flight_calls.get(call) if isinstance(call, int) else self._in_flight_calls.by_token(call)
-        if flight is None or not self._events.take(self._clock.monotonic()):
-            return  # late, or too many: the result is what counts
-        flight.on_progress(self._loop.time(), heard.event)
+    def _forward_progress(self, progress: CallProgress) -> None:
+        call_ref = progress.call
+        in_flight_call = (
+            self._in_flight_calls.get(call_ref)
+            if isinstance(call_ref, int)
+            else self._in_flight_calls.by_token(call_ref)
+        )
+        if in_flight_call is None or not self._events.take(self._clock.monotonic()):
+            return  # late, or over the rate limit: only the result counts
+        in_flight_call.on_progress(self._loop.time(), progress.event)
 
     def noise(self, line: bytes) -> None:
         if len(self.noise_lines) < MAX_RECORDED_PER_S:
@@ -164,7 +169,7 @@ class InboundHandler:
     def violated(self, kind: str, detail: str) -> None:
         if kind == "oversize_message":
             self._publish(OversizeMessage(name=self._name, limit_bytes=MAX_FRAME_BYTES))
-        # After a severe one nothing more is read, so it is recorded however much came before.
+        # After a fatal violation nothing more is read, so it is recorded regardless of the rate limit.
         if self._violation_window.take(self._clock.monotonic()) or kind in _FATAL_VIOLATIONS:
             self._publish(PluginProtocolViolation(name=self._name, violation_type=kind, detail=printable(detail, 500)))
         if self._before_handshake or kind in _FATAL_VIOLATIONS:
@@ -172,7 +177,7 @@ class InboundHandler:
 
     def stalled(self) -> None:
         if self._in_flight_calls:
-            return  # it does one thing at a time, perhaps; what it works on has a deadline of its own
+            return  # it may process one call at a time; that call has a deadline of its own
         self._on_fatal(KillReason("stdin_not_read", "it does not read what is sent to it"))
 
     def lost(self, reason: str) -> None:
@@ -180,10 +185,10 @@ class InboundHandler:
 
 
 class _ActiveCallsView:
-    """See `CallOf`."""
+    """Implements `ActiveCalls` over the in-flight calls."""
 
-    def __init__(self, flights: InFlightCalls) -> None:
-        self._in_flight_calls = flights
+    def __init__(self, calls: InFlightCalls) -> None:
+        self._in_flight_calls = calls
 
     def __call__(self, token: str) -> InFlightCall | None:
         return self._in_flight_calls.by_token(token)
@@ -196,10 +201,8 @@ class _ActiveCallsView:
         self._in_flight_calls.note_network_use()
 
     async def ask(self, request: int | None, question: Question) -> QuestionAnswer:
-        flight = self._in_flight_calls.get(request) if request is not None else self._in_flight_calls.only_call()
-        return (
-            await self._in_flight_calls.ask_caller(flight, question) if flight is not None else QuestionAnswer("cancel")
-        )
+        call = self._in_flight_calls.get(request) if request is not None else self._in_flight_calls.only_call()
+        return await self._in_flight_calls.ask_caller(call, question) if call is not None else QuestionAnswer("cancel")
 
 
 def _decode_line(line: bytes) -> str:

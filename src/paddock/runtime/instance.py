@@ -1,4 +1,4 @@
-"""One plugin kept running through all its lives: it drives the lifecycle table and spends the restart budget."""
+"""One plugin instance across its process runs: it drives the lifecycle table and spends the restart budget."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ from paddock.runtime.protocol_adapter import CapabilityAdapter, Definition, Prot
 from paddock.runtime.restart import RestartAfter, RestartBudget, with_jitter
 from paddock.runtime.throttle import StartThrottle
 
-HOST_FAILURE_BACKOFF_S = 5.0  # seconds until a start is tried again that the host itself could not make
-READY_TIMEOUT_S = 30.0  # seconds that a caller waits for a plugin that is starting
-_RESTART_LIMITS = {Dialect.OSQR: 3}  # that dialect's own document allows fewer restarts
+HOST_FAILURE_BACKOFF_S = 5.0  # pause before a start is retried that failed because of the host
+READY_TIMEOUT_S = 30.0  # how long a caller waits for a plugin that is starting
+_RESTART_LIMITS = {Dialect.OSQR: 3}  # OSQR's specification allows fewer restarts
 
 
 class PluginObserver(Protocol):
-    """Who is told what happens to a plugin beyond the audit events."""
+    """Observes plugin instances beyond the audit events."""
 
     def on_log_line(self, key: InstanceKey, line: str) -> None:
-        """It wrote a line to its standard error."""
+        """The plugin wrote a line to its log."""
         ...
 
     def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
-        """It sent a notification."""
+        """The plugin sent a notification."""
         ...
 
     async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
-        """It says what it offers. Nobody calls it before this is over."""
+        """The plugin listed its definitions. It is not called before this returns."""
         ...
 
     def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None:
-        """It is in another state now."""
+        """The plugin changed its state."""
         ...
 
     def on_give_up(self, key: InstanceKey, reason: str) -> None:
-        """It failed too often and is not started again until a person enables it."""
+        """The restart budget is spent: it is not started again until a person enables it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorDeps:
-    """What every plugin of one supervisor shares.
+    """Dependencies shared by every plugin instance of one supervisor.
 
-    `lasting` says whether the host goes on after a call, so that a plugin that ended is really started again.
+    `long_lived` says whether the host outlives a single call, so that a crashed plugin is really restarted.
     """
 
     launcher: EndpointLauncher
@@ -73,21 +73,21 @@ class SupervisorDeps:
 
 
 class PluginInstance:
-    """One plugin of one tenant. `keep` is its owner's task; everything else asks something of that task."""
+    """One plugin of one tenant. `run` is its task; the other methods send requests to that task."""
 
-    def __init__(self, deployment: Deployment, around: SupervisorDeps) -> None:
+    def __init__(self, deployment: Deployment, deps: SupervisorDeps) -> None:
         self.deployment = deployment
         self.state = PluginState.DISABLED
         self.calls = 0
-        self.config: Mapping[str, Any] = {}  # what the running process was told last
-        self.last_used = around.clock.monotonic()
+        self.config: Mapping[str, Any] = {}  # last sent to the running process
+        self.last_used = deps.clock.monotonic()
         self.call_plans: dict[str, CallPlan] = {}  # by callable
         self.hook_lock = asyncio.Lock()  # hooks of one plugin run one after another
-        self._deps = around
-        self._publish = around.publish_for(deployment.key.tenant)
+        self._deps = deps
+        self._publish = deps.publish_for(deployment.key.tenant)
         self._budget = self._new_budget()
         self._process_run: ProcessRun | None = None
-        self._adapter: ProtocolAdapter | None = None  # of the last life
+        self._adapter: ProtocolAdapter | None = None  # of the last process run
         self._running: RunningPlugin | None = None
         self._running_since: float | None = None
         self._running_since_iso: str | None = None
@@ -97,16 +97,16 @@ class PluginInstance:
         self._restarts = 0
         self._next_start: float | None = None
         self._should_run = False
-        self._wakeup = asyncio.Event()  # something was asked of the task
-        self._settled = asyncio.Event()  # not starting: it runs, or it is known why not
+        self._wakeup = asyncio.Event()  # wakes the task
+        self._settled = asyncio.Event()  # set unless it is starting: it runs, or the reason why not is known
         self._settled.set()
-        self._state_changed = asyncio.Event()  # replaced at every move
-        self._exits = 0  # how many of its processes are gone
+        self._state_changed = asyncio.Event()  # replaced at every transition
+        self._exits = 0  # number of processes that ended
 
-    # --- what others ask ----------------------------------------------------------------------------------------------
+    # --- requests to the task -----------------------------------------------------------------------------------------
 
     def enable(self) -> None:
-        """Let it run, with its failures forgotten. Harmless when it does."""
+        """Let it run, with a fresh restart budget. Harmless if it runs."""
         self._budget = self._new_budget()
         self._should_run = True
         if self.state is not PluginState.RUNNING:
@@ -114,7 +114,7 @@ class PluginInstance:
         self._wakeup.set()
 
     def stop(self) -> None:
-        """Let it end gracefully and not start again by itself."""
+        """Stop it gracefully and do not start it again by itself."""
         self._should_run = False
         if self._process_run is not None:
             self._process_run.stop()
@@ -122,55 +122,55 @@ class PluginInstance:
         if self.state is PluginState.FAILED:
             self._transition(LifecycleEvent.STOP)
 
-    def abort_effects(self, why: str) -> None:
-        """End its process where a call under way may change something; it is started again."""
+    def abort_effects(self, reason: str) -> None:
+        """Kill its process if an in-flight call may change something; it is started again."""
         if self._running is not None:
-            self._running.connection.abort_effects(why)
+            self._running.connection.abort_effects(reason)
 
     def mark_disabled(self) -> None:
-        """Nobody wants it any more, and it has stopped."""
+        """Mark a stopped instance as disabled."""
         if self.state is PluginState.STOPPED:
             self._transition(LifecycleEvent.DISABLE)
 
     def update_deployment(self, deployment: Deployment) -> None:
-        """Use this from the next start on; how far it is trusted, at once."""
-        before, self.deployment = self.deployment, deployment
-        newly = (before.tier, before.signature) != (deployment.tier, deployment.signature)
-        if newly and isinstance(self._adapter, CapabilityAdapter):
+        """Use this deployment from the next start on; its trust tier and signature state at once."""
+        previous, self.deployment = self.deployment, deployment
+        trust_changed = (previous.tier, previous.signature) != (deployment.tier, deployment.signature)
+        if trust_changed and isinstance(self._adapter, CapabilityAdapter):
             self._adapter.update_trust(deployment)
 
     async def wait_state_change(self) -> PluginState:
-        """The next state it gets into."""
-        moved = self._state_changed
-        await moved.wait()
+        """Wait for the next state and return it."""
+        changed = self._state_changed
+        await changed.wait()
         return self.state
 
     @property
     def should_run(self) -> bool:
-        """Whether it is to run."""
+        """Whether it is wanted to run."""
         return self._should_run
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was told to stop and has not yet."""
+        """Whether it was told to stop and has not stopped yet."""
         return not self._should_run and (self.state in LIVE_STATES or self.state is PluginState.CRASHED)
 
     async def wait_stopped(self) -> None:
-        """After `stop`: wait until the process that it had is gone, or somebody wants it to run after all."""
-        ends = self._exits
-        while self._exits == ends and self.is_stopping:
+        """After `stop`: wait until the process is gone, or the instance is enabled again."""
+        exits_before = self._exits
+        while self._exits == exits_before and self.is_stopping:
             await self.wait_state_change()
 
     @property
     def ready_plugin(self) -> RunningPlugin | None:
-        """The process, where it takes calls right now without any waiting."""
+        """The running process if it takes calls right now, without waiting."""
         return self._running if self._should_run else None
 
     async def wait_running(self) -> RunningPlugin:
-        """The process to talk to; waits for one that is starting.
+        """Return the running process; waits for one that is starting.
 
         Raises:
-            Unavailable: there is none, and the reason.
+            Unavailable: there is none; says why.
         """
         if self._running is None:
             try:
@@ -209,7 +209,8 @@ class PluginInstance:
     # --- the task -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Start it when it is wanted, and again when it fell. Ends by being cancelled, and the process with it."""
+        """Start the process when it is wanted, and restart it when it crashed. Runs until cancelled, and the process
+        ends with it."""
         try:
             while True:
                 await self._wait_until_wanted()
@@ -217,7 +218,7 @@ class PluginInstance:
                 while self.state is PluginState.SPAWNING:
                     await self._handle_exit(await self._run_process())
         finally:
-            # Cancelled from outside: the process is gone, and whoever waits for that must hear of it.
+            # Cancelled from outside: the process is gone, and those who wait for that must be notified.
             self._running, self._should_run = None, False
             if self.state in LIVE_STATES or self.state is PluginState.CRASHED:
                 self._exits += 1
@@ -230,42 +231,42 @@ class PluginInstance:
             await self._wakeup.wait()
 
     async def _run_process(self) -> ExitReason:
-        around, deployment = self._deps, self.deployment
+        deps, deployment = self._deps, self.deployment
         try:
-            async with around.start_throttle.acquire_permit() as turn:
+            async with deps.start_throttle.acquire_permit() as permit:
                 if not self._should_run:
                     return StoppedOnRequest()
-                turn.limit_duration()
-                prepared = await around.prepare(deployment)
-                await turn.reacquire()
+                permit.limit_duration()
+                start_spec = await deps.prepare(deployment)
+                await permit.reacquire()
                 self._process_run = ProcessRun(
                     deployment,
                     self._next_adapter(),
-                    bodies=around.launcher,
+                    launcher=deps.launcher,
                     publish=self._publish,
-                    clock=around.clock,
-                    meet=lambda definitions: around.observer.on_definitions_listed(deployment, definitions),
+                    clock=deps.clock,
+                    on_definitions=lambda definitions: deps.observer.on_definitions_listed(deployment, definitions),
                     on_running=self._on_running,
-                    on_log=lambda line: around.observer.on_log_line(deployment.key, line),
-                    on_notification=lambda method, params: around.observer.on_notification(
+                    on_log=lambda line: deps.observer.on_log_line(deployment.key, line),
+                    on_notification=lambda method, params: deps.observer.on_notification(
                         deployment.key, method, params
                     ),
                 )
-                if not self._should_run:  # nobody could tell the life while there was none
+                if not self._should_run:  # `stop` could not reach the process run before it existed
                     return StoppedOnRequest()
-                return await self._process_run.run(prepared, turn)
+                return await self._process_run.run(start_spec, permit)
         except Exception as error:
-            # Whatever went wrong did so around this one plugin: it alone does not run.
+            # Contained: the failure concerns this one plugin, which alone does not run.
             return exit_reason_for(error, ran=self.state is PluginState.RUNNING)
         finally:
             self._process_run = self._running = None
 
     def _next_adapter(self) -> ProtocolAdapter:
-        wire = self._deps.adapter_for(self.deployment)
+        adapter = self._deps.adapter_for(self.deployment)
         if self._adapter is not None:
-            wire.resume_from(self._adapter)
-        self._adapter = wire
-        return wire
+            adapter.resume_from(self._adapter)
+        self._adapter = adapter
+        return adapter
 
     def _on_running(self, running: RunningPlugin) -> None:
         self._running = running
@@ -276,47 +277,47 @@ class PluginInstance:
         self.last_used = self._running_since
         self._transition(LifecycleEvent.HANDSHAKE_OK)
 
-    async def _handle_exit(self, ending: ExitReason) -> None:
-        """Draw the consequence of how a life ended."""
-        ran_since, self._running_since, self._running_since_iso = self._running_since, None, None
+    async def _handle_exit(self, exit_reason: ExitReason) -> None:
+        """Decide what follows from how a process run ended."""
+        running_since, self._running_since, self._running_since_iso = self._running_since, None, None
         self._exits += 1
-        match ending:
+        match exit_reason:
             case StoppedOnRequest():
                 self._transition(LifecycleEvent.STOP)
             case PermanentFailure(code, diagnosis):
                 self._record_failure(diagnosis, code)
                 self._should_run = False
                 self._transition(LifecycleEvent.REFUSED)
-            case ProcessCrashed(diagnosis, exit_, spends_budget):
+            case ProcessCrashed(diagnosis, process_exit, spends_budget):
                 self._record_failure(diagnosis, "plugin.crashed")
                 self._transition(LifecycleEvent.EXITED)
-                # Without a process it was the host that was in trouble: that costs the plugin nothing but time.
-                await self._back_off(ran_since, spends_budget=spends_budget, passing=exit_ is None)
+                # Without a process exit the host was at fault: that costs the plugin only time.
+                await self._back_off(running_since, spends_budget=spends_budget, host_failed=process_exit is None)
 
     def _record_failure(self, diagnosis: Diagnosis, code: str) -> None:
         self._diagnosis, self._error_code = diagnosis, code
-        at = self._deps.clock.now().isoformat()
-        self._last_failure = LastFailure(diagnosis.reason, diagnosis.hint, code, at)
+        failed_at = self._deps.clock.now().isoformat()
+        self._last_failure = LastFailure(diagnosis.reason, diagnosis.hint, code, failed_at)
 
-    async def _back_off(self, ran_since: float | None, *, spends_budget: bool, passing: bool) -> None:
+    async def _back_off(self, running_since: float | None, *, spends_budget: bool, host_failed: bool) -> None:
         now = self._deps.clock.monotonic()
-        pause = 0.0
+        delay_s = 0.0
         if spends_budget:
-            self._budget, verdict = self._budget.record_failure(now, ran_since=ran_since)
-            if not isinstance(verdict, RestartAfter):
+            self._budget, decision = self._budget.record_failure(now, ran_since=running_since)
+            if not isinstance(decision, RestartAfter):
                 self._should_run = False
-                self._publish.publish(PluginFailed(name=self.deployment.name, total_failures=verdict.failures))
+                self._publish.publish(PluginFailed(name=self.deployment.name, total_failures=decision.failures))
                 self._transition(LifecycleEvent.BUDGET_SPENT)
                 self._deps.observer.on_give_up(self.deployment.key, self._diagnosis.reason)
                 return
-            pause = with_jitter(verdict.delay_s, self._deps.random.bytes(1)[0])
-        elif passing:
-            pause = HOST_FAILURE_BACKOFF_S
-        self._next_start = self._deps.start_throttle.reserve_restart(now, now + pause) if pause else now
-        account = self._budget
+            delay_s = with_jitter(decision.delay_s, self._deps.random.bytes(1)[0])
+        elif host_failed:
+            delay_s = HOST_FAILURE_BACKOFF_S
+        self._next_start = self._deps.start_throttle.reserve_restart(now, now + delay_s) if delay_s else now
+        budget = self._budget
         try:
             async with asyncio.timeout(self._next_start - now):
-                while self._should_run and self._budget is account:  # enabling it opens a fresh account
+                while self._should_run and self._budget is budget:  # enabling it creates a fresh budget
                     self._wakeup.clear()
                     await self._wakeup.wait()
         except TimeoutError:
@@ -324,24 +325,24 @@ class PluginInstance:
         self._next_start = None
         if not self._should_run:
             self._transition(LifecycleEvent.STOP)
-        elif self._budget is account:
+        elif self._budget is budget:
             self._restarts += 1
             self._transition(LifecycleEvent.BACKOFF_OVER)
         else:
             self._transition(LifecycleEvent.ENABLE)
 
-    def _transition(self, move: LifecycleEvent) -> None:
-        self.state = next_state(self.state, move)
+    def _transition(self, event: LifecycleEvent) -> None:
+        self.state = next_state(self.state, event)
         if self.state is PluginState.SPAWNING:
             self._settled.clear()
         else:
             self._settled.set()
-        moved, self._state_changed = self._state_changed, asyncio.Event()
-        moved.set()
+        changed, self._state_changed = self._state_changed, asyncio.Event()
+        changed.set()
         self._deps.observer.on_state_change(self.deployment.key, self.status())
 
     def unavailable_error(self, *, still_starting: bool = False) -> Unavailable:
-        """Why it cannot be called now."""
+        """Build the error that says why it cannot be called now."""
         return unavailable_error(
             self.deployment.name,
             self.state,

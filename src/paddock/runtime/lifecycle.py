@@ -1,4 +1,4 @@
-"""The states of a plugin that is known to the host, as a table. The same table draws the diagram in the docs."""
+"""The lifecycle states of a plugin as a transition table. The table also draws the diagram in the docs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from paddock.core.errors import HostError
 
 
 class PluginState(StrEnum):
-    """Where a plugin is in its life."""
+    """A plugin's lifecycle state."""
 
-    DISABLED = "disabled"  # nobody wants it to run
-    SPAWNING = "spawning"  # the process starts, the handshake is under way
+    DISABLED = "disabled"  # not wanted to run
+    SPAWNING = "spawning"  # the process starts; the handshake is in progress
     RUNNING = "running"  # it answers calls
     CRASHED = "crashed"  # it ended by itself and will be started again
     FAILED = "failed"  # given up until a person enables it again
@@ -20,12 +20,12 @@ class PluginState(StrEnum):
 
 
 class LifecycleEvent(StrEnum):
-    """What can happen to it."""
+    """An event that changes the lifecycle state."""
 
-    ENABLE = "enable"  # a person, the start of the daemon, or a first call wants it to run
+    ENABLE = "enable"  # requested by a person, the daemon's start, or a first call
     HANDSHAKE_OK = "handshake ok"
     EXITED = "exited"  # the process ended, or could not be started just now
-    REFUSED = "refused"  # starting it again would end the same way
+    REFUSED = "refused"  # the failure would repeat at the next start
     BACKOFF_OVER = "backoff over"
     BUDGET_SPENT = "budget spent"
     STOP = "stop"  # shutdown, idleness, or on the way to disabled
@@ -52,16 +52,16 @@ TRANSITIONS: Mapping[PluginState, Mapping[LifecycleEvent, PluginState]] = {
 }
 
 LIVE_STATES = frozenset({PluginState.SPAWNING, PluginState.RUNNING})
-"""The states in which there is a process."""
+"""The states in which a process exists."""
 
 
-def next_state(state: PluginState, move: LifecycleEvent) -> PluginState:
-    """The state that a move leads to.
+def next_state(state: PluginState, event: LifecycleEvent) -> PluginState:
+    """Return the state that an event leads to.
 
     Raises:
-        HostError: the table has no such move; the supervisor is wrong about where the plugin is.
+        HostError: the table has no such transition; the supervisor is wrong about the plugin's state.
     """
     try:
-        return TRANSITIONS[state][move]
+        return TRANSITIONS[state][event]
     except KeyError:
-        raise HostError(f"a plugin that is {state} cannot {move}", code="lifecycle.impossible") from None
+        raise HostError(f"a plugin that is {state} cannot {event}", code="lifecycle.impossible") from None

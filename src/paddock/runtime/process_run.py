@@ -1,4 +1,4 @@
-"""One life of a plugin process: launched, greeted, configured, kept under watch, and ended. The block owns it all."""
+"""One run of a plugin process: launch, handshake, configuration, monitoring and exit. The block owns all of it."""
 
 from __future__ import annotations
 
@@ -50,77 +50,16 @@ from paddock.runtime.protocol_adapter import (
 )
 from paddock.runtime.throttle import StartPermit
 
-
-@asynccontextmanager
-async def attach_endpoint(
-    conversation: PluginConnection, body: PluginEndpoint, misused_pipes: Callable[[str], None]
-) -> AsyncGenerator[None, None]:
-    """Joined for as long as the block runs.
-
-    Args:
-        conversation: Whose end is ours.
-        body: Whose end is the plugin's.
-        misused_pipes: Told why it lost its pipes; it loses nothing else.
-    """
-    conversation.attach(await body.connect(conversation.peer))
-    if isinstance(body, NetworkedEndpoint):
-        body.watch_network(conversation.note_network_use)
-    pipes = body.take_artifact_pipes() if isinstance(body, ArtifactEndpoint) else None
-    async with open_channel(pipes, misused_pipes) as channel:
-        if isinstance(conversation.adapter, ArtifactAdapter):
-            conversation.adapter.set_artifact_channel(channel)
-        yield
-
-
-MAX_HEALTH_FAILURES = 3
-
-
-class Unhealthy(Exception):
-    """It failed to say that it is well, several times in a row."""
-
-
-class HealthMonitor:
-    """The watch over one process."""
-
-    def __init__(self, deployment: Deployment, conversation: PluginConnection, publish: EventSink) -> None:
-        self._deployment = deployment
-        self._connection = conversation
-        self._publish = publish
-        self._failures = 0
-
-    async def check(self) -> None:
-        """Ask once.
-
-        Raises:
-            Unwell: three questions in a row went wrong.
-            PeerLost: it is gone.
-        """
-        if await self._is_healthy():
-            self._failures = 0
-            return
-        self._failures += 1
-        self._publish.publish(PluginHealthFail(name=self._deployment.name, consecutive_failures=self._failures))
-        if self._failures >= MAX_HEALTH_FAILURES:
-            raise Unhealthy
-
-    async def _is_healthy(self) -> bool:
-        try:
-            return await self._connection.adapter.ping(self._connection)
-        except TimeoutError:
-            # A plugin that does one thing at a time is busy with a call, and that call has a time limit of its own.
-            return self._connection.in_flight > 0
-
-
 SIGTERM_GRACE_S = 2.0
-_KILL_WAIT_S = 10.0  # for the kernel to bury a killed cage
+_KILL_WAIT_S = 10.0  # for the kernel to remove a killed cage
 
-# Told what a server says of itself, before anybody may call it.
+# Called with the server's definitions before anyone may call it.
 OnDefinitions: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class RunningPlugin:
-    """A plugin that answers calls."""
+    """A running plugin that answers calls."""
 
     connection: PluginConnection
     handshake: HandshakeResult
@@ -130,9 +69,9 @@ class RunningPlugin:
 
 
 class _KillRequested(Exception):
-    def __init__(self, fatal: KillReason) -> None:
-        super().__init__(fatal.reason)
-        self.fatal = fatal
+    def __init__(self, reason: KillReason) -> None:
+        super().__init__(reason.reason)
+        self.reason = reason
 
 
 class _StopRequested(Exception):
@@ -140,27 +79,27 @@ class _StopRequested(Exception):
 
 
 class ProcessRun:
-    """What one process needs around it. `run` is its whole life."""
+    """One process with everything around it. `run` covers it from launch to exit."""
 
     def __init__(
         self,
         deployment: Deployment,
-        wire: ProtocolAdapter,
+        adapter: ProtocolAdapter,
         *,
-        bodies: EndpointLauncher,
+        launcher: EndpointLauncher,
         publish: EventSink,
         clock: Clock,
-        meet: OnDefinitions,
+        on_definitions: OnDefinitions,
         on_running: Callable[[RunningPlugin], None],
         on_log: Callable[[str], None],
         on_notification: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self._deployment = deployment
         self._name = deployment.name
-        self._adapter = wire
-        self._launcher = bodies
+        self._adapter = adapter
+        self._launcher = launcher
         self._publish = publish
-        self._on_definitions = meet
+        self._on_definitions = on_definitions
         self._on_running = on_running
         self._on_log = on_log
         self._loop = asyncio.get_running_loop()
@@ -172,77 +111,81 @@ class ProcessRun:
         self._grant_advice = grant_advice(deployment.manifest)
         self._connection = PluginConnection(
             deployment,
-            wire,
+            adapter,
             publish=publish,
             clock=clock,
             on_fatal=self._on_kill_reason,
             on_notification=on_notification,
             on_log=on_log,
-            on_redefined=self._definitions_changed.set,
+            on_list_changed=self._definitions_changed.set,
         )
 
     def stop(self) -> None:
-        """Ask this life to end gracefully."""
+        """Ask this process to end gracefully."""
         if not self._stop_requested.done():
             self._stop_requested.set_result(None)
 
-    async def run(self, prepared: StartSpec, turn: StartPermit) -> ExitReason:
-        """From launch to end. Whatever happens in between, the process is gone when this returns.
+    async def run(self, start_spec: StartSpec, permit: StartPermit) -> ExitReason:
+        """Run the process from launch to exit. Whatever happens in between, it is gone when this returns.
 
         Raises:
-            PaddockError: there was nothing to begin with, e.g. the cage could not be built.
+            PaddockError: it could not be launched, e.g. the cage could not be built.
         """
-        if isinstance(prepared.target, CageSpec):
-            self._memory_bytes = prepared.target.limits.memory_bytes
-        body = await self._launcher.launch(prepared.target, self._on_log)
-        turn.limit_duration()
-        self._publish.publish(body.start_event(self._deployment.name, self._deployment.manifest.version))
-        exited = asyncio.ensure_future(body.wait())
+        if isinstance(start_spec.target, CageSpec):
+            self._memory_bytes = start_spec.target.limits.memory_bytes
+        endpoint = await self._launcher.launch(start_spec.target, self._on_log)
+        permit.limit_duration()
+        self._publish.publish(endpoint.start_event(self._deployment.name, self._deployment.manifest.version))
+        exited = asyncio.ensure_future(endpoint.wait())
         try:
-            async with attach_endpoint(self._connection, body, self._on_artifact_violation):
-                return await self._serve_until_exit(body, prepared, turn, exited)
+            async with attach_endpoint(self._connection, endpoint, self._on_artifact_violation):
+                return await self._serve_until_exit(endpoint, start_spec, permit, exited)
         finally:
-            # Shielded: whoever cancels us must not leave a plugin running.
+            # Shielded: a cancelled caller must not leave a plugin running.
             with anyio.CancelScope(shield=True):
-                body.kill()
+                endpoint.kill()
                 self._connection.close("the process ended")
                 await _wait_at_most(exited, _KILL_WAIT_S)
-                body.close()
+                endpoint.close()
 
     async def _serve_until_exit(
-        self, body: PluginEndpoint, prepared: StartSpec, turn: StartPermit, exited: asyncio.Future[ProcessExit]
+        self, endpoint: PluginEndpoint, start_spec: StartSpec, permit: StartPermit, exited: asyncio.Future[ProcessExit]
     ) -> ExitReason:
         try:
-            introduced = await self._race(self._handshake(), exited)
-            turn.release()
-            await self._race(self._adapter.configure(self._connection, prepared.config, self._projects), exited)
+            handshake = await self._race(self._handshake(), exited)
+            permit.release()
+            await self._race(self._adapter.configure(self._connection, start_spec.config, self._projects), exited)
             await self._race(self._load_definitions(), exited)
-            self._on_running(RunningPlugin(self._connection, introduced, body.pid, body.cage_id, prepared.config))
+            self._on_running(
+                RunningPlugin(self._connection, handshake, endpoint.pid, endpoint.cage_id, start_spec.config)
+            )
             await self._race(self._monitor(), exited)
         except _StopRequested:
-            return await self._shut_down(body, exited)
-        except HandshakeRejected as refusal:
-            self._publish.publish(refusal.rejection.event)
-            return PermanentFailure(refusal.rejection.code, Diagnosis(refusal.rejection.reason, refusal.rejection.hint))
-        except HandshakeTimeout as silent:
-            self._publish.publish(silent.event)
+            return await self._shut_down(endpoint, exited)
+        except HandshakeRejected as rejected:
+            self._publish.publish(rejected.rejection.event)
+            return PermanentFailure(
+                rejected.rejection.code, Diagnosis(rejected.rejection.reason, rejected.rejection.hint)
+            )
+        except HandshakeTimeout as timeout:
+            self._publish.publish(timeout.event)
             noise = self._connection.noise_lines
             return PermanentFailure(
                 "initialize.timeout",
-                diagnose_silence(self._name, str(silent), body.recent_log, noise, self._grant_advice),
+                diagnose_silence(self._name, str(timeout), endpoint.recent_log, noise, self._grant_advice),
             )
-        except _KillRequested as end:
-            return await self._handle_kill_reason(end.fatal, body, exited)
+        except _KillRequested as kill:
+            return await self._handle_kill_reason(kill.reason, endpoint, exited)
         except Unhealthy:
-            # It may still be able to put its affairs in order, so it is told before it is killed.
-            body.signal(signal.SIGTERM)
+            # It may still be able to clean up, so it gets SIGTERM before it is killed.
+            endpoint.signal(signal.SIGTERM)
             if not await _wait_at_most(exited, SIGTERM_GRACE_S):
-                body.kill()
+                endpoint.kill()
             return await self._report_crash(
-                body, exited, KillReason("unwell", "it failed three health checks in a row")
+                endpoint, exited, KillReason("unwell", "it failed three health checks in a row")
             )
-        except PeerLost as gone:
-            return await self._handle_kill_reason(KillReason("output_closed", gone.reason), body, exited)
+        except PeerLost as lost:
+            return await self._handle_kill_reason(KillReason("output_closed", lost.reason), endpoint, exited)
         raise AssertionError("a watch over a plugin ends only by an exception")
 
     @property
@@ -250,7 +193,7 @@ class ProcessRun:
         return self._deployment.projects
 
     async def _race(self, work: Any, exited: asyncio.Future[ProcessExit]) -> Any:
-        """The result of the work, unless the process ends, a person wants it to, or it does what ends it, first."""
+        """Return the result of the work, unless the process ends, a stop is requested, or it must be killed first."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait(
@@ -269,25 +212,25 @@ class ProcessRun:
                 with contextlib.suppress(asyncio.CancelledError, PeerLost, RpcError):
                     await task
             elif not task.cancelled():
-                task.exception()  # seen; a race has one winner
+                task.exception()  # retrieve it, so that asyncio does not report it as never retrieved
 
     async def _handshake(self) -> HandshakeResult:
-        introduced = await self._adapter.handshake(self._connection)
+        result = await self._adapter.handshake(self._connection)
         self._handshake_done = True
-        if introduced.warning is not None:
-            self._publish.publish(introduced.warning)
+        if result.warning is not None:
+            self._publish.publish(result.warning)
         self._connection.mark_ready()
         self._publish.publish(
             PluginInitialized(
                 name=self._deployment.name,
-                methods_count=introduced.served_count,
+                methods_count=result.served_count,
                 capabilities_count=len(self._deployment.capabilities),
             )
         )
-        return introduced
+        return result
 
     async def _refresh_definitions(self) -> None:
-        """Have what it says of itself compared with what people accepted."""
+        """Fetch its definitions and have them compared with the accepted ones."""
         self._definitions_changed.clear()
         definitions = await self._adapter.list_definitions(self._connection)
         if definitions is not None:
@@ -300,67 +243,69 @@ class ProcessRun:
             self._on_kill_reason(KillReason("unlisted", f"it did not say what it offers: {describe_error(error)}"))
 
     async def _monitor(self) -> None:
-        """See that it stays well, and look again when it says that it offers something else. Never ends by itself."""
+        """Check its health, and refresh its definitions when it says that they changed. Never returns."""
         health = HealthMonitor(self._deployment, self._connection, self._publish)
         interval = self._deployment.manifest.timing.health_interval
-        next_look = self._loop.time() + interval
+        next_check = self._loop.time() + interval
         while True:
             try:
-                async with asyncio.timeout_at(next_look):
+                async with asyncio.timeout_at(next_check):
                     await self._definitions_changed.wait()
             except TimeoutError:
                 await health.check()
-                next_look = self._loop.time() + interval
+                next_check = self._loop.time() + interval
             else:
-                with contextlib.suppress(RpcError, TimeoutError):  # it stays with what is known of it
+                with contextlib.suppress(RpcError, TimeoutError):  # the known definitions stay in force
                     await self._refresh_definitions()
 
     def _on_artifact_violation(self, detail: str) -> None:
-        """It lost its pipes for big bytes, and nothing else."""
+        """Record that it lost its artifact pipes. It loses nothing else."""
         self._publish.publish(
             PluginProtocolViolation(name=self._name, violation_type="artifacts", detail=printable(detail, 500))
         )
         self._on_log(f"[paddock] its pipes for artifacts are closed: {printable(detail, 500)}")
 
-    # --- the end ------------------------------------------------------------------------------------------------------
+    # --- shutdown and crash -------------------------------------------------------------------------------------------
 
-    def _on_kill_reason(self, fatal: KillReason) -> None:
+    def _on_kill_reason(self, reason: KillReason) -> None:
         if not self._kill_reason.done():
-            self._kill_reason.set_result(fatal)
+            self._kill_reason.set_result(reason)
 
-    async def _shut_down(self, body: PluginEndpoint, exited: asyncio.Future[ProcessExit]) -> ExitReason:
-        """The ladder: ask, SIGTERM, SIGKILL. Each step waits its time and no longer."""
+    async def _shut_down(self, endpoint: PluginEndpoint, exited: asyncio.Future[ProcessExit]) -> ExitReason:
+        """Escalate from a shutdown request to SIGTERM to SIGKILL. Each step has its time limit."""
         name = self._name
         self._connection.set_exit_diagnosis(Diagnosis("it was asked to stop", f"see why: paddock plugin info {name}"))
         self._adapter.request_shutdown(self._connection)
         if not await _wait_at_most(exited, self._deployment.manifest.timing.shutdown):
-            body.signal(signal.SIGTERM)
+            endpoint.signal(signal.SIGTERM)
             if not await _wait_at_most(exited, SIGTERM_GRACE_S):
-                body.kill()
+                endpoint.kill()
                 await _wait_at_most(exited, _KILL_WAIT_S)
                 self._publish.publish(PluginKilled(name=name))
                 return StoppedOnRequest()
-        ended = exited.result()
-        if ended.code is not None:
-            self._publish.publish(PluginExited(name=name, exit_code=ended.code))
+        process_exit = exited.result()
+        if process_exit.code is not None:
+            self._publish.publish(PluginExited(name=name, exit_code=process_exit.code))
         self._publish.publish(PluginStopped(name=name))
         return StoppedOnRequest()
 
     async def _handle_kill_reason(
-        self, fatal: KillReason, body: PluginEndpoint, exited: asyncio.Future[ProcessExit]
+        self, kill_reason: KillReason, endpoint: PluginEndpoint, exited: asyncio.Future[ProcessExit]
     ) -> ExitReason:
-        # A process that closed its output is usually on its way out, and how it goes says more than that it went.
-        if fatal.kind == "output_closed" and body.pid is not None and await _wait_at_most(exited, EXIT_GRACE_S):
-            return await self._report_crash(body, exited, None)
-        self._connection.set_exit_diagnosis(
-            Diagnosis(fatal.reason)
-        )  # whoever waits for an answer is told why none comes
-        # Waited for: one that sees its pipes end may go by itself, and how it went would say nothing.
-        body.kill()
+        # A process that closed its output is usually exiting, and its exit status says more than the closed pipe.
+        if (
+            kill_reason.kind == "output_closed"
+            and endpoint.pid is not None
+            and await _wait_at_most(exited, EXIT_GRACE_S)
+        ):
+            return await self._report_crash(endpoint, exited, None)
+        self._connection.set_exit_diagnosis(Diagnosis(kill_reason.reason))  # tells callers why no answer comes
+        # Wait for the kill: a process that sees its pipes close may exit by itself, and that status would say nothing.
+        endpoint.kill()
         await _wait_at_most(exited, EXIT_GRACE_S)
-        self._connection.close(fatal.reason)
-        if not self._handshake_done and fatal.kind != "output_closed":
-            reason = f"during the handshake: {fatal.reason}"
+        self._connection.close(kill_reason.reason)
+        if not self._handshake_done and kill_reason.kind != "output_closed":
+            reason = f"during the handshake: {kill_reason.reason}"
             self._publish.publish(
                 PluginProtocolViolation(
                     name=self._deployment.name, violation_type="handshake", detail=printable(reason, 500)
@@ -368,40 +313,100 @@ class ProcessRun:
             )
             await _wait_at_most(exited, _KILL_WAIT_S)
             return PermanentFailure("protocol_violation", Diagnosis(reason, "the plugin's author has to mend it"))
-        return await self._report_crash(body, exited, fatal)
+        return await self._report_crash(endpoint, exited, kill_reason)
 
     async def _report_crash(
-        self, body: PluginEndpoint, exited: asyncio.Future[ProcessExit], fatal: KillReason | None
+        self, endpoint: PluginEndpoint, exited: asyncio.Future[ProcessExit], kill_reason: KillReason | None
     ) -> ExitReason:
         await _wait_at_most(exited, _KILL_WAIT_S)
-        ended = exited.result() if exited.done() else ProcessExit(None, signal.SIGKILL)
-        last_words = await body.final_log()
+        process_exit = exited.result() if exited.done() else ProcessExit(None, signal.SIGKILL)
+        last_stderr = await endpoint.final_log()
         self._publish.publish(
             PluginCrashed(
                 name=self._deployment.name,
-                exit_code=ended.code,
-                signal=ended.signal,
-                last_stderr=last_words,
+                exit_code=process_exit.code,
+                signal=process_exit.signal,
+                last_stderr=last_stderr,
             )
         )
-        spends = fatal is None or fatal.spends_budget
-        if fatal is not None:
-            diagnosis = Diagnosis(fatal.reason, see_log_hint(self._name))
+        spends_budget = kill_reason is None or kill_reason.spends_budget
+        if kill_reason is not None:
+            diagnosis = Diagnosis(kill_reason.reason, see_log_hint(self._name))
         else:
             diagnosis = diagnose_exit(
                 self._name,
-                ended,
-                last_words,
+                process_exit,
+                last_stderr,
                 answered=self._handshake_done,
                 noise=self._connection.noise_lines,
                 memory_bytes=self._memory_bytes,
                 how=self._grant_advice,
             )
-        self._connection.set_exit_diagnosis(diagnosis)  # whoever waits for an answer is told why none comes
-        return ProcessCrashed(diagnosis, ended, spends)
+        self._connection.set_exit_diagnosis(diagnosis)  # tells callers why no answer comes
+        return ProcessCrashed(diagnosis, process_exit, spends_budget)
 
 
 async def _wait_at_most(future: asyncio.Future[Any], seconds: float) -> bool:
     if not future.done():
         await asyncio.wait({future}, timeout=seconds)
     return future.done()
+
+
+@asynccontextmanager
+async def attach_endpoint(
+    connection: PluginConnection, endpoint: PluginEndpoint, on_pipe_violation: Callable[[str], None]
+) -> AsyncGenerator[None, None]:
+    """Connect the connection to the endpoint for as long as the block runs.
+
+    Args:
+        connection: The host's end.
+        endpoint: The plugin's end.
+        on_pipe_violation: Called with the reason if the plugin loses its artifact pipes; it loses nothing else.
+    """
+    connection.attach(await endpoint.connect(connection.peer))
+    if isinstance(endpoint, NetworkedEndpoint):
+        endpoint.watch_network(connection.note_network_use)
+    pipes = endpoint.take_artifact_pipes() if isinstance(endpoint, ArtifactEndpoint) else None
+    async with open_channel(pipes, on_pipe_violation) as channel:
+        if isinstance(connection.adapter, ArtifactAdapter):
+            connection.adapter.set_artifact_channel(channel)
+        yield
+
+
+MAX_HEALTH_FAILURES = 3
+
+
+class Unhealthy(Exception):
+    """The plugin failed several health checks in a row."""
+
+
+class HealthMonitor:
+    """Checks the health of one process."""
+
+    def __init__(self, deployment: Deployment, connection: PluginConnection, publish: EventSink) -> None:
+        self._deployment = deployment
+        self._connection = connection
+        self._publish = publish
+        self._failures = 0
+
+    async def check(self) -> None:
+        """Perform one health check.
+
+        Raises:
+            Unhealthy: three checks in a row failed.
+            PeerLost: the plugin is gone.
+        """
+        if await self._is_healthy():
+            self._failures = 0
+            return
+        self._failures += 1
+        self._publish.publish(PluginHealthFail(name=self._deployment.name, consecutive_failures=self._failures))
+        if self._failures >= MAX_HEALTH_FAILURES:
+            raise Unhealthy
+
+    async def _is_healthy(self) -> bool:
+        try:
+            return await self._connection.adapter.ping(self._connection)
+        except TimeoutError:
+            # A plugin that processes one call at a time is busy, and that call has a deadline of its own.
+            return self._connection.in_flight > 0

@@ -1,7 +1,7 @@
-"""The seam between a plugin's life and its protocol: here is what is meant, behind it how that is said.
+"""The contract between a plugin's connection and its protocol: what to say here, how to say it in each adapter.
 
-A wire belongs to one process. It holds what the two agreed on in their first exchange and nothing else; pipes, time
-limits and who waits for an answer are the conversation's.
+An adapter belongs to one process run. It holds the state that the handshake negotiated and nothing else; pipes,
+timeouts and waiting callers belong to the connection.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ Json: TypeAlias = dict[str, Any]
 
 
 class OutgoingMessage(NamedTuple):
-    """A request or a notification."""
+    """A request or a notification to send."""
 
     method: str
     params: Json
 
 
 class RequestSender(Protocol):
-    """The host's own words to a plugin, beside the calls."""
+    """Sends the host's own messages to a plugin, apart from calls."""
 
-    async def request(self, message: OutgoingMessage, within: float) -> Any:
-        """The answer to a request.
+    async def request(self, message: OutgoingMessage, timeout_s: float) -> Any:
+        """Send a request and return its result.
 
         Raises:
-            RpcFault: it is an error.
-            TimeoutError: none came in time.
-            PeerLost: none will come.
+            RpcError: the plugin answered with an error.
+            TimeoutError: no answer came in time.
+            PeerLost: the plugin is gone.
         """
         ...
 
     def notify(self, message: OutgoingMessage) -> None:
-        """Send a notification; lost when the plugin is, or when it does not read."""
+        """Send a notification. It is lost if the plugin is gone or does not read."""
         ...
 
-    def subscribe(self, message: OutgoingMessage, over: Callable[[BaseException | None], None]) -> None:
-        """Send a request that is answered only when it is over; until then notifications tell what it is about.
+    def subscribe(self, message: OutgoingMessage, on_over: Callable[[BaseException | None], None]) -> None:
+        """Send a request that is answered only when it is over; until then notifications carry its results.
 
-        `over` is told how it ended: with an answer, or with what `ask` would raise.
+        `on_over` gets how it ended: None for an answer, else the error that `request` would raise.
         """
         ...
 
     def finish(self) -> None:
-        """Say nothing more: once it has read everything the plugin sees the end of its input."""
+        """Close the sending side: once the plugin has read everything it sees the end of its input."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Something a server says of itself that people and models read: a tool, a prompt, a resource, its instructions.
+    """A tool, prompt, resource or instruction text that a server declares for people and models to read.
 
-    It is kept as it came: what a person accepted is this very value.
+    It is kept as received: a person accepts exactly this value.
     """
 
     kind: str
@@ -72,32 +72,32 @@ class Definition:
 
 
 class DefinitionList(tuple[Definition, ...]):
-    """What a server lists, as far as it was read. `left_out`: how much more there is at least."""
+    """The definitions a server lists, as far as they were read. `omitted_count` is how many more there are at least."""
 
     omitted_count: int = 0
 
     @classmethod
-    def truncated(cls, definitions: Iterable[Definition], left_out: int) -> DefinitionList:
-        """So much was read, and so much not."""
-        made = cls(definitions)
-        made.omitted_count = left_out
-        return made
+    def truncated(cls, definitions: Iterable[Definition], omitted_count: int) -> DefinitionList:
+        """Build a list of which `omitted_count` entries were not read."""
+        result = cls(definitions)
+        result.omitted_count = omitted_count
+        return result
 
 
 @dataclass(frozen=True, slots=True)
 class HandshakeResult:
-    """A plugin that answered as it should."""
+    """The outcome of a successful handshake."""
 
     features: frozenset[str] = frozenset()
-    served_count: int = 0  # how many callables it confirmed
+    served_count: int = 0  # callables that it confirmed
     missing_callables: frozenset[str] = frozenset()  # callables of the manifest that it does not serve
-    undeclared_methods: tuple[str, ...] = ()  # what it serves besides, in words that can be shown
+    undeclared_methods: tuple[str, ...] = ()  # further methods that it serves, made printable
     warning: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HandshakeRejection:
-    """An answer that ends the plugin. Starting it again would end the same way."""
+    """A handshake answer that disqualifies the plugin. It would repeat at the next start."""
 
     code: str
     reason: str
@@ -106,15 +106,15 @@ class HandshakeRejection:
 
 
 class HandshakeRejected(Exception):
-    """A plugin that must not run, met during its first exchange."""
+    """The handshake showed that the plugin must not run."""
 
-    def __init__(self, refused: HandshakeRejection) -> None:
-        super().__init__(refused.reason)
-        self.rejection = refused
+    def __init__(self, rejection: HandshakeRejection) -> None:
+        super().__init__(rejection.reason)
+        self.rejection = rejection
 
 
 class HandshakeTimeout(Exception):
-    """A plugin that did not answer the first exchange in time."""
+    """The plugin did not answer the handshake in time."""
 
     def __init__(self, event: Event, seconds: float) -> None:
         super().__init__(f"it did not answer the handshake within {seconds:g} s")
@@ -123,20 +123,20 @@ class HandshakeTimeout(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """Something a plugin tells about a call under way."""
+    """An event that a plugin sends about an in-flight call."""
 
-    call: int | str  # the number of the request, or the token that names the call
+    call: int | str  # the request id, or the call token
     event: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """Something a plugin tells everybody."""
+    """A notification for everyone."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogNotification:
-    """A line for its log; and an event for whoever makes the call, where it is known which one that is."""
+    """A line for the plugin's log, and an event for the caller where it is known which call it belongs to."""
 
     line: str
     event: Mapping[str, Any] | None = None
@@ -144,26 +144,26 @@ class LogNotification:
 
 @dataclass(frozen=True, slots=True)
 class ListChanged:
-    """It says that what it offers has changed."""
+    """The plugin says that its definitions changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredNotification:
-    """Nobody's business."""
+    """A notification without meaning for the host."""
 
 
 ParsedNotification: TypeAlias = CallProgress | Broadcast | LogNotification | ListChanged | IgnoredNotification
 
 
 class CallView(Protocol):
-    """A call under way, as far as it matters to what the plugin asks for in it; see `Asking`."""
+    """The part of an in-flight call that capability requests need; see `CapabilityRequest`."""
 
     @property
     def context(self) -> CallContext: ...
     @property
     def effects(self) -> frozenset[str] | None: ...
     @property
-    def tally(self) -> MethodCounts | None: ...
+    def method_counts(self) -> MethodCounts | None: ...
     @property
     def atomic(self) -> bool: ...
     @property
@@ -176,184 +176,185 @@ class CallView(Protocol):
 
 
 class ActiveCalls(Protocol):
-    """The calls under way, as the plugin may refer to them."""
+    """The in-flight calls, as the plugin may refer to them."""
 
     def __call__(self, token: str) -> CallView | None:
-        """The call that a token names; None where there is no such call."""
+        """Return the call that a token names; None if there is none."""
         ...
 
     @property
     def effects(self) -> frozenset[str] | None:
-        """What all of them together may do to the world; see `Asking.underway`."""
+        """The union of their effects; see `CapabilityRequest.process_effects`."""
         ...
 
     def note_network_use(self) -> None:
-        """Note in each of them that the network was used, for one that was not named."""
+        """Record network use for every call, because it is unknown which one used it."""
         ...
 
     async def ask(self, request: int | None, question: Question) -> QuestionAnswer:
-        """Put a question to whoever makes the call with this number. Without one it is the only call under way; where
-        that is not clear, nobody is asked."""
+        """Ask the caller of the call with this request id. Without an id it is the only call in flight; if that is
+        ambiguous, the question is cancelled."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InputRequired:
-    """An answer that is none yet: the plugin wants to know something first and be asked again."""
+    """An interim answer: the plugin wants input first and then be asked again."""
 
     questions: tuple[Question, ...]
-    build_retry: Callable[[Sequence[QuestionAnswer]], OutgoingMessage]  # the request that carries the answers
-    delay_s: float = 0.0  # seconds before it is sent
+    build_retry: Callable[[Sequence[QuestionAnswer]], OutgoingMessage]  # builds the request that carries the answers
+    delay_s: float = 0.0  # pause before the retry is sent
 
 
 class ProtocolAdapter(Protocol):
-    """How one protocol says it."""
+    """Encodes and decodes one plugin protocol."""
 
     @property
     def supports_cancel(self) -> bool:
-        """Whether the plugin understands being asked to stop working on a call."""
+        """Whether the plugin understands a cancellation."""
         ...
 
     @property
     def confirms_cancel(self) -> bool:
-        """Whether a call that was stopped is still answered, which shows that the plugin did stop."""
+        """Whether a cancelled call is still answered, which shows that the plugin stopped."""
         ...
 
     @property
     def allows_early_messages(self) -> bool:
-        """Whether the plugin may speak before the first exchange is over, and say something wrong there."""
+        """Whether the plugin may send messages before the handshake is over, even invalid ones."""
         ...
 
     @property
     def not_started_codes(self) -> frozenset[int]:
-        """The errors that a plugin answers a call with before it has begun with it, and never afterwards."""
+        """Error codes that a plugin sends only before it has started a call, never afterwards."""
         ...
 
-    def resume_from(self, last: ProtocolAdapter) -> None:
-        """This is the next life of the same plugin; what the last one found out need not be found out again."""
+    def resume_from(self, previous: ProtocolAdapter) -> None:
+        """Take over what the adapter of the plugin's previous process run learned."""
         ...
 
-    async def handshake(self, talk: RequestSender) -> HandshakeResult:
-        """The first exchange.
+    async def handshake(self, sender: RequestSender) -> HandshakeResult:
+        """Perform the handshake.
 
         Raises:
-            Refusal: it must not run.
-            Silent: it did not answer.
+            HandshakeRejected: the plugin must not run.
+            HandshakeTimeout: it did not answer.
             PeerLost: it is gone.
         """
         ...
 
-    async def list_definitions(self, talk: RequestSender) -> tuple[Definition, ...] | None:
-        """What it says that it offers; None where its manifest says that.
+    async def list_definitions(self, sender: RequestSender) -> tuple[Definition, ...] | None:
+        """Fetch the definitions it offers; None if its manifest declares them.
 
         Raises:
-            Refusal: it does not say it in a way that can be understood.
-            TimeoutError, RpcFault, PeerLost: as for `Talk.ask`.
+            HandshakeRejected: its lists are malformed.
+            TimeoutError, RpcError, PeerLost: as for `RequestSender.request`.
         """
         ...
 
     async def configure(
-        self, talk: RequestSender, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
+        self, sender: RequestSender, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Everything it has to know before its first call.
+        """Send everything it has to know before its first call.
 
         Raises:
-            Refusal: it does not accept it.
+            HandshakeRejected: it does not accept it.
             PeerLost: it is gone.
         """
         ...
 
-    async def ping(self, talk: RequestSender) -> bool:
-        """Ask whether it is well.
+    async def ping(self, sender: RequestSender) -> bool:
+        """Ask whether it is healthy.
 
         Raises:
-            TimeoutError: it did not say.
+            TimeoutError: it did not answer.
             PeerLost: it is gone.
         """
         ...
 
-    def request_shutdown(self, talk: RequestSender) -> None:
+    def request_shutdown(self, sender: RequestSender) -> None:
         """Ask it to end by itself."""
         ...
 
     def call_token(self, number: int) -> str:
-        """What names the call with this number to the plugin; empty where it knows no such names."""
+        """Return the token that names the call with this number; empty if the plugin does not use tokens."""
         ...
 
     def build_call(
         self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
     ) -> OutgoingMessage:
-        """The request for one call; `listens` says whether anybody wants to hear how far it is."""
+        """Build the request for one call; `listens` says whether anyone wants progress events."""
         ...
 
     def build_cancel(self, request: int, token: str) -> OutgoingMessage:
-        """The notification that asks it to stop working on a request."""
+        """Build the notification that cancels a request."""
         ...
 
     def parse_input_required(self, sent: OutgoingMessage, raw: Any) -> InputRequired | None:
-        """What the plugin wants before it answers this request; None for an answer."""
+        """Return the input the plugin requires before it answers; None if `raw` is the answer."""
         ...
 
     def parse_result(self, spec: CallableSpec, raw: Any) -> Any:
-        """What its answer to a call means.
+        """Parse the answer to a call.
 
         Raises:
-            PaddockError: that it failed.
+            PaddockError: the answer says that the call failed.
         """
         ...
 
     def classify(self, method: str, params: Mapping[str, Any]) -> ParsedNotification:
-        """What a notification of it is about."""
+        """Parse a notification of the plugin."""
         ...
 
-    def serve(self, method: str, params: Mapping[str, Any], call_of: ActiveCalls, early: EarlyAnswer) -> Awaitable[Any]:
-        """The answer to a request of the plugin's.
+    def serve(self, method: str, params: Mapping[str, Any], calls: ActiveCalls, early: EarlyAnswer) -> Awaitable[Any]:
+        """Answer a request of the plugin.
 
         Raises:
-            RpcFault, PaddockError: the answer is no.
+            RpcError, PaddockError: the request is refused.
         """
         ...
 
-    def build_rate_limit_notice(self, most_a_second: int) -> OutgoingMessage | None:
-        """What to tell a plugin whose notifications are dropped since they are too many."""
+    def build_rate_limit_notice(self, limit_per_second: int) -> OutgoingMessage | None:
+        """Build the notification for a plugin whose notifications are dropped because there are too many."""
         ...
 
 
 @runtime_checkable
 class ArtifactAdapter(ProtocolAdapter, Protocol):
-    """A protocol in which a plugin can ask for bytes that travel beside the messages."""
+    """An adapter whose protocol can transfer artifact bytes through separate pipes."""
 
     def set_artifact_channel(self, channel: PipeChannel | None) -> None:
-        """These are the pipes for them; None where the plugin has none."""
+        """Set the channel over these pipes; None if the plugin has none."""
         ...
 
 
 @runtime_checkable
 class CapabilityAdapter(ProtocolAdapter, Protocol):
-    """A protocol in which a plugin can ask the host for something."""
+    """An adapter whose protocol lets a plugin use host capabilities."""
 
     def update_trust(self, deployment: Deployment) -> None:
-        """Its tier and what its signature is worth are these from now on."""
+        """Use the deployment's current trust tier and signature state from now on."""
         ...
 
 
 @runtime_checkable
 class HookAdapter(ProtocolAdapter, Protocol):
-    """A protocol that knows moments of a session, settings that change, and projects."""
+    """An adapter whose protocol has session hooks, configuration updates and projects."""
 
     def build_hook(self, hook: str, payload: Mapping[str, Any], context: CallContext, token: str) -> OutgoingMessage:
-        """The request that tells of a moment in a session."""
+        """Build the request for a session hook."""
         ...
 
-    async def update_config(self, talk: RequestSender, config: Mapping[str, Any]) -> None:
-        """Its settings are these from now on.
+    async def update_config(self, sender: RequestSender, config: Mapping[str, Any]) -> None:
+        """Send a running plugin its new configuration.
 
         Raises:
-            PaddockError: it refused, or did not say in time.
+            PaddockError: it refused, or did not answer in time.
             PeerLost: it is gone.
         """
         ...
 
-    async def update_project(self, talk: RequestSender, project: str, config: Mapping[str, Any] | None) -> None:
-        """A project that uses it has these settings from now on; without any, the project is gone. As `tell_config`."""
+    async def update_project(self, sender: RequestSender, project: str, config: Mapping[str, Any] | None) -> None:
+        """Send a running plugin the configuration of a project that uses it; None if the project is gone. Raises as
+        `update_config`."""
         ...

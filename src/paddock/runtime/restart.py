@@ -1,18 +1,18 @@
-"""When a plugin that ended is started again, and when it is given up: a pure account of its failures."""
+"""The restart policy: when a plugin that crashed is restarted, and when it is given up. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-FAILURE_WINDOW_S = 600.0  # seconds: this many failures within it, and this long in good health to be forgiven
+FAILURE_WINDOW_S = 600.0  # MAX_FAILURES within it exhaust the budget; this long in good health resets it
 MAX_FAILURES = 5
 MAX_BACKOFF_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class RestartAfter:
-    """Start it again after this pause, in seconds."""
+    """Restart after this delay."""
 
     delay_s: float
 
@@ -29,35 +29,35 @@ RestartDecision: TypeAlias = RestartAfter | BudgetExhausted
 
 @dataclass(frozen=True, slots=True)
 class RestartBudget:
-    """The failures of one plugin since it was last in good health for ten minutes.
+    """The failures of one plugin since it was last healthy for ten minutes.
 
-    Times are monotonic seconds, so a clock that is set does not forgive or condemn anyone.
+    Times are monotonic seconds, so a change of the wall clock has no influence.
     """
 
     limit: int = MAX_FAILURES
     failures: tuple[float, ...] = ()
 
     def record_failure(self, now: float, *, ran_since: float | None) -> tuple[RestartBudget, RestartDecision]:
-        """Book one failure.
+        """Add one failure and return the new budget with the decision.
 
         Args:
-            now: When it ended.
-            ran_since: When it began to answer calls; None when it never did.
+            now: When the process ended.
+            ran_since: When it began to answer calls; None if it never did.
         """
         healthy = ran_since is not None and now - ran_since >= FAILURE_WINDOW_S
         failures = ((*self.failures, now) if not healthy else (now,))[-2 * MAX_FAILURES :]
-        booked = replace(self, failures=failures)
-        recent = sum(1 for at in failures if now - at < FAILURE_WINDOW_S)
+        budget = replace(self, failures=failures)
+        recent = sum(1 for failed_at in failures if now - failed_at < FAILURE_WINDOW_S)
         if recent >= self.limit:
-            return booked, BudgetExhausted(recent)
-        return booked, RestartAfter(min(2.0 ** (len(failures) - 1), MAX_BACKOFF_S))
+            return budget, BudgetExhausted(recent)
+        return budget, RestartAfter(min(2.0 ** (len(failures) - 1), MAX_BACKOFF_S))
 
 
-def with_jitter(pause: float, chance: int) -> float:
-    """The pause, up to a fifth longer, so that plugins that fell together do not rise together.
+def with_jitter(delay_s: float, random_byte: int) -> float:
+    """Return the delay, up to a fifth longer, so that plugins that crashed together do not restart together.
 
     Args:
-        pause: Seconds.
-        chance: A random number from 0 to 255.
+        delay_s: The delay in seconds.
+        random_byte: A random number from 0 to 255.
     """
-    return pause * (1 + chance / 255 / 5)
+    return delay_s * (1 + random_byte / 255 / 5)

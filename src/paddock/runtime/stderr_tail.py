@@ -1,4 +1,4 @@
-"""What a plugin writes to its standard error: the last lines kept, the rest passed on, floods cut."""
+"""A plugin's stderr: keeps the last lines, passes every line on, and cuts floods."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from paddock.rpc.pipe_transport import connect_read_pipe
 
 MAX_LINE_BYTES = 4_000
 MAX_BYTES_PER_S = 256 * 1024
-_DRAIN_TIMEOUT_S = 1.0  # seconds for the rest of what a process wrote before it died
+_DRAIN_TIMEOUT_S = 1.0  # for the rest of the output of a process that died
 
 
 class StderrTail:
-    """Turns chunks of bytes into lines and keeps the last fifty. A flood costs the plugin lines, not the host time."""
+    """Splits chunks of bytes into lines and keeps the last fifty. A flood costs the plugin lines, not the host time."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line
@@ -29,11 +29,11 @@ class StderrTail:
     @property
     def lines(self) -> tuple[str, ...]:
         """The last lines, oldest first, an unfinished one included."""
-        rest = (_decode(self._partial),) if self._partial else ()
-        return (*self._last, *rest)[-MAX_STDERR_LINES:]
+        partial = (_decode(self._partial),) if self._partial else ()
+        return (*self._last, *partial)[-MAX_STDERR_LINES:]
 
     def feed(self, chunk: bytes, now: float) -> None:
-        """Take what was written, at this monotonic time."""
+        """Add a chunk that arrived at this monotonic time."""
         if now - self._window_start >= 1.0:
             self._window_start, self._bytes, self._truncated = now, 0, False
         self._bytes += len(chunk)
@@ -43,15 +43,15 @@ class StderrTail:
                 self._append("[more was written than is kept; lines are missing here]")
             self._partial = b""
             return
-        *whole, self._partial = (self._partial + chunk).split(b"\n")
-        for line in whole:
+        *complete_lines, self._partial = (self._partial + chunk).split(b"\n")
+        for line in complete_lines:
             self._append(_decode(line))
         if len(self._partial) > MAX_LINE_BYTES:
             self._append(_decode(self._partial))
             self._partial = b""
 
     def end(self) -> None:
-        """The stream is over; an unfinished line is a line."""
+        """Handle the end of the stream; an unfinished line counts as a line."""
         if self._partial:
             self._append(_decode(self._partial))
             self._partial = b""
@@ -74,13 +74,13 @@ class StderrReader(asyncio.Protocol):
         self._transport: asyncio.BaseTransport | None = None
         self._ended = asyncio.Event()
 
-    async def attach(self, descriptor: int) -> None:
-        """Read from this descriptor, which is closed with the reader, and when it cannot be read from.
+    async def attach(self, fd: int) -> None:
+        """Read from this descriptor. It is closed with the reader, and if it cannot be read from.
 
         Raises:
-            OSError, ValueError: it is not open, or no pipe.
+            OSError, ValueError: it is not open, or not a pipe.
         """
-        self._transport = await connect_read_pipe(lambda: self, descriptor)
+        self._transport = await connect_read_pipe(lambda: self, fd)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -88,16 +88,16 @@ class StderrReader(asyncio.Protocol):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last lines so far, of a process that may still live."""
+        """The last lines so far; the process may still run."""
         return self._tail.lines
 
     async def final_lines(self) -> tuple[str, ...]:
-        """The last lines of a process that is gone, once everything it wrote has arrived."""
+        """Return the last lines of a process that is gone, once all its output has arrived."""
         try:
             async with asyncio.timeout(_DRAIN_TIMEOUT_S):
                 await self._ended.wait()
         except TimeoutError:
-            pass  # something else still holds the pipe; what came is what there is
+            pass  # another process still holds the pipe; return what has arrived
         return self._tail.lines
 
     def data_received(self, data: bytes) -> None:

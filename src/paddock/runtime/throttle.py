@@ -1,7 +1,7 @@
-"""How many calls may be under way: for one plugin, for one tenant, and in all.
+"""Limits concurrent calls per plugin, per tenant and in total, and throttles process starts.
 
-No tenant may have more under way than there are seats left. So the first few take as many as they may, the next gets
-half of what they leave, and the one after that half of the rest: however greedy they are, a newcomer finds a seat.
+No tenant may have more calls in flight than there are free slots. So the first few take as many as they may, the next
+gets half of what they leave, and the one after that half of the rest: however greedy they are, a newcomer finds a slot.
 """
 
 from __future__ import annotations
@@ -22,114 +22,116 @@ MAX_CALLS = 512
 
 
 class ConcurrencyLimiter:
-    """Taken when a call begins and given back when it ends."""
+    """Slots for calls: acquired when a call begins and released when it ends."""
 
     def __init__(self) -> None:
         self._by_tenant: Counter[Tenant] = Counter()
         self._total = 0
 
     def acquire(self, key: InstanceKey, in_flight: int) -> None:
-        """Take a seat for a call to this plugin, which has so many under way.
+        """Acquire a slot for a call to this plugin, which has `in_flight` calls already.
 
         Raises:
             Busy: there is none left.
         """
-        of_tenant = self._by_tenant[key.tenant]
+        tenant_calls = self._by_tenant[key.tenant]
         if (
             in_flight >= MAX_CALLS_PER_PLUGIN
-            or of_tenant >= MAX_CALLS_PER_TENANT
-            or of_tenant >= MAX_CALLS - self._total
+            or tenant_calls >= MAX_CALLS_PER_TENANT
+            or tenant_calls >= MAX_CALLS - self._total
         ):
-            raise self._busy_error(key, in_flight, of_tenant)
-        self._by_tenant[key.tenant] = of_tenant + 1
+            raise self._busy_error(key, in_flight, tenant_calls)
+        self._by_tenant[key.tenant] = tenant_calls + 1
         self._total += 1
 
     def release(self, key: InstanceKey) -> None:
         self._by_tenant[key.tenant] -= 1
         self._total -= 1
 
-    def _busy_error(self, key: InstanceKey, in_flight: int, of_tenant: int) -> Busy:
+    def _busy_error(self, key: InstanceKey, in_flight: int, tenant_calls: int) -> Busy:
         if in_flight >= MAX_CALLS_PER_PLUGIN:
-            what = f"{key.plugin} works on {in_flight} calls"
-        elif of_tenant >= MAX_CALLS_PER_TENANT:
-            what = f"{of_tenant} calls of yours are under way"
+            limit_text = f"{key.plugin} works on {in_flight} calls"
+        elif tenant_calls >= MAX_CALLS_PER_TENANT:
+            limit_text = f"{tenant_calls} calls of yours are under way"
         else:
-            yours = f", {of_tenant} of them yours" if of_tenant else ""
-            what = f"this host works on {self._total} calls{yours}"
-        return Busy(f"{what} already", hint="try again when some of them are done", details={"plugin": key.plugin})
+            tenant_text = f", {tenant_calls} of them yours" if tenant_calls else ""
+            limit_text = f"this host works on {self._total} calls{tenant_text}"
+        return Busy(
+            f"{limit_text} already", hint="try again when some of them are done", details={"plugin": key.plugin}
+        )
 
 
 MAX_CONCURRENT_STARTS = 2
 MAX_PERMIT_S = 1.0
-SPACING_FACTOR = 3.0  # times as long as a start takes: so far apart are those of plugins that crashed
+SPACING_FACTOR = 3.0  # restarts of crashed plugins are this many start durations apart
 MAX_SPACING_S = 0.15
-_SMOOTHING_STARTS = 8  # over about how many starts it is told how long one takes
+_SMOOTHING_STARTS = 8  # the mean start duration covers about this many starts
 
 
 class StartThrottle:
-    """Lets two starts through at a time, and spreads those of plugins that crashed.
+    """Lets two starts through at a time, and spreads the restarts of crashed plugins.
 
-    Starting interpreters is what costs a machine its quickness: fifty plugins that crash together would keep every
-    core busy, again and again. A turn lasts until the plugin answered its handshake, but never long: one that hangs,
-    in its handshake or before it has a process at all, holds up nobody.
+    Starting interpreters is expensive: fifty plugins that crash together would keep every core busy, again and again. A
+    permit lasts until the plugin answered its handshake, but never long: a plugin that hangs, in its handshake or
+    before it has a process at all, blocks no other.
     """
 
     def __init__(self) -> None:
         self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_STARTS)
-        self._mean_start_s = 0.0  # seconds, the last ones counting most
-        self._reservations: list[float] = []  # when plugins that crashed start again, the next one first
+        self._mean_start_s = 0.0  # a moving average
+        self._reservations: list[float] = []  # restart times of crashed plugins, in order
 
     def reserve_restart(self, now: float, earliest: float) -> float:
-        """When one that crashed may start again: at the earliest time at which no other one does.
+        """Reserve the earliest restart time that keeps its distance from all others.
 
-        Whoever then does not come leaves a gap, and holds up nobody.
+        A reservation that is not used leaves a gap and blocks no other.
         """
-        apart = min(SPACING_FACTOR * self._mean_start_s, MAX_SPACING_S)
-        self._reservations = [at for at in self._reservations if at > now - apart]
-        found = earliest
-        for at in self._reservations:
-            if at - apart < found < at + apart:
-                found = at + apart
-        insort(self._reservations, found)
-        return found
+        spacing_s = min(SPACING_FACTOR * self._mean_start_s, MAX_SPACING_S)
+        self._reservations = [reserved for reserved in self._reservations if reserved > now - spacing_s]
+        restart_at = earliest
+        for reserved in self._reservations:
+            if reserved - spacing_s < restart_at < reserved + spacing_s:
+                restart_at = reserved + spacing_s
+        insort(self._reservations, restart_at)
+        return restart_at
 
     @asynccontextmanager
     async def acquire_permit(self) -> AsyncGenerator[StartPermit, None]:
-        """A turn that is given back when the block ends, or earlier through `Turn.over`."""
-        turn = StartPermit(self._semaphore, self._record_duration)
-        await turn.reacquire()
+        """Acquire a permit. It is released when the block ends, or earlier through `StartPermit.release`."""
+        permit = StartPermit(self._semaphore, self._record_duration)
+        await permit.reacquire()
         try:
-            yield turn
+            yield permit
         finally:
-            turn.release()
+            permit.release()
 
-    def _record_duration(self, took: float) -> None:
-        self._mean_start_s += (took - self._mean_start_s) / _SMOOTHING_STARTS
+    def _record_duration(self, duration_s: float) -> None:
+        self._mean_start_s += (duration_s - self._mean_start_s) / _SMOOTHING_STARTS
 
 
 class StartPermit:
-    """The right to be starting; `note` is told how long it was held."""
+    """The right to be starting; `record_duration` gets how long it was held."""
 
-    def __init__(self, turns: asyncio.Semaphore, note: Callable[[float], None]) -> None:
-        self._semaphore = turns
-        self._record_duration = note
+    def __init__(self, semaphore: asyncio.Semaphore, record_duration: Callable[[float], None]) -> None:
+        self._semaphore = semaphore
+        self._record_duration = record_duration
         self._since: float | None = None  # while it is held
         self._timer: asyncio.TimerHandle | None = None
 
     async def reacquire(self) -> None:
-        """Wait for the turn, where it is not held: it was never given, or was over before its owner got to use it."""
+        """Wait for the permit if it is not held: it was never acquired, or expired before its owner could use it."""
         self._cancel_timer()
         if self._since is None:
             await self._semaphore.acquire()
             self._since = asyncio.get_running_loop().time()
 
     def limit_duration(self) -> None:
-        """Something is under way that may hang; from now on the turn lasts a moment longer at most."""
+        """Let the permit expire a moment from now, because what follows may hang."""
         self._cancel_timer()
         self._timer = asyncio.get_running_loop().call_later(MAX_PERMIT_S, self.release)
 
     def release(self) -> None:
-        """Let the next one start. Harmless the second time."""
+        """Release the permit. Harmless the second time."""
         self._cancel_timer()
         if self._since is not None:
             self._record_duration(asyncio.get_running_loop().time() - self._since)

@@ -156,7 +156,7 @@ class OperatorPoller:
         """
         target, payload = course.target, dict(course.payload)
         result = await self._supervisor.call(
-            target.key, target.spec, payload, context, call=course.call_id, tally=course.tally, fate=fate
+            target.key, target.spec, payload, context, call=course.call_id, method_counts=course.tally, status=fate
         )
         await self._validate_output(target, result)
         return result

@@ -119,7 +119,7 @@ async def open_dev_host(
         bodies = TappedEndpointLauncher(warden, clock, tap, network)
         around = SupervisorDeps(
             launcher=bodies,
-            adapter_for=partial(select_adapter, door=services.dispatcher),
+            adapter_for=partial(select_adapter, capabilities=services.dispatcher),
             prepare=starter,
             publish_for=lambda tenant: DropMethodEvents(events.publisher(tenant)),
             observer=news,

@@ -35,11 +35,11 @@ class TappedEndpointLauncher(CagedEndpointLauncher):
         super().__init__(launcher, clock, networks)
         self._tap = tap
 
-    async def launch(self, place: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        if not isinstance(place, CageSpec):
-            raise HostError(f"no cage is built around {type(place).__name__}")
-        process = await self._launcher.launch(place)
-        return _TappedEndpoint(process, place.cage_id, on_log, self._clock, self._networks, self._tap())
+    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
+        if not isinstance(target, CageSpec):
+            raise HostError(f"no cage is built around {type(target).__name__}")
+        process = await self._launcher.launch(target)
+        return _TappedEndpoint(process, target.cage_id, on_log, self._clock, self._networks, self._tap())
 
 
 class _TappedEndpoint(CagedEndpoint):

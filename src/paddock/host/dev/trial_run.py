@@ -258,7 +258,7 @@ async def open_trial_run(
     lines: list[str] = []
     listening = _RecordingDispatcher(door)
     python = isinstance(deployment.manifest.runtime, PythonRuntime)
-    wire = _RawPythonAdapter(deployment, listening) if python else select_adapter(deployment, door=listening)
+    wire = _RawPythonAdapter(deployment, listening) if python else select_adapter(deployment, capabilities=listening)
     body = await bodies.launch(prepared.target, lines.append)
     trial = TrialRun(deployment, prepared, body, wire, lines, listening.asked, publish, clock)
     try:

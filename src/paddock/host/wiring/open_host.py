@@ -152,7 +152,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         starter = LaunchPreparer(store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs)
         around = SupervisorDeps(
             launcher=RemoteEndpointLauncher(EmbeddedEndpointLauncher(CagedEndpointLauncher(warden, clock, network))),
-            adapter_for=partial(select_adapter, door=services.dispatcher),
+            adapter_for=partial(select_adapter, capabilities=services.dispatcher),
             prepare=starter,
             publish_for=lambda tenant: DropMethodEvents(events.publisher(tenant)),
             observer=news,

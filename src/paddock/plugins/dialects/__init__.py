@@ -1,1 +1,1 @@
-"""TODO: paddock.plugins.dialects."""
+"""Call envelopes and results of the supported manifest dialects."""

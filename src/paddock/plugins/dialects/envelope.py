@@ -1,4 +1,4 @@
-"""The envelopes that some documents put around parameters and results, and what is inside. Pure."""
+"""Request and result envelopes of some dialects: wraps parameters, unwraps results and maps failures. Pure."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from paddock.plugins.dialects.operator_result import fill_artifact_hashes, opera
 from paddock.rpc.errors import NO_EFFECT
 
 _MAX_MESSAGE_CHARS = 2_000
-# What plugins refuse a call with before they begin with it, as the Kernel's document has it.
+# Codes by which plugins reject a call before they start it, by the Kernel's specification.
 _NO_EFFECT_CODES = frozenset({"VALIDATION_ERROR", "PERMISSION_DENIED", "POLICY_DENIED"})
 
 
 class OutputInvalid(PluginError):
-    """A plugin's answer breaks the schema that the plugin itself declares."""
+    """A plugin's result violates the schema that the plugin itself declares."""
 
     code = "output_validation_error"
 
-    def __init__(self, plugin: str, callable_name: str, broken: Sequence[Problem]) -> None:
+    def __init__(self, plugin: str, callable_name: str, problems: Sequence[Problem]) -> None:
         super().__init__(
             f"{plugin} answered {callable_name} with something else than it declares",
-            hint=str(broken[0]),
-            details={"plugin": plugin, "errors": [problem.to_dict() for problem in broken[:20]]},
+            hint=str(problems[0]),
+            details={"plugin": plugin, "errors": [problem.to_dict() for problem in problems[:20]]},
         )
 
 
 class InProgress(PluginError):
-    """An operator has begun with a call, and is not through with it: it is asked again later.
+    """An operator has started a call and has not finished it: it is polled later.
 
-    `result` is what it wants to be told then; `retry_after` when it wants to be asked, in seconds, where it says so.
+    `result` is the state it wants back then; `retry_after` is when it wants to be polled, in seconds, if it says so.
     """
 
     code = "call.in_progress"
@@ -49,12 +49,12 @@ class InProgress(PluginError):
         self.retry_after: float | None = answer.get("retry_after_s")
 
 
-def request_envelope(manifest: Manifest, context: CallContext, needed: Iterable[str]) -> dict[str, Any]:
-    """What a call's surroundings are in the words of the plugin's own document; `needed` are the scopes it takes."""
+def request_envelope(manifest: Manifest, context: CallContext, required_scopes: Iterable[str]) -> dict[str, Any]:
+    """Build the call context in the envelope of the plugin's dialect; `required_scopes` are the scopes it needs."""
     if manifest.dialect not in (Dialect.SHU, Dialect.KERNEL):
         return {}
     principal = context.principal
-    scopes = sorted(principal.effective_scopes(needed))
+    scopes = sorted(principal.effective_scopes(required_scopes))
     if manifest.dialect is Dialect.SHU:
         return {
             "user_id": principal.id,
@@ -63,7 +63,7 @@ def request_envelope(manifest: Manifest, context: CallContext, needed: Iterable[
             "request_id": context.request,
             "session_id": context.session,
         }
-    of_operators = _operator_envelope(context) if manifest.kind is PluginKind.OPERATOR else {}
+    operator_fields = _operator_envelope(context) if manifest.kind is PluginKind.OPERATOR else {}
     return {
         "auth_context": {
             "tenant_id": context.tenant,
@@ -75,47 +75,47 @@ def request_envelope(manifest: Manifest, context: CallContext, needed: Iterable[
             "step_id": context.step,
             "correlation_id": context.request,
         },
-        "idempotency_key": context.idempotency_key or context.request,  # without one each request is for itself
-        **of_operators,
+        "idempotency_key": context.idempotency_key or context.request,  # without a key each request stands alone
+        **operator_fields,
     }
 
 
 def _operator_envelope(context: CallContext) -> dict[str, Any]:
-    """What only operators are told: what the rules said, and where they stand with a call that is made once more."""
-    told: dict[str, Any] = {"policy_snapshot": None if context.policy is None else asdict(context.policy)}
+    """Build the fields that only operators get: the policy decision, and the progress of a call that is polled."""
+    fields: dict[str, Any] = {"policy_snapshot": None if context.policy is None else asdict(context.policy)}
     if context.so_far is not None:
-        told["in_progress"] = asdict(context.so_far)
-    return told
+        fields["in_progress"] = asdict(context.so_far)
+    return fields
 
 
 def result_value(manifest: Manifest, result: Any) -> Any:
-    """What an output schema speaks of: the value inside the envelope."""
+    """Return the value that an output schema describes: the one inside the envelope."""
     return unwrap_field(result_field(manifest), result)
 
 
 def result_field(manifest: Manifest) -> str | None:
-    """The field of the envelope that has the value in it; None where there is no envelope."""
+    """Return the envelope's field that holds the value; None if there is no envelope."""
     return "structuredContent" if is_mcp_server(manifest) else _RESULT_FIELDS.get((manifest.dialect, manifest.kind))
 
 
 def unwrap_field(field: str | None, result: Any) -> Any:
-    """What a field of the envelope holds; the whole where there is no envelope."""
+    """Return the envelope's field; the whole result if there is no envelope."""
     return result if field is None else _as_mapping(result).get(field)
 
 
 def is_mcp_server(manifest: Manifest) -> bool:
-    """Whether the plugin is an MCP server, here or elsewhere."""
+    """Whether the plugin is an MCP server, local or remote."""
     runtime = manifest.runtime
     return isinstance(runtime, RemoteRuntime) or (isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp")
 
 
 def raise_if_failed(manifest: Manifest, result: Any) -> Any:
-    """The result, unless its envelope says that the call failed, or is not over.
+    """Return the result, unless its envelope says that the call failed or is still in progress.
 
     Raises:
-        PaddockError: it does; carries the plugin's own words.
-        OutputInvalid: it is no answer of an operator; carries all that is wrong with it.
-        InProgress: the operator is still at work.
+        PaddockError: it failed; carries the plugin's own message.
+        OutputInvalid: it is not a valid operator result; carries all problems.
+        InProgress: the operator is still working.
     """
     if (manifest.dialect, manifest.kind) not in _RESULT_FIELDS:
         return result
@@ -153,7 +153,7 @@ def _as_mapping(value: Any) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-# Where the value is inside the envelope; what is not here has none.
+# The envelope's field that holds the value; other dialects have no envelope.
 _RESULT_FIELDS = {
     (Dialect.SHU, PluginKind.PLUGIN): "data",
     (Dialect.KERNEL, PluginKind.TOOL): "result",

@@ -1,8 +1,8 @@
-"""What an agent's answer wants others to do: every name in it of something that could be called. Pure.
+"""Extracts every callable that an agent's result proposes to run. Pure.
 
-The contract has two places for that, `required_actions` and the steps of a `proposed_plan`. They are looked for
-wherever they stand in the answer, since whoever carries a plan out may unwrap more than we do. What stands there in
-another shape than the contract's is given as it is written: nothing is on a whitelist that is no name.
+The contract has two places for that, `required_actions` and the steps of a `proposed_plan`. They are searched anywhere
+in the result, since the executor of a plan may unwrap more than we do. Values in another shape than the contract's are
+returned literally: no allowlist contains something that is not a name.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Any, Final, cast
 from paddock.manifest.model import Manifest
 from paddock.plugins.dialects.envelope import is_mcp_server, result_value
 
-MAX_NAME_CHARS: Final = 1_000  # characters; nothing on a whitelist is longer
+MAX_NAME_CHARS: Final = 1_000  # no name on an allowlist is longer
 _CALLABLE_KEYS: Final = ("operator", "action", "tool", "agent", "adapter", "plugin", "callable", "function")
-"""The fields of a step that say what is to be run. Which of them is obeyed is not ours to say, so all of them count."""
+"""The fields of a step that say what to run. The executor decides which of them counts, so all of them do."""
 
 
 def proposed_callables(manifest: Manifest, result: Any) -> Iterator[str]:
-    """Everything that this answer of an agent proposes, some of it more than once."""
-    for answer in _candidate_values(manifest, result):
-        yield from _names_in_steps(_as_mapping(answer).get("steps"))  # a plan without its wrapping
-        waiting = [answer]
-        while waiting:
-            value = waiting.pop()
+    """Yield everything that this result of an agent proposes, possibly more than once."""
+    for candidate in _candidate_values(manifest, result):
+        yield from _names_in_steps(_as_mapping(candidate).get("steps"))  # a plan without its wrapper
+        pending = [candidate]
+        while pending:
+            value = pending.pop()
             fields = _as_mapping(value)
             yield from _names_in_steps(fields.get("required_actions"))
             yield from _names_in_plan(fields.get("proposed_plan"))
             yield from _names_in_suggestions(fields.get("next_step_suggestions"))
-            waiting += fields.values() if fields else _entries(value) or ()
+            pending += fields.values() if fields else _entries(value) or ()
 
 
 def _candidate_values(manifest: Manifest, result: Any) -> Iterator[Any]:
-    """The answer as it came, what is inside its envelope, and what an MCP server says in a text that is JSON."""
+    """Yield the result as received, the value inside its envelope, and JSON texts of an MCP server."""
     yield result
     if not is_mcp_server(manifest):
         return
@@ -46,13 +46,13 @@ def _candidate_values(manifest: Manifest, result: Any) -> Iterator[Any]:
 
 
 def parse_json_text(text: str) -> Any:
-    """What a text says that is JSON; None where it is another."""
+    """Parse a text as JSON; None if it is not."""
     try:
         return json.loads(text.strip("\ufeff \t\r\n"))
     except ValueError:
-        return None  # words for people
+        return None  # text for people
     except RecursionError:
-        return {"required_actions": text}  # others may be able to read it, so nobody is told that it proposes nothing
+        return {"required_actions": text}  # others may be able to parse it, so it must not count as proposing nothing
 
 
 def _names_in_plan(plan: Any) -> Iterator[str]:
@@ -65,26 +65,26 @@ def _names_in_plan(plan: Any) -> Iterator[str]:
 
 
 def _names_in_steps(steps: Any) -> Iterator[str]:
-    waiting = [steps]
-    while waiting:
-        some = waiting.pop()
-        entries = _entries(some)
+    pending = [steps]
+    while pending:
+        value = pending.pop()
+        entries = _entries(value)
         if entries is None:
-            yield _literal_name(some)
+            yield _literal_name(value)
             continue
         for step in entries:
             yield from _names_in_step(_as_mapping(step)) or [_literal_name(step)]
-            waiting.append(_as_mapping(step).get("steps"))
+            pending.append(_as_mapping(step).get("steps"))
 
 
 def _names_in_suggestions(suggestions: Any) -> Iterator[str]:
-    """Suggestions are for people, so they need not name anything; those that do are proposals."""
+    """Yield names in suggestions. They are for people and need not name anything; those that do are proposals."""
     entries = _entries(suggestions)
     if entries is None:
         yield _literal_name(suggestions)
-    for one in entries or ():
-        fields = _as_mapping(one)
-        yield from _names_in_step(fields) or ([] if "text" in fields else [_literal_name(one)])
+    for suggestion in entries or ():
+        fields = _as_mapping(suggestion)
+        yield from _names_in_step(fields) or ([] if "text" in fields else [_literal_name(suggestion)])
 
 
 def _names_in_step(step: dict[str, Any]) -> list[str]:
@@ -100,7 +100,7 @@ def _as_mapping(value: Any) -> dict[str, Any]:
 
 
 def _entries(value: Any) -> list[Any] | None:
-    """The entries of a list, none where there is nothing at all; None where it is something else."""
+    """Return the entries of a list; an empty list for None; None for anything else."""
     if isinstance(value, list | tuple):
         return list(cast("list[Any]", value))
     return [] if value is None else None

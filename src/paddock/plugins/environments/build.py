@@ -1,4 +1,4 @@
-"""Building an environment from its lock, in a staging directory: complete and checked before anything else sees it."""
+"""Builds an environment from its lock in a staging directory: complete and checked before anything else sees it."""
 
 from __future__ import annotations
 
@@ -29,41 +29,13 @@ from paddock.plugins.environments.python_env import (
 from paddock.plugins.environments.runner import PackageClient
 from paddock.plugins.package.tree import PackageTree, TreeFile
 
-
-def check_package_files(root: Path, taken: Collection[str] = ()) -> None:
-    """Refuse what is neither a directory nor a file of its own, and whatever stands at a path that is `taken`.
-
-    Raises:
-        PluginError: there is such a thing.
-    """
-    for path in (Path(one) for one in taken):
-        for step in (path, *path.parents):
-            if os.path.lexists(root / step) and (step == path or not (root / step).is_dir()):
-                raise _forbidden_file_error(str(step), "which belongs to the environment itself")
-    for directory, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = Path(directory, name)
-            found = path.lstat()
-            # A second name of a file is a link, too: what is done to one is done to the other.
-            if not stat.S_ISDIR(found.st_mode) and not (stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
-                raise _forbidden_file_error(str(path.relative_to(root)), "which is a link or no file at all")
-
-
-def _forbidden_file_error(path: str, why: str) -> PluginError:
-    return PluginError(
-        f"a package brings {printable(path, 200)}, {why}",
-        code="environment.strange_file",
-        hint="nothing was installed and nothing of it ran; do not trust it before its author has explained that",
-    )
-
-
 LAUNCHER_DIRECTORY = "programs"
 """The directory of the scripts that start a Python environment's programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltEnvironment:
-    """An environment in staging: all its files, what they add up to, and the script of each program in it."""
+    """An environment in staging: its files, their digest, and the script of each program."""
 
     root: Path
     lock: Lock
@@ -72,18 +44,18 @@ class BuiltEnvironment:
 
 
 @contextmanager
-def build_environment(lock: Lock, client: PackageClient, place: Path) -> Generator[BuiltEnvironment, None, None]:
-    """The environment of a lock, below the client's workspace, for as long as the block runs. `place` is where it will
-    stand.
+def build_environment(lock: Lock, client: PackageClient, final_path: Path) -> Generator[BuiltEnvironment, None, None]:
+    """Build the environment of a lock below the client's workspace, for as long as the block runs. `final_path` is
+    where it will stand.
 
     Raises:
-        PluginError: a file has another hash than the lock says, or a package brings one that none may bring.
+        PluginError: a file has another hash than the lock says, or a package brings a forbidden file.
         Unreachable: the registry cannot be reached.
     """
     root = client.workspace / "environment"
     try:
         if lock.ecosystem is Ecosystem.PYTHON:
-            programs = _build_python(lock, client, root, place)
+            programs = _build_python(lock, client, root, final_path)
         else:
             programs = _build_npm(lock, client, root)
         _make_files_read_only(root)
@@ -98,29 +70,29 @@ def build_environment(lock: Lock, client: PackageClient, place: Path) -> Generat
 
 
 def scan_environment(root: Path) -> PackageTree:
-    """Every file of an environment. A link counts as what it says, not as what is there."""
+    """Hash every file of an environment. A link counts as its target path, not as what is there."""
     files: list[TreeFile] = []
     for directory, _, names in os.walk(root):
         for name in names:
             path = Path(directory, name)
             relative = str(path.relative_to(root))
-            found = path.lstat()
-            if stat.S_ISLNK(found.st_mode):
-                target = hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
-                files.append(TreeFile(relative, False, 0, target))
-            elif stat.S_ISREG(found.st_mode):
+            file_stat = path.lstat()
+            if stat.S_ISLNK(file_stat.st_mode):
+                target_hash = hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
+                files.append(TreeFile(relative, False, 0, target_hash))
+            elif stat.S_ISREG(file_stat.st_mode):
                 with path.open("rb") as file:
                     sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-                files.append(TreeFile(relative, bool(found.st_mode & 0o111), found.st_size, sha256))
+                files.append(TreeFile(relative, bool(file_stat.st_mode & 0o111), file_stat.st_size, sha256))
             else:
                 raise HostError(f"{relative} is neither a file nor a link", code="environment.damaged")
     return PackageTree(tuple(files))
 
 
-def _build_python(lock: Lock, client: PackageClient, root: Path, place: Path) -> dict[str, str]:
+def _build_python(lock: Lock, client: PackageClient, root: Path, final_path: Path) -> dict[str, str]:
     Pip(client, root).install(lock)
-    check_package_files(root, taken=(VENV_PYTHON, "pyvenv.cfg", LAUNCHER_DIRECTORY))
-    # What pip wrote there starts the interpreter that pip ran on. Ours start the one they are run by.
+    check_package_files(root, reserved=(VENV_PYTHON, "pyvenv.cfg", LAUNCHER_DIRECTORY))
+    # Scripts by pip start the interpreter that pip ran on. Ours start the one they are run by.
     shutil.rmtree(root / "bin", ignore_errors=True)
     make_virtualenv(root, host_interpreter())
     ranks = {normalize_name(pinned.name): rank for rank, pinned in enumerate(lock.packages)}
@@ -128,19 +100,19 @@ def _build_python(lock: Lock, client: PackageClient, root: Path, place: Path) ->
     folder = root / LAUNCHER_DIRECTORY
     folder.mkdir()
     for name, target in programs.items():
-        # Without a suffix: its directory is searched for modules first, and none may be called like a script.
+        # Without a suffix: its directory is searched for modules first, and no module may have a script's name.
         (folder / name).write_text(launcher_script(target), encoding="utf-8")
-    _compile_modules(client, root, place)
+    _compile_modules(client, root, final_path)
     return {name: f"{LAUNCHER_DIRECTORY}/{name}" for name in programs}
 
 
-def _compile_modules(client: PackageClient, root: Path, place: Path) -> None:
-    """Compile every module, so that a cage, which cannot write here, starts it at once.
+def _compile_modules(client: PackageClient, root: Path, final_path: Path) -> None:
+    """Compile every module, so that a cage, which cannot write here, starts quickly.
 
-    By hash and unchecked: whether a source changed is told by the digest of the whole, not file by file at each start.
+    With unchecked hashes: changes are detected by the digest of the whole, not file by file at each start.
     """
-    options = ("-q", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", str(place))
-    # A module that does not compile (templates, tests of other versions) is none that anybody imports.
+    options = ("-q", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", str(final_path))
+    # A module that does not compile (templates, tests for other versions) is never imported.
     client.run("compiling", [*isolated_command(host_interpreter()), "-m", "compileall", *options, str(root / "lib")])
 
 
@@ -148,12 +120,13 @@ def _build_npm(lock: Lock, client: PackageClient, root: Path) -> dict[str, str]:
     root.mkdir()
     Npm(client, root).install(lock)
     check_package_files(root)
-    (root / "node_modules" / ".package-lock.json").unlink(missing_ok=True)  # npm's notes, with times in them
+    (root / "node_modules" / ".package-lock.json").unlink(missing_ok=True)  # npm's own record; contains timestamps
     return {name: script for name, script in npm_programs(lock).items() if (root / script).is_file()}
 
 
 def _make_files_read_only(root: Path) -> None:
-    """Readable by everybody, writable by nobody. Directories follow in their place: a closed one cannot be moved."""
+    """Make files readable by everyone and writable by no one. Directories follow after the move: a read-only one cannot
+    be moved."""
     for directory, _, names in os.walk(root):
         Path(directory).chmod(0o755)
         for name in names:
@@ -164,7 +137,7 @@ def _make_files_read_only(root: Path) -> None:
 
 
 def completion_record(environment: BuiltEnvironment, fingerprint: str) -> str:
-    """What is written down about an environment once it is in its place."""
+    """Return the record that is written once an environment is in place."""
     value = {
         "ecosystem": environment.lock.ecosystem.value,
         "lock": environment.lock.digest,
@@ -174,3 +147,32 @@ def completion_record(environment: BuiltEnvironment, fingerprint: str) -> str:
         "interpreter": str(host_interpreter().path) if environment.lock.ecosystem is Ecosystem.PYTHON else "",
     }
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
+def check_package_files(root: Path, reserved: Collection[str] = ()) -> None:
+    """Reject links and special files, and anything at a reserved path.
+
+    Raises:
+        PluginError: there is such a file.
+    """
+    for path in (Path(one) for one in reserved):
+        for ancestor in (path, *path.parents):
+            if os.path.lexists(root / ancestor) and (ancestor == path or not (root / ancestor).is_dir()):
+                raise _forbidden_file_error(str(ancestor), "which belongs to the environment itself")
+    for directory, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(directory, name)
+            file_stat = path.lstat()
+            # A hard link counts too: a change to one name changes the other.
+            if not stat.S_ISDIR(file_stat.st_mode) and not (
+                stat.S_ISREG(file_stat.st_mode) and file_stat.st_nlink == 1
+            ):
+                raise _forbidden_file_error(str(path.relative_to(root)), "which is a link or no file at all")
+
+
+def _forbidden_file_error(path: str, reason: str) -> PluginError:
+    return PluginError(
+        f"a package brings {printable(path, 200)}, {reason}",
+        code="environment.strange_file",
+        hint="nothing was installed and nothing of it ran; do not trust it before its author has explained that",
+    )

@@ -1,4 +1,4 @@
-"""What a lock is: the packages of one environment, each with its exact version, and the text that pins their hashes."""
+"""Locks: the packages of one environment with their exact versions, and the text that pins their hashes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from enum import StrEnum
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
 
-MAX_LOCK_BYTES = 8 * 1024 * 1024  # characters; a thousand npm packages take less than one million
+MAX_LOCK_BYTES = 8 * 1024 * 1024  # counted in characters; a thousand npm packages take less than one million
 MAX_LOCKED_PACKAGES = 5_000
 _DIGEST_DOMAIN = "paddock-lock-v1"
 
 
 class Ecosystem(StrEnum):
-    """Whose packages they are, and so which program installs them."""
+    """The package ecosystem, which decides which client installs the packages."""
 
     PYTHON = "python"
     NPM = "npm"
 
     @property
     def lock_file(self) -> str:
-        """What the lock is called in a plugin's package."""
+        """The name of the lock file in a plugin's package."""
         return "requirements.lock" if self is Ecosystem.PYTHON else "package-lock.json"
 
 
@@ -38,7 +38,7 @@ class PinnedPackage:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A checked lock. The first package is the one that was asked for."""
+    """A validated lock. The first package is the requested one."""
 
     ecosystem: Ecosystem
     text: str
@@ -46,40 +46,40 @@ class Lock:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        whole = "\n".join((_DIGEST_DOMAIN, self.ecosystem, self.text))
-        object.__setattr__(self, "digest", "sha256:" + hashlib.sha256(whole.encode()).hexdigest())
+        digest_input = "\n".join((_DIGEST_DOMAIN, self.ecosystem, self.text))
+        object.__setattr__(self, "digest", "sha256:" + hashlib.sha256(digest_input.encode()).hexdigest())
 
     @property
     def dependencies(self) -> int:
-        """How many packages come along with the first."""
+        """The number of packages besides the first."""
         return max(len(self.packages) - 1, 0)
 
 
 def describe_lock_changes(before: Lock, after: Lock) -> Iterator[str]:
-    """What an upgrade does to the packages, a line each."""
+    """Yield what an upgrade changes in the packages, one line each."""
     old, new = _versions_by_package(before.packages), _versions_by_package(after.packages)
     for name in sorted(old.keys() | new.keys()):
-        was, becomes = ", ".join(old.get(name, ())), ", ".join(new.get(name, ()))
-        if not was:
-            yield f"+ {name} {becomes}"
-        elif not becomes:
-            yield f"- {name} {was}"
-        elif was != becomes:
-            yield f"{name} {was} → {becomes}"
+        old_versions, new_versions = ", ".join(old.get(name, ())), ", ".join(new.get(name, ()))
+        if not old_versions:
+            yield f"+ {name} {new_versions}"
+        elif not new_versions:
+            yield f"- {name} {old_versions}"
+        elif old_versions != new_versions:
+            yield f"{name} {old_versions} → {new_versions}"
 
 
 def _versions_by_package(packages: Sequence[PinnedPackage]) -> dict[str, tuple[str, ...]]:
-    """The versions of each package; npm may install several of one."""
-    found: dict[str, set[str]] = {}
+    """Return the versions of each package; npm may install several of one."""
+    versions_by_name: dict[str, set[str]] = {}
     for package in packages:
-        found.setdefault(package.name, set()).add(package.version)
-    return {name: tuple(sorted(versions)) for name, versions in found.items()}
+        versions_by_name.setdefault(package.name, set()).add(package.version)
+    return {name: tuple(sorted(versions)) for name, versions in versions_by_name.items()}
 
 
 def invalid_lock_error(ecosystem: Ecosystem, problems: Sequence[Problem]) -> Invalid:
-    """The error for a lock that does not pin everything."""
-    what = f"{ecosystem.lock_file} does not pin what would be installed"
-    return Invalid(what, problems[:50], code="environment.bad_lock")
+    """Build the error for a lock that does not pin everything."""
+    message = f"{ecosystem.lock_file} does not pin what would be installed"
+    return Invalid(message, problems[:50], code="environment.bad_lock")
 
 
 _LOCK_LINE = re.compile(
@@ -90,27 +90,28 @@ _SEPARATORS = re.compile(r"[-_.]+")
 
 
 def normalize_name(name: str) -> str:
-    """A package's name as indexes compare it."""
+    """Normalise a package's name as indexes compare it."""
     return _SEPARATORS.sub("-", name).lower()
 
 
 def write_python_lock(pins: Iterable[tuple[PinnedPackage, str]]) -> Lock:
-    """The lock for packages and their hex SHA-256, in the order given.
+    """Build the lock for packages and their hex SHA-256, in the given order.
 
     Raises:
-        Invalid: a name, version or hash is not one.
+        Invalid: a name, version or hash is malformed.
     """
     lines = [f"{pinned.name}=={pinned.version} --hash=sha256:{sha256}" for pinned, sha256 in pins]
     return read_python_lock("\n".join(lines) + "\n")
 
 
 def read_python_lock(text: str) -> Lock:
-    """
+    """Parse and validate a Python lock.
+
     Raises:
-        Invalid: something in it is not a pinned package; carries every such line.
+        Invalid: a line is not a pinned package; carries every such line.
     """
     problems: list[Problem] = []
-    found: list[PinnedPackage] = []
+    pins: list[PinnedPackage] = []
     if len(text) > MAX_LOCK_BYTES:
         raise invalid_lock_error(Ecosystem.PYTHON, [Problem("", "is too long", code="too_long")])
     for number, raw in enumerate(text.splitlines(), 1):
@@ -119,20 +120,20 @@ def read_python_lock(text: str) -> Lock:
             continue
         match = _LOCK_LINE.fullmatch(line)
         if match is None:
-            what = f"{printable(line, 80)} is not a package with its hash"
-            problems.append(Problem(f"line {number}", what, "write name==version --hash=sha256:…", "not_pinned"))
+            message = f"{printable(line, 80)} is not a package with its hash"
+            problems.append(Problem(f"line {number}", message, "write name==version --hash=sha256:…", "not_pinned"))
         else:
-            found.append(PinnedPackage(match["name"], match["version"]))
-    names = [normalize_name(pinned.name) for pinned in found]
+            pins.append(PinnedPackage(match["name"], match["version"]))
+    names = [normalize_name(pinned.name) for pinned in pins]
     problems += [
         Problem(name, "is there twice", "keep one of them", "twice")
         for name in sorted(set(names))
         if names.count(name) > 1
     ]
-    if not found and not problems:
+    if not pins and not problems:
         problems.append(Problem("", "names no package", code="empty"))
-    if len(found) > MAX_LOCKED_PACKAGES:
+    if len(pins) > MAX_LOCKED_PACKAGES:
         problems.append(Problem("", f"names more than {MAX_LOCKED_PACKAGES:,} packages", code="too_many"))
     if problems:
         raise invalid_lock_error(Ecosystem.PYTHON, problems)
-    return Lock(Ecosystem.PYTHON, text, tuple(found))
+    return Lock(Ecosystem.PYTHON, text, tuple(pins))

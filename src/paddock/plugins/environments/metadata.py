@@ -1,6 +1,6 @@
-"""A registry's words about a package, as a plugin's manifest. Pure.
+"""Turns a registry's metadata about a package into a plugin manifest. Pure.
 
-Strangers wrote them: nothing but short, plain text passes.
+The metadata is untrusted: only short, plain text passes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PYTHON_VERSION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PackageMetadata:
-    """What is known of a package, cleaned."""
+    """The sanitised metadata of a package."""
 
     package: str
     version: str
@@ -48,20 +48,20 @@ class PackageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """What a person says about a server beyond which package it is in."""
+    """A person's options for a server from a registry package."""
 
-    name: str | None = None  # of the plugin
+    name: str | None = None  # the plugin's name
     program: str | None = None
     arguments: tuple[str, ...] = ()
     capabilities: tuple[Capability, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    prompted_variables: tuple[str, ...] = ()  # variables whose values each machine keeps for itself: keys above all
+    prompted_variables: tuple[str, ...] = ()  # variables whose values each machine sets itself, above all secrets
     title: str = ""
-    configuration: JsonObject | None = None  # a schema with more fields than those, of a server that was taken over
+    configuration: JsonObject | None = None  # the schema of an imported server, which may have more fields
 
 
 def python_metadata(entry: Mapping[str, Any]) -> PackageMetadata:
-    """The facts in pip's report about one package."""
+    """Extract the metadata from an entry of pip's report."""
     metadata: Mapping[str, Any] = entry["metadata"]
     links = dict(_links(metadata.get("project_url")))
     homepage = next((links[key] for key in ("homepage", "home", "repository", "source") if key in links), "")
@@ -78,24 +78,25 @@ def python_metadata(entry: Mapping[str, Any]) -> PackageMetadata:
     )
 
 
-def npm_metadata(about: Mapping[str, Any], name: str, version: str) -> PackageMetadata:
-    """The facts in what npm said about one version."""
-    deprecated = _single_line(about.get("deprecated"), _MAX_DESCRIPTION_CHARS)
+def npm_metadata(view: Mapping[str, Any], name: str, version: str) -> PackageMetadata:
+    """Extract the metadata from npm's view of one version."""
+    deprecated = _single_line(view.get("deprecated"), _MAX_DESCRIPTION_CHARS)
     return PackageMetadata(
         package=name,
         version=version,
-        description=_single_line(about.get("description"), _MAX_DESCRIPTION_CHARS),
-        license=_single_line(about.get("license"), _MAX_FIELD_CHARS),
-        homepage=_http_url(about.get("homepage")),
+        description=_single_line(view.get("description"), _MAX_DESCRIPTION_CHARS),
+        license=_single_line(view.get("license"), _MAX_FIELD_CHARS),
+        homepage=_http_url(view.get("homepage")),
         warnings=(f"its author says not to use it any more: {deprecated}",) if deprecated else (),
     )
 
 
 def build_mcp_manifest(facts: PackageMetadata, programs: Iterable[str], choices: IndexOptions) -> Manifest:
-    """The manifest of the MCP server in a package.
+    """Build the manifest of the MCP server in a package.
 
     Raises:
-        OperatorError: the package has no program, or several and none was chosen; or its name is none for a plugin.
+        OperatorError: the package has no program, or several and none was chosen; or its name is not valid for a
+            plugin.
     """
     program = _pick_program(facts, sorted(programs), choices.program)
     env = {**choices.variables, **{name: _variable_reference(name) for name in choices.prompted_variables}}
@@ -114,7 +115,7 @@ def build_mcp_manifest(facts: PackageMetadata, programs: Iterable[str], choices:
 
 
 def index_options_of(manifest: Manifest) -> IndexOptions:
-    """What a person chose when they installed this; an upgrade keeps it."""
+    """Return the options that a plugin was installed with; an upgrade keeps them."""
     runtime = manifest.runtime
     if not isinstance(runtime, CommandRuntime):
         return IndexOptions(manifest.name, capabilities=manifest.capabilities, title=manifest.title)
@@ -136,61 +137,60 @@ def _variable_reference(name: str) -> str:
 
 
 def _config_schema(choices: IndexOptions, used: Container[str]) -> JsonObject | None:
-    """The configuration of a server: the fields that it had and still uses, and a key for each new variable."""
-    before: Mapping[str, Any] = choices.configuration or {"type": "object", "additionalProperties": False}
-    known: Mapping[str, Any] = before.get("properties", {})
-    new = [name for name in choices.prompted_variables if name not in known]
-    properties = {name: field for name, field in known.items() if name in used}
+    """Build the configuration schema: the previous fields that are still used, and a secret for each new variable."""
+    previous: Mapping[str, Any] = choices.configuration or {"type": "object", "additionalProperties": False}
+    previous_fields: Mapping[str, Any] = previous.get("properties", {})
+    new = [name for name in choices.prompted_variables if name not in previous_fields]
+    properties = {name: field for name, field in previous_fields.items() if name in used}
     properties |= {name: {"type": "string", "x-secret": True} for name in new}
-    required = [*(name for name in before.get("required", []) if name in properties), *new]
+    required = [*(name for name in previous.get("required", []) if name in properties), *new]
     if not properties:
         return None
-    schema = {**before, "properties": properties, "required": required}
+    schema = {**previous, "properties": properties, "required": required}
     return schema if required else {key: value for key, value in schema.items() if key != "required"}
 
 
 def with_distinct_version(manifest: Manifest, lock: Lock) -> Manifest:
-    """The same with a mark in its version, for where the package's own version is taken: by other dependencies of it,
-    or by other choices."""
-    held = hashlib.sha256(f"{to_yaml(manifest)}\n{lock.digest}".encode()).hexdigest()[:8]
-    joint = "." if "+" in manifest.version else "+"
-    return replace(manifest, version=f"{manifest.version}{joint}{held}")
+    """Append a hash to the version, for a package whose own version is installed with other dependencies or options."""
+    suffix = hashlib.sha256(f"{to_yaml(manifest)}\n{lock.digest}".encode()).hexdigest()[:8]
+    separator = "." if "+" in manifest.version else "+"
+    return replace(manifest, version=f"{manifest.version}{separator}{suffix}")
 
 
 def semantic_version(text: str) -> str:
-    """A registry's version as a semantic one: the same where it is one, else the nearest that sorts alike.
+    """Convert a registry's version to a semantic one: unchanged if it is one, else the nearest that sorts alike.
 
     Raises:
-        OperatorError: nothing can be made of it.
+        OperatorError: it cannot be converted.
     """
     try:
         return str(Version.parse(text))
     except OperatorError:
         pass
-    found = _PYTHON_VERSION.fullmatch(text)
-    if found is None:
+    match = _PYTHON_VERSION.fullmatch(text)
+    if match is None:
         raise OperatorError(f"{printable(text)} is not a version", code="version.invalid")
-    numbers = [str(int(part)) for part in found["release"].split(".")]
+    numbers = [str(int(part)) for part in match["release"].split(".")]
     release = ".".join([*numbers, "0", "0"][:3])
-    before = [
-        *((found["pre"], str(int(found["pre_number"]))) if found["pre"] else ()),
-        *(("dev", str(int(found["dev"]))) if found["dev"] is not None else ()),
+    prerelease = [
+        *((match["pre"], str(int(match["pre_number"]))) if match["pre"] else ()),
+        *(("dev", str(int(match["dev"]))) if match["dev"] is not None else ()),
     ]
-    after = [
-        *(("epoch", found["epoch"]) if found["epoch"] else ()),
+    build = [
+        *(("epoch", match["epoch"]) if match["epoch"] else ()),
         *numbers[3:],
-        *(("post", found["post"]) if found["post"] is not None else ()),
-        *(re.split(r"[._-]", found["local"]) if found["local"] else ()),
+        *(("post", match["post"]) if match["post"] is not None else ()),
+        *(re.split(r"[._-]", match["local"]) if match["local"] else ()),
     ]
-    version = release + ("-" + ".".join(before) if before else "") + ("+" + ".".join(after) if after else "")
+    version = release + ("-" + ".".join(prerelease) if prerelease else "") + ("+" + ".".join(build) if build else "")
     return str(Version.parse(version))
 
 
 def _plugin_name(facts: PackageMetadata, chosen: str | None) -> PluginName:
     name = chosen or slug(facts.package.rpartition("/")[2])
-    fault = plugin_name_problem(name)
-    if fault:
-        message, hint = fault
+    problem = plugin_name_problem(name)
+    if problem:
+        message, hint = problem
         raise OperatorError(
             f"the plugin's name {printable(name)} {message}" if chosen else f"{facts.package} gives no name: {message}",
             code="plugin.bad_name",
@@ -215,25 +215,27 @@ def _pick_program(facts: PackageMetadata, programs: list[str], wanted: str | Non
                 hint=f"it has: {listed}",
             )
         return wanted
-    named = facts.package.rpartition("/")[2]
-    if len(programs) > 1 and named not in programs:
+    default_name = facts.package.rpartition("/")[2]
+    if len(programs) > 1 and default_name not in programs:
         raise OperatorError(
             f"{facts.package} brings several programs",
             code="environment.several_programs",
             hint=f"choose one: --program NAME, of {listed}",
         )
-    return named if named in programs else programs[0]
+    return default_name if default_name in programs else programs[0]
 
 
-def _single_line(value: Any, longest: int) -> str:
-    """One line of text that cannot steer what shows it."""
+def _single_line(value: Any, max_chars: int) -> str:
+    """Return one line of text without characters that could control a display."""
     if not isinstance(value, str):
         return ""
-    kept = (
-        " " if _is_line_break(one) else one for one in value[: longest * 20] if one.isprintable() or _is_line_break(one)
+    characters = (
+        " " if _is_line_break(character) else character
+        for character in value[: max_chars * 20]
+        if character.isprintable() or _is_line_break(character)
     )
-    line = " ".join("".join(kept).split())
-    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+    line = " ".join("".join(characters).split())
+    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
 
 def _is_line_break(character: str) -> bool:

@@ -1,4 +1,4 @@
-"""npm as we use it: to pin, to ask about one package, and to install exactly what is pinned. It runs no script."""
+"""Runs npm to resolve a lock, to view one package, and to install exactly what is locked. It runs no scripts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,114 @@ from paddock.core.printable import printable
 from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.npm_lock import has_hash, pin_npm_lock, pinned_entries, requested_packages
 from paddock.plugins.environments.runner import CommandResult, PackageClient
+
+_ROOT_PACKAGE = {"name": "paddock-environment", "version": "0.0.0"}
+_KEPT_FIELDS = frozenset(
+    {
+        *("name", "version", "integrity", "bundleDependencies", "inBundle", "peerDependenciesMeta"),
+        *("optional", "peer", "dev", "devOptional", "os", "cpu", "libc", "engines"),
+    }
+)
+_DEPENDENCY_FIELDS = ("dependencies", "optionalDependencies", "peerDependencies")
+# No archive has this hash. It is not checked for a package bundled in another's archive; one that is fetched fails.
+_IMPOSSIBLE_HASH = "sha512-" + base64.b64encode(bytes(64)).decode()
+
+
+def build_package_json(lock: Lock) -> str:
+    """Build the `package.json` that belongs to the lock; npm needs both."""
+    return json.dumps({**_ROOT_PACKAGE, "private": True, "dependencies": requested_packages(lock)}, indent=1) + "\n"
+
+
+def build_package_lock(lock: Lock) -> str:
+    """Build the `package-lock.json` from which npm installs what the lock pins, and can install nothing else."""
+    root = {**_ROOT_PACKAGE, "dependencies": requested_packages(lock)}
+    packages = {"": root, **{path: _strip_entry(entry) for path, entry in pinned_entries(lock).items()}}
+    return json.dumps({**_ROOT_PACKAGE, "lockfileVersion": 3, "requires": True, "packages": packages}, indent=1) + "\n"
+
+
+def _strip_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    stripped = {key: value for key, value in entry.items() if key in _KEPT_FIELDS}
+    if not has_hash(entry):
+        stripped["integrity"] = _IMPOSSIBLE_HASH
+    for field in _DEPENDENCY_FIELDS:
+        dependencies = entry.get(field)
+        if isinstance(dependencies, dict):
+            # The lock already decided which version fits.
+            stripped[field] = dict.fromkeys(cast("dict[str, Any]", dependencies), "*")
+    return stripped
+
+
+# Override any setting of the person: no scripts, no git, no other packages, no directory but ours.
+_NPM_OPTIONS = (
+    *("--ignore-scripts", "--git=/bin/false", "--omit=dev", "--include=optional", "--include=peer", "--no-dry-run"),
+    *("--no-global", "--location=project", "--package-lock", "--lockfile-version=3", "--install-strategy=hoisted"),
+    *("--omit-lockfile-registry-resolved", "--no-bin-links", "--no-audit", "--no-fund", "--no-update-notifier"),
+    *("--logs-max=0", "--loglevel=error", "--json", "--no-color", "--no-progress"),
+)
+_VIEW_FIELDS = ("name", "version", "description", "license", "homepage", "engines", "deprecated")
+
+
+@dataclass(frozen=True, slots=True)
+class Npm:
+    """npm for one directory, which holds a `package.json` and later `node_modules`."""
+
+    client: PackageClient
+    folder: Path
+
+    def resolve(self, name: str, version: str | None) -> Lock:
+        """Resolve the lock for a package at a version, a tag or a range.
+
+        Raises:
+            PaddockError: it cannot be resolved; see `classify_npm_failure`.
+            Invalid: something cannot be pinned.
+        """
+        package_json = {"name": "paddock-environment", "version": "0.0.0", "private": True}
+        self._write("package.json", json.dumps(package_json | {"dependencies": {name: version or "latest"}}))
+        result = self._run("looking for packages", "install", "--package-lock-only")
+        if result.code != 0:
+            raise classify_npm_failure(result, name, version)
+        try:
+            text = (self.folder / "package-lock.json").read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise HostError("npm wrote no lock", code="environment.client_failed") from error
+        return pin_npm_lock(text, name)
+
+    def view(self, name: str, version: str) -> dict[str, Any]:
+        """Return the registry's untrusted metadata of one version."""
+        result = self._run("asking about the package", "view", f"{name}@{version}", *_VIEW_FIELDS)
+        if result.code != 0:
+            raise classify_npm_failure(result, name, version)
+        try:
+            value: Any = json.loads(result.out)
+        except (ValueError, RecursionError):
+            value = None
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+    def install(self, lock: Lock) -> None:
+        """Install what the lock pins, and nothing else.
+
+        Raises:
+            PaddockError: it failed; an archive with another hash is rejected.
+        """
+        self._write("package.json", build_package_json(lock))
+        self._write("package-lock.json", build_package_lock(lock))
+        result = self._run(f"installing {len(lock.packages)} npm packages", "ci")
+        if result.code != 0:
+            raise classify_npm_failure(result, lock.packages[0].name, lock.packages[0].version)
+
+    def _write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
+        program = shutil.which("npm", path=self.client.environ.get("PATH"))
+        if program is None:
+            raise Unreachable(
+                "npm is not installed, and it fetches the packages of Node.js plugins",
+                code="environment.no_npm",
+                hint="apt install npm",
+            )
+        return self.client.run(step, [program, command, f"--prefix={self.folder}", *_NPM_OPTIONS, *arguments])
+
 
 _ERROR_CODE = re.compile(r"npm (?:error|ERR!) code (\w+)")
 _PACKAGE_NOT_FOUND = re.compile(
@@ -43,24 +151,24 @@ _NETWORK_CODES = frozenset(
 )
 
 
-def classify_npm_failure(done: CommandResult, name: str, version: str | None) -> PaddockError:
-    """What went wrong, as an error of ours."""
-    code, said = _parse_output(done)
-    details = {"package": name, "code": code, "said": said}
+def classify_npm_failure(result: CommandResult, name: str, version: str | None) -> PaddockError:
+    """Translate a failure of npm into an error of ours."""
+    code, message = _parse_output(result)
+    details = {"package": name, "code": code, "said": message}
     match code:
         case "E404":
-            found = _PACKAGE_NOT_FOUND.search(done.err + said)
+            match = _PACKAGE_NOT_FOUND.search(result.err + message)
             return NotFound(
-                f"there is no npm package {printable(found[1] if found else name)}",
+                f"there is no npm package {printable(match[1] if match else name)}",
                 code="environment.package_not_found",
                 hint="is the name spelt right, and does npm ask the right registry?",
                 details=details,
             )
         case "ETARGET" | "ENOVERSIONS":
-            found = _VERSION_NOT_FOUND.search(said)
-            missing, wanted = (found[1], found[2]) if found else (name, version or "latest")
+            match = _VERSION_NOT_FOUND.search(message)
+            missing, missing_version = (match[1], match[2]) if match else (name, version or "latest")
             return NotFound(
-                f"{printable(missing)} has no version {printable(wanted)}",
+                f"{printable(missing)} has no version {printable(missing_version)}",
                 code="environment.version_not_found",
                 hint=f"list them: npm view {printable(missing)} versions",
                 details=details,
@@ -74,12 +182,12 @@ def classify_npm_failure(done: CommandResult, name: str, version: str | None) ->
             )
         case "ERESOLVE":
             return OperatorError(
-                f"what {name} needs contradicts itself: {said}",
+                f"what {name} needs contradicts itself: {message}",
                 code="environment.contradiction",
                 hint="ask for another version of it",
                 details=details,
             )
-        case _ if "git error" in said:
+        case _ if "git error" in message:
             return OperatorError(
                 f"{name} needs a package from a repository, which cannot be pinned by hash",
                 code="environment.elsewhere",
@@ -88,134 +196,26 @@ def classify_npm_failure(done: CommandResult, name: str, version: str | None) ->
             )
         case _ if code in _NETWORK_CODES:
             return Unreachable(
-                f"the npm registry cannot be reached: {said or code}",
+                f"the npm registry cannot be reached: {message or code}",
                 code="environment.unreachable",
                 hint="look at the network and at npm's settings (npm config list)",
                 details=details,
             )
         case _:
             return Unreachable(
-                f"npm failed for {name}: {said or f'exit {done.code}'}",
+                f"npm failed for {name}: {message or f'exit {result.code}'}",
                 code="environment.client_failed",
                 details=details,
             )
 
 
-def _parse_output(done: CommandResult) -> tuple[str, str]:
-    """npm's own code for it, and its words."""
+def _parse_output(result: CommandResult) -> tuple[str, str]:
+    """Return npm's own error code and its message."""
     try:
-        value: Any = json.loads(done.out)
+        value: Any = json.loads(result.out)
         error = value["error"]
         code, summary = str(error["code"] or ""), " ".join(str(error.get("summary") or "").split())
     except (ValueError, KeyError, TypeError, RecursionError):
-        found = _ERROR_CODE.search(done.err)
-        return (found[1] if found else ""), done.error_lines()
-    return code, printable(summary, 400) or done.error_lines()
-
-
-_ROOT_PACKAGE = {"name": "paddock-environment", "version": "0.0.0"}
-_KEPT_FIELDS = frozenset(
-    {
-        *("name", "version", "integrity", "bundleDependencies", "inBundle", "peerDependenciesMeta"),
-        *("optional", "peer", "dev", "devOptional", "os", "cpu", "libc", "engines"),
-    }
-)
-_DEPENDENCY_FIELDS = ("dependencies", "optionalDependencies", "peerDependencies")
-# No archive has this hash. What lies in the archive of another is not held against it; what is fetched fails.
-_IMPOSSIBLE_HASH = "sha512-" + base64.b64encode(bytes(64)).decode()
-
-
-def build_package_json(lock: Lock) -> str:
-    """The `package.json` that belongs to the lock; npm wants both."""
-    return json.dumps({**_ROOT_PACKAGE, "private": True, "dependencies": requested_packages(lock)}, indent=1) + "\n"
-
-
-def build_package_lock(lock: Lock) -> str:
-    """The `package-lock.json` from which npm installs what the lock pins, and can install nothing else."""
-    root = {**_ROOT_PACKAGE, "dependencies": requested_packages(lock)}
-    packages = {"": root, **{place: _strip_entry(entry) for place, entry in pinned_entries(lock).items()}}
-    return json.dumps({**_ROOT_PACKAGE, "lockfileVersion": 3, "requires": True, "packages": packages}, indent=1) + "\n"
-
-
-def _strip_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    bare = {key: value for key, value in entry.items() if key in _KEPT_FIELDS}
-    if not has_hash(entry):
-        bare["integrity"] = _IMPOSSIBLE_HASH
-    for kind in _DEPENDENCY_FIELDS:
-        needs = entry.get(kind)
-        if isinstance(needs, dict):
-            # Which version fits was decided when the lock was written.
-            bare[kind] = dict.fromkeys(cast("dict[str, Any]", needs), "*")
-    return bare
-
-
-# Over any setting of the person's own: no scripts, no repositories, nothing of other packages, nothing but our folder.
-_NPM_OPTIONS = (
-    *("--ignore-scripts", "--git=/bin/false", "--omit=dev", "--include=optional", "--include=peer", "--no-dry-run"),
-    *("--no-global", "--location=project", "--package-lock", "--lockfile-version=3", "--install-strategy=hoisted"),
-    *("--omit-lockfile-registry-resolved", "--no-bin-links", "--no-audit", "--no-fund", "--no-update-notifier"),
-    *("--logs-max=0", "--loglevel=error", "--json", "--no-color", "--no-progress"),
-)
-_VIEW_FIELDS = ("name", "version", "description", "license", "homepage", "engines", "deprecated")
-
-
-@dataclass(frozen=True, slots=True)
-class Npm:
-    """npm for one directory, which holds a `package.json` and later `node_modules`."""
-
-    client: PackageClient
-    folder: Path
-
-    def resolve(self, name: str, version: str | None) -> Lock:
-        """The lock for a package at a version, a tag or a range.
-
-        Raises:
-            PaddockError: says why there is none; see `npm_faults`.
-            Invalid: something cannot be pinned.
-        """
-        wanted = {"name": "paddock-environment", "version": "0.0.0", "private": True}
-        self._write("package.json", json.dumps(wanted | {"dependencies": {name: version or "latest"}}))
-        done = self._run("looking for packages", "install", "--package-lock-only")
-        if done.code != 0:
-            raise classify_npm_failure(done, name, version)
-        try:
-            text = (self.folder / "package-lock.json").read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise HostError("npm wrote no lock", code="environment.client_failed") from error
-        return pin_npm_lock(text, name)
-
-    def view(self, name: str, version: str) -> dict[str, Any]:
-        """What the registry says of one version. Strangers wrote it."""
-        done = self._run("asking about the package", "view", f"{name}@{version}", *_VIEW_FIELDS)
-        if done.code != 0:
-            raise classify_npm_failure(done, name, version)
-        try:
-            value: Any = json.loads(done.out)
-        except (ValueError, RecursionError):
-            value = None
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-    def install(self, lock: Lock) -> None:
-        """Install what the lock pins, and nothing else.
-
-        Raises:
-            PaddockError: says why not; an archive with another hash is refused.
-        """
-        self._write("package.json", build_package_json(lock))
-        self._write("package-lock.json", build_package_lock(lock))
-        done = self._run(f"installing {len(lock.packages)} npm packages", "ci")
-        if done.code != 0:
-            raise classify_npm_failure(done, lock.packages[0].name, lock.packages[0].version)
-
-    def _write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text, encoding="utf-8")
-
-    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
-        program = shutil.which("npm", path=self.client.environ.get("PATH"))
-        if program is None:
-            raise Unreachable(
-                "npm is not installed, and it fetches the packages of Node.js plugins",
-                code="environment.no_npm",
-                hint="apt install npm",
-            )
-        return self.client.run(step, [program, command, f"--prefix={self.folder}", *_NPM_OPTIONS, *arguments])
+        match = _ERROR_CODE.search(result.err)
+        return (match[1] if match else ""), result.error_lines()
+    return code, printable(summary, 400) or result.error_lines()

@@ -1,8 +1,8 @@
 """`package-lock.json`: every npm package with its version and the hash of its archive.
 
-It names no registry: whoever builds from it uses their own. What cannot be pinned that way (a repository, a link, an
-archive at some address) is refused. Whatever else npm finds in such a file, and would act on, it does not get to see:
-`npm_project` writes what it gets.
+It names no registry: each machine uses its own. Entries that cannot be pinned that way (a repository, a link, an
+archive at some URL) are rejected. npm never sees the original file, in which it might act on other fields:
+`npm.build_package_lock` writes the one it gets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from paddock.plugins.environments.lock import (
 )
 from paddock.plugins.package.rules import path_fault
 
-# A hash of one of these is as good as the file; SHA-1 no longer is.
+# These hashes are collision resistant; SHA-1 no longer is.
 _INTEGRITY = re.compile(r"sha(?:256|384|512)-[A-Za-z0-9+/]{40,100}={0,2}")
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,128}")
 _NODE_MODULES = "node_modules/"
@@ -32,10 +32,10 @@ NPM_NAME = re.compile(r"(?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0
 
 
 def pin_npm_lock(text: str, name: str) -> Lock:
-    """The lock that npm wrote for one package, with the version that it found in the place of the one asked for.
+    """Parse the lock that npm wrote for one package, with the resolved version in place of the requested one.
 
     Raises:
-        Invalid: it leaves something open.
+        Invalid: it leaves something unpinned.
     """
     document = _parse_document(text)
     entry = _package_entries(document).get(_NODE_MODULES + name)
@@ -45,62 +45,63 @@ def pin_npm_lock(text: str, name: str) -> Lock:
 
 
 def read_npm_lock(text: str) -> Lock:
-    """
+    """Parse and validate an npm lock.
+
     Raises:
         Invalid: something in it is not pinned; carries everything that is not.
     """
     document = _parse_document(text)
     entries = _package_entries(document)
-    wanted = _requested_entries(entries)
+    requested = _requested_entries(entries)
     problems: list[Problem] = []
-    found: dict[str, PinnedPackage] = {}
-    for place, entry in entries.items():
-        if place:
-            fault = _entry_fault(place, entries)
+    pins: dict[str, PinnedPackage] = {}
+    for path, entry in entries.items():
+        if path:
+            fault = _entry_fault(path, entries)
             if fault:
-                problems.append(Problem(printable(place), *fault))
+                problems.append(Problem(printable(path), *fault))
             else:
-                # Some packages are known by another name to those that need them; the true one counts.
-                found[place] = PinnedPackage(entry.get("name", _package_name(place)), entry["version"])
-    for name, version in wanted.items():
+                # An aliased package counts under its real name.
+                pins[path] = PinnedPackage(entry.get("name", _package_name(path)), entry["version"])
+    for name, version in requested.items():
         entry = entries.get(_NODE_MODULES + name)
-        asked: dict[str, Any] = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-        if asked.get("version") != version:
+        requested_entry: dict[str, Any] = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        if requested_entry.get("version") != version:
             problems.append(Problem(printable(name), "is asked for and not pinned", "", "not_pinned"))
-        elif asked.get("name", name) != name:
-            other = printable(str(asked["name"]))
-            what = f"is asked for, and another package would lie there: {other}"
-            problems.append(Problem(printable(name), what, f"ask for {other} if you want it", "other_name"))
-    if not wanted:
+        elif requested_entry.get("name", name) != name:
+            actual_name = printable(str(requested_entry["name"]))
+            message = f"is asked for, and another package would lie there: {actual_name}"
+            problems.append(Problem(printable(name), message, f"ask for {actual_name} if you want it", "other_name"))
+    if not requested:
         problems.append(Problem("", "names no package", code="empty"))
-    if len(found) > MAX_LOCKED_PACKAGES:
+    if len(pins) > MAX_LOCKED_PACKAGES:
         problems.append(Problem("", f"names more than {MAX_LOCKED_PACKAGES:,} packages", code="too_many"))
     if problems:
         raise invalid_lock_error(Ecosystem.NPM, problems)
-    asked_for = {_NODE_MODULES + name for name in wanted}
-    places = sorted(found, key=lambda place: place not in asked_for)  # stable: those asked for come first
-    return Lock(Ecosystem.NPM, text, tuple(found[place] for place in places))
+    requested_paths = {_NODE_MODULES + name for name in requested}
+    paths = sorted(pins, key=lambda path: path not in requested_paths)  # stable sort: the requested packages come first
+    return Lock(Ecosystem.NPM, text, tuple(pins[path] for path in paths))
 
 
 def requested_packages(lock: Lock) -> dict[str, str]:
-    """The packages that were asked for, with their versions; the others came along."""
+    """Return the requested packages with their versions; all others are dependencies."""
     return _requested_entries(_package_entries(_parse_document(lock.text)))
 
 
 def pinned_entries(lock: Lock) -> dict[str, dict[str, Any]]:
-    """What a checked lock says of each package, by the place where it will lie."""
-    return {place: entry for place, entry in _package_entries(_parse_document(lock.text)).items() if place}
+    """Return the entries of a validated lock by install path."""
+    return {path: entry for path, entry in _package_entries(_parse_document(lock.text)).items() if path}
 
 
 def has_hash(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry pins its archive by itself."""
+    """Whether an entry pins its own archive."""
     return _INTEGRITY.fullmatch(str(entry.get("integrity", ""))) is not None
 
 
 def npm_programs(lock: Lock) -> dict[str, str]:
-    """The programs of the packages that were asked for: name to the script's path in the environment."""
+    """Return the programs of the requested packages: name to the script's path in the environment."""
     entries = _package_entries(_parse_document(lock.text))
-    found: dict[str, str] = {}
+    programs: dict[str, str] = {}
     for name in _requested_entries(entries):
         scripts = entries[_NODE_MODULES + name].get("bin")
         if isinstance(scripts, str):
@@ -108,53 +109,54 @@ def npm_programs(lock: Lock) -> dict[str, str]:
         for program, script in cast("dict[str, Any]", scripts or {}).items():
             path = str(script).removeprefix("./")
             if path_fault(path) is None and path_fault(program) is None and "/" not in program:
-                found.setdefault(program, f"{_NODE_MODULES}{name}/{path}")
-    return found
+                programs.setdefault(program, f"{_NODE_MODULES}{name}/{path}")
+    return programs
 
 
 def packages_with_scripts(lock: Lock) -> list[str]:
-    """Packages that would run a program of theirs while they are installed, if they were let."""
+    """Return the packages that have install scripts."""
     entries = _package_entries(_parse_document(lock.text))
-    return sorted({_package_name(place) for place, one in entries.items() if one.get("hasInstallScript")})
+    return sorted({_package_name(path) for path, entry in entries.items() if entry.get("hasInstallScript")})
 
 
-def _entry_fault(place: str, entries: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """What is wrong with one entry: message, hint, code."""
-    entry = entries[place]
-    if not isinstance(entry, dict):
+def _entry_fault(path: str, entries: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return what is wrong with one entry: message, hint, code."""
+    value = entries[path]
+    if not isinstance(value, dict):
         return "is not an entry", "", "malformed"
-    one = cast("dict[str, Any]", entry)
-    name = _package_name(place)
-    if not place.startswith(_NODE_MODULES) or path_fault(place) or not NPM_NAME.fullmatch(name):
+    entry = cast("dict[str, Any]", value)
+    name = _package_name(path)
+    if not path.startswith(_NODE_MODULES) or path_fault(path) or not NPM_NAME.fullmatch(name):
         return "is not a place for a package", "", "malformed"
-    if not NPM_NAME.fullmatch(str(one.get("name", name))):
+    if not NPM_NAME.fullmatch(str(entry.get("name", name))):
         return "has a name that is none", "", "malformed"
-    if one.get("link") or "resolved" in one:
+    if entry.get("link") or "resolved" in entry:
         return "does not come from a registry", "install it from a directory instead", "elsewhere"
-    if not isinstance(one.get("version"), str) or not _VERSION.fullmatch(one["version"]):
+    if not isinstance(entry.get("version"), str) or not _VERSION.fullmatch(entry["version"]):
         return "has no version", "", "not_pinned"
-    if not has_hash(one) and not _is_bundled(place, entries):
+    if not has_hash(entry) and not _is_bundled(path, entries):
         return "has no hash", "", "not_pinned"
     return None
 
 
-def _is_bundled(place: str, entries: Mapping[str, Any]) -> bool:
-    """Whether a package is said to lie in the archive of one above it, whose hash then covers it.
+def _is_bundled(path: str, entries: Mapping[str, Any]) -> bool:
+    """Whether a package claims to be in the archive of a parent, whose hash then covers it.
 
-    It is only said so. npm would fetch one that does not lie there, so `npm_project` sees to it that npm cannot.
+    It is only a claim. npm would fetch a package that is not there, so `npm.build_package_lock` gives it an impossible
+    hash.
     """
-    while isinstance(entry := entries.get(place), dict):
-        one = cast("dict[str, Any]", entry)
-        if has_hash(one):
+    while isinstance(value := entries.get(path), dict):
+        entry = cast("dict[str, Any]", value)
+        if has_hash(entry):
             return True
-        if one.get("inBundle") is not True:
+        if entry.get("inBundle") is not True:
             return False
-        place = place.rpartition("/" + _NODE_MODULES)[0]
+        path = path.rpartition("/" + _NODE_MODULES)[0]
     return False
 
 
-def _package_name(place: str) -> str:
-    return place.rpartition(_NODE_MODULES)[2]
+def _package_name(path: str) -> str:
+    return path.rpartition(_NODE_MODULES)[2]
 
 
 def _parse_document(text: str) -> dict[str, Any]:
@@ -176,5 +178,5 @@ def _package_entries(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _requested_entries(entries: Mapping[str, Any]) -> dict[str, str]:
-    wanted = entries[""].get("dependencies")
-    return cast("dict[str, str]", wanted) if isinstance(wanted, dict) else {}
+    dependencies = entries[""].get("dependencies")
+    return cast("dict[str, str]", dependencies) if isinstance(dependencies, dict) else {}

@@ -1,4 +1,5 @@
-"""pip as we use it: to pin, to look into one wheel, and to install exactly what is pinned. It never builds anything."""
+"""Runs pip to resolve packages, to inspect one wheel, and to install exactly what is locked. It never builds
+anything."""
 
 from __future__ import annotations
 
@@ -16,6 +17,82 @@ from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.pip_no_subprocess import SUBPROCESS_REFUSED
 from paddock.plugins.environments.python_env import host_interpreter, isolated_command, pip_directory
 from paddock.plugins.environments.runner import CommandResult, PackageClient
+
+_PIP_SCRIPT = Path(__file__).with_name("pip_no_subprocess.py")
+_PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
+_WHEELS_ONLY = ("--only-binary", ":all:", "--progress-bar=off")
+
+
+@dataclass(frozen=True, slots=True)
+class Pip:
+    """pip for the directory of one environment. It runs on our interpreter, isolated from the environment's
+    packages."""
+
+    client: PackageClient
+    root: Path
+
+    def resolve(self, requirements: Sequence[str]) -> list[dict[str, Any]]:
+        """Return pip's dry-run report: an entry for each package that would be installed.
+
+        Raises:
+            PaddockError: it cannot be resolved; see `classify_pip_failure`.
+        """
+        report = self.client.workspace / "report.json"
+        options = ("--dry-run", "--ignore-installed", "--report", str(report), *_WHEELS_ONLY)
+        result = self._run("looking for packages", "install", *options, "--", *requirements)
+        if result.code != 0:
+            raise self._explain_failure(result, requirements[0])
+        try:
+            return json.loads(report.read_text(encoding="utf-8"))["install"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise HostError("pip's report cannot be read", code="environment.client_failed") from error
+
+    def download_wheel(self, pinned: str) -> Path:
+        """Download the wheel of one package by its line in a lock. It is only inspected."""
+        folder = self.client.workspace / "wheel"
+        folder.mkdir()
+        lock_file = self.client.workspace / "one.lock"
+        lock_file.write_text(pinned + "\n", encoding="utf-8")
+        options = ("--quiet", "--no-deps", "--require-hashes", *_WHEELS_ONLY, "-d", str(folder), "-r", str(lock_file))
+        result = self._run("looking into the package", "download", *options)
+        wheels = sorted(folder.glob("*.whl"))
+        if result.code != 0 or not wheels:
+            raise self._explain_failure(result, pinned.partition(" ")[0])
+        return wheels[0]
+
+    def install(self, lock: Lock) -> None:
+        """Install what the lock pins, and nothing else.
+
+        Raises:
+            PaddockError: it failed; a file with another hash is rejected.
+        """
+        lock_file = self.client.workspace / "requirements.lock"
+        lock_file.write_text(lock.text, encoding="utf-8")
+        options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_WHEELS_ONLY)
+        step = f"installing {len(lock.packages)} Python packages"
+        result = self._run(step, "install", *options, "-r", str(lock_file))
+        if result.code != 0:
+            raise self._explain_failure(result, lock.packages[0].name)
+
+    def _explain_failure(self, result: CommandResult, requirement: str) -> Exception:
+        failure = classify_pip_failure(result.out + result.err, result.error_lines(), requirement)
+        if failure.kind is not PipFailureKind.NO_MATCHING_PACKAGE:
+            return failure.error()
+        # No wheel fits. Does the index have the package at all? Listing its versions builds nothing, and only with
+        # verbose output does pip distinguish an unreachable index from an unknown package.
+        listing = self._run("looking for the reason", "index", "versions", "-vv", "--", failure.name)
+        return failure.after_listing(listing.code == 0, listing.out + listing.err).error()
+
+    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
+        isolated_pip = [
+            *isolated_command(host_interpreter()),
+            str(_PIP_SCRIPT),
+            str(pip_directory()),
+            str(self.root),
+            command,
+        ]
+        return self.client.run(step, [*isolated_pip, *_PIP_OPTIONS, *arguments])
+
 
 _NO_MATCH = re.compile(r"No matching distribution found for ([A-Za-z0-9][A-Za-z0-9._-]*)(\S*)")
 _AVAILABLE_VERSIONS = re.compile(r"\(from versions: ([^)\n]*)\)")
@@ -35,9 +112,9 @@ _NETWORK_ERRORS = (
 
 
 class PipFailureKind(Enum):
-    """The kinds of failure that a person can do something about."""
+    """The kinds of failure that a person can act on."""
 
-    NO_MATCHING_PACKAGE = auto()  # the package is unknown, or there is nothing built of it for this machine
+    NO_MATCHING_PACKAGE = auto()  # the package is unknown, or has no wheel for this machine
     NO_SUCH_VERSION = auto()
     PYTHON_MISMATCH = auto()
     SOURCE_ONLY = auto()
@@ -49,7 +126,7 @@ class PipFailureKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PipFailure:
-    """One failure: of which package, and what pip said."""
+    """One failure: of which package, and pip's message."""
 
     kind: PipFailureKind
     name: str
@@ -58,7 +135,7 @@ class PipFailure:
     available: str = ""
 
     def after_listing(self, known: bool, output: str) -> PipFailure:
-        """The fault once its versions were asked for: `known` where the index has any, of whatever kind."""
+        """Refine the failure after its versions were listed: `known` if the index has any, of whatever kind."""
         if known:
             return replace(self, kind=PipFailureKind.SOURCE_ONLY)
         return replace(self, kind=PipFailureKind.NETWORK) if _is_network_failure(output) else self
@@ -121,33 +198,35 @@ class PipFailure:
                 )
 
 
-def classify_pip_failure(output: str, said: str, wanted: str) -> PipFailure:
-    """What went wrong, from all that pip printed and the lines worth showing."""
-    name = printable(re.split(r"[=<>!~\[ ]", wanted, maxsplit=1)[0])
+def classify_pip_failure(output: str, message: str, requirement: str) -> PipFailure:
+    """Classify a failure, from pip's whole output and the lines worth showing."""
+    name = printable(re.split(r"[=<>!~\[ ]", requirement, maxsplit=1)[0])
     if "DO NOT MATCH THE HASHES" in output:
-        return PipFailure(PipFailureKind.HASH_MISMATCH, name, said)
+        return PipFailure(PipFailureKind.HASH_MISMATCH, name, message)
     if SUBPROCESS_REFUSED in output:
-        return PipFailure(PipFailureKind.SOURCE_ONLY, _package_being_built(output) or name, said)
+        return PipFailure(PipFailureKind.SOURCE_ONLY, _package_being_built(output) or name, message)
     match = _NO_MATCH.search(output)
     if match is not None and not _is_network_failure(output):
-        return _no_match_failure(match[1], match[2], output, said)
+        return _no_match_failure(match[1], match[2], output, message)
     if _is_network_failure(output):
-        return PipFailure(PipFailureKind.NETWORK, name, said)
+        return PipFailure(PipFailureKind.NETWORK, name, message)
     if "ResolutionImpossible" in output or "conflicting dependencies" in output:
-        return PipFailure(PipFailureKind.DEPENDENCY_CONFLICT, name, said)
-    return PipFailure(PipFailureKind.UNKNOWN, name, said)
+        return PipFailure(PipFailureKind.DEPENDENCY_CONFLICT, name, message)
+    return PipFailure(PipFailureKind.UNKNOWN, name, message)
 
 
-def _no_match_failure(name: str, version: str, output: str, said: str) -> PipFailure:
-    offered = _AVAILABLE_VERSIONS.search(output)
-    versions = [one.strip() for one in offered[1].split(",")] if offered and offered[1] != "none" else []
-    needs = _REQUIRES_PYTHON.findall(output)
+def _no_match_failure(name: str, version: str, output: str, message: str) -> PipFailure:
+    match = _AVAILABLE_VERSIONS.search(output)
+    versions = [one.strip() for one in match[1].split(",")] if match and match[1] != "none" else []
+    python_requirements = _REQUIRES_PYTHON.findall(output)
     if versions:
-        shown = printable(", ".join(versions[-8:]), 200)
-        return PipFailure(PipFailureKind.NO_SUCH_VERSION, name, said, printable(version.lstrip("="), 60), shown)
-    if needs:
-        return PipFailure(PipFailureKind.PYTHON_MISMATCH, name, said, printable(f"it wants {needs[-1].strip()}", 80))
-    return PipFailure(PipFailureKind.NO_MATCHING_PACKAGE, name, said)
+        listed = printable(", ".join(versions[-8:]), 200)
+        return PipFailure(PipFailureKind.NO_SUCH_VERSION, name, message, printable(version.lstrip("="), 60), listed)
+    if python_requirements:
+        return PipFailure(
+            PipFailureKind.PYTHON_MISMATCH, name, message, printable(f"it wants {python_requirements[-1].strip()}", 80)
+        )
+    return PipFailure(PipFailureKind.NO_MATCHING_PACKAGE, name, message)
 
 
 def _is_network_failure(output: str) -> bool:
@@ -155,75 +234,6 @@ def _is_network_failure(output: str) -> bool:
 
 
 def _package_being_built(output: str) -> str | None:
-    """The package that pip was about to build: the last that it began to look at."""
-    found = re.findall(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)", output, re.MULTILINE)
-    return found[-1] if found else None
-
-
-_PIP_SCRIPT = Path(__file__).with_name("pip_no_subprocess.py")
-_PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
-_WHEELS_ONLY = ("--only-binary", ":all:", "--progress-bar=off")
-
-
-@dataclass(frozen=True, slots=True)
-class Pip:
-    """pip for the directory of one environment. It runs on our interpreter and finds there nothing to run."""
-
-    client: PackageClient
-    root: Path
-
-    def resolve(self, wanted: Sequence[str]) -> list[dict[str, Any]]:
-        """What would be installed: pip's own report, an entry for each package.
-
-        Raises:
-            PaddockError: says why there is no answer; see `pip_faults`.
-        """
-        report = self.client.workspace / "report.json"
-        options = ("--dry-run", "--ignore-installed", "--report", str(report), *_WHEELS_ONLY)
-        done = self._run("looking for packages", "install", *options, "--", *wanted)
-        if done.code != 0:
-            raise self._explain_failure(done, wanted[0])
-        try:
-            return json.loads(report.read_text(encoding="utf-8"))["install"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise HostError("pip's report cannot be read", code="environment.client_failed") from error
-
-    def download_wheel(self, pinned: str) -> Path:
-        """The file of one package, by its line in a lock. It is only looked at."""
-        folder = self.client.workspace / "wheel"
-        folder.mkdir()
-        lines = self.client.workspace / "one.lock"
-        lines.write_text(pinned + "\n", encoding="utf-8")
-        options = ("--quiet", "--no-deps", "--require-hashes", *_WHEELS_ONLY, "-d", str(folder), "-r", str(lines))
-        done = self._run("looking into the package", "download", *options)
-        found = sorted(folder.glob("*.whl"))
-        if done.code != 0 or not found:
-            raise self._explain_failure(done, pinned.partition(" ")[0])
-        return found[0]
-
-    def install(self, lock: Lock) -> None:
-        """Install what the lock pins, and nothing else.
-
-        Raises:
-            PaddockError: says why not; a file with another hash is refused.
-        """
-        lines = self.client.workspace / "requirements.lock"
-        lines.write_text(lock.text, encoding="utf-8")
-        options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_WHEELS_ONLY)
-        step = f"installing {len(lock.packages)} Python packages"
-        done = self._run(step, "install", *options, "-r", str(lines))
-        if done.code != 0:
-            raise self._explain_failure(done, lock.packages[0].name)
-
-    def _explain_failure(self, done: CommandResult, wanted: str) -> Exception:
-        fault = classify_pip_failure(done.out + done.err, done.error_lines(), wanted)
-        if fault.kind is not PipFailureKind.NO_MATCHING_PACKAGE:
-            return fault.error()
-        # Nothing that is built fits. Does the index have the package at all? Listing its versions builds nothing, and
-        # only when it talks much does pip tell an index that is silent from one that knows no such package.
-        listed = self._run("looking for the reason", "index", "versions", "-vv", "--", fault.name)
-        return fault.after_listing(listed.code == 0, listed.out + listed.err).error()
-
-    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
-        alone = [*isolated_command(host_interpreter()), str(_PIP_SCRIPT), str(pip_directory()), str(self.root), command]
-        return self.client.run(step, [*alone, *_PIP_OPTIONS, *arguments])
+    """Return the package that pip was about to build: the last that it began to collect."""
+    collected = re.findall(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)", output, re.MULTILINE)
+    return collected[-1] if collected else None

@@ -1,4 +1,4 @@
-"""The Python that environments are made for: the one that this host itself runs on, without its virtual environment."""
+"""The Python that environments are built for: the host's own interpreter, without its virtual environment."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pathlib import Path
 from paddock.core.errors import Invalid, Problem
 
 VENV_PYTHON = "bin/python"
-"""The interpreter of an environment: the one link in it."""
+"""The interpreter of an environment: the only link in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python interpreter, by the file that it is."""
+    """A Python interpreter, by its resolved file."""
 
     path: Path
     version: str  # 3.11.7
-    tag: str  # cpython-311: what compiled files and extension modules are made for
+    tag: str  # e.g. cpython-311, which compiled files and extension modules depend on
 
     @property
     def major_minor(self) -> str:
-        """`3.11`, as in the names of directories."""
+        """E.g. `3.11`, as in the names of directories."""
         return ".".join(self.version.split(".")[:2])
 
 
@@ -39,7 +39,7 @@ def host_interpreter() -> Interpreter:
 
 
 def isolated_command(interpreter: Interpreter) -> list[str]:
-    """The interpreter as the host itself may run it beside packages of strangers: with nothing but its own modules.
+    """Return the interpreter's command line for use by the host beside untrusted packages: only its own modules load.
 
     `-I` alone still loads `site`, and that runs what any package puts into a `.pth` file.
     """
@@ -47,7 +47,7 @@ def isolated_command(interpreter: Interpreter) -> list[str]:
 
 
 def make_virtualenv(root: Path, interpreter: Interpreter) -> None:
-    """Make a virtual environment of a directory that holds the packages already. Only cages run its `python`."""
+    """Turn a directory that already holds packages into a virtual environment. Only cages run its `python`."""
     (root / "lib" / f"python{interpreter.major_minor}" / "site-packages").mkdir(parents=True, exist_ok=True)
     (root / "pyvenv.cfg").write_text(
         f"home = {interpreter.path.parent}\ninclude-system-site-packages = false\nversion = {interpreter.version}\n"
@@ -57,10 +57,10 @@ def make_virtualenv(root: Path, interpreter: Interpreter) -> None:
 
 
 def pip_directory() -> Path:
-    """The directory that pip can be imported from."""
-    found = importlib.util.find_spec("pip")
-    assert found is not None and found.origin is not None, "pip is among our own requirements"
-    return Path(found.origin).parents[1]
+    """Return the directory that pip can be imported from."""
+    spec = importlib.util.find_spec("pip")
+    assert spec is not None and spec.origin is not None, "pip is among our own requirements"
+    return Path(spec.origin).parents[1]
 
 
 _PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -71,14 +71,14 @@ _MAX_ENTRY_POINTS_BYTES = 256 * 1024
 
 
 class _CaseSensitiveParser(configparser.ConfigParser):
-    """Leaves names in the case they have."""
+    """A parser that keeps the case of names."""
 
     def optionxform(self, optionstr: str) -> str:
         return optionstr
 
 
 def parse_console_scripts(text: str) -> dict[str, str]:
-    """The programs of one package: name to `module:function`. What is not such a line is left out."""
+    """Parse the programs of one package: name to `module:function`. Malformed lines are left out."""
     parser = _CaseSensitiveParser(delimiters=("=",), interpolation=None, strict=False)
     try:
         parser.read_string(text[:_MAX_ENTRY_POINTS_BYTES])
@@ -86,19 +86,19 @@ def parse_console_scripts(text: str) -> dict[str, str]:
         return {}
     if not parser.has_section("console_scripts"):
         return {}
-    found: dict[str, str] = {}
+    scripts: dict[str, str] = {}
     for name, target in parser.items("console_scripts"):
         match = _ENTRY_POINT.fullmatch(target.strip())
         if match and _PROGRAM_NAME.fullmatch(name):
-            found[name] = f"{match[1]}:{match[2]}"
-    return found
+            scripts[name] = f"{match[1]}:{match[2]}"
+    return scripts
 
 
 def wheel_programs(wheel: Path) -> dict[str, str]:
-    """The programs of a wheel.
+    """Return the programs of a wheel.
 
     Raises:
-        Invalid: it is no wheel.
+        Invalid: it is not a wheel.
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
@@ -112,22 +112,22 @@ def wheel_programs(wheel: Path) -> dict[str, str]:
     return {}
 
 
-def installed_programs(root: Path, names: Mapping[str, int]) -> dict[str, str]:
-    """The programs of all packages below `root`; of two with one name, the one whose package ranks first in `names`."""
-    found: list[tuple[int, str, dict[str, str]]] = []
+def installed_programs(root: Path, ranks: Mapping[str, int]) -> dict[str, str]:
+    """Return the programs of all packages below `root`; among equal names, the one whose package ranks first wins."""
+    candidates: list[tuple[int, str, dict[str, str]]] = []
     for file in root.glob("lib*/python*/site-packages/*.dist-info/entry_points.txt"):
         package = file.parent.name.removesuffix(".dist-info").rpartition("-")[0]
-        rank = names.get(re.sub(r"[-_.]+", "-", package).lower(), len(names))
+        rank = ranks.get(re.sub(r"[-_.]+", "-", package).lower(), len(ranks))
         with file.open(encoding="utf-8", errors="replace") as opened:
-            found.append((rank, package, parse_console_scripts(opened.read(_MAX_ENTRY_POINTS_BYTES))))
+            candidates.append((rank, package, parse_console_scripts(opened.read(_MAX_ENTRY_POINTS_BYTES))))
     merged: dict[str, str] = {}
-    for _, _, scripts in sorted(found, key=lambda one: one[:2], reverse=True):
+    for _, _, scripts in sorted(candidates, key=lambda one: one[:2], reverse=True):
         merged |= scripts
     return merged
 
 
 def launcher_script(target: str) -> str:
-    """A script that runs `module:function`, as pip would write it but for the path of an interpreter."""
+    """Return a script that runs `module:function`, like pip's but without an interpreter path."""
     module, _, function = target.partition(":")
-    first = function.partition(".")[0]
-    return f"import sys\n\nfrom {module} import {first}\n\nif __name__ == '__main__':\n    sys.exit({function}())\n"
+    root_name = function.partition(".")[0]
+    return f"import sys\n\nfrom {module} import {root_name}\n\nif __name__ == '__main__':\n    sys.exit({function}())\n"

@@ -1,4 +1,4 @@
-"""What a package's files say it needs around it: a lock of its own, or the `requirements.txt` of a Python plugin."""
+"""Reads what a package needs around it: a lock of its own, or the `requirements.txt` of a Python plugin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.plugins.environments.store import Environment, parse_lock
 
 REQUIREMENTS_FILE = "requirements.txt"
 _CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]*"
-# A name, extras, versions, a condition. Options, addresses and files would say where pip looks and what it runs.
+# A name, extras, versions, a condition. Options, URLs and files would decide where pip looks and what it runs.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._, -]*\])?"
     rf"\s*(?:\(?{_CLAUSE}(?:\s*,\s*{_CLAUSE})*\)?)?"
@@ -24,10 +24,10 @@ _MAX_REQUIREMENTS = 500
 
 
 def bundled_lock(root: Path, manifest: Manifest) -> Lock | None:
-    """The lock in a package whose command is `environment:PROGRAM`; None for any other.
+    """Read the lock in a package whose command is `environment:PROGRAM`; None for any other.
 
     Raises:
-        Invalid: there is none, or it leaves something open.
+        Invalid: there is none, or it leaves something unpinned.
     """
     runtime = manifest.runtime
     if not isinstance(runtime, CommandRuntime) or environment_program(runtime.command) is None:
@@ -45,32 +45,32 @@ def bundled_lock(root: Path, manifest: Manifest) -> Lock | None:
 
 
 def read_requirements(root: Path, manifest: Manifest) -> list[str]:
-    """What the `requirements.txt` of a Python plugin asks for.
+    """Read the `requirements.txt` of a Python plugin.
 
     Raises:
-        Invalid: a line asks for more than packages; carries every such line.
+        Invalid: a line is more than a package requirement; carries every such line.
     """
     file = root / REQUIREMENTS_FILE
     if not isinstance(manifest.runtime, PythonRuntime) or not file.is_file():
         return []
-    wanted: list[str] = []
+    requirements: list[str] = []
     problems: list[Problem] = []
     for number, line in enumerate(_read_text(file).splitlines()[: _MAX_REQUIREMENTS * 10], 1):
         text = re.sub(r"(?:^|\s)#.*", "", line).strip()
         if not text:
             continue
         if len(text) < 500 and _REQUIREMENT.fullmatch(text):
-            wanted.append(text)
+            requirements.append(text)
         else:
             hint = "name packages only: no options, files, addresses or repositories"
             problems.append(Problem(f"{REQUIREMENTS_FILE}:{number}", printable(text, 80), hint, "not_a_package"))
-    if len(wanted) > _MAX_REQUIREMENTS:
+    if len(requirements) > _MAX_REQUIREMENTS:
         problems.append(Problem(REQUIREMENTS_FILE, f"asks for more than {_MAX_REQUIREMENTS} packages", code="too_many"))
     if problems:
         raise Invalid(
             f"{REQUIREMENTS_FILE} asks for more than packages", problems[:50], code="environment.bad_requirements"
         )
-    return wanted
+    return requirements
 
 
 def _read_text(file: Path) -> str:
@@ -79,9 +79,9 @@ def _read_text(file: Path) -> str:
 
 
 def resolve_command(manifest: Manifest, environment: Environment) -> tuple[str, ...]:
-    """What to run for a manifest whose command is `environment:PROGRAM`.
+    """Return the command line for a manifest whose command is `environment:PROGRAM`.
 
-    The cage must show `environment.root`: the script lies there, and everything that it loads.
+    The cage must show `environment.root`: it contains the script and everything that it loads.
 
     Raises:
         PluginError: the environment has no such program, or the manifest names none.

@@ -1,6 +1,6 @@
-"""From the name of a package to what is in it and a lock, before anybody has agreed to anything.
+"""Resolves a package name into metadata, programs and a lock, before anyone has consented to anything.
 
-Registries are asked, and one wheel may be fetched to read which programs it brings. No code of any package runs.
+Registries are queried, and one wheel may be fetched to read its programs. No code of any package runs.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from paddock.plugins.package.source import PackageSource, SourceKind
 
 @dataclass(frozen=True, slots=True)
 class PackageResolution:
-    """A package as its registry has it, pinned with everything it needs."""
+    """A package as its registry has it, locked with all its dependencies."""
 
     facts: PackageMetadata
     programs: tuple[str, ...]
     lock: Lock
-    notes: tuple[str, ...]  # what a person should know before they agree
+    notes: tuple[str, ...]  # warnings for the person before they consent
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -40,7 +40,7 @@ class PackageResolution:
 
 
 def resolve_from_index(source: PackageSource, client: PackageClient) -> PackageResolution:
-    """Pin a package with everything it needs.
+    """Lock a package with all its dependencies.
 
     Raises:
         NotFound: there is no such package, or not that version.
@@ -54,9 +54,9 @@ def resolve_from_index(source: PackageSource, client: PackageClient) -> PackageR
     raise HostError(f"{source.kind} is not a registry", code="environment.client_failed")
 
 
-def lock_requirements(wanted: Sequence[str], client: PackageClient) -> Lock:
-    """The lock for the requirements of a Python plugin."""
-    entries = Pip(client, client.workspace / "resolving").resolve(wanted)
+def lock_requirements(requirements: Sequence[str], client: PackageClient) -> Lock:
+    """Build the lock for the requirements of a Python plugin."""
+    entries = Pip(client, client.workspace / "resolving").resolve(requirements)
     return _build_python_lock(entries, "")
 
 
@@ -71,7 +71,7 @@ def _resolve_python(source: PackageSource, client: PackageClient) -> PackageReso
     return PackageResolution(facts, tuple(programs), lock, facts.warnings)
 
 
-def _build_python_lock(entries: Sequence[Mapping[str, Any]], first: str) -> Lock:
+def _build_python_lock(entries: Sequence[Mapping[str, Any]], requested: str) -> Lock:
     pins: list[tuple[PinnedPackage, str]] = []
     for entry in entries:
         try:
@@ -90,8 +90,8 @@ def _build_python_lock(entries: Sequence[Mapping[str, Any]], first: str) -> Lock
                 hint="ask the author for a version that needs only packages of the index",
             )
         pins.append((pinned, sha256))
-    # In an order of its own, so that equal packages make an equal lock; the one asked for stands first.
-    pins.sort(key=lambda one: (normalize_name(one[0].name) != normalize_name(first), normalize_name(one[0].name)))
+    # A fixed order, so that equal packages give an equal lock; the requested one comes first.
+    pins.sort(key=lambda one: (normalize_name(one[0].name) != normalize_name(requested), normalize_name(one[0].name)))
     return write_python_lock(pins)
 
 
@@ -101,30 +101,30 @@ def _resolve_npm(source: PackageSource, client: PackageClient) -> PackageResolut
     npm = Npm(client, folder)
     lock = npm.resolve(source.location, source.ref)
     version = lock.packages[0].version
-    about = npm.view(source.location, version)
-    _check_node_version(source.location, about, client)
-    facts = npm_metadata(about, source.location, version)
-    texts = list(facts.warnings)
+    view = npm.view(source.location, version)
+    _check_node_version(source.location, view, client)
+    facts = npm_metadata(view, source.location, version)
+    notes = list(facts.warnings)
     if scripts := packages_with_scripts(lock):
-        named = printable(", ".join(scripts), 200)
-        texts.append(f"wants to run programs while it is installed, which Paddock does not let it: {named}")
-    return PackageResolution(facts, tuple(npm_programs(lock)), lock, tuple(texts))
+        names = printable(", ".join(scripts), 200)
+        notes.append(f"wants to run programs while it is installed, which Paddock does not let it: {names}")
+    return PackageResolution(facts, tuple(npm_programs(lock)), lock, tuple(notes))
 
 
-def _check_node_version(name: str, about: Mapping[str, Any], client: PackageClient) -> None:
-    """Tell before the install what would otherwise be a server that crashes at every start."""
-    engines = about.get("engines")
-    wanted = cast("dict[str, Any]", engines).get("node") if isinstance(engines, dict) else None
-    here = _node_version(client)
-    if not isinstance(wanted, str) or here is None:
+def _check_node_version(name: str, view: Mapping[str, Any], client: PackageClient) -> None:
+    """Reject before the install a server that would crash at every start because of its Node.js version."""
+    engines = view.get("engines")
+    required_range = cast("dict[str, Any]", engines).get("node") if isinstance(engines, dict) else None
+    installed = _node_version(client)
+    if not isinstance(required_range, str) or installed is None:
         return
     try:
-        fits = Constraint.parse(wanted).allows(here)
+        fits = Constraint.parse(required_range).allows(installed)
     except OperatorError:
-        return  # not every range that npm takes is one that we read
+        return  # npm accepts ranges that we cannot parse
     if not fits:
         raise OperatorError(
-            f"{name} needs Node.js {printable(wanted, 80)}, and this machine has {here}",
+            f"{name} needs Node.js {printable(required_range, 80)}, and this machine has {installed}",
             code="environment.other_node",
             hint="install that Node.js, or ask for an older version of the package",
         )
@@ -135,6 +135,6 @@ def _node_version(client: PackageClient) -> Version | None:
     if node is None:
         return None
     with suppress(OSError, subprocess.SubprocessError, PaddockError):
-        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
-        return Version.parse(said.stdout.strip().removeprefix("v"))
+        result = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+        return Version.parse(result.stdout.strip().removeprefix("v"))
     return None

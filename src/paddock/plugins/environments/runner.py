@@ -1,7 +1,7 @@
-"""Running a package client (pip, npm) to its end: with the person's own settings for it, and with nothing else of ours.
+"""Runs a package client (pip, npm) with the person's own settings for it, and with no other variables of ours.
 
-Its output goes to files, so that nothing can block. It is killed as a whole when it takes too long, when the work is
-stopped, and when we die.
+Its output goes to files, so that nothing can block. The whole process group is killed if it takes too long, if the work
+is stopped, and if we die.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _INHERITED_VARIABLES = frozenset(
         "NO_PROXY",
     }
 )
-_SETTING_PREFIXES = ("PIP_", "NPM_CONFIG_")  # compared in capitals: npm reads both
-# Where to put things and what to print is ours to say, not a variable's.
+_SETTING_PREFIXES = ("PIP_", "NPM_CONFIG_")  # compared in upper case: npm reads both
+# We decide where to install and what to print, not a variable.
 _RESERVED_VARIABLES = frozenset(
     {
         "PIP_TARGET",
@@ -77,17 +77,17 @@ _RESERVED_VARIABLES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a client ended, and what it said."""
+    """The exit code and output of a client."""
 
     code: int
     out: str
     err: str
 
-    def error_lines(self, most: int = 4) -> str:
-        """The last of its complaints, fit to be shown."""
-        said = [printable(line.strip(), 240) for line in self.err.splitlines() if line.strip()]
-        errors = [line for line in said if line.lower().startswith(("error", "npm error", "npm err!"))]
-        return "; ".join((errors or said)[-most:])
+    def error_lines(self, max_lines: int = 4) -> str:
+        """Return its last error lines, made printable."""
+        lines = [printable(line.strip(), 240) for line in self.err.splitlines() if line.strip()]
+        errors = [line for line in lines if line.lower().startswith(("error", "npm error", "npm err!"))]
+        return "; ".join((errors or lines)[-max_lines:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class PackageClient:
     progress: ProgressCallback | None = None
     timeout_s: float = 900.0
 
-    def run(self, step: str, command: Sequence[str], more: Mapping[str, str] | None = None) -> CommandResult:
-        """Run a command in the workspace. `step` is what a person is told meanwhile.
+    def run(self, step: str, command: Sequence[str], extra_variables: Mapping[str, str] | None = None) -> CommandResult:
+        """Run a command in the workspace. `step` is shown to the person meanwhile.
 
         Raises:
             Unreachable: it took too long.
@@ -112,7 +112,7 @@ class PackageClient:
                 stdin=subprocess.DEVNULL,
                 stdout=to_out,
                 stderr=to_err,
-                env=client_variables(self.environ) | dict(more or {}),
+                env=client_variables(self.environ) | dict(extra_variables or {}),
                 cwd=self.workspace,
                 start_new_session=True,
             )
@@ -144,14 +144,14 @@ class PackageClient:
 
 
 def client_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a client gets: how to reach a registry, its settings, and no others."""
-    passed = {
+    """Return the variables that a client gets: network access, its own settings, and no others."""
+    inherited = {
         name: value
         for name, value in environ.items()
         if name in _INHERITED_VARIABLES
         or (name.upper().startswith(_SETTING_PREFIXES) and name.upper() not in _RESERVED_VARIABLES)
     }
-    return passed | {"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
+    return inherited | {"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
 
 
 def _read_head(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""The environments of this machine: where they stand, which are whole, and which nobody needs any more.
+"""The environments of this machine: lookup, verification, placement and sweep.
 
 Each is a directory named by the digest of its lock and by what it was built for, so that plugins with equal locks share
-one. Beside it stands a note with the digest of its files, written last: without it, a directory does not count.
+one. Beside it stands a record with the digest of its files, written last: a directory without one does not count.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """An environment that is whole."""
+    """A complete environment."""
 
     ecosystem: Ecosystem
     root: Path
-    programs: dict[str, Path]  # the script of each program
+    programs: dict[str, Path]  # program name to its script
 
     @property
     def python(self) -> Path:
-        """The interpreter of a Python environment; whatever it runs finds the environment's packages."""
+        """The interpreter of a Python environment; programs it runs find the environment's packages."""
         return self.root / VENV_PYTHON
 
     @property
     def site_packages(self) -> list[Path]:
-        """Where a Python environment's modules are."""
+        """The module directories of a Python environment."""
         return sorted(self.root.glob("lib/python3.*/site-packages"))
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentKey:
-    """What a version needs: whose packages, by which lock."""
+    """Identifies the environment that a version needs: ecosystem and lock digest."""
 
     ecosystem: Ecosystem
     digest: str
@@ -57,121 +57,124 @@ class EnvironmentKey:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStore:
-    """All environments below one directory. Whoever changes something holds the lock of the plugin store."""
+    """All environments below one directory. Callers that change something hold the plugin store's lock."""
 
     root: Path
 
     def path_for(self, lock: Lock) -> Path:
-        """Where the environment of a lock stands, or would."""
+        """Return the directory of a lock's environment, whether it exists or not."""
         return self.root / directory_name(EnvironmentKey(lock.ecosystem, lock.digest))
 
-    def find(self, wanted: EnvironmentKey) -> Environment | None:
-        """The environment, if it is there and nobody touched it since it was built."""
-        key = directory_name(wanted)
-        note = self._read_record(key)
-        place = self.root / key
-        if note is None:
+    def find(self, environment_key: EnvironmentKey) -> Environment | None:
+        """Return the environment if it exists and is untouched since it was built."""
+        directory_key = directory_name(environment_key)
+        record = self._read_record(directory_key)
+        root = self.root / directory_key
+        if record is None:
             return None
         try:
-            if fingerprint(place) != note["fingerprint"]:
+            if fingerprint(root) != record["fingerprint"]:
                 return None
         except OSError:
             return None
-        return Environment(wanted.ecosystem, place, {name: place / path for name, path in note["programs"].items()})
+        return Environment(
+            environment_key.ecosystem, root, {name: root / path for name, path in record["programs"].items()}
+        )
 
     def find_by_lock(self, lock: Lock) -> Environment | None:
-        """The same, by the lock itself."""
+        """Find the environment by its lock; see `find`."""
         return self.find(EnvironmentKey(lock.ecosystem, lock.digest))
 
-    def require(self, wanted: EnvironmentKey, plugin: str) -> Environment:
-        """
+    def require(self, key: EnvironmentKey, plugin: str) -> Environment:
+        """Return the environment or raise.
+
         Raises:
-            Unavailable: it is not there or not whole; starting a plugin never builds one.
+            Unavailable: it is missing or incomplete; starting a plugin never builds one.
         """
-        found = self.find(wanted)
-        if found is None:
+        environment = self.find(key)
+        if environment is None:
             raise Unavailable(
                 f"the environment of {plugin} is not on this machine",
                 code="environment.missing",
                 hint=f"paddock plugin repair {plugin}",
             )
-        return found
+        return environment
 
     def is_intact(self, lock: Lock) -> bool:
-        """Whether every file is as it was built; all of them are read."""
-        place = self.path_for(lock)
-        note = self._read_record(place.name)
-        if note is None or self.find_by_lock(lock) is None:
+        """Whether every file is as it was built; reads all of them."""
+        path = self.path_for(lock)
+        record = self._read_record(path.name)
+        if record is None or self.find_by_lock(lock) is None:
             return False
         try:
-            return scan_environment(place).digest == note["digest"]
+            return scan_environment(path).digest == record["digest"]
         except (OSError, HostError):
             return False
 
     def put(self, built: BuiltEnvironment, *, replace: bool = False) -> None:
-        """Put what was built in its place, unless it is there already. `replace` is for one that is not intact."""
-        place = self.path_for(built.lock)
+        """Move a built environment into place, unless it exists already. `replace` is for one that is not intact."""
+        path = self.path_for(built.lock)
         if not replace and self.find_by_lock(built.lock) is not None:
             return
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._remove(place.name)
-        built.root.rename(place)
-        for directory, _, _ in os.walk(place):
+        self._remove(path.name)
+        built.root.rename(path)
+        for directory, _, _ in os.walk(path):
             Path(directory).chmod(0o555)
-        self._write_record(place.name, completion_record(built, fingerprint(place)))
+        self._write_record(path.name, completion_record(built, fingerprint(path)))
 
     def sweep(self, used: Iterable[EnvironmentKey]) -> None:
-        """Remove what nobody uses, and what a killed command left without a note."""
+        """Remove environments that no version uses, and those that a killed command left without a record."""
         if not self.root.is_dir():
             return
-        kept = {directory_name(wanted) for wanted in used}
+        used_names = {directory_name(key) for key in used}
         for entry in list(self.root.iterdir()):
-            key = entry.name.partition(".")[0]
-            if key not in kept or self._read_record(key) is None:
-                self._remove(key)
+            name = entry.name.partition(".")[0]
+            if name not in used_names or self._read_record(name) is None:
+                self._remove(name)
                 _remove_read_only(entry)
 
-    def _remove(self, key: str) -> None:
-        # The note first: what has none is not used.
-        (self.root / f"{key}.json").unlink(missing_ok=True)
-        _remove_read_only(self.root / key)
+    def _remove(self, name: str) -> None:
+        # The record first: an environment without one is not used.
+        (self.root / f"{name}.json").unlink(missing_ok=True)
+        _remove_read_only(self.root / name)
 
-    def _read_record(self, key: str) -> dict[str, Any] | None:
+    def _read_record(self, name: str) -> dict[str, Any] | None:
         try:
-            note = json.loads((self.root / f"{key}.json").read_text(encoding="utf-8"))
+            record = json.loads((self.root / f"{name}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        whole = isinstance(note, dict) and {"fingerprint", "digest", "programs"} <= note.keys()  # pyright: ignore[reportUnknownMemberType]
-        return note if whole else None  # pyright: ignore[reportUnknownVariableType]
+        complete = isinstance(record, dict) and {"fingerprint", "digest", "programs"} <= record.keys()  # pyright: ignore[reportUnknownMemberType]
+        return record if complete else None  # pyright: ignore[reportUnknownVariableType]
 
-    def _write_record(self, key: str, text: str) -> None:
-        unfinished = self.root / f"{key}.{secrets.token_hex(4)}"
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.rename(self.root / f"{key}.json")
+    def _write_record(self, name: str, text: str) -> None:
+        temporary = self.root / f"{name}.{secrets.token_hex(4)}"
+        temporary.write_text(text, encoding="utf-8")
+        temporary.rename(self.root / f"{name}.json")
 
 
-def directory_name(wanted: EnvironmentKey) -> str:
-    """The name of an environment's directory.
+def directory_name(key: EnvironmentKey) -> str:
+    """Return the name of an environment's directory.
 
-    A Python environment leads to one interpreter and holds what was compiled for it. What npm installs depends on the
+    A Python environment is bound to one interpreter and holds files compiled for it. What npm installs depends on the
     machine alone: nothing is compiled.
     """
-    parts = [wanted.ecosystem.value, wanted.digest, platform.machine(), platform.libc_ver()[0]]
-    if wanted.ecosystem is Ecosystem.PYTHON:
+    parts = [key.ecosystem.value, key.digest, platform.machine(), platform.libc_ver()[0]]
+    if key.ecosystem is Ecosystem.PYTHON:
         interpreter = host_interpreter()
         parts += [interpreter.tag, str(interpreter.path)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
-def _remove_read_only(place: Path) -> None:
-    """Remove a directory whose parts may all be read-only, or a file."""
-    if not place.is_dir() or place.is_symlink():
-        place.unlink(missing_ok=True)
+def _remove_read_only(path: Path) -> None:
+    """Remove a file, or a directory whose parts may all be read-only."""
+    if not path.is_dir() or path.is_symlink():
+        path.unlink(missing_ok=True)
         return
-    for directory, _, _ in os.walk(place):
+    for directory, _, _ in os.walk(path):
         with contextlib.suppress(OSError):
             Path(directory).chmod(0o700)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def save_lock(tx: Transaction, plugin: PluginName, version: str, lock: Lock) -> None:
@@ -184,26 +187,27 @@ def save_lock(tx: Transaction, plugin: PluginName, version: str, lock: Lock) -> 
 
 
 def required_environment(tx: Transaction, plugin: str, version: str) -> EnvironmentKey | None:
-    """The environment that a version needs; None where it needs none."""
+    """Return the key of the environment that a version needs; None if it needs none."""
     row = tx.one("SELECT ecosystem, digest FROM plugin_locks WHERE plugin = ? AND version = ?", (plugin, version))
     return EnvironmentKey(Ecosystem(row["ecosystem"]), row["digest"]) if row else None
 
 
 def find_lock(tx: Transaction, plugin: str, version: str) -> Lock | None:
-    """The lock that a version was installed with."""
+    """Return the lock that a version was installed with."""
     row = tx.one("SELECT ecosystem, lock FROM plugin_locks WHERE plugin = ? AND version = ?", (plugin, version))
     return parse_lock(Ecosystem(row["ecosystem"]), row["lock"]) if row else None
 
 
 def required_environments(tx: Transaction) -> set[EnvironmentKey]:
-    """Every environment that an installed version needs."""
+    """Return the keys of all environments that installed versions need."""
     rows = tx.all("SELECT DISTINCT ecosystem, digest FROM plugin_locks")
     return {EnvironmentKey(Ecosystem(row["ecosystem"]), row["digest"]) for row in rows}
 
 
 def parse_lock(ecosystem: Ecosystem, text: str) -> Lock:
-    """
+    """Parse and validate a lock of either ecosystem.
+
     Raises:
-        Invalid: it leaves something open.
+        Invalid: it leaves something unpinned.
     """
     return read_python_lock(text) if ecosystem is Ecosystem.PYTHON else read_npm_lock(text)

@@ -1,1 +1,1 @@
-"""TODO: paddock.plugins.install."""
+"""Installing and upgrading plugins: request, resolve, plan, consent and commit."""

@@ -1,6 +1,7 @@
-"""Installing what was prepared and consented to: it becomes part of the store in one step.
+"""Commits a resolved and consented package to the store in one step.
 
-Killed at any point, the store is as it was before or as it is after; what a killed command leaves on disk is swept.
+If the process is killed at any point, the store is as before or as after; files that a killed command leaves behind are
+swept.
 """
 
 from __future__ import annotations
@@ -53,126 +54,128 @@ from paddock.store.database import Transaction
 
 def commit_install(
     store: PluginStore,
-    prepared: ResolvedPackage,
+    package: ResolvedPackage,
     acknowledged: Iterable[Capability],
     *,
     allow_downgrade: bool = False,
     progress: ProgressCallback | None = None,
 ) -> VersionRow:
-    """Make a prepared package part of the store. An upgrade stays as enabled as the plugin was; a new one is disabled.
+    """Add a resolved package to the store. An upgrade keeps the plugin's enabled state; a new plugin is disabled.
 
     Raises:
-        NeedsConsent: it asks for capabilities or secrets that are neither granted nor acknowledged.
-        Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
-        Busy: another plugin had that name, and is still leaving.
-        PaddockError: what it runs in cannot be built; says why.
+        NeedsConsent: it requests capabilities or secrets that are neither granted nor acknowledged.
+        Conflict: the plugin is pinned, the version exists with other files, it is a downgrade, or the store
+            changed.
+        Busy: another plugin had that name and is not purged yet.
+        PaddockError: its environment cannot be built; says why.
     """
-    manifest = prepared.manifest
-    missing = missing_capabilities([*prepared.granted, *acknowledged], requested_capabilities(manifest))
+    manifest = package.manifest
+    missing = missing_capabilities([*package.granted, *acknowledged], requested_capabilities(manifest))
     if missing:
         raise NeedsConsent(
             f"{manifest.name} asks for {', '.join(map(str, missing))}",
             hint="say yes to each: " + " ".join(f"--grant {shlex.quote(str(one))}" for one in missing),
             details={"capabilities": [str(capability) for capability in missing]},
         )
-    with build_missing_environment(store, prepared.lock, progress) as environment, store.change_lock():
-        check_installable(store, prepared, allow_downgrade=allow_downgrade)
-        seal = prepare_sealing(store, prepared)
+    with build_missing_environment(store, package.lock, progress) as environment, store.change_lock():
+        check_installable(store, package, allow_downgrade=allow_downgrade)
+        seal = prepare_sealing(store, package)
         if environment is not None:
             store.environments.put(environment)
-        _require_environment(store, prepared)
-        blob = store.blobs.put(open_packed_stream(prepared.staged.root, prepared.staged.tree))
+        _require_environment(store, package)
+        blob = store.blobs.put(open_packed_stream(package.staged.root, package.staged.tree))
         root = store.version_root(manifest.name, manifest.version)
-        remove_path(root)  # left by a killed command, or a version that is used again, with the same files
+        remove_path(root)  # left by a killed command, or the same version with the same files
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        prepared.staged.root.rename(root)
+        package.staged.root.rename(root)
         store.save_fingerprint(manifest.name, manifest.version)
-        row = _build_version_row(store, prepared, blob)
+        row = _build_version_row(store, package, blob)
 
         def unit(tx: Transaction) -> None:
-            _insert_rows(tx, store, prepared, row, allow_downgrade)
+            _insert_rows(tx, store, package, row, allow_downgrade)
             seal(tx)
 
         store.database.write(unit)
         record_installed(
-            store.local_file, manifest.name, manifest.version, values=config_with_references(store, prepared)
+            store.local_file, manifest.name, manifest.version, values=config_with_references(store, package)
         )
         remove_expired_versions(store)
     return row
 
 
-def _require_environment(store: PluginStore, prepared: ResolvedPackage) -> None:
-    """Nobody removed meanwhile what was there when we began."""
-    if prepared.lock is not None and store.environments.find_by_lock(prepared.lock) is None:
+def _require_environment(store: PluginStore, package: ResolvedPackage) -> None:
+    """Check that the environment which existed at the start was not removed meanwhile."""
+    if package.lock is not None and store.environments.find_by_lock(package.lock) is None:
         raise Conflict(
-            f"the environment of {prepared.manifest.name} was removed meanwhile",
+            f"the environment of {package.manifest.name} was removed meanwhile",
             code="plugin.changed_meanwhile",
             hint="run the command again",
         )
 
 
-def check_installable(store: PluginStore, prepared: ResolvedPackage, *, allow_downgrade: bool = False) -> None:
-    """Raise what would keep `commit` from working, so that nobody is asked about something that cannot be.
+def check_installable(store: PluginStore, package: ResolvedPackage, *, allow_downgrade: bool = False) -> None:
+    """Raise what would make `commit_install` fail, so that no person is asked to consent to something impossible.
 
     Raises:
-        Conflict: the plugin is pinned, the version exists with other files, it would step back, or the store changed.
-        OperatorError: local.toml cannot take its entry, or its keys cannot be sealed.
-        HostError: its keys were sealed before, and what opens them is not here.
-        Busy: another plugin had that name, and is still leaving.
+        Conflict: the plugin is pinned, the version exists with other files, it is a downgrade, or the store
+            changed.
+        OperatorError: local.toml cannot take its entry, or its secrets cannot be sealed.
+        HostError: its secrets were sealed before, and the key that opens them is missing.
+        Busy: another plugin had that name and is not purged yet.
     """
-    check_no_pending_purge(store, prepared.manifest.name)
-    store.database.read(lambda tx: _check_not_stale(tx, prepared, allow_downgrade))
-    check_entry_writable(store.local_file, prepared.manifest.name, prepared.values)
-    check_sealing_key(store, prepared)
+    check_no_pending_purge(store, package.manifest.name)
+    store.database.read(lambda tx: _check_not_stale(tx, package, allow_downgrade))
+    check_entry_writable(store.local_file, package.manifest.name, package.values)
+    check_sealing_key(store, package)
 
 
-def changed_values(store: PluginStore, prepared: ResolvedPackage) -> list[str]:
-    """The fields for which a configuration file now has another value than this machine."""
-    entry = read_entries(store.local_file).get(prepared.manifest.name)
-    kept = entry.raw_values if entry else dict[str, Any]()
-    changed = set(changed_secret_fields(store, prepared))
+def changed_values(store: PluginStore, package: ResolvedPackage) -> list[str]:
+    """Return the fields whose value in the package's configuration differs from the one on this machine."""
+    entry = read_entries(store.local_file).get(package.manifest.name)
+    current_values = entry.raw_values if entry else dict[str, Any]()
+    changed_secrets = set(changed_secret_fields(store, package))
     return [
         key
-        for key, value in config_with_references(store, prepared).items()
-        if key in changed or kept.get(key) != value
+        for key, value in config_with_references(store, package).items()
+        if key in changed_secrets or current_values.get(key) != value
     ]
 
 
-def save_values(store: PluginStore, prepared: ResolvedPackage) -> None:
-    """Keep the values that came with a plugin whose package is installed already."""
+def save_values(store: PluginStore, package: ResolvedPackage) -> None:
+    """Save the configuration values that came with a package whose files are installed already."""
     with store.change_lock():
-        values = config_with_references(store, prepared)
-        changed = changed_values(store, prepared)
-        store.database.write(prepare_sealing(store, prepared))
+        values = config_with_references(store, package)
+        changed = changed_values(store, package)
+        store.database.write(prepare_sealing(store, package))
         for key in changed:
-            set_system_value(store.local_file, prepared.manifest.name, key, values[key])
+            set_system_value(store.local_file, package.manifest.name, key, values[key])
 
 
-def save_signature(store: PluginStore, prepared: ResolvedPackage) -> None:
-    """Keep the signature that came with files which are installed already.
+def save_signature(store: PluginStore, package: ResolvedPackage) -> None:
+    """Save the signature that came with files which are installed already.
 
     Raises:
         Conflict: another command changed the plugin meanwhile.
     """
-    signature = json.dumps(signature_to_value(prepared.signature))
-    row = prepared.installed
+    signature = json.dumps(signature_to_value(package.signature))
+    row = package.installed
     if row is None:
         return
     root = ensure_local_files(store, row)
     with store.change_lock():
-        store.database.read(lambda tx: _check_unchanged(tx, prepared))
-        blob = store.blobs.put(open_packed_stream(prepared.staged.root, prepared.staged.tree))
+        store.database.read(lambda tx: _check_unchanged(tx, package))
+        blob = store.blobs.put(open_packed_stream(package.staged.root, package.staged.tree))
         store.database.write(lambda tx: set_signature(tx, row.plugin, row.version, signature, blob))
-        shutil.copyfile(prepared.staged.root / SIGNATURE_FILE, root / SIGNATURE_FILE)
+        shutil.copyfile(package.staged.root / SIGNATURE_FILE, root / SIGNATURE_FILE)
         store.save_fingerprint(row.plugin, row.version)
 
 
-def _check_not_stale(tx: Transaction, prepared: ResolvedPackage, allow_downgrade: bool) -> None:
-    manifest = prepared.manifest
+def _check_not_stale(tx: Transaction, package: ResolvedPackage, allow_downgrade: bool) -> None:
+    manifest = package.manifest
     check_name_available(tx, manifest)
-    plugin = _check_unchanged(tx, prepared)
+    plugin = _check_unchanged(tx, package)
     existing = find_version(tx, manifest.name, manifest.version)
-    if existing is not None and existing.digest != prepared.staged.tree.digest:
+    if existing is not None and existing.digest != package.staged.tree.digest:
         raise Conflict(
             f"{manifest.name} {manifest.version} is installed already, with other files",
             code="plugin.version_exists",
@@ -194,30 +197,30 @@ def _check_not_stale(tx: Transaction, prepared: ResolvedPackage, allow_downgrade
         )
 
 
-def _check_unchanged(tx: Transaction, prepared: ResolvedPackage) -> PluginRow | None:
-    """The plugin as it is, if it still is what the person was shown."""
-    plugin = find_plugin(tx, prepared.manifest.name)
+def _check_unchanged(tx: Transaction, package: ResolvedPackage) -> PluginRow | None:
+    """Return the plugin's row if the installed version is still the one that the person was shown."""
+    plugin = find_plugin(tx, package.manifest.name)
     current = find_version(tx, plugin.name, plugin.current_version) if plugin else None
-    if (current.digest if current else None) != (prepared.installed.digest if prepared.installed else None):
+    if (current.digest if current else None) != (package.installed.digest if package.installed else None):
         raise Conflict(
-            f"{prepared.manifest.name} changed while you were deciding",
+            f"{package.manifest.name} changed while you were deciding",
             code="plugin.changed_meanwhile",
             hint="run the command again",
         )
     return plugin
 
 
-def _build_version_row(store: PluginStore, prepared: ResolvedPackage, blob: str) -> VersionRow:
-    manifest = prepared.manifest
-    signature = signature_to_value(prepared.signature)
+def _build_version_row(store: PluginStore, package: ResolvedPackage, blob: str) -> VersionRow:
+    manifest = package.manifest
+    signature = signature_to_value(package.signature)
     return VersionRow(
         plugin=manifest.name,
         version=manifest.version,
-        digest=prepared.staged.tree.digest,
+        digest=package.staged.tree.digest,
         blob=blob,
         dialect=manifest.dialect.value,
         manifest_text=json.dumps(to_document(manifest)),
-        source_text=json.dumps(prepared.staged.source.to_value()),
+        source_text=json.dumps(package.staged.source.to_value()),
         signature_text=json.dumps(signature) if signature else None,
         installed_at=store.now(),
         superseded_at=None,
@@ -225,33 +228,33 @@ def _build_version_row(store: PluginStore, prepared: ResolvedPackage, blob: str)
 
 
 def _insert_rows(
-    tx: Transaction, store: PluginStore, prepared: ResolvedPackage, row: VersionRow, allow_downgrade: bool
+    tx: Transaction, store: PluginStore, package: ResolvedPackage, row: VersionRow, allow_downgrade: bool
 ) -> None:
-    # Again, where it counts: another node, or a pin, may have come in between.
-    _check_not_stale(tx, prepared, allow_downgrade)
-    before = find_plugin(tx, row.plugin)
+    # Check again inside the transaction: another node, or a pin, may have come in between.
+    _check_not_stale(tx, package, allow_downgrade)
+    existing = find_plugin(tx, row.plugin)
     grant = find_grant(tx, store.tenant, row.plugin)
-    if before is None:
-        insert_plugin(tx, PluginRow(row.plugin, prepared.manifest.title, row.version, None, True, row.installed_at))
+    if existing is None:
+        insert_plugin(tx, PluginRow(row.plugin, package.manifest.title, row.version, None, True, row.installed_at))
     if find_version(tx, row.plugin, row.version) is None:
-        insert_version(tx, row, prepared.staged.tree)
+        insert_version(tx, row, package.staged.tree)
     else:
         update_provenance(tx, row)
-    if prepared.lock is not None:
+    if package.lock is not None:
         from paddock.plugins.environments.store import save_lock
 
-        save_lock(tx, row.plugin, row.version, prepared.lock)
+        save_lock(tx, row.plugin, row.version, package.lock)
     set_default_version(tx, row.plugin, row.version, row.installed_at)
-    capabilities = tuple(str(capability) for capability in requested_capabilities(prepared.manifest))
+    capabilities = tuple(str(capability) for capability in requested_capabilities(package.manifest))
     save_grant(
         tx, Grant(store.tenant, row.plugin, bool(grant and grant.enabled), capabilities, row.digest), row.installed_at
     )
-    if prepared.scan_findings:
+    if package.scan_findings:
         store.publish(
-            tx, flagged_event(row.plugin, "installed" if before is None else "upgraded", prepared.scan_findings)
+            tx, flagged_event(row.plugin, "installed" if existing is None else "upgraded", package.scan_findings)
         )
-    if before is None:
-        source = prepared.staged.source.describe()
+    if existing is None:
+        source = package.staged.source.describe()
         store.publish(
             tx,
             PluginInstalled(
@@ -264,9 +267,9 @@ def _insert_rows(
             ),
         )
     else:
-        added, removed = (prepared.upgrade.added, prepared.upgrade.removed) if prepared.upgrade else ((), ())
+        added, removed = (package.upgrade.added, package.upgrade.removed) if package.upgrade else ((), ())
         diff = CapabilityDiff(tuple(map(str, added)), tuple(map(str, removed)))
-        old = before.default_version
+        old = existing.default_version
         store.publish(
             tx,
             PluginUpgraded(

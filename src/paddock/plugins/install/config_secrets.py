@@ -1,8 +1,9 @@
-"""Keys of plugins: sealed among the secrets, and named in `local.toml` in their place.
+"""Secret configuration values of plugins: sealed in the secret store and referenced from `local.toml`.
 
-The secret of a field is called after the plugin and the field, as in `plugin/weather/API_KEY`. Whatever is called so is
-the plugin's, and is erased in the unit of work that removes it. What came with another program's settings is sealed in
-the one that installs the plugin; what a person types, before the file names it.
+The secret of a field is named after the plugin and the field, as in `plugin/weather/API_KEY`. All secrets with such a
+name belong to the plugin and are erased in the transaction that removes it. Values imported from another program's
+settings are sealed in the transaction that installs the plugin; values that a person types, before the file references
+them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paddock.config.variables import SECRET_PREFIX, has_reference, unescape
-from paddock.core.errors import Conflict, HostError, NotFound
+from paddock.config.local_file import PluginEntry
+from paddock.config.variables import SECRET_PREFIX, has_reference, substitute, unescape
+from paddock.core.errors import Conflict, HostError, NotFound, Problem
 from paddock.core.secret import MAX_SECRET_NAME_CHARS, config_secret_prefix, sanitize_secret_name
 from paddock.plugins.store.store import PluginStore
 
@@ -26,38 +28,35 @@ if TYPE_CHECKING:
     from paddock.secrets.wrapping_keys import WrappingKeys
     from paddock.store.audited_transaction import AuditedTransaction
     from paddock.store.database import Transaction
-from paddock.config.local_file import PluginEntry
-from paddock.config.variables import substitute
-from paddock.core.errors import Problem
 
 
-def config_with_references(store: PluginStore, prepared: ResolvedPackage) -> dict[str, Any]:
-    """The values of a plugin as its entry has them: a reference for each key, where this store keeps keys."""
-    names = _secret_names(store, prepared)
-    return {key: secret_reference(names[key]) if key in names else value for key, value in prepared.values.items()}
+def config_with_references(store: PluginStore, package: ResolvedPackage) -> dict[str, Any]:
+    """Return the configuration values with a reference in place of each secret, if this store seals secrets."""
+    names = _secret_names(store, package)
+    return {key: secret_reference(names[key]) if key in names else value for key, value in package.values.items()}
 
 
-def check_sealing_key(store: PluginStore, prepared: ResolvedPackage) -> None:
-    """Refuse keys that could not be sealed, before anything is done.
+def check_sealing_key(store: PluginStore, package: ResolvedPackage) -> None:
+    """Check that secrets could be sealed, before anything is changed.
 
     Raises:
-        HostError: `secret.key_missing`, when the key that secrets are sealed under is not here.
-        OperatorError: `secret.key`, when it cannot be used.
+        HostError: `secret.key_missing`, the key that secrets are sealed under is not here.
+        OperatorError: `secret.key`, the key cannot be used.
     """
-    if store.keys is not None and _secret_names(store, prepared):
+    if store.keys is not None and _secret_names(store, package):
         from paddock.secrets.rows import active_key
 
-        note = store.database.read(active_key)
-        if note is not None:
-            store.keys.find(note)
+        key_record = store.database.read(active_key)
+        if key_record is not None:
+            store.keys.find(key_record)
 
 
-def changed_secret_fields(store: PluginStore, prepared: ResolvedPackage) -> list[str]:
-    """The fields whose key is not the one that is sealed; so is one whose sealed value is damaged.
+def changed_secret_fields(store: PluginStore, package: ResolvedPackage) -> list[str]:
+    """Return the fields whose secret differs from the sealed one; one whose sealed value is damaged counts as changed.
 
     Raises:
-        HostError: `secret.key_missing`, when what is sealed cannot be opened here.
-        OperatorError: `secret.key`, when what opens it cannot be used.
+        HostError: `secret.key_missing`, the sealed values cannot be opened here.
+        OperatorError: `secret.key`, the key cannot be used.
     """
     from paddock.core.secret import Secret
     from paddock.secrets.requirements import SecretScope
@@ -66,10 +65,10 @@ def changed_secret_fields(store: PluginStore, prepared: ResolvedPackage) -> list
     if (keys := store.keys) is None:
         return []
     changed: list[str] = []
-    for field, name in _secret_names(store, prepared).items():
+    for field, name in _secret_names(store, package).items():
         try:
-            found = read_secret(store.database, keys, store.tenant, None, name, (SecretScope.SYSTEM,))
-            same = found == Secret(_plain_secret(prepared, field))
+            sealed = read_secret(store.database, keys, store.tenant, None, name, (SecretScope.SYSTEM,))
+            same = sealed == Secret(_plain_secret(package, field))
         except HostError as error:
             if error.error_code != "secret.unreadable":
                 raise
@@ -79,14 +78,14 @@ def changed_secret_fields(store: PluginStore, prepared: ResolvedPackage) -> list
     return changed
 
 
-def prepare_sealing(store: PluginStore, prepared: ResolvedPackage) -> Callable[[Transaction], None]:
-    """What seals every key that is not sealed yet, for the unit of work that the plugin is installed in.
+def prepare_sealing(store: PluginStore, package: ResolvedPackage) -> Callable[[Transaction], None]:
+    """Return a function that seals every unsealed secret inside the transaction that installs the plugin.
 
     Raises:
-        HostError: `secret.key_missing`, when the key in use is not here.
-        OperatorError: `secret.key`, when it cannot be used.
+        HostError: `secret.key_missing`, the key in use is not here.
+        OperatorError: `secret.key`, the key cannot be used.
     """
-    changed = changed_secret_fields(store, prepared)
+    changed = changed_secret_fields(store, package)
     if store.keys is None or not changed:
         return lambda _: None
     from paddock.core.secret import Secret
@@ -94,11 +93,11 @@ def prepare_sealing(store: PluginStore, prepared: ResolvedPackage) -> Callable[[
     from paddock.secrets.vault import get_sealing_key
 
     key = get_sealing_key(store.database, store.keys, lambda tx: _audited_change(store, tx))
-    names = _secret_names(store, prepared)
+    names = _secret_names(store, package)
 
     def seal(tx: Transaction) -> None:
         for field in changed:
-            value = Secret(_plain_secret(prepared, field))
+            value = Secret(_plain_secret(package, field))
             if set_secret(_audited_change(store, tx), names[field], "", value, key, store.random) is None:
                 raise Conflict(
                     "the key for secrets was replaced meanwhile",
@@ -110,7 +109,7 @@ def prepare_sealing(store: PluginStore, prepared: ResolvedPackage) -> Callable[[
 
 
 def sealed_references(store: PluginStore, tx: Transaction, manifest: Manifest) -> dict[str, str]:
-    """References to the keys of a plugin that are sealed, by field, for an entry that was lost."""
+    """Return references to a plugin's sealed secrets by field, for an entry that was lost."""
     from paddock.secrets.rows import list_secrets_by_prefix
 
     sealed = {
@@ -123,11 +122,11 @@ def sealed_references(store: PluginStore, tx: Transaction, manifest: Manifest) -
 
 
 def seal_value(store: PluginStore, keys: WrappingKeys, plugin: str, field: str, value: Secret) -> SecretInfo:
-    """Seal what a person gave a field of a plugin. `reference_to` its name is what stands for it.
+    """Seal a value that a person set for a field of a plugin. `secret_reference` of its name stands for it in the file.
 
     Raises:
-        HostError: `secret.key_missing`, when the key in use is not here.
-        OperatorError: `secret.key`, when it cannot be used.
+        HostError: `secret.key_missing`, the key in use is not here.
+        OperatorError: `secret.key`, the key cannot be used.
     """
     from paddock.secrets.vault import store_secret
 
@@ -137,7 +136,7 @@ def seal_value(store: PluginStore, keys: WrappingKeys, plugin: str, field: str, 
 
 
 def delete_sealed_value(store: PluginStore, plugin: str, field: str) -> bool:
-    """Erase what is sealed for a field of a plugin in this tenant; False where nothing is."""
+    """Erase the sealed value of a plugin's field in this tenant; returns False if there is none."""
     from paddock.secrets.rows import remove_secret
 
     def unit(tx: Transaction) -> bool:
@@ -151,21 +150,21 @@ def delete_sealed_value(store: PluginStore, plugin: str, field: str) -> bool:
 
 
 def delete_plugin_secrets(store: PluginStore, tx: Transaction, plugin: str) -> None:
-    """Erase the keys of a plugin that goes, in every tenant."""
+    """Erase the secrets of a plugin that is being removed, in every tenant."""
     from paddock.secrets.rows import list_secrets_by_prefix, remove_secret
 
-    for one in list_secrets_by_prefix(tx, config_secret_prefix(plugin)):
-        remove_secret(_audited_change(replace(store, tenant=one.tenant), tx), one.name, one.owner)
+    for secret in list_secrets_by_prefix(tx, config_secret_prefix(plugin)):
+        remove_secret(_audited_change(replace(store, tenant=secret.tenant), tx), secret.name, secret.owner)
 
 
-def _secret_names(store: PluginStore, prepared: ResolvedPackage) -> dict[str, str]:
-    """The fields that hold a key written out, and what the secret of each is called."""
-    if store.keys is None or not prepared.values:
+def _secret_names(store: PluginStore, package: ResolvedPackage) -> dict[str, str]:
+    """Return the fields that hold a plain secret, with the name of each one's secret."""
+    if store.keys is None or not package.values:
         return {}
-    fields = _config_properties(prepared.manifest)
+    fields = _config_properties(package.manifest)
     return {
-        key: _secret_name(prepared.manifest.name, key)
-        for key, value in prepared.values.items()
+        key: _secret_name(package.manifest.name, key)
+        for key, value in package.values.items()
         if isinstance(value, str) and value and not has_reference(value)
         if fields.get(key, {}).get("x-secret") is True
     }
@@ -180,18 +179,18 @@ def _secret_name(plugin: str, field: str) -> str:
     name = config_secret_prefix(plugin) + field
     if len(name) <= MAX_SECRET_NAME_CHARS and sanitize_secret_name(name) == name:
         return name
-    # Told apart by all of the field's name, and still to be recognised by its beginning.
-    mark = f"~{hashlib.sha256(field.encode()).hexdigest()[:16]}"
-    return sanitize_secret_name(name)[: MAX_SECRET_NAME_CHARS - len(mark)] + mark
+    # A hash of the whole field name keeps it unique; the truncated name keeps it recognisable.
+    suffix = f"~{hashlib.sha256(field.encode()).hexdigest()[:16]}"
+    return sanitize_secret_name(name)[: MAX_SECRET_NAME_CHARS - len(suffix)] + suffix
 
 
-def _plain_secret(prepared: ResolvedPackage, field: str) -> str:
-    """The key itself."""
-    return unescape(str(prepared.values[field]))
+def _plain_secret(package: ResolvedPackage, field: str) -> str:
+    """Return the secret in plain text."""
+    return unescape(str(package.values[field]))
 
 
 def secret_reference(name: str) -> str:
-    """What stands in a file for the secret of this name."""
+    """Return the reference that stands for the secret of this name in a file."""
     return f"${{{SECRET_PREFIX}{name}}}"
 
 
@@ -200,22 +199,23 @@ def _audited_change(store: PluginStore, tx: Transaction) -> AuditedTransaction:
     from paddock.ledger.write.append import TransactionLedger
     from paddock.store.audited_transaction import AuditedTransaction
 
-    told = TransactionLedger(tx, store.clock, store.random, store.tenant, by=store.by)
-    return AuditedTransaction(tx, store.tenant, store.by or PrincipalId("host"), store.now(), told)
+    ledger = TransactionLedger(tx, store.clock, store.random, store.tenant, by=store.by)
+    return AuditedTransaction(tx, store.tenant, store.by or PrincipalId("host"), store.now(), ledger)
 
 
 def find_unset_references(
     store: PluginStore, entry: PluginEntry, environ: Mapping[str, str]
 ) -> dict[str, list[Problem]]:
-    """By field: what it refers to and is not set, for whoever has these variables. A daemon may have others."""
+    """Return, by field, the references that are not set in these environment variables and the secrets. A daemon may
+    have other variables."""
     from paddock.secrets.rows import list_secrets
 
-    set_here = store.database.read(lambda tx: list_secrets(tx, store.tenant, ""))
-    known = {**environ, **{f"{SECRET_PREFIX}{one.name}": "" for one in set_here}}
-    found: dict[str, list[Problem]] = {}
+    secrets = store.database.read(lambda tx: list_secrets(tx, store.tenant, ""))
+    variables = {**environ, **{f"{SECRET_PREFIX}{one.name}": "" for one in secrets}}
+    problems_by_field: dict[str, list[Problem]] = {}
     for field, value in entry.raw_values.items():
         problems: list[Problem] = []
-        substitute(value, known, f"{entry.path}.{field}", problems)
+        substitute(value, variables, f"{entry.path}.{field}", problems)
         if problems:
-            found[field] = problems
-    return found
+            problems_by_field[field] = problems
+    return problems_by_field

@@ -1,5 +1,5 @@
-"""The consent screen: what a person is told before a plugin is installed or changed. Values only; the CLI and the
-console each draw it in their own way."""
+"""The consent screen: what a person is shown before a plugin is installed or changed. Values only; the CLI and the
+console each render it in their own way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_FINDINGS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class ConsentScreen:
-    """A consent screen: who it is, what it will do, and the question."""
+    """A consent screen: facts about the plugin, what it will do, and the question."""
 
     heading: str
     facts: tuple[tuple[str, str], ...]
@@ -43,21 +43,21 @@ class ConsentScreen:
         }
 
 
-def install_screen(prepared: ResolvedPackage) -> ConsentScreen:
-    """Everything about a plugin that is new here."""
-    manifest = prepared.manifest
+def install_screen(package: ResolvedPackage) -> ConsentScreen:
+    """Build the screen for a plugin that is new on this host: everything about it."""
+    manifest = package.manifest
     heading = f"{manifest.display_name} {manifest.version}"
-    packages = ConsentSection("What is installed for it", tuple(_package_lines(prepared)))
+    packages = ConsentSection("What is installed for it", tuple(_package_lines(package)))
     sections = [
-        *suspicious_text_sections(prepared.scan_findings),
+        *suspicious_text_sections(package.scan_findings),
         *consent_sections(manifest),
         *([packages] if packages.lines else []),
     ]
-    return ConsentScreen(heading, _facts(prepared), tuple(sections), f"Install {heading}?")
+    return ConsentScreen(heading, _facts(package), tuple(sections), f"Install {heading}?")
 
 
-def grant_screen(row: VersionRow, tenant: str, hints: Sequence[ScanFinding] = ()) -> ConsentScreen:
-    """Everything about an installed plugin that is new to a tenant."""
+def grant_screen(row: VersionRow, tenant: str, findings: Sequence[ScanFinding] = ()) -> ConsentScreen:
+    """Build the screen for an installed plugin that is new to a tenant: everything about it."""
     manifest = manifest_of(row)
     heading = f"{manifest.display_name} {manifest.version}"
     facts = (
@@ -67,54 +67,56 @@ def grant_screen(row: VersionRow, tenant: str, hints: Sequence[ScanFinding] = ()
         ("source", row.source.describe()),
         ("tenant", tenant),
     )
-    known = tuple((label, value) for label, value in facts if value)
-    sections = (*suspicious_text_sections(hints), *consent_sections(manifest))
-    return ConsentScreen(heading, known, sections, f"Enable {heading} for {tenant}?")
+    shown_facts = tuple((label, value) for label, value in facts if value)
+    sections = (*suspicious_text_sections(findings), *consent_sections(manifest))
+    return ConsentScreen(heading, shown_facts, sections, f"Enable {heading} for {tenant}?")
 
 
-def suspicious_text_sections(hints: Sequence[ScanFinding]) -> list[ConsentSection]:
-    """What is odd about its words, with the words; nothing where nothing is."""
-    if not hints:
+def suspicious_text_sections(findings: Sequence[ScanFinding]) -> list[ConsentSection]:
+    """Return the section with suspicious texts of the plugin, quoted; empty if there are none."""
+    if not findings:
         return []
-    lines = [str(hint) for hint in sample_by_flag(hints, _MAX_FINDINGS_SHOWN, lambda hint: hint.flag)]
-    lines += [f"and {len(hints) - _MAX_FINDINGS_SHOWN} more"] if len(hints) > _MAX_FINDINGS_SHOWN else []
-    told = "Models act on what they read there. These are hints and no verdict: look at the words before you agree"
-    return [ConsentSection("What is odd about its words", (*lines, told), tuple(lines))]
+    lines = [str(finding) for finding in sample_by_flag(findings, _MAX_FINDINGS_SHOWN, lambda finding: finding.flag)]
+    lines += [f"and {len(findings) - _MAX_FINDINGS_SHOWN} more"] if len(findings) > _MAX_FINDINGS_SHOWN else []
+    explanation = (
+        "Models act on what they read there. These are hints and no verdict: look at the words before you agree"
+    )
+    return [ConsentSection("What is odd about its words", (*lines, explanation), tuple(lines))]
 
 
-def upgrade_screen(prepared: ResolvedPackage, upgrade: UpgradeDiff) -> ConsentScreen:
-    """Only what is different from the version that was consented to."""
-    name = prepared.manifest.display_name
-    step = f"{upgrade.old_version} → {upgrade.new_version}"
-    behind = tuple(_signer_lines(prepared))
-    trust = ConsentSection("Who stands behind it", behind, behind)
-    alarming = {f"new: {line}" for section in consent_sections(prepared.manifest) for line in section.alarming}
-    files = ConsentSection("Files", tuple(_file_lines(prepared.file_changes))) if prepared.file_changes else None
-    packages = ConsentSection("Packages it runs with", tuple(_package_changes(prepared)))
+def upgrade_screen(package: ResolvedPackage, upgrade: UpgradeDiff) -> ConsentScreen:
+    """Build the screen for an upgrade: only what differs from the version that was consented to."""
+    name = package.manifest.display_name
+    version_change = f"{upgrade.old_version} → {upgrade.new_version}"
+    signer_lines = tuple(_signer_lines(package))
+    trust = ConsentSection("Who stands behind it", signer_lines, signer_lines)
+    alarming = {f"new: {line}" for section in consent_sections(package.manifest) for line in section.alarming}
+    files = ConsentSection("Files", tuple(_file_lines(package.file_changes))) if package.file_changes else None
+    packages = ConsentSection("Packages it runs with", tuple(_package_changes(package)))
     sections = [
         trust,
-        *suspicious_text_sections(prepared.scan_findings),
+        *suspicious_text_sections(package.scan_findings),
         *difference_sections(upgrade, alarming),
         packages,
         files,
     ]
     return ConsentScreen(
-        f"{name} {step}",
-        _facts(prepared),
+        f"{name} {version_change}",
+        _facts(package),
         tuple(section for section in sections if section is not None and section.lines),
-        f"Upgrade {name} {step}?",
+        f"Upgrade {name} {version_change}?",
     )
 
 
-def rollback_screen(now: VersionRow, target: VersionRow, difference: UpgradeDiff) -> ConsentScreen:
-    """What is different in an earlier version."""
-    question = f"Go back from {now.version} to {target.version}?"
-    heading = f"{now.plugin} {now.version} → {target.version}"
+def rollback_screen(current: VersionRow, target: VersionRow, difference: UpgradeDiff) -> ConsentScreen:
+    """Build the screen for a rollback: what differs in the earlier version."""
+    question = f"Go back from {current.version} to {target.version}?"
+    heading = f"{current.plugin} {current.version} → {target.version}"
     return ConsentScreen(heading, (), tuple(difference_sections(difference)), question)
 
 
 def difference_sections(upgrade: UpgradeDiff, alarming: Container[str] = ()) -> list[ConsentSection]:
-    """The difference between two versions as sections; lines among `alarming` are marked as such."""
+    """Return the difference between two versions as sections; lines in `alarming` are marked as such."""
     added = tuple(f"+ {one} — {describe_capability(one)} (NEW)" for one in upgrade.added)
     removed = tuple(f"- {one} — {describe_capability(one)} (REMOVED)" for one in upgrade.removed)
     breaking = tuple(f"{one.path}: {one.message}" for one in upgrade.compatibility)
@@ -126,40 +128,40 @@ def difference_sections(upgrade: UpgradeDiff, alarming: Container[str] = ()) -> 
     return [section for section in sections if section.lines]
 
 
-def _signer_lines(prepared: ResolvedPackage) -> Iterator[str]:
-    if prepared.trust_lost:
-        yield prepared.trust_lost
-    if prepared.installed is None:
+def _signer_lines(package: ResolvedPackage) -> Iterator[str]:
+    if package.trust_lost:
+        yield package.trust_lost
+    if package.installed is None:
         return
-    before = prepared.installed.source.source
-    now = prepared.staged.source.source
-    if before.location != now.location:
-        yield f"came from {before.describe()}, and now from {now.describe()}"
-    author = str(prepared.installed.document.get("author", ""))
-    if author != prepared.manifest.author:
-        yield f"was written by {author or 'nobody named'}, and now by {prepared.manifest.author or 'nobody named'}"
+    old_source = package.installed.source.source
+    new_source = package.staged.source.source
+    if old_source.location != new_source.location:
+        yield f"came from {old_source.describe()}, and now from {new_source.describe()}"
+    author = str(package.installed.document.get("author", ""))
+    if author != package.manifest.author:
+        yield f"was written by {author or 'nobody named'}, and now by {package.manifest.author or 'nobody named'}"
 
 
-def _package_lines(prepared: ResolvedPackage) -> Iterator[str]:
-    lock = prepared.lock
+def _package_lines(package: ResolvedPackage) -> Iterator[str]:
+    lock = package.lock
     if lock is None:
         return
-    if prepared.staged.source.source.kind.registry:
-        asked = lock.packages[0]
-        yield f"The package {asked.name}, exactly version {asked.version}, and {_count_text(lock.dependencies)}"
+    if package.staged.source.source.kind.registry:
+        requested = lock.packages[0]
+        yield f"The package {requested.name}, exactly version {requested.version}, and {_count_text(lock.dependencies)}"
     else:
         yield f"The {_count_text(len(lock.packages), 'package')} that it asks for"
     yield "Its dependencies are pinned by hash: another file is refused, here and on every other machine"
     yield "None of their code ran to find this out, and none runs while they are installed"
 
 
-def _package_changes(prepared: ResolvedPackage) -> Iterator[str]:
-    if prepared.lock is None:
+def _package_changes(package: ResolvedPackage) -> Iterator[str]:
+    if package.lock is None:
         return
-    if prepared.installed_lock is None:
-        yield from _package_lines(prepared)
+    if package.installed_lock is None:
+        yield from _package_lines(package)
         return
-    lines = [printable(line) for line in describe_lock_changes(prepared.installed_lock, prepared.lock)]
+    lines = [printable(line) for line in describe_lock_changes(package.installed_lock, package.lock)]
     yield from lines[:_MAX_CHANGES_SHOWN]
     if len(lines) > _MAX_CHANGES_SHOWN:
         yield f"and {len(lines) - _MAX_CHANGES_SHOWN} more"
@@ -167,31 +169,31 @@ def _package_changes(prepared: ResolvedPackage) -> Iterator[str]:
         yield "All of them are pinned by hash"
 
 
-def _count_text(count: int, what: str = "dependency") -> str:
-    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
-    return f"1 {what}" if count == 1 else f"{count or 'no'} {plural}"
+def _count_text(count: int, noun: str = "dependency") -> str:
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"1 {noun}" if count == 1 else f"{count or 'no'} {plural}"
 
 
 def _file_lines(files: TreeDiff) -> Iterator[str]:
     for word, paths in (("changed", files.changed), ("added", files.added), ("removed", files.missing)):
         if paths:
-            named = ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
-            yield f"{len(paths)} {word}: {named}"
+            names = ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+            yield f"{len(paths)} {word}: {names}"
 
 
-def _facts(prepared: ResolvedPackage) -> tuple[tuple[str, str], ...]:
-    manifest = prepared.manifest
+def _facts(package: ResolvedPackage) -> tuple[tuple[str, str], ...]:
+    manifest = package.manifest
     claim = manifest.trust_claim
-    trust = prepared.tier + (f" (it claims to be {claim})" if claim and claim != prepared.tier else "")
-    state = prepared.signature.state
-    signed = f"{state.value} — {prepared.signature.reason}" if state is not SignatureState.UNSIGNED else "unsigned"
+    trust = package.tier + (f" (it claims to be {claim})" if claim and claim != package.tier else "")
+    state = package.signature.state
+    signed = f"{state.value} — {package.signature.reason}" if state is not SignatureState.UNSIGNED else "unsigned"
     facts = [
         ("id", manifest.name),
         ("description", manifest.description),
         ("author", manifest.author),
         ("license", manifest.license),
         ("manifest", f"{manifest.dialect.value}, API version {manifest.api}"),
-        ("source", prepared.staged.source.describe()),
+        ("source", package.staged.source.describe()),
         ("signature", signed),
         ("trust", trust),
     ]

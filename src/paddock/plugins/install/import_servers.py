@@ -1,7 +1,7 @@
-"""A server from another program's settings, as the package that it will be here.
+"""Resolves a server from another program's settings into the package that it becomes here.
 
 Most settings name a launcher, which fetches a package at every start. The package is installed instead, pinned: what
-was consented to is what runs, and it runs without a network.
+was consented to is what runs, and it runs without network access.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServerPackage:
-    """The package of a registry that a server becomes, and what is said of it."""
+    """The registry package that a server becomes, with its options."""
 
     source: PackageSource
     choices: IndexOptions
-    typed_source: str  # as a person would type the source
+    typed_source: str  # the source as a person would type it
 
 
 def find_server_package(server: ImportedServer) -> ServerPackage | None:
-    """The package that a server's command would fetch; None where it fetches none, or none that we install."""
+    """Return the package that a server's command would fetch; None if it fetches none, or none that we can install."""
     runtime = server.manifest.runtime
-    found = parse_launcher(runtime.command) if isinstance(runtime, CommandRuntime) and runtime.cwd is None else None
-    if not isinstance(found, RegistryCommand):
+    launcher = parse_launcher(runtime.command) if isinstance(runtime, CommandRuntime) and runtime.cwd is None else None
+    if not isinstance(launcher, RegistryCommand):
         return None
     from paddock.plugins.environments.metadata import index_options_of
 
-    choices = replace(index_options_of(server.manifest), program=found.program, arguments=found.arguments)
-    return ServerPackage(parse_source(found.source, constraints=found.extra_packages), choices, found.source)
+    choices = replace(index_options_of(server.manifest), program=launcher.program, arguments=launcher.arguments)
+    return ServerPackage(parse_source(launcher.source, constraints=launcher.extra_packages), choices, launcher.source)
 
 
 @contextmanager
@@ -53,15 +53,15 @@ def resolve_server(
     origin: Path,
     progress: ProgressCallback | None = None,
 ) -> Generator[ResolvedPackage, None, None]:
-    """Fetch and check what the server will be, without changing anything yet.
+    """Fetch and check the package of a server, without changing anything yet.
 
     Raises:
         NotFound: the registry has no such package.
         PaddockError: it cannot be installed; says why.
     """
     if package is None:
-        with resolve_manifest(store, server.manifest, server.values, origin) as prepared:
-            yield prepared
+        with resolve_manifest(store, server.manifest, server.values, origin) as resolved:
+            yield resolved
         return
-    with resolve_package(store, package.source, progress, package.choices, server.values) as prepared:
-        yield prepared
+    with resolve_package(store, package.source, progress, package.choices, server.values) as resolved:
+        yield resolved

@@ -1,6 +1,7 @@
-"""A package of a registry as a package of ours: a small folder with a manifest and a lock, and nothing else.
+"""Wraps a registry package as a package of ours: a small folder with a manifest and a lock, and nothing else.
 
-It is what Paddock stores, hashes and shows. So a digest stands for exactly what will run, to the last dependency.
+This folder is what Paddock stores, hashes and shows. So its digest stands for exactly what will run, down to the last
+dependency.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class IndexPackage:
-    """The folder, and what a person should know that is not in it."""
+    """The folder, and warnings for the person that are not in it."""
 
     folder: Path
     lock: Lock
@@ -40,44 +41,48 @@ class IndexPackage:
 def open_index_package(
     store: PluginStore, source: PackageSource, choices: IndexOptions, progress: ProgressCallback | None
 ) -> Generator[IndexPackage, None, None]:
-    """The folder, for as long as the block runs.
+    """Build the folder and keep it for as long as the block runs.
 
     Raises:
         NotFound: there is no such package or version.
-        Conflict: a plugin from elsewhere has its name.
+        Conflict: a plugin from another source has its name.
         PaddockError: it cannot be pinned; says why.
     """
-    with open_package_client(store, progress) as client, open_cached_resolution(store, source, client.environ) as shown:
-        found = shown.resolution or resolve_from_index(source, client)
-        shown.resolution = found
-        described = build_mcp_manifest(found.facts, found.programs, choices)
+    with (
+        open_package_client(store, progress) as client,
+        open_cached_resolution(store, source, client.environ) as cached,
+    ):
+        resolution = cached.resolution or resolve_from_index(source, client)
+        cached.resolution = resolution
+        base_manifest = build_mcp_manifest(resolution.facts, resolution.programs, choices)
         if choices.name is None:
-            store.database.read(lambda tx: _check_name_owner(tx, described, source))
-        manifest = store.database.read(lambda tx: _with_free_version(tx, described, found.lock))
+            store.database.read(lambda tx: _check_name_owner(tx, base_manifest, source))
+        manifest = store.database.read(lambda tx: _with_free_version(tx, base_manifest, resolution.lock))
         folder = client.workspace / "package"
         folder.mkdir()
         (folder / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
-        (folder / found.lock.ecosystem.lock_file).write_text(found.lock.text, encoding="utf-8")
-        yield IndexPackage(folder, found.lock, found.warnings)
+        (folder / resolution.lock.ecosystem.lock_file).write_text(resolution.lock.text, encoding="utf-8")
+        yield IndexPackage(folder, resolution.lock, resolution.warnings)
 
 
 def _check_name_owner(tx: Transaction, manifest: Manifest, source: PackageSource) -> None:
-    """Packages of different people may be called alike. Whose a plugin is changes only when somebody says so."""
+    """Raise if a plugin of this name came from another source. Packages of different people may have the same name, and
+    a plugin changes its source only if a person says so."""
     plugin = find_plugin(tx, manifest.name)
     row = find_version(tx, plugin.name, plugin.default_version) if plugin else None
     if row is None:
         return
-    before = row.source.source
-    if (before.kind, before.location) != (source.kind, source.location):
+    installed_source = row.source.source
+    if (installed_source.kind, installed_source.location) != (source.kind, source.location):
         raise Conflict(
-            f"there is a plugin {manifest.name} already, from {before.describe()}",
+            f"there is a plugin {manifest.name} already, from {installed_source.describe()}",
             code="plugin.name_taken",
             hint="choose another name for this one: --name NAME",
         )
 
 
 def _with_free_version(tx: Transaction, manifest: Manifest, lock: Lock) -> Manifest:
-    """With the package's own version, unless that is installed with other dependencies or by other choices."""
+    """Keep the package's own version, unless it is installed with other dependencies or other options."""
     existing = find_version(tx, manifest.name, manifest.version)
     if existing is None or _is_same_package(tx, existing, manifest, lock):
         return manifest
@@ -85,5 +90,9 @@ def _with_free_version(tx: Transaction, manifest: Manifest, lock: Lock) -> Manif
 
 
 def _is_same_package(tx: Transaction, row: VersionRow, manifest: Manifest, lock: Lock) -> bool:
-    before = find_lock(tx, row.plugin, row.version)
-    return before is not None and before.digest == lock.digest and to_yaml(manifest_of(row)) == to_yaml(manifest)
+    installed_lock = find_lock(tx, row.plugin, row.version)
+    return (
+        installed_lock is not None
+        and installed_lock.digest == lock.digest
+        and to_yaml(manifest_of(row)) == to_yaml(manifest)
+    )

@@ -1,7 +1,8 @@
-"""Quick looks at places that may be on a dead disk, where a look never returns.
+"""Checks of host paths that a plugin names: missing, unreadable, or not granted.
 
-Each is taken by a thread of its own, which is left behind where it hangs. A place that somebody still looks at is not
-looked at twice, and whoever asks about one that hung before does not wait for it again.
+A path may be on a dead disk, where a stat call never returns. So each probe runs on a thread of its own, which is
+abandoned if it hangs. A path that is being probed is not probed twice, and a caller does not wait again for a probe
+that hung before.
 """
 
 from __future__ import annotations
@@ -38,56 +39,56 @@ class _PathProbe(Generic[T]):
 
 
 class PathProber(Generic[T]):
-    """Takes looks for all threads of this process.
+    """Probes paths for all threads of this process.
 
     Args:
-        look: Tells what stands at a path; must not raise.
-        most: How many threads may hang.
+        inspect: Inspects a path; must not raise.
+        max_hung: How many threads may hang.
     """
 
-    def __init__(self, look: Callable[[str], T | None], most: int = MAX_HUNG_PROBES) -> None:
-        self._inspect = look
-        self._max_hung = most
+    def __init__(self, inspect: Callable[[str], T | None], max_hung: int = MAX_HUNG_PROBES) -> None:
+        self._inspect = inspect
+        self._max_hung = max_hung
         self._lock = threading.Lock()
         self._active: dict[str, _PathProbe[T]] = {}
 
-    def probe(self, path: str, patience: float) -> T | None:
-        """What stands at a path; None where nothing does, or where that is not known in so many seconds."""
+    def probe(self, path: str, timeout_s: float) -> T | None:
+        """Return what `inspect` found; None if there is nothing, or the result is not known within `timeout_s`."""
         with self._lock:
-            glance = self._active.get(path)
-            if glance is None:
+            probe = self._active.get(path)
+            if probe is None:
                 if len(self._active) >= self._max_hung:
                     return None
-                glance = self._start_probe(path)
-        glance.done.wait(max(0.0, glance.started_at + patience - time.monotonic()))
-        return glance.result
+                probe = self._start_probe(path)
+        probe.done.wait(max(0.0, probe.started_at + timeout_s - time.monotonic()))
+        return probe.result
 
     def _start_probe(self, path: str) -> _PathProbe[T]:
-        glance = self._active[path] = _PathProbe[T](time.monotonic())
+        probe = self._active[path] = _PathProbe[T](time.monotonic())
 
         def work() -> None:
-            glance.result = self._inspect(path)
+            probe.result = self._inspect(path)
             with self._lock:
                 del self._active[path]
-            glance.done.set()
+            probe.done.set()
 
         threading.Thread(target=work, name="paddock-glance", daemon=True).start()
-        return glance
+        return probe
 
 
-MISSING_PATHS_TIMEOUT_S = 0.5  # seconds for all looks together: a dead disk never answers
+MISSING_PATHS_TIMEOUT_S = 0.5  # for all probes together: a dead disk never answers
 
 
 def missing_paths(capabilities: Iterable[Capability]) -> list[Problem]:
-    """A warning for each absolute path that is asked for and is known not to be there."""
-    asked = [one for one in capabilities if isinstance(one, FileAccess) and not one.root]
+    """Return a warning for each absolute path that is requested and known not to exist."""
+    requested = [one for one in capabilities if isinstance(one, FileAccess) and not one.root]
     deadline = time.monotonic() + MISSING_PATHS_TIMEOUT_S
-    seen = [(one, _EXISTENCE_PROBER.probe(one.path, max(0.0, deadline - time.monotonic()))) for one in asked]
-    return [_missing_path_problem(one) for one, there in seen if there is False]
+    existence = [(one, _EXISTENCE_PROBER.probe(one.path, max(0.0, deadline - time.monotonic()))) for one in requested]
+    return [_missing_path_problem(one) for one, exists in existence if exists is False]
 
 
 def path_exists(path: str) -> bool | None:
-    """Whether anything stands at a path; None where we may not look."""
+    """Whether a path exists; None if we may not look."""
     try:
         os.stat(path)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
@@ -107,13 +108,13 @@ def _missing_path_problem(capability: FileAccess) -> Problem:
     return Problem(str(capability), message, hint, "place_missing")
 
 
-UNREADABLE_PATHS_TIMEOUT_S = 0.5  # seconds for all looks together: a dead disk never answers
+UNREADABLE_PATHS_TIMEOUT_S = 0.5  # for all probes together: a dead disk never answers
 _ACL_ATTRIBUTE = "system.posix_acl_access"
 
 
 @dataclass(frozen=True, slots=True)
 class PathPermissions:
-    """What stands at a path."""
+    """The mode and owners of a path."""
 
     mode: int
     owner: int
@@ -123,112 +124,125 @@ class PathPermissions:
 def unreadable_paths(
     capabilities: Iterable[Capability],
     *,
-    glances: PathProber[PathPermissions] | None = None,
-    patience: float = UNREADABLE_PATHS_TIMEOUT_S,
+    prober: PathProber[PathPermissions] | None = None,
+    timeout_s: float = UNREADABLE_PATHS_TIMEOUT_S,
 ) -> list[Problem]:
-    """A warning for each absolute path that is granted for reading and that nobody may not read.
+    """Return a warning for each absolute path that is granted for reading and that user nobody cannot read.
 
     Args:
-        capabilities: What was granted.
-        glances: Tells what stands at a path; nothing, where more than its mode decides.
-        patience: After so many seconds what is not known yet is left out.
+        capabilities: The granted capabilities.
+        prober: Reads the permissions of a path; None if more than its mode decides.
+        timeout_s: Paths whose permissions are not known by then are left out.
     """
-    asked = [one for one in capabilities if isinstance(one, FileAccess) and one.mode == "read" and not one.root]
-    deadline = time.monotonic() + patience
-    seen = [
-        (one, (glances or _PERMISSION_PROBER).probe(one.path, max(0.0, deadline - time.monotonic()))) for one in asked
+    requested = [one for one in capabilities if isinstance(one, FileAccess) and one.mode == "read" and not one.root]
+    deadline = time.monotonic() + timeout_s
+    permissions = [
+        (one, (prober or _PERMISSION_PROBER).probe(one.path, max(0.0, deadline - time.monotonic())))
+        for one in requested
     ]
-    return [_unreadable_path_problem(one, found) for one, found in seen if found and not nobody_may_read(found)]
+    return [
+        _unreadable_path_problem(one, path_permissions)
+        for one, path_permissions in permissions
+        if path_permissions and not nobody_may_read(path_permissions)
+    ]
 
 
 def unreadable_paths_here(capabilities: Iterable[Capability]) -> list[Problem]:
-    """The same for a daemon that runs as we do; nothing to tell where its plugins run as the same user."""
+    """Check as `unreadable_paths` for a daemon that runs as we do; empty if its plugins run as the same user."""
     return unreadable_paths(capabilities) if is_host_root() else []
 
 
-def nobody_may_read(found: PathPermissions) -> bool:
-    """Whether user and group nobody may read the file, or list the directory and open what is in it."""
-    needed = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(found.mode) else stat.S_IROTH
-    given = found.mode >> 6 if found.owner == NOBODY else found.mode >> 3 if found.group == NOBODY else found.mode
-    return given & needed == needed
+def nobody_may_read(permissions: PathPermissions) -> bool:
+    """Whether user and group nobody may read the file, or list the directory and open its entries."""
+    needed = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(permissions.mode) else stat.S_IROTH
+    mode_bits = (
+        permissions.mode >> 6
+        if permissions.owner == NOBODY
+        else permissions.mode >> 3
+        if permissions.group == NOBODY
+        else permissions.mode
+    )
+    return mode_bits & needed == needed
 
 
 def read_permissions(path: str) -> PathPermissions | None:
-    """What stands at a path of this machine."""
+    """Read the permissions of a path; None if they cannot be judged."""
     try:
-        found = os.stat(path)  # noqa: PTH116
+        path_stat = os.stat(path)  # noqa: PTH116
         if _ACL_ATTRIBUTE in os.listxattr(path):
-            return None  # the list may name nobody, and the mode does not tell
+            return None  # the ACL may name user nobody, and the mode does not show it
     except OSError:
-        return None  # said by others: it is missing, or no file system of the usual kind
-    return PathPermissions(found.st_mode, found.st_uid, found.st_gid)
+        return None  # reported elsewhere: it is missing, or an unusual file system
+    return PathPermissions(path_stat.st_mode, path_stat.st_uid, path_stat.st_gid)
 
 
 # One for the whole process, since it bounds how many of its threads hang.
 _PERMISSION_PROBER = PathProber(read_permissions)
 
 
-def _unreadable_path_problem(capability: FileAccess, found: PathPermissions) -> Problem:
-    who = _user_name(found.owner)
+def _unreadable_path_problem(capability: FileAccess, permissions: PathPermissions) -> Problem:
+    owner = _user_name(permissions.owner)
     message = (
-        f"{printable(capability.path)} belongs to {who} with mode {stat.S_IMODE(found.mode):04o},"
+        f"{printable(capability.path)} belongs to {owner} with mode {stat.S_IMODE(permissions.mode):04o},"
         " and a root daemon starts plugins as nobody, who may not read it"
     )
-    return Problem(str(capability), message, _make_readable_hint(capability.path, found, who), "place_closed")
+    return Problem(str(capability), message, _make_readable_hint(capability.path, permissions, owner), "place_closed")
 
 
-def _make_readable_hint(path: str, found: PathPermissions, who: str) -> str:
-    """What to do: never what would open a place to everybody, nor one with credentials to anybody."""
-    held = credentials_at(path)
-    if held:
-        return f"leave it closed, and do without the plugin: this place holds {held}"
-    deep = "-R " if stat.S_ISDIR(found.mode) else ""
-    line = f"setfacl {deep}-m u:{NOBODY}:rX {shlex.quote(path)}"
-    return f"{line}, or run the daemon as {who}" if found.owner else line
+def _make_readable_hint(path: str, permissions: PathPermissions, owner: str) -> str:
+    """Return the hint; never one that would open a path to everyone, nor one with credentials to anyone."""
+    credentials = credentials_at(path)
+    if credentials:
+        return f"leave it closed, and do without the plugin: this place holds {credentials}"
+    recursive = "-R " if stat.S_ISDIR(permissions.mode) else ""
+    command = f"setfacl {recursive}-m u:{NOBODY}:rX {shlex.quote(path)}"
+    return f"{command}, or run the daemon as {owner}" if permissions.owner else command
 
 
-def _user_name(owner: int) -> str:
+def _user_name(uid: int) -> str:
     try:
-        return pwd.getpwuid(owner).pw_name
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"user {owner}"
+        return f"user {uid}"
 
 
-UNGRANTED_PATHS_TIMEOUT_S = 0.5  # seconds for all looks together: a dead disk never answers
-# What is there in a cage too, or is a program: the cage has its own words for those.
+UNGRANTED_PATHS_TIMEOUT_S = 0.5  # for all probes together: a dead disk never answers
+# Present in every cage, or a program: the cage reports those itself.
 _SYSTEM_DIRECTORIES = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/dev", "/proc", "/sys")
 _MAX_PATHS_CHECKED = 20
 
-NamedPath = tuple[str, str]  # where in the manifest, and the path
+NamedPath = tuple[str, str]  # the location in the manifest, and the path
 
 
 def ungranted_paths(manifest: Manifest, values: Mapping[str, Any], source: PackageSource) -> list[Problem]:
-    """A warning for each place of this machine that the command names and that no capability covers.
+    """Return a warning for each host path that the command names and that no capability covers.
 
     Args:
-        manifest: What will run.
-        values: Configuration that came with it, which may name places too.
-        source: Where it comes from, which decides how to give it more.
+        manifest: The plugin's manifest.
+        values: Its configuration, which may name paths too.
+        source: The package source, which decides how more can be granted.
     """
-    wanted = {path: where for where, path in reversed(list(_paths_in_command(manifest, values)))}
+    named_paths = {path: where for where, path in reversed(list(_paths_in_command(manifest, values)))}
     deadline = time.monotonic() + UNGRANTED_PATHS_TIMEOUT_S
-    found: list[Problem] = []
-    for path, where in list(wanted.items())[:_MAX_PATHS_CHECKED]:
-        asked = _file_capability("read", path)
-        if asked is None or any(covers(one, asked) for one in manifest.capabilities):
+    problems: list[Problem] = []
+    for path, where in list(named_paths.items())[:_MAX_PATHS_CHECKED]:
+        read_access = _file_capability("read", path)
+        if read_access is None or any(covers(one, read_access) for one in manifest.capabilities):
             continue
         folder = path.rpartition("/")[0]
         if _exists_before(path, deadline):
             message = f"{printable(path)} is named and not granted: in its cage the plugin finds nothing there"
-            found.append(Problem(where, message, _grant_read_hint(path, asked, source), "place_not_granted"))
+            problems.append(Problem(where, message, _grant_read_hint(path, read_access, source), "place_not_granted"))
         elif (
-            (writing := _file_capability("write", folder))
+            (write_access := _file_capability("write", folder))
             and not _is_system_path(folder)
             and _exists_before(folder, deadline)
         ):
             message = f"{printable(path)} is named and its folder is not granted: in its cage the plugin cannot make it"
-            found.append(Problem(where, message, _grant_write_hint(folder, writing, source), "place_not_granted"))
-    return found[::-1]
+            problems.append(
+                Problem(where, message, _grant_write_hint(folder, write_access, source), "place_not_granted")
+            )
+    return problems[::-1]
 
 
 def _paths_in_command(manifest: Manifest, values: Mapping[str, Any]) -> Iterator[NamedPath]:
@@ -239,47 +253,47 @@ def _paths_in_command(manifest: Manifest, values: Mapping[str, Any]) -> Iterator
     texts += [(f"runtime.env.{name}", text) for name, text in runtime.env.items()]
     texts += [(f"system_config.{name}", text) for name, text in values.items() if isinstance(text, str)]
     for where, text in texts:
-        given = text.partition("=")[2] if text.startswith("-") else text
-        for part in given.split(":") if given.startswith("/") else ():
+        value = text.partition("=")[2] if text.startswith("-") else text
+        for part in value.split(":") if value.startswith("/") else ():
             path = os.path.normpath(part)
             if part.startswith("/") and not _is_system_path(path):
                 yield where, path
 
 
 def _is_system_path(path: str) -> bool:
-    """Whether it is no place to grant: the root, what is the system's, or `/tmp`, of which each cage has its own."""
-    own = path in ("/", "/tmp")  # noqa: S108 - nothing is written there
-    return own or any(path == place or path.startswith(f"{place}/") for place in _SYSTEM_DIRECTORIES)
+    """Whether a path is never granted: the root, a system directory, or `/tmp`, of which each cage has its own."""
+    private = path in ("/", "/tmp")  # noqa: S108 - nothing is written there
+    return private or any(path == directory or path.startswith(f"{directory}/") for directory in _SYSTEM_DIRECTORIES)
 
 
 def _exists_before(path: str, deadline: float) -> bool:
     return bool(_COMMAND_PATH_PROBER.probe(path, max(0.0, deadline - time.monotonic())))
 
 
-def _file_capability(doing: str, path: str) -> Capability | None:
+def _file_capability(mode: str, path: str) -> Capability | None:
     try:
-        return parse_capability(f"{doing}:fs:{path}")
+        return parse_capability(f"{mode}:fs:{path}")
     except InvalidCapability:
-        return None  # no words for it in the grammar
+        return None  # the capability grammar cannot express it
 
 
-def _grant_read_hint(path: str, asked: Capability, source: PackageSource) -> str:
-    """What to do: never what would open a place with credentials."""
-    held = credentials_at(path)
-    if held:
-        return f"leave it closed: this place holds {held}"
+def _grant_read_hint(path: str, capability: Capability, source: PackageSource) -> str:
+    """Return the hint; never one that would open a path with credentials."""
+    credentials = credentials_at(path)
+    if credentials:
+        return f"leave it closed: this place holds {credentials}"
     if _takes_capability_option(source):
-        return f"let it read there: --capability {shlex.quote(str(asked))}   (write:fs: where it also writes)"
-    return f"if it is to read there, its manifest has to ask for it: capabilities: ['{asked}']"
+        return f"let it read there: --capability {shlex.quote(str(capability))}   (write:fs: where it also writes)"
+    return f"if it is to read there, its manifest has to ask for it: capabilities: ['{capability}']"
 
 
-def _grant_write_hint(folder: str, asked: Capability, source: PackageSource) -> str:
-    held = credentials_at(folder)
-    if held:
-        return f"have it in a folder of its own: {printable(folder)} holds {held}"
+def _grant_write_hint(folder: str, capability: Capability, source: PackageSource) -> str:
+    credentials = credentials_at(folder)
+    if credentials:
+        return f"have it in a folder of its own: {printable(folder)} holds {credentials}"
     if _takes_capability_option(source):
-        return f"let it write there: --capability {shlex.quote(str(asked))}"
-    return f"if it is to write there, its manifest has to ask for it: capabilities: ['{asked}']"
+        return f"let it write there: --capability {shlex.quote(str(capability))}"
+    return f"if it is to write there, its manifest has to ask for it: capabilities: ['{capability}']"
 
 
 def _takes_capability_option(source: PackageSource) -> bool:

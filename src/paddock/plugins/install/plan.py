@@ -1,6 +1,6 @@
-"""What a prepared package would change here, what a person is told of that, and what they have to say yes to.
+"""Plans an install: what a resolved package would change, what a person is shown, and what needs their consent.
 
-The command line and the console both ask here and show it each in its own way, so that neither asks for less.
+The command line and the console both use it and render it in their own way, so that neither asks for less.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from paddock.plugins.store.store import PluginStore
 
 
 class PlanAction(StrEnum):
-    """What becomes of the store; the words are those for when it is done."""
+    """The action of a plan; the values are the past participles for messages."""
 
-    NOTHING = "unchanged"  # exactly this is installed
-    SIGNATURE = "signed"  # the same files, and a signature worth keeping
-    VALUES = "reconfigured"  # the same files, and other values for its configuration
+    NOTHING = "unchanged"  # exactly this package is installed
+    SIGNATURE = "signed"  # the same files with a new signature
+    VALUES = "reconfigured"  # the same files with other configuration values
     INSTALL = "installed"
     UPGRADE = "upgraded"
 
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """A change that waits for a person.
+    """A change that waits for a person's consent.
 
     Attributes:
-        prepared: The package.
-        change: What would become of the store.
-        screen: What a person reads first, where files come in.
-        warnings: What they should know beside it.
-        fields: Of its configuration, those that would be replaced.
-        capabilities: What an upgrade asks for anew, each with a yes of its own; an install is a yes to the whole.
-        trust_lost: In words, what an upgrade gives up of who stands behind it; that needs a yes of its own too.
-        old_version: The one in use, where there is one.
-        downgrade: Whether it may step back.
+        package: The package.
+        action: What would happen to the store.
+        screen: The consent screen, if files come in.
+        warnings: Further warnings for the person.
+        fields: The configuration fields that would be replaced.
+        capabilities: New capabilities of an upgrade, each of which needs its own consent; an install is consented
+            to as a whole.
+        trust_lost: A description of the trust that an upgrade gives up; that needs its own consent too.
+        old_version: The installed version, if there is one.
+        downgrade: Whether a downgrade is allowed.
     """
 
     package: ResolvedPackage
@@ -64,15 +65,15 @@ class InstallPlan:
     downgrade: bool = False
 
     def check_consent(self, acknowledged: Iterable[Capability], *, less_trust: bool) -> None:
-        """Raise what nobody said yes to.
+        """Raise if a required consent is missing.
 
         Raises:
             NeedsConsent: something is missing.
         """
         if self.trust_lost and not less_trust:
             raise NeedsConsent(self.trust_lost, code="trust_lost", hint="say yes to that by itself")
-        said = frozenset(acknowledged)
-        missing = [one for one in self.capabilities if one not in said]
+        consented = frozenset(acknowledged)
+        missing = [one for one in self.capabilities if one not in consented]
         if missing:
             raise NeedsConsent(
                 f"it asks for new capabilities: {', '.join(map(str, missing))}",
@@ -81,37 +82,37 @@ class InstallPlan:
             )
 
 
-def make_plan(store: PluginStore, prepared: ResolvedPackage, *, downgrade: bool = False) -> InstallPlan:
-    """What a package would change, unless something stands in its way.
+def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool = False) -> InstallPlan:
+    """Plan what a package would change.
 
     Raises:
-        PaddockError: it cannot be; see `install.refuse`.
+        PaddockError: it cannot be installed; see `commit.check_installable`.
     """
-    old_version = prepared.installed.version if prepared.installed else ""
-    if prepared.unchanged:
-        if prepared.newly_signed:
-            return InstallPlan(prepared, PlanAction.SIGNATURE, old_version=old_version)
-        fields = tuple(changed_values(store, prepared))
+    old_version = package.installed.version if package.installed else ""
+    if package.unchanged:
+        if package.newly_signed:
+            return InstallPlan(package, PlanAction.SIGNATURE, old_version=old_version)
+        fields = tuple(changed_values(store, package))
         return InstallPlan(
-            prepared, PlanAction.VALUES if fields else PlanAction.NOTHING, fields=fields, old_version=old_version
+            package, PlanAction.VALUES if fields else PlanAction.NOTHING, fields=fields, old_version=old_version
         )
-    check_installable(store, prepared, allow_downgrade=downgrade)
-    manifest = prepared.manifest
+    check_installable(store, package, allow_downgrade=downgrade)
+    manifest = package.manifest
     warnings = (
-        *prepared.warnings,
+        *package.warnings,
         *missing_paths(manifest.capabilities),
         *unreadable_paths_here(manifest.capabilities),
-        *ungranted_paths(manifest, prepared.values, prepared.staged.source.source),
+        *ungranted_paths(manifest, package.values, package.staged.source.source),
     )
-    if prepared.upgrade is None:
-        return InstallPlan(prepared, PlanAction.INSTALL, install_screen(prepared), warnings, downgrade=downgrade)
+    if package.upgrade is None:
+        return InstallPlan(package, PlanAction.INSTALL, install_screen(package), warnings, downgrade=downgrade)
     return InstallPlan(
-        prepared,
+        package,
         PlanAction.UPGRADE,
-        upgrade_screen(prepared, prepared.upgrade),
+        upgrade_screen(package, package.upgrade),
         warnings,
-        capabilities=tuple(prepared.missing_consents),
-        trust_lost=prepared.trust_lost,
+        capabilities=tuple(package.missing_consents),
+        trust_lost=package.trust_lost,
         old_version=old_version,
         downgrade=downgrade,
     )
@@ -119,45 +120,43 @@ def make_plan(store: PluginStore, prepared: ResolvedPackage, *, downgrade: bool 
 
 def apply_plan(
     store: PluginStore,
-    proposal: InstallPlan,
+    plan: InstallPlan,
     acknowledged: Iterable[Capability] = (),
     *,
     less_trust: bool = False,
     progress: ProgressCallback | None = None,
 ) -> None:
-    """Do what was proposed; a person said yes to the whole, and to these by themselves.
+    """Carry out a plan that a person consented to, with the given consents to single capabilities.
 
     Raises:
-        NeedsConsent: something needs a yes of its own, and has none.
-        PaddockError: it cannot be done, or not any more; see `install.commit`.
+        NeedsConsent: something needs its own consent and has none.
+        PaddockError: it cannot be done, or not any more; see `commit.commit_install`.
     """
-    prepared = proposal.package
-    match proposal.action:
+    package = plan.package
+    match plan.action:
         case PlanAction.NOTHING:
             return
         case PlanAction.SIGNATURE:
-            save_signature(store, prepared)
+            save_signature(store, package)
         case PlanAction.VALUES:
-            save_values(store, prepared)
+            save_values(store, package)
         case PlanAction.INSTALL | PlanAction.UPGRADE:
-            proposal.check_consent(acknowledged, less_trust=less_trust)
-            commit_install(
-                store, prepared, prepared.missing_consents, allow_downgrade=proposal.downgrade, progress=progress
-            )
+            plan.check_consent(acknowledged, less_trust=less_trust)
+            commit_install(store, package, package.missing_consents, allow_downgrade=plan.downgrade, progress=progress)
         case _:
-            assert_never(proposal.change)
+            assert_never(plan.action)
 
 
-def check_same_plugin(prepared: ResolvedPackage, expected: str) -> None:
-    """Let a plugin be upgraded by itself alone.
+def check_same_plugin(package: ResolvedPackage, expected: str) -> None:
+    """Check that a package upgrades the expected plugin.
 
     Raises:
         Conflict: the package is another plugin.
     """
-    if prepared.manifest.name != expected:
-        where = prepared.staged.source.source.location
+    if package.manifest.name != expected:
+        location = package.staged.source.source.location
         raise Conflict(
-            f"the package is {prepared.manifest.name}, not {expected}",
+            f"the package is {package.manifest.name}, not {expected}",
             code="plugin.other_name",
-            hint=f"install it as itself: paddock plugin install {shlex.quote(where)}",
+            hint=f"install it as itself: paddock plugin install {shlex.quote(location)}",
         )

@@ -1,4 +1,4 @@
-"""What somebody wants to install or upgrade to, as they named it; and from where, with what is known of the plugin."""
+"""Install and upgrade requests as a person typed them, and their resolution against what is installed."""
 
 from __future__ import annotations
 
@@ -29,27 +29,28 @@ def parse_index_options(
     variables: Sequence[str] = (),
     plugin: str = "",
 ) -> IndexOptions | None:
-    """What a person says about a registry's server; `plugin` is what it is installed as, where it is.
+    """Parse a person's options for a registry package; `plugin` is the name it is installed under, if it is.
 
     Args:
-        source: Where it is.
-        name, program: What to call it, and which program of the package it is.
-        arguments, capabilities: What it is started with, and what it may reach.
-        variables: `NAME=VALUE`, or `NAME` where each machine keeps the value for itself.
+        source: The package source.
+        name, program: The plugin's name, and which program of the package it is.
+        arguments, capabilities: The program's arguments, and its capabilities.
+        variables: `NAME=VALUE`, or `NAME` if each machine keeps its own value.
         plugin: See above.
 
     Raises:
-        OperatorError: the source is another kind of package, which says all that itself; or a variable may be a key.
+        OperatorError: the source is another kind of package, whose manifest declares all that; or a variable may be
+            a secret.
     """
     if source.kind.registry:
-        given = [text.partition("=") for text in variables]
+        assignments = [text.partition("=") for text in variables]
         return IndexOptions(
             name,
             program,
             tuple(arguments),
             tuple(capabilities),
-            {variable: _check_public_value(variable, value) for variable, equals, value in given if equals},
-            tuple(variable for variable, equals, _ in given if not equals),
+            {variable: _check_public_value(variable, value) for variable, equals, value in assignments if equals},
+            tuple(variable for variable, equals, _ in assignments if not equals),
         )
     if name or program or arguments or capabilities or variables:
         raise OperatorError(
@@ -61,7 +62,7 @@ def parse_index_options(
 
 
 def grant_more_hint(source: PackageSource, plugin: str) -> str:
-    """The way to give a plugin more than its package asks for; `plugin` is empty where it is not installed."""
+    """Return the hint how to grant a plugin more than it requests; `plugin` is empty if it is not installed."""
     if source.kind is SourceKind.CONFIGURATION:
         only = plugin or "NAME"
         return f"import it with that: paddock import {shlex.quote(source.location)} --only {only} --capability …"
@@ -75,18 +76,21 @@ def grant_more_hint(source: PackageSource, plugin: str) -> str:
     return "write what you want into the package's own manifest"
 
 
-def extend_index_options(store: PluginStore, plugin: PluginRow, more: IndexOptions) -> IndexOptions:
-    """What was chosen when the plugin was installed, and this too."""
-    kept = installed_index_options(store, plugin)
+def extend_index_options(store: PluginStore, plugin: PluginRow, added: IndexOptions) -> IndexOptions:
+    """Return the plugin's installed options extended by these."""
+    installed = installed_index_options(store, plugin)
     return replace(
-        kept,
-        arguments=(*kept.arguments, *more.arguments),
-        capabilities=merge_capabilities(kept.capabilities, more.capabilities),
-        variables={name: value for name, value in kept.variables.items() if name not in more.prompted_variables}
-        | dict(more.variables),
+        installed,
+        arguments=(*installed.arguments, *added.arguments),
+        capabilities=merge_capabilities(installed.capabilities, added.capabilities),
+        variables={name: value for name, value in installed.variables.items() if name not in added.prompted_variables}
+        | dict(added.variables),
         prompted_variables=tuple(
             dict.fromkeys(
-                [*(one for one in kept.prompted_variables if one not in more.variables), *more.prompted_variables]
+                [
+                    *(one for one in installed.prompted_variables if one not in added.variables),
+                    *added.prompted_variables,
+                ]
             )
         ),
     )
@@ -95,29 +99,32 @@ def extend_index_options(store: PluginStore, plugin: PluginRow, more: IndexOptio
 def reuse_index_options(
     store: PluginStore, source: PackageSource, choices: IndexOptions
 ) -> tuple[PackageSource, IndexOptions]:
-    """What to install where the same package is installed already under the same name: each option that is not given
-    now stays as it was.
-    """
+    """Merge the options with those of the same package installed under the same name: each option that is not given now
+    stays as it was."""
     name = choices.name or slug(source.location.partition("[")[0].rpartition("/")[2])
     plugin = store.database.read(lambda tx: find_plugin(tx, name))
-    before = find_recorded_source(store, plugin) if plugin else None
-    if plugin is None or before is None or (before.kind, before.location) != (source.kind, source.location):
+    recorded_source = find_recorded_source(store, plugin) if plugin else None
+    if (
+        plugin is None
+        or recorded_source is None
+        or (recorded_source.kind, recorded_source.location) != (source.kind, source.location)
+    ):
         return source, choices
-    kept = installed_index_options(store, plugin)
-    named = bool(choices.variables or choices.prompted_variables)
-    return replace(source, constraints=source.constraints or before.constraints), replace(
-        kept,
+    installed = installed_index_options(store, plugin)
+    variables_given = bool(choices.variables or choices.prompted_variables)
+    return replace(source, constraints=source.constraints or recorded_source.constraints), replace(
+        installed,
         name=choices.name,
-        program=choices.program or kept.program,
-        arguments=choices.arguments or kept.arguments,
-        capabilities=choices.capabilities or kept.capabilities,
-        variables=choices.variables if named else kept.variables,
-        prompted_variables=choices.prompted_variables if named else kept.prompted_variables,
+        program=choices.program or installed.program,
+        arguments=choices.arguments or installed.arguments,
+        capabilities=choices.capabilities or installed.capabilities,
+        variables=choices.variables if variables_given else installed.variables,
+        prompted_variables=choices.prompted_variables if variables_given else installed.prompted_variables,
     )
 
 
 def installed_index_options(store: PluginStore, plugin: PluginRow) -> IndexOptions:
-    """What was chosen when the plugin was installed."""
+    """Return the options that the plugin was installed with."""
     row = store.database.read(lambda tx: find_version(tx, plugin.name, plugin.default_version))
     if row is None:
         raise pinned_version_missing_error(plugin)
@@ -125,7 +132,7 @@ def installed_index_options(store: PluginStore, plugin: PluginRow) -> IndexOptio
 
 
 def _check_public_value(variable: str, value: str) -> str:
-    """A value that everybody may see who sees the plugin."""
+    """Return the value, which anyone who sees the plugin may see; raise if it may be a secret."""
     if is_secret_name(variable):
         raise OperatorError(
             f"{printable(variable, 80)} may be a key: what --env says is shown to whoever looks at the plugin",
@@ -137,15 +144,15 @@ def _check_public_value(variable: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
-    """A package that somebody named.
+    """A request to install or upgrade a package.
 
     Attributes:
-        source: Where it is; None for where the installed version came from.
-        choices: What they say about a registry's server.
-        upgrade: The plugin that it must be the next version of, by name or alias.
+        source: The package source; None for the one that the installed version came from.
+        choices: The options for a registry package.
+        upgrade: The name or alias of the plugin that it must be the next version of.
         ref: Another tag, branch or version than the installed one came from.
         downgrade: Whether it may be older than what is installed.
-        recorded_as: What is kept as its source, where that is not what it is read from.
+        recorded_as: The source to record, if it is not the one that is read.
     """
 
     source: PackageSource | None
@@ -158,30 +165,30 @@ class InstallRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """The same with what is known here."""
+    """A request resolved against what is installed."""
 
     source: PackageSource
     choices: IndexOptions | None
-    plugin: PluginRow | None  # which is to be upgraded
+    plugin: PluginRow | None  # the plugin to upgrade
 
 
-def resolve_request(store: PluginStore, wanted: InstallRequest) -> ResolvedRequest:
-    """Where to fetch it, and with which choices: what was chosen before stays chosen.
+def resolve_request(store: PluginStore, request: InstallRequest) -> ResolvedRequest:
+    """Resolve the package source and options; options that were chosen before stay chosen.
 
     Raises:
-        NotFound: the plugin that is to be upgraded is not installed.
-        OperatorError: the ref is none.
+        NotFound: the plugin to upgrade is not installed.
+        OperatorError: the ref is invalid.
     """
-    if wanted.upgrade is None:
-        assert wanted.source is not None
-        if wanted.choices is None:
-            return ResolvedRequest(wanted.source, None, None)
-        return ResolvedRequest(*reuse_index_options(store, wanted.source, wanted.choices), None)
-    name = wanted.upgrade
+    if request.upgrade is None:
+        assert request.source is not None
+        if request.choices is None:
+            return ResolvedRequest(request.source, None, None)
+        return ResolvedRequest(*reuse_index_options(store, request.source, request.choices), None)
+    name = request.upgrade
     plugin = store.database.read(lambda tx: require_plugin(tx, name))
-    source = wanted.source or find_recorded_source(store, plugin)
-    if wanted.source is None and wanted.ref:
-        source = with_ref(source, wanted.ref)
+    source = request.source or find_recorded_source(store, plugin)
+    if request.source is None and request.ref:
+        source = with_ref(source, request.ref)
     if not source.kind.registry:
         return ResolvedRequest(source, None, plugin)
-    return ResolvedRequest(source, extend_index_options(store, plugin, wanted.choices or IndexOptions()), plugin)
+    return ResolvedRequest(source, extend_index_options(store, plugin, request.choices or IndexOptions()), plugin)

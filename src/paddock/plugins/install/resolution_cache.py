@@ -1,7 +1,7 @@
-"""What a person was shown of a package and has not answered yet: their yes, a moment later, is to exactly that.
+"""Caches the resolution of a registry package that a person was shown and has not answered yet.
 
-Without a terminal the question and the yes are two commands. The second needs no registry to find out anew what the
-first one showed.
+Without a terminal the question and the consent are two commands. The second one needs no registry, and consents to
+exactly what the first one showed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CACHE_TTL = timedelta(minutes=10)
 
 @dataclass(slots=True)
 class CachedResolution:
-    """What was found of one package, now or by the command before."""
+    """The resolution of one package, found now or by the previous command."""
 
     resolution: PackageResolution | None = None
 
@@ -39,17 +39,17 @@ class CachedResolution:
 def open_cached_resolution(
     store: PluginStore, source: PackageSource, environ: Mapping[str, str]
 ) -> Generator[CachedResolution, None, None]:
-    """What the last command showed of this package. It is kept for the next one where nobody could be asked in this."""
+    """Load the resolution that the previous command showed. It is kept for the next one if this one cannot ask."""
     file = store.data / "shown" / f"{_cache_key(source, environ)}.json"
     now = store.clock.now()
-    shown = CachedResolution(_load(file, now))
+    cached = CachedResolution(_load(file, now))
     try:
-        yield shown
+        yield cached
     except NeedsConsent as error:
-        if error.error_code == "consent_refused" or shown.resolution is None:
+        if error.error_code == "consent_refused" or cached.resolution is None:
             file.unlink(missing_ok=True)
         else:
-            _save(file, shown.resolution, now)
+            _save(file, cached.resolution, now)
         raise
     except BaseException:
         file.unlink(missing_ok=True)
@@ -58,9 +58,9 @@ def open_cached_resolution(
 
 
 def _cache_key(source: PackageSource, environ: Mapping[str, str]) -> str:
-    """Another source, another Python, or other settings of pip and npm may find something else."""
-    asked = [SourceRecord(source).to_value(), sys.version, sorted(client_variables(environ).items())]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
+    """Hash the source, the Python version and the settings of pip and npm: each may change the resolution."""
+    inputs = [SourceRecord(source).to_value(), sys.version, sorted(client_variables(environ).items())]
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
 
 
 def _load(file: Path, now: datetime) -> PackageResolution | None:
@@ -73,23 +73,23 @@ def _load(file: Path, now: datetime) -> PackageResolution | None:
         lock = parse_lock(Ecosystem(value["ecosystem"]), value["lock"])
         return PackageResolution(facts, tuple(value["programs"]), lock, tuple(value["notes"]))
     except (OSError, ValueError, KeyError, TypeError, PaddockError):
-        return None  # nothing was shown, or another version of Paddock showed it
+        return None  # nothing is cached, or by another version of Paddock
 
 
-def _save(file: Path, found: PackageResolution, now: datetime) -> None:
+def _save(file: Path, resolution: PackageResolution, now: datetime) -> None:
     value = {
         "at": now.isoformat(),
-        "facts": asdict(found.facts),
-        "programs": found.programs,
-        "ecosystem": found.lock.ecosystem.value,
-        "lock": found.lock.text,
-        "notes": found.notes,
+        "facts": asdict(resolution.facts),
+        "programs": resolution.programs,
+        "ecosystem": resolution.lock.ecosystem.value,
+        "lock": resolution.lock.text,
+        "notes": resolution.notes,
     }
-    with suppress(OSError):  # a full disk: it is found out once more
+    with suppress(OSError):  # e.g. a full disk: it is resolved again
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for other in file.parent.iterdir():
             if _load(other, now) is None:
                 other.unlink(missing_ok=True)
-        new = file.with_suffix(".new")
-        new.write_text(json.dumps(value), encoding="utf-8")
-        new.replace(file)
+        temporary = file.with_suffix(".new")
+        temporary.write_text(json.dumps(value), encoding="utf-8")
+        temporary.replace(file)

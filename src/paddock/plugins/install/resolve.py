@@ -1,4 +1,4 @@
-"""Preparing an install: a package is fetched, checked and compared with what is installed. Nothing changes yet."""
+"""Resolves an install: fetches and checks a package and compares it with what is installed. Changes nothing."""
 
 from __future__ import annotations
 
@@ -57,69 +57,29 @@ if TYPE_CHECKING:
     from paddock.plugins.environments.metadata import IndexOptions
 
 
-def check_name_available(tx: Transaction, manifest: Manifest) -> None:
-    """Two plugins must never be taken for each other.
-
-    Raises:
-        Conflict: the name is an alias of another, looks like another's, or another title has the same id.
-    """
-    name = manifest.name
-    if name in all_aliases(tx):
-        raise Conflict(
-            f"{name!r} is an alias of {all_aliases(tx)[name]}",
-            code="plugin.name_taken",
-            hint=f"remove it first: paddock plugin alias {name} --remove",
-        )
-    if BUILT_IN_ALIASES.get(name) is not None and find_plugin(tx, BUILT_IN_ALIASES[name]):
-        raise Conflict(
-            f"{name!r} is another name of {BUILT_IN_ALIASES[name]}, which is installed",
-            code="plugin.name_taken",
-            hint="uninstall one of them",
-        )
-    for other in all_plugins(tx):
-        if other.name == name:
-            if other.title and manifest.title and other.title != manifest.title and manifest.dialect is Dialect.OSQR:
-                raise Conflict(
-                    f"{manifest.title!r} has the same id as the installed {other.title!r}",
-                    code="plugin.name_taken",
-                    hint="ask its author for another name, or uninstall the other one first",
-                )
-        elif _name_skeleton(other.name) == _name_skeleton(name):
-            raise Conflict(
-                f"{name!r} could be taken for {other.name!r}, which is installed",
-                code="plugin.name_confusable",
-                hint="uninstall the other one first, or ask the author for another name",
-            )
-
-
-def _name_skeleton(name: str) -> str:
-    """A name without what the eye skips over: separators, case, and letters that look like others."""
-    plain = re.sub(r"[-_.]", "", name.lower()).replace("rn", "m").replace("vv", "w")
-    return plain.translate(str.maketrans("10i5", "lols"))
-
-
 @dataclass(frozen=True, slots=True)
 class ResolvedPackage:
-    """A package that is ready to be installed, and everything a person should know before saying yes."""
+    """A package that is ready to be installed, with everything a person should know before consenting."""
 
     staged: StagedPackage
     manifest: Manifest
     warnings: tuple[Problem, ...]
     signature: SignatureVerdict
     tier: TrustTier
-    installed: VersionRow | None  # the version in use now, if any
-    granted: tuple[Capability, ...]  # what was consented to before
+    installed: VersionRow | None  # the installed version, if any
+    granted: tuple[Capability, ...]  # already granted
     upgrade: UpgradeDiff | None
-    file_changes: TreeDiff | None = None  # what becomes of the files of the version in use
-    installed_signer: SignerInfo | None = None  # who stands behind the version in use
-    values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # configuration that came with it
-    lock: Lock | None = None  # the packages that it runs with
-    installed_lock: Lock | None = None  # those of the version in use
-    scan_findings: tuple[ScanFinding, ...] = ()  # what is odd about its words, and was not so in the version in use
+    file_changes: TreeDiff | None = None  # against the installed version
+    installed_signer: SignerInfo | None = None  # of the installed version
+    # configuration values that came with it
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    lock: Lock | None = None  # its dependencies
+    installed_lock: Lock | None = None  # of the installed version
+    scan_findings: tuple[ScanFinding, ...] = ()  # suspicious texts that the installed version did not have
 
     @property
     def unchanged(self) -> bool:
-        """Whether exactly this is what is installed already."""
+        """Whether exactly this package is installed already."""
         return (
             self.installed is not None
             and self.installed.digest == self.staged.tree.digest
@@ -128,22 +88,26 @@ class ResolvedPackage:
 
     @property
     def trust_lost(self) -> str:
-        """In words, what an upgrade gives up of who stands behind the plugin; empty when it gives up nothing."""
-        before = self.installed_signer
-        if before is None or before.state not in (SignatureState.VERIFIED, SignatureState.COMMUNITY_SIGNED):
+        """Describe the trust in the signer that an upgrade gives up; empty if it gives up none."""
+        signer = self.installed_signer
+        if signer is None or signer.state not in (
+            SignatureState.VERIFIED,
+            SignatureState.COMMUNITY_SIGNED,
+        ):
             return ""
-        same_signer = before.key == self.signature.key
-        if same_signer and TRUST_TIERS.index(self.tier) >= TRUST_TIERS.index(before.tier):
+        same_signer = signer.key == self.signature.key
+        if same_signer and TRUST_TIERS.index(self.tier) >= TRUST_TIERS.index(signer.tier):
             return ""
         return (
-            f"the installed version is {before.state.value} ({before.words}); this one is {self.signature.state.value}"
+            f"the installed version is {signer.state.value} ({signer.description}); "
+            f"this one is {self.signature.state.value}"
         )
 
     @property
     def newly_signed(self) -> bool:
-        """Whether these files are installed, and come with a signature worth keeping. The digest does not cover it.
+        """Whether these files are installed and come with a new signature to keep. The digest does not cover it.
 
-        A stranger's signature never takes the place of another: it would take over whose word the next upgrade needs.
+        An untrusted signature never replaces another: it would take over whose signature the next upgrade needs.
         """
         if (
             not self.unchanged
@@ -155,7 +119,7 @@ class ResolvedPackage:
 
     @property
     def missing_consents(self) -> list[Capability]:
-        """Capabilities and secrets that nobody has said yes to yet."""
+        """Requested capabilities and secrets without a consent so far."""
         return missing_capabilities(self.granted, requested_capabilities(self.manifest))
 
 
@@ -168,8 +132,10 @@ def resolve_package(
     values: Mapping[str, Any] | None = None,
     recorded_as: PackageSource | None = None,
 ) -> Generator[ResolvedPackage, None, None]:
-    """Fetch, check and read a package, without changing anything yet. `choices` are for packages of a registry, and so
-    are `values`, which its configuration is to have. `recorded_as` is for those that are not; see `stage`.
+    """Fetch, check and read a package, without changing anything yet.
+
+    `choices` and the configuration `values` are for registry packages; `recorded_as` is for all others, see
+    `stage_package`.
 
     Raises:
         Invalid: the package is unsafe or its manifest has mistakes; carries all of them.
@@ -178,7 +144,7 @@ def resolve_package(
         NotFound: its registry has no such package.
     """
     if source.kind.registry:
-        # Imported here, and the same below: most packages need nothing of a registry.
+        # Imported lazily, here and below: most packages do not come from a registry.
         from paddock.plugins.environments.metadata import IndexOptions
         from paddock.plugins.install.index_package import open_index_package
 
@@ -186,23 +152,23 @@ def resolve_package(
             open_index_package(store, source, choices or IndexOptions(), progress) as package,
             stage_package(PackageSource(SourceKind.DIRECTORY, str(package.folder)), store.staging) as staged,
         ):
-            reading = read_package(staged.root)
+            result = read_package(staged.root)
             staged = replace(staged, source=replace(staged.source, source=source))
-            notes = (*reading.warnings, *package.warnings)
-            yield _build_resolved(store, staged, reading.single(), notes, values or {}, package.lock)
+            warnings = (*result.warnings, *package.warnings)
+            yield _build_resolved(store, staged, result.single(), warnings, values or {}, package.lock)
         return
     with stage_package(source, store.staging, progress, recorded_as=recorded_as) as staged:
-        reading = read_staged_manifest(staged)
-        manifest = reading.single()
+        result = read_staged_manifest(staged)
+        manifest = result.single()
         check_imports(manifest, staged.root)
-        lock, notes = _lock_dependencies(store, staged, manifest, progress)
-        yield _build_resolved(store, staged, manifest, (*reading.warnings, *notes), {}, lock)
+        lock, warnings = _lock_dependencies(store, staged, manifest, progress)
+        yield _build_resolved(store, staged, manifest, (*result.warnings, *warnings), {}, lock)
 
 
 def _lock_dependencies(
     store: PluginStore, staged: StagedPackage, manifest: Manifest, progress: ProgressCallback | None
 ) -> tuple[Lock | None, tuple[Problem, ...]]:
-    """The packages that a plugin from elsewhere brings along by name, where whoever runs this host lets it."""
+    """Lock the dependencies that a plugin lists by name, if the operator allows environments."""
     if not any((staged.root / name).is_file() for name in ("requirements.txt", *LOCK_FILES)):
         return None, ()
     from paddock.plugins.environments.requirements import bundled_lock, read_requirements
@@ -210,20 +176,20 @@ def _lock_dependencies(
     from paddock.plugins.store.node_files import open_package_client
 
     lock = bundled_lock(staged.root, manifest)
-    wanted = read_requirements(staged.root, manifest)
+    requirements = read_requirements(staged.root, manifest)
     if lock is not None and not store.environments_allowed:
         raise OperatorError(
             f"{manifest.name} brings packages along, and nobody has allowed that on this host",
             code="environment.not_allowed",
             hint="whoever runs it can: plugins.environments = true in config.toml",
         )
-    if wanted and not store.environments_allowed:
+    if requirements and not store.environments_allowed:
         hint = "whoever runs this host can allow them: plugins.environments = true in config.toml"
-        what = f"{len(wanted)} packages that it asks for will not be there"
-        return None, (Problem("requirements.txt", what, hint, "environment_not_allowed"),)
-    if wanted:
+        message = f"{len(requirements)} packages that it asks for will not be there"
+        return None, (Problem("requirements.txt", message, hint, "environment_not_allowed"),)
+    if requirements:
         with open_package_client(store, progress) as client:
-            return lock_requirements(wanted, client), ()
+            return lock_requirements(requirements, client), ()
     return lock, ()
 
 
@@ -231,15 +197,15 @@ def _lock_dependencies(
 def resolve_manifest(
     store: PluginStore, manifest: Manifest, values: Mapping[str, Any], origin: Path
 ) -> Generator[ResolvedPackage, None, None]:
-    """The same for a server that is known only from a configuration file: its package is its manifest."""
+    """Resolve a server that is known only from a configuration file: its package is its manifest."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="paddock-import-") as folder:
         (Path(folder) / "paddock.yaml").write_text(to_yaml(manifest), encoding="utf-8")
         with stage_package(PackageSource(SourceKind.DIRECTORY, folder), store.staging) as staged:
-            reading = read_package(staged.root)
+            result = read_package(staged.root)
             record = replace(staged.source, source=PackageSource(SourceKind.CONFIGURATION, str(origin)))
-            yield _build_resolved(store, replace(staged, source=record), reading.single(), reading.warnings, values)
+            yield _build_resolved(store, replace(staged, source=record), result.single(), result.warnings, values)
 
 
 def _build_resolved(
@@ -250,8 +216,8 @@ def _build_resolved(
     values: Mapping[str, Any],
     lock: Lock | None = None,
 ) -> ResolvedPackage:
-    known = store.database.read(lambda tx: _read_installed_facts(tx, store, manifest, locked=lock is not None))
-    row, keys = known.row, known.keys
+    facts = store.database.read(lambda tx: _read_installed_facts(tx, store, manifest, locked=lock is not None))
+    row, keys = facts.row, facts.keys
     verdict = verify_signature(staged.tree.digest, read_signature(staged.root), keys)
     if verdict.state is SignatureState.MODIFIED:
         raise PluginError(
@@ -259,9 +225,9 @@ def _build_resolved(
             code="signature.mismatch",
             hint="get the package again from its author; an author signs it anew with 'paddock plugin sign'",
         )
-    upgrade, standing = None, None
+    upgrade, installed_signer = None, None
     if row is not None:
-        standing = describe_signer(row, {key: trusted.name for key, trusted in keys.items()}, intact=True)
+        installed_signer = describe_signer(row, {key: trusted.name for key, trusted in keys.items()}, intact=True)
         root = ensure_local_files(store, row)
         upgrade = diff_manifests(
             manifest_of(row),
@@ -276,37 +242,37 @@ def _build_resolved(
         verdict,
         effective_tier(verdict.state, manifest.trust_claim),
         row,
-        tuple(parse_capability(text) for text in known.grant.capabilities) if known.grant else (),
+        tuple(parse_capability(text) for text in facts.grant.capabilities) if facts.grant else (),
         upgrade,
-        diff_trees(known.tree, staged.tree) if known.tree else None,
-        standing,
+        diff_trees(facts.tree, staged.tree) if facts.tree else None,
+        installed_signer,
         values,
         lock,
-        known.lock,
-        _new_findings(store, known, manifest, staged.root),
+        facts.lock,
+        _new_findings(store, facts, manifest, staged.root),
     )
 
 
 def _new_findings(
-    store: PluginStore, known: _InstalledFacts, manifest: Manifest, root: Path
+    store: PluginStore, facts: _InstalledFacts, manifest: Manifest, root: Path
 ) -> tuple[ScanFinding, ...]:
-    found = PluginScan(manifest, root, known.names).find_all()
-    if not found or known.row is None:
-        return found
-    before = PluginScan(manifest_of(known.row), ensure_local_files(store, known.row), known.names).find_all()
-    return tuple(hint for hint in found if hint not in before)
+    findings = PluginScan(manifest, root, facts.names).find_all()
+    if not findings or facts.row is None:
+        return findings
+    old_findings = PluginScan(manifest_of(facts.row), ensure_local_files(store, facts.row), facts.names).find_all()
+    return tuple(finding for finding in findings if finding not in old_findings)
 
 
 @dataclass(frozen=True, slots=True)
 class _InstalledFacts:
-    """What the rows say about the plugin that a package would become."""
+    """The stored rows about the plugin that a package would become."""
 
     row: VersionRow | None
     tree: PackageTree | None
     grant: Grant | None
     keys: Mapping[KeyId, TrustedKey]
     lock: Lock | None
-    names: tuple[PluginNames, ...]  # of all that is installed
+    names: tuple[PluginNames, ...]  # of all installed plugins
 
 
 def _read_installed_facts(tx: Transaction, store: PluginStore, manifest: Manifest, *, locked: bool) -> _InstalledFacts:
@@ -328,3 +294,49 @@ def _find_installed_lock(tx: Transaction, row: VersionRow) -> Lock | None:
     from paddock.plugins.environments.store import find_lock
 
     return find_lock(tx, row.plugin, row.version)
+
+
+def check_name_available(tx: Transaction, manifest: Manifest) -> None:
+    """Check that the plugin's name cannot be confused with another's.
+
+    Raises:
+        Conflict: the name is an alias of another plugin, looks like another's, or another title has the same id.
+    """
+    name = manifest.name
+    if name in all_aliases(tx):
+        raise Conflict(
+            f"{name!r} is an alias of {all_aliases(tx)[name]}",
+            code="plugin.name_taken",
+            hint=f"remove it first: paddock plugin alias {name} --remove",
+        )
+    if BUILT_IN_ALIASES.get(name) is not None and find_plugin(tx, BUILT_IN_ALIASES[name]):
+        raise Conflict(
+            f"{name!r} is another name of {BUILT_IN_ALIASES[name]}, which is installed",
+            code="plugin.name_taken",
+            hint="uninstall one of them",
+        )
+    for existing in all_plugins(tx):
+        if existing.name == name:
+            if (
+                existing.title
+                and manifest.title
+                and existing.title != manifest.title
+                and manifest.dialect is Dialect.OSQR
+            ):
+                raise Conflict(
+                    f"{manifest.title!r} has the same id as the installed {existing.title!r}",
+                    code="plugin.name_taken",
+                    hint="ask its author for another name, or uninstall the other one first",
+                )
+        elif _name_skeleton(existing.name) == _name_skeleton(name):
+            raise Conflict(
+                f"{name!r} could be taken for {existing.name!r}, which is installed",
+                code="plugin.name_confusable",
+                hint="uninstall the other one first, or ask the author for another name",
+            )
+
+
+def _name_skeleton(name: str) -> str:
+    """Return a name without what the eye skips over: separators, case, and letters that look alike."""
+    plain = re.sub(r"[-_.]", "", name.lower()).replace("rn", "m").replace("vv", "w")
+    return plain.translate(str.maketrans("10i5", "lols"))

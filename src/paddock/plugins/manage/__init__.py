@@ -1,1 +1,1 @@
-"""TODO: paddock.plugins.manage."""
+"""Managing installed plugins: enable, disable, repair, remove, details and version history."""

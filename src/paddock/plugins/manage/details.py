@@ -1,4 +1,4 @@
-"""Everything there is to know about one installed plugin."""
+"""Loads everything there is to know about one installed plugin."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class PluginDetails:
-    """One plugin, for a person to read."""
+    """The details of one plugin, for a person to read."""
 
     facts: dict[str, Any]
     sections: tuple[ConsentSection, ...]
     obstacles: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     difference: TreeDiff
-    definitions: tuple[DefinitionRow, ...]  # what its server says of itself
+    definitions: tuple[DefinitionRow, ...]  # definitions of its server
     tools: PluginTools
-    instructions: str = ""  # what it wants models to know, as far as somebody accepted it
+    instructions: str = ""  # its accepted instructions for models
 
     def changed_files(self) -> list[str]:
-        """What became of the files of a modified plugin, one line each."""
-        found = self.difference
-        named = {"changed": found.changed, "missing": found.missing, "added": found.added}
-        return [f"{what} {path}" for what, paths in named.items() for path in paths]
+        """Return what happened to the files of a modified plugin, one line each."""
+        difference = self.difference
+        paths_by_change = {"changed": difference.changed, "missing": difference.missing, "added": difference.added}
+        return [f"{change} {path}" for change, paths in paths_by_change.items() for path in paths]
 
     def to_value(self) -> dict[str, Any]:
-        hints = self.tools.scan_findings()
+        findings = self.tools.scan_findings()
         return self.facts | {
             "difference": {
                 "changed": list(self.difference.changed),
@@ -65,8 +65,8 @@ class PluginDetails:
             "sections": [{"title": one.title, "lines": list(one.lines)} for one in self.sections],
             "obstacles": [problem.to_dict() for problem in self.obstacles],
             "warnings": [problem.to_dict() for problem in self.warnings],
-            "tools": list(self.tools.values(hints)),
-            "hints": [hint.to_value() for hint in hints],
+            "tools": list(self.tools.values(findings)),
+            "hints": [hint.to_value() for hint in findings],
             "definitions": [row.to_value() for row in self.definitions],
             "instructions": self.instructions,
         }
@@ -87,7 +87,7 @@ class _DetailRows:
 
 
 def load_details(store: PluginStore, name: str) -> PluginDetails:
-    """Look a plugin up. Its files are read and compared, not only their stats.
+    """Load a plugin's details. Its files are read and compared, not only their stats.
 
     Raises:
         NotFound: it is not installed.
@@ -99,7 +99,7 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
     verdict = verify_tree(root, row.digest, expected=rows.tree)
     intact = verdict.intact
     manifest = manifest_of(row)
-    signature, words, tier, _ = describe_signer(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
+    signature, signer_text, tier, _ = describe_signer(row, {key.key_id: key.label for key in rows.keys}, intact=intact)
     enabled = bool(rows.grant and rows.grant.enabled)
     state = InstalledState.MODIFIED if not intact else InstalledState.ENABLED if enabled else InstalledState.DISABLED
     facts: dict[str, Any] = {
@@ -119,7 +119,7 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
         "dialect": manifest.dialect.value,
         "tier": tier,
         "trust_claim": manifest.trust_claim,
-        "signature": f"{signature.value}: {words}",
+        "signature": f"{signature.value}: {signer_text}",
         "source": row.source.describe(),
         "digest": row.digest,
         "installed_at": row.installed_at,
@@ -129,12 +129,12 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
         "callables": _callable_names(manifest, rows.definitions),
         "waiting": sum(one.standing is DefinitionStatus.QUARANTINED for one in rows.definitions),
     }
-    stand_in_the_way = tuple(find_blockers(manifest, DirectoryFiles(root)))
+    blockers = tuple(find_blockers(manifest, DirectoryFiles(root)))
     warnings = tuple(unreadable_paths_here(manifest.capabilities))
     return PluginDetails(
         facts,
         tuple(consent_sections(manifest)),
-        stand_in_the_way,
+        blockers,
         warnings,
         verdict.difference,
         tuple(rows.definitions),
@@ -144,7 +144,7 @@ def load_details(store: PluginStore, name: str) -> PluginDetails:
 
 
 def _callable_names(manifest: Manifest, definitions: list[DefinitionRow]) -> list[str]:
-    """What can be called: of a server that was met, the tools that were accepted."""
+    """Return the callables; for an MCP server that listed its definitions, the accepted tools."""
     if not (definitions and is_mcp_server(manifest)):
         return [spec.name for spec in manifest.callables]
     return [one.name for one in definitions if one.kind == TOOL and one.standing is DefinitionStatus.ACCEPTED]

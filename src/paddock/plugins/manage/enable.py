@@ -1,4 +1,4 @@
-"""Enabling and disabling a plugin for a tenant: the last checks before it may ever run."""
+"""Enables and disables a plugin for a tenant, with the last checks before it may run."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GrantState:
-    """A plugin in the version that is in use, and what this tenant granted it."""
+    """A plugin's version in use, and this tenant's grant for it."""
 
     row: VersionRow
     grant: Grant | None
 
     def missing_capabilities(self, acknowledged: Iterable[Capability] = ()) -> list[Capability]:
-        """What it asks for, and nobody of this tenant said yes to."""
+        """Return the requested capabilities that are neither granted by this tenant nor acknowledged."""
         granted = [parse_capability(text) for text in self.grant.capabilities] if self.grant else []
         return missing_capabilities([*granted, *acknowledged], requested_capabilities(manifest_of(self.row)))
 
 
 def find_grant_state(tx: Transaction, store: PluginStore, name: str) -> GrantState:
-    """How a plugin stands with the store's tenant.
+    """Return the plugin's grant state in the store's tenant.
 
     Raises:
         NotFound: it is not installed.
@@ -79,44 +79,44 @@ def find_grant_state(tx: Transaction, store: PluginStore, name: str) -> GrantSta
 
 
 def grant_required_error(tenant: Tenant, row: VersionRow, missing: Sequence[Capability]) -> NeedsConsent:
-    """A tenant has to say yes to more before the plugin may run for it."""
-    whose = "" if tenant == DEFAULT_TENANT else f", which {tenant} has not granted"
+    """Build the error for a plugin that needs more grants of the tenant before it may run."""
+    tenant_text = "" if tenant == DEFAULT_TENANT else f", which {tenant} has not granted"
     flags = " ".join(f"--grant {shlex.quote(str(one))}" for one in missing)
     return NeedsConsent(
-        f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}{whose}",
+        f"{row.plugin} {row.version} asks for {', '.join(map(str, missing))}{tenant_text}",
         hint=f"say yes to each: paddock plugin enable {row.plugin}{tenant_option(tenant)} {flags}",
         details={"plugin": row.plugin, "capabilities": [str(capability) for capability in missing]},
     )
 
 
 def check_callable_names(store: PluginStore, manifest: Manifest) -> None:
-    """Refuse to enable a plugin beside one that has a callable of the same full name already.
+    """Check that no other enabled plugin has a callable of the same full name.
 
     Raises:
-        Conflict: names the first such plugin; the clash is recorded.
+        Conflict: names the first such plugin; the collision is recorded.
     """
     versions, grants = store.database.read(lambda tx: (current_versions(tx), all_grants(tx, store.tenant)))
-    ours = set(callable_full_names(manifest))
+    full_names = set(callable_full_names(manifest))
     for name, row in sorted(versions.items()):
         grant = grants.get(name)
         if name == manifest.name or grant is None or not grant.enabled:
             continue
-        # Only then can the two have a full name in common, and most manifests need not be read.
+        # Only such names can have a full name in common, so most manifests need not be read.
         if not (name.startswith(f"{manifest.name}.") or manifest.name.startswith(f"{name}.")):
             continue
-        for clash in sorted(ours & set(callable_full_names(manifest_of(row)))):
-            event = PluginToolNameCollision(first=name, second=manifest.name, tool=clash)
+        for collision in sorted(full_names & set(callable_full_names(manifest_of(row)))):
+            event = PluginToolNameCollision(first=name, second=manifest.name, tool=collision)
             store.database.write(lambda tx, event=event: store.publish(tx, event))
             raise Conflict(
-                f"{name} has a callable that is called {clash} already",
+                f"{name} has a callable that is called {collision} already",
                 code="tool_name_collision",
                 hint=f"disable one of them: paddock plugin disable {name}",
-                details={"first": name, "second": manifest.name, "tool": clash},
+                details={"first": name, "second": manifest.name, "tool": collision},
             )
 
 
 def callable_full_names(manifest: Manifest) -> Iterator[str]:
-    """What the plugin's callables are called: always after their plugin."""
+    """Yield the full names of the plugin's callables, which begin with the plugin's name."""
     for spec in manifest.callables:
         yield f"{manifest.name}.{spec.name}"
     if manifest.whole is not None:
@@ -124,25 +124,26 @@ def callable_full_names(manifest: Manifest) -> Iterator[str]:
 
 
 def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = ()) -> VersionRow:
-    """Let a plugin run for this tenant. Its files are read and compared first, every time.
+    """Enable a plugin for this tenant. Its files are read and compared first, every time.
 
     Args:
-        store: Where it is installed, as this tenant has it.
-        name: Its name or an alias.
-        acknowledged: What somebody of this tenant just said yes to. It is granted, as far as the plugin asks for it.
+        store: The plugin store, for this tenant.
+        name: The plugin's name or alias.
+        acknowledged: Capabilities that a person of this tenant just consented to. They are granted as far as the
+            plugin requests them.
 
     Raises:
-        NeedsConsent: it asks for capabilities that are neither granted nor acknowledged.
+        NeedsConsent: it requests capabilities that are neither granted nor acknowledged.
         NotFound: it is not installed.
         Modified: its files changed since a person consented.
         Invalid: something it needs is missing; carries everything that is.
         Conflict: an enabled plugin has a callable of the same full name (`tool_name_collision`).
     """
-    standing = store.database.read(lambda tx: find_grant_state(tx, store, name))
-    row = standing.row
+    state = store.database.read(lambda tx: find_grant_state(tx, store, name))
+    row = state.row
     require_intact(store, row)
     manifest = manifest_of(row)
-    if missing := standing.missing_capabilities(acknowledged):
+    if missing := state.missing_capabilities(acknowledged):
         raise grant_required_error(store.tenant, row, missing)
     files = DirectoryFiles(ensure_local_files(store, row))
     problems = [
@@ -160,18 +161,20 @@ def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = (
     check_callable_names(store, manifest)
 
     def unit(tx: Transaction) -> None:
-        # What was checked above must still be what is there: another command may have upgraded it meanwhile.
-        if find_grant_state(tx, store, row.plugin) != standing:
+        # The state checked above must still hold: another command may have upgraded it meanwhile.
+        if find_grant_state(tx, store, row.plugin) != state:
             raise Conflict(
                 f"{row.plugin} changed while it was being checked",
                 code="plugin.changed_meanwhile",
                 hint="run the command again",
             )
-        before = standing.grant.capabilities if standing.grant else ()
-        new = tuple(str(one) for one in standing.missing_capabilities())
-        save_grant(tx, Grant(store.tenant, row.plugin, True, (*before, *new), row.digest), store.now())
-        if new:
-            store.publish(tx, PluginGranted(name=row.plugin, version=row.version, capabilities=new, digest=row.digest))
+        granted = state.grant.capabilities if state.grant else ()
+        newly_granted = tuple(str(one) for one in state.missing_capabilities())
+        save_grant(tx, Grant(store.tenant, row.plugin, True, (*granted, *newly_granted), row.digest), store.now())
+        if newly_granted:
+            store.publish(
+                tx, PluginGranted(name=row.plugin, version=row.version, capabilities=newly_granted, digest=row.digest)
+            )
         store.publish(tx, PluginEnabled(name=row.plugin))
 
     store.database.write(unit)
@@ -179,12 +182,12 @@ def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = (
 
 
 def disable(store: PluginStore, name: str, *, given_up: str = "") -> PluginRow:
-    """Keep a plugin installed and let it run no more for this tenant.
+    """Disable a plugin for this tenant and keep it installed.
 
     Args:
-        store: Where it is installed.
-        name: Its name or an alias.
-        given_up: Why it is a daemon that wants this; empty for a person.
+        store: The plugin store.
+        name: The plugin's name or alias.
+        given_up: Why a daemon disables it; empty for a person.
     """
 
     def unit(tx: Transaction) -> PluginRow:
@@ -202,33 +205,38 @@ def require_intact(store: PluginStore, row: VersionRow) -> None:
     """Read every file and compare with what was consented to.
 
     Raises:
-        Modified: they differ; names the files and the line that repairs them.
+        Modified: they differ; names the files and the command that repairs them.
     """
     tree = store.database.read(lambda tx: tree_of(tx, row.plugin, row.version))
     verdict = verify_tree(ensure_local_files(store, row), row.digest, expected=tree)
     if verdict.intact:
         return
-    found = verdict.difference
-    named = [
-        *(f"changed {path}" for path in found.changed),
-        *(f"missing {path}" for path in found.missing),
-        *(f"added {path}" for path in found.added),
+    difference = verdict.difference
+    change_lines = [
+        *(f"changed {path}" for path in difference.changed),
+        *(f"missing {path}" for path in difference.missing),
+        *(f"added {path}" for path in difference.added),
     ]
-    what = ", ".join(named[:5]) or "unreadable"
-    found_digest = verdict.actual.digest if verdict.actual else "unreadable"
-    seen = PluginModifiedDetected(name=row.plugin, version=row.version, expected=row.digest, found=found_digest)
-    store.database.write(partial(store.acting_as(None).publish, event=seen))  # whoever sees it did not do it
+    summary = ", ".join(change_lines[:5]) or "unreadable"
+    actual_digest = verdict.actual.digest if verdict.actual else "unreadable"
+    event = PluginModifiedDetected(name=row.plugin, version=row.version, expected=row.digest, found=actual_digest)
+    # recorded as the host's: the principal only detected it
+    store.database.write(partial(store.acting_as(None).publish, event=event))
     raise Modified(
-        f"the files of {row.plugin} {row.version} are not the ones you consented to: {what}",
+        f"the files of {row.plugin} {row.version} are not the ones you consented to: {summary}",
         hint=f"restore them: paddock plugin repair {row.plugin}",
-        details={"changed": list(found.changed), "missing": list(found.missing), "added": list(found.added)},
+        details={
+            "changed": list(difference.changed),
+            "missing": list(difference.missing),
+            "added": list(difference.added),
+        },
     )
 
 
 def _missing_programs(store: PluginStore, row: VersionRow, manifest: Manifest, files: DirectoryFiles) -> list[Problem]:
-    """Programs that the plugin's command names and the cage would not find.
+    """Return problems for programs that the plugin's command names and the cage would not find.
 
-    Whether one may be shown depends on more than its name; the cage says so when it is compiled.
+    Whether a program may be shown depends on more than its name; that is checked when the cage is compiled.
     """
     runtime = manifest.runtime
     try:
@@ -240,10 +248,10 @@ def _missing_programs(store: PluginStore, row: VersionRow, manifest: Manifest, f
         return []
     if command is not None:
         return [] if _program_exists(command[0], files) else [_missing_program_problem(0, command[0])]
-    named = runtime.command[:2] if runtime.command[0].rpartition("/")[2] == "env" else runtime.command[:1]
+    programs = runtime.command[:2] if runtime.command[0].rpartition("/")[2] == "env" else runtime.command[:1]
     return [
         _missing_program_problem(index, program)
-        for index, program in enumerate(named)
+        for index, program in enumerate(programs)
         if not _program_exists(program, files)
     ]
 
@@ -258,7 +266,7 @@ def _missing_program_problem(index: int, program: str) -> Problem:
 
 
 def _environment_command(manifest: Manifest, environment: Environment) -> tuple[str, ...] | None:
-    """What would be run in an environment, where the manifest names a program of it."""
+    """Return the command as resolved in an environment, if the manifest names a program of it."""
     runtime = manifest.runtime
     if not isinstance(runtime, CommandRuntime) or environment_program(runtime.command) is None:
         return None
@@ -269,17 +277,17 @@ def _environment_command(manifest: Manifest, environment: Environment) -> tuple[
 
 def _program_exists(program: str, files: DirectoryFiles) -> bool:
     if program.startswith("./"):
-        return True  # looked for with the rest of the package
+        return True  # checked with the rest of the package
     if "/" in program and not program.startswith("/"):
         return files.exists(program)
     return find_program(program, PROGRAM_PATH, DiskFilesystem()) is not None
 
 
 def _unmet_requirements(store: PluginStore, manifest: Manifest) -> list[Problem]:
-    """Required tools that are not installed or not enabled, and configuration that is not there."""
+    """Return problems for required tools that are not installed or not enabled, and for missing configuration."""
 
     def unit(tx: Transaction) -> list[Problem]:
-        found: list[Problem] = []
+        problems: list[Problem] = []
         for index, tool in enumerate(manifest.requires.tools):
             path = f"requires.tools[{index}]"
             plugin = find_by_name_or_alias(tx, tool.name)
@@ -290,7 +298,7 @@ def _unmet_requirements(store: PluginStore, manifest: Manifest) -> list[Problem]
             ]
             grant = find_grant(tx, store.tenant, plugin.name) if plugin else None
             if not fitting:
-                found.append(
+                problems.append(
                     Problem(
                         path,
                         f"the tool {tool.name} ({tool.constraint}) is not installed",
@@ -299,7 +307,7 @@ def _unmet_requirements(store: PluginStore, manifest: Manifest) -> list[Problem]
                     )
                 )
             elif grant is None or not grant.enabled:
-                found.append(
+                problems.append(
                     Problem(
                         path,
                         f"the tool {tool.name} is not enabled",
@@ -307,7 +315,7 @@ def _unmet_requirements(store: PluginStore, manifest: Manifest) -> list[Problem]
                         "tool_disabled",
                     )
                 )
-        return found
+        return problems
 
     return [*store.database.read(unit), *missing_configuration(store, manifest)]
 
@@ -329,9 +337,9 @@ def missing_configuration(store: PluginStore, manifest: Manifest) -> list[Proble
 
 
 def unset_required_fields(manifest: Manifest, entry: PluginEntry | None) -> list[str]:
-    """Fields of its configuration that a plugin requires and that nobody has set."""
-    have = set(entry.raw_values) if entry else set[str]()
-    return [name for name in _required_fields(manifest) if name not in have]
+    """Return the configuration fields that a plugin requires and that are not set."""
+    set_fields = set(entry.raw_values) if entry else set[str]()
+    return [name for name in _required_fields(manifest) if name not in set_fields]
 
 
 def _required_fields(manifest: Manifest) -> list[str]:

@@ -1,4 +1,4 @@
-"""Uninstalling: rows first, then files and configuration, so that a crash leaves nothing half alive."""
+"""Uninstalls plugins: rows first, then files and configuration, so that a crash leaves nothing half installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from paddock.store.database import Transaction
 
 
 def check_removable(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
-    """The plugin, unless something speaks against removing it.
+    """Return the plugin if it may be removed.
 
     Raises:
         NotFound: it is not installed.
@@ -53,9 +53,11 @@ def _find_removable(tx: Transaction, name: str, force: bool) -> PluginRow:
 
 
 def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRow:
-    """Remove a plugin with all its versions, files, grants, consents, aliases, values, artifacts, keys, configuration.
+    """Remove a plugin with all its versions, files, grants, consents, aliases, values, artifacts, secrets,
+    configuration.
 
-    What it keeps beside the rows is marked only: it goes when nothing of the plugin runs any more (`leavings.drop`).
+    Data outside the rows is only marked with a tombstone: it is purged once nothing of the plugin runs
+    (`purge.purge_plugin`).
 
     Raises:
         NotFound: it is not installed.
@@ -68,9 +70,11 @@ def uninstall(store: PluginStore, name: str, *, force: bool = False) -> PluginRo
         delete_plugin(tx, plugin.name)
         delete_all_values(tx, plugin.name)
         delete_plugin_secrets(store, tx, plugin.name)
-        for one in delete_plugin_consents(tx, plugin.name):
-            theirs = replace(store, tenant=Tenant(one.tenant))
-            theirs.publish(tx, ConsentRevoked(one.person, one.plugin, one.callable, by=store.by or "host"))
+        for consent in delete_plugin_consents(tx, plugin.name):
+            consent_store = replace(store, tenant=Tenant(consent.tenant))
+            consent_store.publish(
+                tx, ConsentRevoked(consent.person, consent.plugin, consent.callable, by=store.by or "host")
+            )
         store.publish(tx, PluginUninstalled(name=plugin.name, version=plugin.current_version))
         return plugin, versions, [row.blob for row in versions if not blob_in_use(tx, row.blob)]
 
@@ -119,24 +123,26 @@ def uninstall_version(store: PluginStore, name: str, version: str, *, force: boo
 
 
 def reconcile_config_entries(store: PluginStore) -> None:
-    """Bring local.toml in step with the rows where a killed command left it behind."""
-    # Under the lock: an install that another command is in the middle of has its rows and not yet its entry.
+    """Bring local.toml in line with the rows where a killed command left it behind."""
+    # Under the lock: an install in progress has its rows and not yet its entry.
     with store.change_lock():
         rows = {plugin.name: plugin for plugin in store.database.read(all_plugins)}
         entries = read_entries(store.local_file)
         for name, plugin in rows.items():
             if name not in entries or entries[name].installed != plugin.default_version:
-                known = entries[name].raw_values if name in entries else dict[str, Any]()
-                keys = store.database.read(partial(_sealed_references_of, store, plugin))
-                lost = {field: value for field, value in keys.items() if field not in known}
-                record_installed(store.local_file, name, plugin.default_version, local=plugin.local, values=lost)
+                entry_values = entries[name].raw_values if name in entries else dict[str, Any]()
+                references = store.database.read(partial(_sealed_references_of, store, plugin))
+                lost_references = {field: value for field, value in references.items() if field not in entry_values}
+                record_installed(
+                    store.local_file, name, plugin.default_version, local=plugin.local, values=lost_references
+                )
         for name, entry in entries.items():
             if entry.installed is not None and name not in rows:
                 remove_entry(store.local_file, name)
 
 
 def _sealed_references_of(store: PluginStore, plugin: PluginRow, tx: Transaction) -> dict[str, str]:
-    """References to the keys that were sealed with the version in use; local.toml is the default tenant's."""
+    """Return references to the secrets sealed with the version in use; local.toml belongs to the default tenant."""
     row = find_version(tx, plugin.name, plugin.default_version)
     return sealed_references(store.for_tenant(DEFAULT_TENANT), tx, manifest_of(row)) if row is not None else {}
 

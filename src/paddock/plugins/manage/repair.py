@@ -1,5 +1,4 @@
-"""Repairing a modified plugin: its files are put back from the package that was consented to, and what it runs in is
-built anew from its lock."""
+"""Repairs a modified plugin: restores its files from the package and rebuilds its environment from the lock."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from paddock.plugins.store.store import PluginStore
 
 
 def repair_plugin(store: PluginStore, name: str, progress: ProgressCallback | None = None) -> list[VersionRow]:
-    """Put back every version of a plugin whose files or environment changed, and give those that were.
+    """Repair every version of a plugin whose files or environment changed, and return those versions.
 
     Raises:
         NotFound: the plugin is not installed, or its package blob is gone.
@@ -25,8 +24,8 @@ def repair_plugin(store: PluginStore, name: str, progress: ProgressCallback | No
         PaddockError: its environment cannot be built; says why.
     """
     versions = store.database.read(lambda tx: versions_of(tx, require_plugin(tx, name).name))
-    mended: list[VersionRow] = []
-    lost: list[PaddockError] = []
+    repaired: list[VersionRow] = []
+    errors: list[PaddockError] = []
     with store.change_lock():
         for row in versions:
             root = store.version_root(row.plugin, row.version)
@@ -35,20 +34,20 @@ def repair_plugin(store: PluginStore, name: str, progress: ProgressCallback | No
             try:
                 restore_files(store, row)
             except (NotFound, HostError) as error:
-                lost.append(error)  # one version that cannot be mended must not keep the others broken
+                errors.append(error)  # a version that cannot be repaired must not keep the others broken
                 continue
             require_intact(store, row)
             store.database.write(partial(store.publish, event=PluginRepaired(name=row.plugin, version=row.version)))
-            mended.append(row)
+            repaired.append(row)
     for row in versions:
         try:
             rebuilt = rebuild_environment(store, row, progress)
         except PaddockError as error:
-            lost.append(error)
+            errors.append(error)
             continue
-        if rebuilt and row not in mended:
+        if rebuilt and row not in repaired:
             store.database.write(partial(store.publish, event=PluginRepaired(name=row.plugin, version=row.version)))
-            mended.append(row)
-    if lost:
-        raise lost[0]
-    return mended
+            repaired.append(row)
+    if errors:
+        raise errors[0]
+    return repaired

@@ -1,6 +1,6 @@
-"""What a person does about a plugin that does not work, in words.
+"""Hints for people whose plugin does not work.
 
-What runs is the copy that was installed: mending the folder it came from changes nothing until an upgrade takes it in.
+The installed copy runs: a fix in the source folder changes nothing until an upgrade takes it in.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from paddock.core.ids import DEFAULT_TENANT
 
 
 def upgrade_or_enable_hint(plugin: str, tenant: str = DEFAULT_TENANT) -> str:
-    """The way to have a plugin run again that was given up."""
+    """Return the hint how to run a plugin again that was given up."""
     return (
         f"if the plugin has to change, give it a new version and run: paddock plugin upgrade {plugin}; "
         f"after that, or if only this machine had to: paddock plugin enable {plugin}{tenant_option(tenant)}"
@@ -17,5 +17,5 @@ def upgrade_or_enable_hint(plugin: str, tenant: str = DEFAULT_TENANT) -> str:
 
 
 def tenant_option(tenant: str) -> str:
-    """What to add to a command where it is about another tenant than the default one."""
+    """Return the command-line option for a tenant other than the default one, with a leading space."""
     return "" if tenant == DEFAULT_TENANT else f" --tenant {tenant}"

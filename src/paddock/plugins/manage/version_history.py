@@ -1,4 +1,4 @@
-"""Every installed version of a plugin beside the one in use: who stands behind it, and what it may do more or less."""
+"""All installed versions of a plugin compared with the one in use: their signers and their capabilities."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class VersionSummary:
     """One installed version.
 
     Attributes:
-        version, digest, installed_at, source: What it is, since when it is here, and where it came from.
-        standing: Who stands behind it. Its files are not looked at for this.
+        version, digest, installed_at, source: Its identity, when it was installed, and where it came from.
+        standing: The signer. The files are not verified for this.
         in_use: Whether calls go to it.
-        latest: Whether it is the last one that somebody consented to; a pin may keep another in use.
-        kept_until: When it is let go, where that is known.
-        more, less: What it asks for that the one in use does not, and the other way round.
+        latest: Whether it is the latest consented version; a pin may keep another in use.
+        kept_until: When it expires, if that is known.
+        more, less: The capabilities that it requests beyond the one in use, and the reverse.
     """
 
     version: str
@@ -42,11 +42,11 @@ class VersionSummary:
 
 @dataclass(frozen=True, slots=True)
 class VersionHistory:
-    """All of them, highest first.
+    """All installed versions, highest first.
 
     Attributes:
         source: Where the next version is looked for.
-        tenants: How many have it enabled.
+        tenants: How many tenants have it enabled.
     """
 
     plugin: PluginRow
@@ -57,7 +57,7 @@ class VersionHistory:
 
     @property
     def update_source(self) -> str:
-        """Where a next version can be asked for without being named, in words; empty where nowhere."""
+        """Describe where a new version can be fetched without naming a source; empty if nowhere."""
         source = self.source
         if source is None or source.kind in (SourceKind.UPLOAD, SourceKind.CONFIGURATION):
             return ""
@@ -65,7 +65,7 @@ class VersionHistory:
 
 
 def load_version_history(store: PluginStore, name: str) -> VersionHistory:
-    """The versions of a plugin.
+    """Load the versions of a plugin.
 
     Raises:
         NotFound: it is not installed.
@@ -76,16 +76,18 @@ def load_version_history(store: PluginStore, name: str) -> VersionHistory:
         rows = versions_of(tx, plugin.name)
         current = next((row for row in rows if row.version == plugin.current_version), None)
         latest = next((row for row in rows if row.version == plugin.default_version), None)
-        used = requested_capabilities(manifest_of(current)) if current else ()
+        current_capabilities = requested_capabilities(manifest_of(current)) if current else ()
         keys = {key.key_id: key.label for key in list_trusted_keys(tx)}
-        known = tuple(
-            _summarize_version(row, plugin, used, describe_signer(row, keys, intact=True), store.retention_days)
+        summaries = tuple(
+            _summarize_version(
+                row, plugin, current_capabilities, describe_signer(row, keys, intact=True), store.retention_days
+            )
             for row in rows
         )
         return VersionHistory(
             plugin,
             manifest_of(current).display_name if current else plugin.title or plugin.name,
-            known,
+            summaries,
             latest.source.source if latest else None,
             count_tenants_enabled(tx, plugin.name),
         )
@@ -94,20 +96,20 @@ def load_version_history(store: PluginStore, name: str) -> VersionHistory:
 
 
 def _summarize_version(
-    row: VersionRow, plugin: PluginRow, used: tuple[Capability, ...], standing: SignerInfo, days: int
+    row: VersionRow, plugin: PluginRow, current_capabilities: tuple[Capability, ...], signer: SignerInfo, days: int
 ) -> VersionSummary:
-    asked = requested_capabilities(manifest_of(row))
-    held = row.version in (plugin.default_version, plugin.pinned_version) or row.superseded_at is None
-    until = "" if held else (datetime.fromisoformat(str(row.superseded_at)) + timedelta(days=days)).isoformat()
+    capabilities = requested_capabilities(manifest_of(row))
+    retained = row.version in (plugin.default_version, plugin.pinned_version) or row.superseded_at is None
+    kept_until = "" if retained else (datetime.fromisoformat(str(row.superseded_at)) + timedelta(days=days)).isoformat()
     return VersionSummary(
         version=row.version,
         digest=row.digest,
         installed_at=row.installed_at,
         source=row.source.describe(),
-        standing=standing,
+        standing=signer,
         in_use=row.version == plugin.current_version,
         latest=row.version == plugin.default_version,
-        kept_until=until,
-        more=tuple(missing_capabilities(used, asked)),
-        less=tuple(missing_capabilities(asked, used)),
+        kept_until=kept_until,
+        more=tuple(missing_capabilities(current_capabilities, capabilities)),
+        less=tuple(missing_capabilities(capabilities, current_capabilities)),
     )

@@ -1,1 +1,1 @@
-"""TODO: paddock.plugins.package."""
+"""Plugin packages: sources, validation rules, staging, trees, digests and blobs."""

@@ -1,8 +1,8 @@
-"""The package blob: one tree as one file that the store keeps and other nodes fetch.
+"""The package blob: a tree packed into one file that the store keeps and other nodes fetch.
 
-It is an uncompressed tar with everything fixed but names, executable bits and content: files sorted by path, time 0,
-owner 0, no directories, then `paddock.sig` when there is one. The headers are made here and not by a library, so the
-same tree is the same bytes for every Python, and `unpack` compares headers instead of interpreting them.
+It is an uncompressed tar in which everything but names, executable bits and content is fixed: files sorted by path,
+time 0, owner 0, no directories, then `paddock.sig` if there is one. The headers are made here and not by a library, so
+the same tree gives the same bytes with every Python, and `unpack_blob` compares headers instead of interpreting them.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _USTAR_SUFFIX_SUM = sum(_USTAR_SUFFIX)
 
 
 def open_packed_stream(root: Path, tree: PackageTree) -> BinaryIO:
-    """The blob as something to read from, so that a store takes it without a copy in between.
+    """Open the blob as a readable stream, so that a store takes it without a copy in between.
 
-    Reading raises Modified when a file is not the one that the tree lists.
+    Reading raises Modified if a file is not the one that the tree lists.
     """
     return io.BufferedReader(_ChunkReader(pack_chunks(root, tree)), _CHUNK_BYTES)
 
 
 def pack_chunks(root: Path, tree: PackageTree) -> Iterator[bytes]:
-    """The blob piece by piece, none much longer than a megabyte.
+    """Yield the blob in chunks, none much longer than a megabyte.
 
     Raises:
-        Modified: a file is not the one that the tree lists; the pieces given so far are worthless.
+        Modified: a file is not the one that the tree lists; the chunks so far are worthless.
     """
     base = os.fspath(root)
     for file in tree.files:
@@ -53,7 +53,7 @@ def pack_chunks(root: Path, tree: PackageTree) -> Iterator[bytes]:
 
 
 def unpack_blob(blob: BinaryIO, into: Path, expected: PackageTree) -> None:
-    """Write the files of a blob below `into`, which must not be there yet.
+    """Write the files of a blob below `into`, which must not exist yet.
 
     Raises:
         HostError: the blob is not that of `expected`, or the disk refuses. The caller removes what was written.
@@ -67,10 +67,10 @@ def unpack_blob(blob: BinaryIO, into: Path, expected: PackageTree) -> None:
 
 
 class _ChunkReader(io.RawIOBase):
-    """Pieces of bytes, read as a file."""
+    """Chunks of bytes, readable as a file."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -81,10 +81,10 @@ class _ChunkReader(io.RawIOBase):
         filled = 0
         while filled < len(target):
             while not self._rest:
-                piece = next(self._pieces, None)
-                if piece is None:
+                chunk = next(self._chunks, None)
+                if chunk is None:
                     return filled
-                self._rest = memoryview(piece)
+                self._rest = memoryview(chunk)
             count = min(len(self._rest), len(target) - filled)
             target[filled : filled + count] = self._rest[:count]
             self._rest = self._rest[count:]
@@ -95,41 +95,41 @@ class _ChunkReader(io.RawIOBase):
 def _pack_file(base: str, file: TreeFile) -> Iterator[bytes]:
     digest = hashlib.sha256()
     try:
-        descriptor = os.open(f"{base}/{file.path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(f"{base}/{file.path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise Modified(f"{printable(file.path)} cannot be read: {error.strerror}") from error
     try:
-        before, left = _tar_header(file.path, file.executable, file.size), file.size
-        while left and (chunk := os.read(descriptor, min(left, _CHUNK_BYTES))):
+        header, left = _tar_header(file.path, file.executable, file.size), file.size
+        while left and (chunk := os.read(fd, min(left, _CHUNK_BYTES))):
             digest.update(chunk)
             left -= len(chunk)
-            yield before + chunk if before else chunk
-            before = b""
-        if left or os.read(descriptor, 1) or digest.hexdigest() != file.sha256:
+            yield header + chunk if header else chunk
+            header = b""
+        if left or os.read(fd, 1) or digest.hexdigest() != file.sha256:
             raise Modified(f"{printable(file.path)} changed while it was being packed")
     finally:
-        os.close(descriptor)
-    yield before + bytes(-file.size % _BLOCK_BYTES)
+        os.close(fd)
+    yield header + bytes(-file.size % _BLOCK_BYTES)
 
 
 def _pack_signature(base: str) -> Iterator[bytes]:
     try:
-        descriptor = os.open(f"{base}/{SIGNATURE_FILE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(f"{base}/{SIGNATURE_FILE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        content = os.read(descriptor, DEFAULT_LIMITS.signature_bytes + 1)
+        content = os.read(fd, DEFAULT_LIMITS.signature_bytes + 1)
     except IsADirectoryError:
         return  # an ordinary directory of that name; its files are in the tree
     finally:
-        os.close(descriptor)
+        os.close(fd)
     if len(content) > DEFAULT_LIMITS.signature_bytes:
         raise Modified(f"{SIGNATURE_FILE} is too big for a signature")
     yield _tar_header(SIGNATURE_FILE, False, len(content)) + content + bytes(-len(content) % _BLOCK_BYTES)
 
 
 def _tar_header(path: str, executable: bool, size: int) -> bytes:
-    """The tar header of one file, with an extended header before it when the name is long or not ASCII."""
+    """Build the tar header of one file, preceded by an extended header if the name is long or not ASCII."""
     mode = 0o755 if executable else 0o644
     if len(path) <= 100 and path.isascii():
         return _ustar_header(path.encode(), mode, size, b"0")
@@ -139,10 +139,10 @@ def _tar_header(path: str, executable: bool, size: int) -> bytes:
 
 
 def _ustar_header(name: bytes, mode: int, size: int, kind: bytes) -> bytes:
-    before = name.ljust(100, b"\0") + b"%07o\0" % mode + b"0000000\0" * 2 + b"%011o\0" % size + b"00000000000\0"
+    prefix = name.ljust(100, b"\0") + b"%07o\0" % mode + b"0000000\0" * 2 + b"%011o\0" % size + b"00000000000\0"
     # The checksum counts itself as eight spaces.
-    checksum = sum(before) + 8 * ord(" ") + kind[0] + _USTAR_SUFFIX_SUM
-    return before + b"%06o\0 " % checksum + kind + _USTAR_SUFFIX
+    checksum = sum(prefix) + 8 * ord(" ") + kind[0] + _USTAR_SUFFIX_SUM
+    return prefix + b"%06o\0 " % checksum + kind + _USTAR_SUFFIX
 
 
 def _pax_record(key: bytes, value: bytes) -> bytes:
@@ -159,12 +159,12 @@ def _read_entries(blob: BinaryIO, expected: PackageTree) -> Iterator[PackageEntr
         if blob.read(len(header)) != header:
             raise _corrupt_blob_error(f"{printable(file.path)} is not where it should be")
         yield PackageEntry(file.path, file.executable, _content_reader(blob, file.size))
-    last = blob.read(_BLOCK_BYTES)
-    if last != bytes(_BLOCK_BYTES):
-        size = _signature_size(last)
+    block = blob.read(_BLOCK_BYTES)
+    if block != bytes(_BLOCK_BYTES):
+        size = _signature_size(block)
         yield PackageEntry(SIGNATURE_FILE, False, _content_reader(blob, size))
-        last = blob.read(_BLOCK_BYTES)
-    if last + blob.read(_BLOCK_BYTES + 1) != _END_OF_ARCHIVE:
+        block = blob.read(_BLOCK_BYTES)
+    if block + blob.read(_BLOCK_BYTES + 1) != _END_OF_ARCHIVE:
         raise _corrupt_blob_error("it goes on after its end")
 
 

@@ -1,7 +1,7 @@
-"""Reading the manifest of a staged package, and where none is, saying which folders in it have one.
+"""Reads the manifest of a staged package and rejects refused imports.
 
-A repository with several plugins looks like a package at first, and whoever names it is one step away from what
-they want.
+A repository with several plugins looks like a package at first. If the root has no manifest, the error lists the
+folders that have one, because the person is only one step away from what they want.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from paddock.manifest.syntax.python_source import find_refused_imports
 from paddock.plugins.package.source import PackageSource, SourceKind
 from paddock.plugins.package.stage import StagedPackage
 
-_MAX_FOLDERS_SCANNED = 500  # folders
+_MAX_FOLDERS_SCANNED = 500
 _MAX_FOLDERS_LISTED = 10
 
 
 def read_staged_manifest(staged: StagedPackage) -> ManifestResult:
-    """The manifest of a package, told of as whoever named it knows it.
+    """Read the manifest of a staged package; errors name the source as the person typed it.
 
     Raises:
         Invalid: there is no manifest, or it cannot be parsed at all.
@@ -39,19 +39,19 @@ def read_staged_manifest(staged: StagedPackage) -> ManifestResult:
             raise
         source = staged.source.source
         name = printable(_source_label(source), MAX_PATH_CHARS)
-        found = sorted(folders_with_manifests(staged.root))
-        below = Problem(
+        folders = sorted(folders_with_manifests(staged.root))
+        nested_problem = Problem(
             "",
             "there is none at its top, but there are plugins below it",
-            _missing_manifest_hint(source, found),
+            _missing_manifest_hint(source, folders),
             "missing",
         )
-        problems = [below] if found else error.problems
+        problems = [nested_problem] if folders else error.problems
         raise Invalid(f"{name} holds no manifest", problems, code=error.error_code) from None
 
 
 def folders_with_manifests(root: Path) -> Iterator[str]:
-    """The folders in a folder that have a manifest, one or two steps down; links are not followed."""
+    """Yield the subfolders that have a manifest, one or two levels down; links are not followed."""
     outer = list(islice(_subfolders(root), _MAX_FOLDERS_SCANNED))
     for folder in outer:
         if DirectoryFiles(root / folder).existing(FILE_NAMES):
@@ -75,22 +75,22 @@ def _source_label(source: PackageSource) -> str:
     return source.location if source.kind is SourceKind.DIRECTORY else source.describe()
 
 
-def _missing_manifest_hint(source: PackageSource, found: list[str]) -> str:
-    shown = ", ".join(printable(folder) for folder in found[:_MAX_FOLDERS_LISTED])
-    more = f" and {len(found) - _MAX_FOLDERS_LISTED} more" if len(found) > _MAX_FOLDERS_LISTED else ""
+def _missing_manifest_hint(source: PackageSource, folders: list[str]) -> str:
+    listed = ", ".join(printable(folder) for folder in folders[:_MAX_FOLDERS_LISTED])
+    more = f" and {len(folders) - _MAX_FOLDERS_LISTED} more" if len(folders) > _MAX_FOLDERS_LISTED else ""
     if source.kind is SourceKind.DIRECTORY:
-        return f"name one of the folders in it: {shown}{more}"
-    return f"take it apart first, then name one of the folders in it: {shown}{more}"
+        return f"name one of the folders in it: {listed}{more}"
+    return f"take it apart first, then name one of the folders in it: {listed}{more}"
 
 
 MAX_REPORTED_IMPORTS = 50
 MAX_SCANNED_FILE_BYTES = 1024 * 1024
-# Read as data: the host never imports what plugins import.
+# Read as data: the host never imports modules of plugins.
 REFUSED_IMPORTS_FILE = Path(paddock.__file__).parents[1] / "paddock_sdk" / "worker" / "refused_imports.json"
 
 
 def check_imports(manifest: Manifest, root: Path) -> None:
-    """Refuse a package whose Python code imports what plugins of its dialect may not.
+    """Reject a package whose Python code imports modules that plugins of its dialect may not import.
 
     Raises:
         Invalid: it does; carries every such import with its file and line.
@@ -103,23 +103,23 @@ def check_imports(manifest: Manifest, root: Path) -> None:
 
 
 def import_problems(manifest: Manifest, root: Path) -> list[Problem]:
-    """Every refused import in the package of a plugin that is Python code; a program of its own may import anything."""
+    """Return every refused import in the package of a Python plugin; a program of its own may import anything."""
     if not isinstance(manifest.runtime, PythonRuntime):
         return []
     refused = _refused_modules(manifest.dialect.value)
     roots = {name.partition(".")[0] for name in refused}
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for file in _python_files(root):
         text = file.read_bytes().decode("utf-8", "replace")
-        if any(name in text for name in roots):  # many files name none, and parsing costs a thousand times more
-            found += find_refused_imports(file.relative_to(root).as_posix(), text, refused)
-    return found
+        if any(name in text for name in roots):  # most files name none, and parsing costs a thousand times more
+            problems += find_refused_imports(file.relative_to(root).as_posix(), text, refused)
+    return problems
 
 
 def _refused_modules(dialect: str) -> dict[str, str]:
     groups: dict[str, Any] = json.loads(REFUSED_IMPORTS_FILE.read_text(encoding="utf-8"))
-    held = [group for group in groups.values() if dialect in group["dialects"] or "*" in group["dialects"]]
-    return {name: group["reason"] for group in held for name in group["names"]}
+    applicable = [group for group in groups.values() if dialect in group["dialects"] or "*" in group["dialects"]]
+    return {name: group["reason"] for group in applicable for name in group["names"]}
 
 
 def _python_files(root: Path) -> Iterator[Path]:

@@ -1,10 +1,10 @@
-"""The one writer: whatever a package came from, its files reach the disk here and under the same limits.
+"""Writes package files to disk: every source goes through this writer, under the same limits.
 
-A source gives `Entry` values; `write_entries` checks each name again, counts the bytes that really arrive, hashes them
-on their way and creates plain files. Links, devices, owners, times and special mode bits have no way through.
+A source yields `PackageEntry` values. `extract_entries` checks each name again, counts the bytes that really arrive,
+hashes them on the way and creates plain files. Links, devices, owners, times and special mode bits cannot pass.
 
-Nothing is fsynced. A tree on disk is a copy of the package kept in the store: what a power cut damages is found by its
-digest and written again.
+Nothing is fsynced. A tree on disk is a copy of the package in the store: damage by a power cut is detected by its
+digest and repaired.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paddock.plugins.package.tree import PackageTree, TreeFile
 
 @dataclass(frozen=True, slots=True)
 class PackageEntry:
-    """A file on its way in. `chunks` reads it; called at most once, and before the next entry is asked for."""
+    """A file to extract. `chunks` reads it; called at most once, and before the next entry is requested."""
 
     path: str
     executable: bool
@@ -32,7 +32,7 @@ class PackageEntry:
 
 @dataclass(frozen=True, slots=True)
 class InstallProgress:
-    """How far staging has come. A receiver that raises stops the work, and everything made so far is removed."""
+    """The progress of staging. A callback that raises stops the work, and everything made so far is removed."""
 
     step: str
     files: int = 0
@@ -45,14 +45,14 @@ ProgressCallback = Callable[[InstallProgress], None]
 def extract_entries(
     entries: Iterable[PackageEntry],
     root: Path,
-    listing: PackageValidator,
-    what: str,
+    validator: PackageValidator,
+    label: str,
     progress: ProgressCallback | None = None,
 ) -> PackageTree:
-    """Write every entry below `root`, which must not be there yet, and give the tree they make.
+    """Write every entry below `root`, which must not exist yet, and return the resulting tree.
 
-    `listing` is the source's own: mistakes that the source notes while it is read are raised together with those
-    found here. After the first mistake nothing more is written, but the rest is still looked at.
+    `validator` is the source's own validator: problems that the source notes while it is read are raised together with
+    those found here. After the first problem nothing more is written, but the rest is still checked.
 
     Raises:
         Invalid: the package is unsafe or too big.
@@ -60,49 +60,49 @@ def extract_entries(
     """
     base = os.fspath(root)
     files: list[TreeFile] = []
-    made = {""}
+    created = {""}
     total = 0
     _make_directory(base)
     for entry in entries:
-        if listing.has_max_problems:
+        if validator.has_max_problems:
             break
-        if is_excluded(entry.path) or not listing.add_file(entry.path, 0) or listing.problems:
+        if is_excluded(entry.path) or not validator.add_file(entry.path, 0) or validator.problems:
             continue
-        _make_parents(base, entry.path, made)
-        written = _write(base, entry, listing.limits, total)
+        _make_parents(base, entry.path, created)
+        written = _write(base, entry, validator.limits, total)
         total += written.size
         if entry.path != SIGNATURE_FILE:
             files.append(written)
         if progress is not None:
             progress(InstallProgress("copying", len(files), total))
     if not files:
-        listing.add_problem("", "holds no files", "package.empty")
-    listing.raise_problems(what)
+        validator.add_problem("", "holds no files", "package.empty")
+    validator.raise_problems(label)
     return PackageTree(tuple(files))
 
 
-def _write(base: str, entry: PackageEntry, limits: PackageLimits, before: int) -> TreeFile:
-    allowed = limits.total_bytes - before
+def _write(base: str, entry: PackageEntry, limits: PackageLimits, bytes_before: int) -> TreeFile:
+    max_bytes = limits.total_bytes - bytes_before
     if entry.path == SIGNATURE_FILE:
-        allowed = min(allowed, limits.signature_bytes)
+        max_bytes = min(max_bytes, limits.signature_bytes)
     mode = 0o755 if entry.executable else 0o644
     digest = hashlib.sha256()
     size = 0
-    descriptor = _create(f"{base}/{entry.path}", mode)
+    fd = _create(f"{base}/{entry.path}", mode)
     try:
         for chunk in entry.chunks():
             size += len(chunk)
-            if size > allowed:
-                raise _size_limit_error(entry.path, allowed, limits)
+            if size > max_bytes:
+                raise _size_limit_error(entry.path, max_bytes, limits)
             digest.update(chunk)
-            _write_all(descriptor, chunk)
+            _write_all(fd, chunk)
     finally:
-        os.close(descriptor)
+        os.close(fd)
     return TreeFile(entry.path, entry.executable, size, digest.hexdigest())
 
 
-def _size_limit_error(path: str, allowed: int, limits: PackageLimits) -> Invalid:
-    if path == SIGNATURE_FILE and allowed == limits.signature_bytes:
+def _size_limit_error(path: str, max_bytes: int, limits: PackageLimits) -> Invalid:
+    if path == SIGNATURE_FILE and max_bytes == limits.signature_bytes:
         problem = Problem(path, "is too big for a signature", code="package.too_big")
     else:
         problem = Problem("", f"holds more than {format_bytes(limits.total_bytes)}", code="package.too_big")
@@ -112,29 +112,29 @@ def _size_limit_error(path: str, allowed: int, limits: PackageLimits) -> Invalid
 def _create(path: str, mode: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags, mode)
-        os.fchmod(descriptor, mode)  # the umask must not decide what the digest covers
+        fd = os.open(path, flags, mode)
+        os.fchmod(fd, mode)  # the umask must not decide what the digest covers
     except OSError as error:
         raise _disk_error(path, error) from error
-    return descriptor
+    return fd
 
 
-def _write_all(descriptor: int, chunk: bytes) -> None:
+def _write_all(fd: int, chunk: bytes) -> None:
     try:
-        written = os.write(descriptor, chunk)
+        written = os.write(fd, chunk)
         while written < len(chunk):
-            written += os.write(descriptor, memoryview(chunk)[written:])
+            written += os.write(fd, memoryview(chunk)[written:])
     except OSError as error:
         raise _disk_error("a file of the package", error) from error
 
 
-def _make_parents(base: str, path: str, made: set[str]) -> None:
+def _make_parents(base: str, path: str, created: set[str]) -> None:
     parent = path[: max(path.rfind("/"), 0)]
-    if parent in made:
+    if parent in created:
         return
-    _make_parents(base, parent, made)
+    _make_parents(base, parent, created)
     _make_directory(f"{base}/{parent}")
-    made.add(parent)
+    created.add(parent)
 
 
 def _make_directory(path: str) -> None:
@@ -145,9 +145,9 @@ def _make_directory(path: str) -> None:
         raise _disk_error(path, error) from error
 
 
-def _disk_error(what: str, error: OSError) -> HostError:
+def _disk_error(path: str, error: OSError) -> HostError:
     return HostError(
-        f"cannot write {printable(what)}: {error.strerror}",
+        f"cannot write {printable(path)}: {error.strerror}",
         code="staging.disk",
         hint="check free space and permissions (paddock doctor)",
     )

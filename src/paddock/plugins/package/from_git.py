@@ -1,9 +1,9 @@
-"""A git repository as a source of package files, read without ever checking it out.
+"""Reads package files from a git repository without ever checking it out.
 
 A checkout would run filters and follow attributes that the repository chooses. Here git only fetches objects into a
 bare repository of ours and prints them. It runs with no configuration but ours, no hooks, no prompts, no submodules,
-one allowed protocol, limits on file size, memory and time, and in a process group that is killed as one.
-Large-file pointers stay pointers.
+one allowed protocol, limits on file size, memory and time, and in a process group that is killed as one. Large-file
+pointers stay pointers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _POLL_INTERVAL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class GitLimits:
-    """What one git command may use."""
+    """Resource limits of one git command."""
 
     timeout_s: float = 120.0
     file_bytes: int = 512 * MEGABYTE
@@ -78,10 +78,10 @@ class GitRepository:
         self._run("init", "--quiet", "--bare", "--template=", str(workspace / "repository"))
 
     def fetch(self) -> str:
-        """Fetch what the ref means and give its commit id.
+        """Fetch the ref and return its commit id.
 
         Raises:
-            Unreachable: the repository cannot be had.
+            Unreachable: the repository cannot be fetched.
             OperatorError: it has no such ref.
         """
         ref = self._source.ref
@@ -106,13 +106,13 @@ class GitRepository:
             hint="list them with: git ls-remote URL",
         )
 
-    def entries(self, commit: str, listing: PackageValidator) -> Iterator[PackageEntry]:
-        """The files of a commit. Their names and sizes are all checked before the first is read."""
-        blobs = self._list_blobs(commit, listing)
-        listing.raise_problems(self._source.describe())
-        wanted = self._workspace / "wanted"
-        wanted.write_text("".join(f"{blob.object_id}\n" for blob in blobs))
-        self._run("cat-file", "--batch", stdin=wanted, stdout=self._workspace / "objects")
+    def entries(self, commit: str, validator: PackageValidator) -> Iterator[PackageEntry]:
+        """Yield the files of a commit. All names and sizes are checked before the first file is read."""
+        blobs = self._list_blobs(commit, validator)
+        validator.raise_problems(self._source.describe())
+        id_list = self._workspace / "wanted"
+        id_list.write_text("".join(f"{blob.object_id}\n" for blob in blobs))
+        self._run("cat-file", "--batch", stdin=id_list, stdout=self._workspace / "objects")
         with (self._workspace / "objects").open("rb") as objects:
             for blob in blobs:
                 header = objects.readline(200).decode("ascii", "replace").split()
@@ -122,38 +122,38 @@ class GitRepository:
                 yield PackageEntry(blob.path, blob.executable, _range_reader(objects, start, blob.size))
                 objects.seek(start + blob.size + 1)
 
-    def _list_blobs(self, commit: str, listing: PackageValidator) -> list[_GitBlob]:
+    def _list_blobs(self, commit: str, validator: PackageValidator) -> list[_GitBlob]:
         self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, stdout=self._workspace / "listing")
-        # Enough for every file that the limits allow, each with the longest name.
-        most = (listing.limits.files + 1) * (listing.limits.path_bytes + 100)
+        # Enough for as many files as the limits allow, each with the longest name.
+        max_bytes = (validator.limits.files + 1) * (validator.limits.path_bytes + 100)
         with (self._workspace / "listing").open("rb") as file:
-            rows = file.read(most).split(b"\0")
+            rows = file.read(max_bytes).split(b"\0")
             if file.read(1):
-                listing.add_problem("", "lists far too many files", "package.too_many_files")
-        counted = PackageValidator(listing.limits, listing.problems)
+                validator.add_problem("", "lists far too many files", "package.too_many_files")
+        counting_validator = PackageValidator(validator.limits, validator.problems)
         blobs: list[_GitBlob] = []
         for row in rows[:-1]:
-            facts, _, raw = row.partition(b"\t")
-            mode, kind, object_id, size = facts.decode("ascii").split()
-            path = raw.decode(errors="surrogateescape")
+            metadata, _, raw_path = row.partition(b"\t")
+            mode, kind, object_id, size = metadata.decode("ascii").split()
+            path = raw_path.decode(errors="surrogateescape")
             if is_excluded(path):
                 continue
             if kind == "commit":
-                listing.add_problem(path, "is a submodule", "package.not_a_file", "packages hold their own files")
+                validator.add_problem(path, "is a submodule", "package.not_a_file", "packages hold their own files")
             elif mode == "120000":
-                listing.add_problem(path, "is a symbolic link", "package.not_a_file", "packages hold plain files")
-            elif counted.add_file(path, int(size)):
+                validator.add_problem(path, "is a symbolic link", "package.not_a_file", "packages hold plain files")
+            elif counting_validator.add_file(path, int(size)):
                 blobs.append(_GitBlob(path, mode == "100755", object_id, int(size)))
-            if counted.has_max_problems:
+            if counting_validator.has_max_problems:
                 break
         return blobs
 
     def _resolve_remote_ref(self, ref: str) -> str | None:
-        """The full name of the tag or branch at the other end; a tag goes before a branch of the same name."""
+        """Return the full name of the remote tag or branch; a tag wins over a branch of the same name."""
         candidates = [ref] if ref.startswith("refs/") else [f"refs/tags/{ref}", f"refs/heads/{ref}"]
-        printed = self._run("ls-remote", "--quiet", "--end-of-options", self._url, *candidates)
-        there = {line.partition("\t")[2] for line in printed.splitlines()}
-        return next((name for name in candidates if name in there), None)
+        output = self._run("ls-remote", "--quiet", "--end-of-options", self._url, *candidates)
+        remote_refs = {line.partition("\t")[2] for line in output.splitlines()}
+        return next((name for name in candidates if name in remote_refs), None)
 
     def _fetch(self, *refspecs: str, depth: bool) -> None:
         options = ["--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-commit-graph"]
@@ -175,12 +175,12 @@ class GitRepository:
 
     def _resolve_commit(self, name: str) -> str:
         try:
-            found = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").split()
+            output = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").split()
         except Unreachable as error:
             raise OperatorError(
                 f"{printable(self._url)} has no commit {printable(name)}", code="source.bad_ref"
             ) from error
-        commit = found[-1] if found else ""
+        commit = output[-1] if output else ""
         if not is_commit(commit):
             raise HostError("git did not name a commit", code="git.failed")
         return commit
@@ -189,16 +189,16 @@ class GitRepository:
         configuration = self._workspace / "gitconfig"
         lines = ["[safe]"]
         if self._scheme == "file":
-            # The person named this repository, so that another user owns it is no surprise.
+            # The person named this repository, so it may be owned by another user.
             path = unquote(urlsplit(self._url).path)
             lines += [f"\tdirectory = {_quote_path(path)}", f"\tdirectory = {_quote_path(path + '/.git')}"]
         configuration.write_text("\n".join(lines) + "\n")
-        passed = {
+        inherited = {
             name: os.environ[name]
             for name in (*_INHERITED_VARIABLES, *_INHERITED_PROXY_VARIABLES)
             if name in os.environ
         }
-        return passed | {
+        return inherited | {
             "HOME": str(self._workspace),
             "LC_ALL": "C",
             "GIT_CONFIG_NOSYSTEM": "1",
@@ -213,7 +213,7 @@ class GitRepository:
         }
 
     def _run(self, *arguments: str, stdin: Path | None = None, stdout: Path | None = None) -> str:
-        """Run git to its end and give what it printed, unless that went to `stdout`.
+        """Run git and return its output, unless that went to `stdout`.
 
         Output goes through files, not pipes: the limit on file size then bounds it, and nothing can block.
         """
@@ -235,9 +235,9 @@ class GitRepository:
             )
             self._wait(process, arguments[0])
         if process.returncode != 0:
-            said = _first_lines(errors)
+            error_text = _first_lines(errors)
             raise Unreachable(
-                f"git {arguments[0]} failed for {printable(self._url)}: {said or f'exit {process.returncode}'}",
+                f"git {arguments[0]} failed for {printable(self._url)}: {error_text or f'exit {process.returncode}'}",
                 code="git.failed",
                 hint="look at the address and try again, or clone it yourself and install the directory",
             )
@@ -288,17 +288,17 @@ def _range_reader(file: BinaryIO, start: int, size: int) -> Callable[[], Iterato
 
 
 def _apply_rlimits(pid: int, limits: GitLimits) -> None:
-    """Bound the process and, before it has any, its children. Set from here: code between fork and exec is unsafe in
-    a process with threads."""
+    """Limit the process and, since it has none yet, its children. Set from here: code between fork and exec is unsafe
+    in a process with threads."""
     try:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
         resource.prlimit(pid, resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     except ProcessLookupError:
-        pass  # already done
+        pass  # already ended
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing of git's running: its leader is reaped only after the group was killed, so the id is still ours."""
+    """Kill git's process group. Its leader is reaped only after that, so the id is still ours."""
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -308,9 +308,9 @@ def _quote_path(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _read_head(path: Path, most: int = 256 * 1024) -> str:
+def _read_head(path: Path, max_bytes: int = 256 * 1024) -> str:
     with path.open("rb") as file:
-        return file.read(most).decode(errors="replace")
+        return file.read(max_bytes).decode(errors="replace")
 
 
 def _first_lines(path: Path) -> str:

@@ -1,9 +1,9 @@
-"""Reading a zip (`.zip`, `.mcpb`, `.dxt`) that a stranger made.
+"""Reads untrusted zip archives (`.zip`, `.mcpb`, `.dxt`).
 
-The central directory is parsed here, by hand, because what matters is exactly what a lenient reader smooths over:
-names with NUL bytes, two names for one entry, two entries over one range, an end record that lies about their number.
-Everything is checked before the first byte is unpacked; unpacking then counts, and believes no declared size.
-Archives inside the archive stay closed files.
+The central directory is parsed here, by hand, because what matters is exactly what a lenient reader smooths over: names
+with NUL bytes, two names for one entry, two entries over one range, an end record that lies about their number.
+Everything is checked before the first byte is unpacked; unpacking then counts, and trusts no declared size. Nested
+archives are not opened.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNICODE_PATH_FIELD = 0x7075
 
 @dataclass(frozen=True, slots=True)
 class ZipMember:
-    """One row of the central directory."""
+    """One entry of the central directory."""
 
     name: str
     raw_name: bytes
@@ -56,35 +56,35 @@ class ZipMember:
         return self.name.endswith("/")
 
 
-def zip_entries(file: BinaryIO, what: str, limits: PackageLimits = DEFAULT_LIMITS) -> Iterator[PackageEntry]:
-    """The files of an archive, after the whole of it was checked. `file` stays open until the last one is read.
+def zip_entries(file: BinaryIO, label: str, limits: PackageLimits = DEFAULT_LIMITS) -> Iterator[PackageEntry]:
+    """Yield the files of an archive, after all of it was checked. `file` stays open until the last one is read.
 
-    When every file lies in one top-level folder, as in downloads from code hosts, that folder is taken off: nothing
-    then stands at the root, so no manifest does. A folder beginning with a dot (`.vscode`) is content, not a wrapper.
+    If every file lies in one top-level folder, as in downloads from code hosts, that folder is stripped: nothing then
+    stands at the root, so no manifest does. A folder beginning with a dot (`.vscode`) is content, not a wrapper.
 
     Raises:
-        Invalid: with every mistake found, each under the entry's name.
+        Invalid: with every problem found, each under the entry's name.
     """
-    end = _file_size(file)
-    if end > limits.archive_bytes:
-        raise _damaged_error(what, f"is larger than {format_bytes(limits.archive_bytes)}", "package.too_big")
-    count, directory_size, directory_start = _read_end_record(file, end, what)
-    # Directories have rows of their own, so there may be more rows than files.
+    archive_size = _file_size(file)
+    if archive_size > limits.archive_bytes:
+        raise _damaged_error(label, f"is larger than {format_bytes(limits.archive_bytes)}", "package.too_big")
+    count, directory_size, directory_start = _read_end_record(file, archive_size, label)
+    # Directories have entries of their own, so there may be more entries than files.
     if count > limits.files + limits.directories:
-        raise _damaged_error(what, f"holds more than {limits.files:,} files", "package.too_many_files")
+        raise _damaged_error(label, f"holds more than {limits.files:,} files", "package.too_many_files")
     if directory_size > (limits.files + limits.directories) * 2_048:
-        raise _damaged_error(what, "has a central directory that is far too long", "package.damaged")
+        raise _damaged_error(label, "has a central directory that is far too long", "package.damaged")
     file.seek(directory_start)
-    listing = PackageValidator(limits)
-    members = _read_central_directory(file.read(directory_size), count, what, listing)
-    _check_members(members, listing)
-    starts = _check_ranges(file, members, directory_start, listing)
-    listing.raise_problems(what)
+    validator = PackageValidator(limits)
+    members = _read_central_directory(file.read(directory_size), count, label, validator)
+    _check_members(members, validator)
+    starts = _check_ranges(file, members, directory_start, validator)
+    validator.raise_problems(label)
     files = [member for member in members if not member.is_directory and not is_excluded(member.name)]
-    strip = len(_common_root(files))
+    strip_chars = len(_common_root(files))
     return (
         PackageEntry(
-            member.name[strip:], bool(member.mode & 0o111), _member_reader(file, member, starts[member.offset])
+            member.name[strip_chars:], bool(member.mode & 0o111), _member_reader(file, member, starts[member.offset])
         )
         for member in files
     )
@@ -95,127 +95,130 @@ def _member_reader(file: BinaryIO, member: ZipMember, start: int) -> Callable[[]
 
 
 def open_zip(path: Path) -> BinaryIO:
-    """
+    """Open an archive for reading.
+
     Raises:
         OperatorError: it cannot be opened, or is not a regular file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise OperatorError(f"cannot open {path}: {error.strerror}", code="source.unreadable") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
         raise OperatorError(f"{path} is not a regular file", code="source.unreadable")
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(fd, "rb")
 
 
 def _file_size(file: BinaryIO) -> int:
     return file.seek(0, os.SEEK_END)
 
 
-def _damaged_error(what: str, message: str, code: str = "package.damaged") -> Invalid:
-    return Invalid(f"{what} {message}", [Problem("", message, code=code)], code="package.unsafe")
+def _damaged_error(label: str, message: str, code: str = "package.damaged") -> Invalid:
+    return Invalid(f"{label} {message}", [Problem("", message, code=code)], code="package.unsafe")
 
 
-def _read_end_record(file: BinaryIO, end: int, what: str) -> tuple[int, int, int]:
-    """Number of rows, size and start of the central directory."""
-    start = max(0, end - _END_RECORD.size - _MAX_COMMENT_BYTES)
+def _read_end_record(file: BinaryIO, archive_size: int, label: str) -> tuple[int, int, int]:
+    """Return the number of entries, and the size and start of the central directory."""
+    start = max(0, archive_size - _END_RECORD.size - _MAX_COMMENT_BYTES)
     file.seek(start)
-    tail = file.read(end - start)
-    found = [at for at in _occurrences(tail, b"PK\x05\x06") if _comment_fills_tail(tail, at)]
-    if not found:
-        raise _damaged_error(what, "is not a zip archive, or its end is missing")
-    if len(found) > 1:
-        raise _damaged_error(what, "has two end records, and readers would not agree on its content")
-    at = found[0]
-    _, disk, first_disk, here, count, size, offset, _ = _END_RECORD.unpack_from(tail, at)
-    if tail[max(0, at - 20) : at][:4] == _ZIP64_LOCATOR:
-        raise _damaged_error(what, "is a zip64 archive, which only archives beyond our limits need")
-    if disk or first_disk or here != count:
-        raise _damaged_error(what, "is split over several volumes")
-    if offset + size != start + at:
-        raise _damaged_error(what, "has a central directory that is not where its end record says")
+    tail = file.read(archive_size - start)
+    positions = [position for position in _occurrences(tail, b"PK\x05\x06") if _comment_fills_tail(tail, position)]
+    if not positions:
+        raise _damaged_error(label, "is not a zip archive, or its end is missing")
+    if len(positions) > 1:
+        raise _damaged_error(label, "has two end records, and readers would not agree on its content")
+    position = positions[0]
+    _, disk, first_disk, disk_count, count, size, offset, _ = _END_RECORD.unpack_from(tail, position)
+    if tail[max(0, position - 20) : position][:4] == _ZIP64_LOCATOR:
+        raise _damaged_error(label, "is a zip64 archive, which only archives beyond our limits need")
+    if disk or first_disk or disk_count != count:
+        raise _damaged_error(label, "is split over several volumes")
+    if offset + size != start + position:
+        raise _damaged_error(label, "has a central directory that is not where its end record says")
     return count, size, offset
 
 
-def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
-    at = data.find(wanted)
-    while at >= 0:
-        yield at
-        at = data.find(wanted, at + 1)
+def _occurrences(data: bytes, pattern: bytes) -> Iterator[int]:
+    position = data.find(pattern)
+    while position >= 0:
+        yield position
+        position = data.find(pattern, position + 1)
 
 
-def _comment_fills_tail(tail: bytes, at: int) -> bool:
-    if at + _END_RECORD.size > len(tail):
+def _comment_fills_tail(tail: bytes, position: int) -> bool:
+    if position + _END_RECORD.size > len(tail):
         return False
-    return at + _END_RECORD.size + _END_RECORD.unpack_from(tail, at)[7] == len(tail)
+    return position + _END_RECORD.size + _END_RECORD.unpack_from(tail, position)[7] == len(tail)
 
 
-def _read_central_directory(data: bytes, count: int, what: str, listing: PackageValidator) -> list[ZipMember]:
+def _read_central_directory(data: bytes, count: int, label: str, validator: PackageValidator) -> list[ZipMember]:
     members: list[ZipMember] = []
-    at = 0
+    position = 0
     for _ in range(count):
-        if at + _CENTRAL_HEADER.size > len(data) or data[at : at + 4] != b"PK\x01\x02":
-            raise _damaged_error(what, "has a damaged central directory")
-        row = _CENTRAL_HEADER.unpack_from(data, at)
+        if position + _CENTRAL_HEADER.size > len(data) or data[position : position + 4] != b"PK\x01\x02":
+            raise _damaged_error(label, "has a damaged central directory")
+        row = _CENTRAL_HEADER.unpack_from(data, position)
         flags, method, crc, packed, size = row[3], row[4], row[7], row[8], row[9]
         name_length, extra_length, comment_length = row[10], row[11], row[12]
-        at += _CENTRAL_HEADER.size
-        raw = data[at : at + name_length]
-        extra = data[at + name_length : at + name_length + extra_length]
-        at += name_length + extra_length + comment_length
-        if at > len(data):
-            raise _damaged_error(what, "has a damaged central directory")
-        name = _decode_name(raw, extra, listing)
+        position += _CENTRAL_HEADER.size
+        raw = data[position : position + name_length]
+        extra = data[position + name_length : position + name_length + extra_length]
+        position += name_length + extra_length + comment_length
+        if position > len(data):
+            raise _damaged_error(label, "has a damaged central directory")
+        name = _decode_name(raw, extra, validator)
         if name is not None:
             members.append(
                 ZipMember(name, raw, flags, method, crc, packed, size, row[15] >> 16, row[15] & 0xFF, row[16])
             )
-    if at != len(data):
-        raise _damaged_error(what, "has more entries than its end record says")
+    if position != len(data):
+        raise _damaged_error(label, "has more entries than its end record says")
     return members
 
 
-def _decode_name(raw: bytes, extra: bytes, listing: PackageValidator) -> str | None:
+def _decode_name(raw: bytes, extra: bytes, validator: PackageValidator) -> str | None:
     try:
         name = raw.decode()
     except UnicodeDecodeError:
-        listing.add_problem(raw.decode("latin-1"), "has a name that is not UTF-8", "package.unsafe_path")
+        validator.add_problem(raw.decode("latin-1"), "has a name that is not UTF-8", "package.unsafe_path")
         return None
-    at = 0
-    while at + 4 <= len(extra):
-        kind, length = struct.unpack_from("<2H", extra, at)
-        # Version and checksum come before the name in this field.
-        if kind == _UNICODE_PATH_FIELD and extra[at + 9 : at + 4 + length] != raw:
-            listing.add_problem(name, "has a second, different name", "package.unsafe_path")
+    position = 0
+    while position + 4 <= len(extra):
+        kind, length = struct.unpack_from("<2H", extra, position)
+        # In this field the version and a checksum come before the name.
+        if kind == _UNICODE_PATH_FIELD and extra[position + 9 : position + 4 + length] != raw:
+            validator.add_problem(name, "has a second, different name", "package.unsafe_path")
             return None
-        at += 4 + length
+        position += 4 + length
     return name
 
 
-def _check_members(members: list[ZipMember], listing: PackageValidator) -> None:
-    """Every rule that the central directory alone can decide."""
-    big = [member for member in members if member.size > listing.limits.ratio_exempt]
+def _check_members(members: list[ZipMember], validator: PackageValidator) -> None:
+    """Check every rule that the central directory alone can decide."""
+    large_members = [member for member in members if member.size > validator.limits.ratio_exempt]
     for member in members:
-        if listing.has_max_problems:
+        if validator.has_max_problems:
             return
         if member.is_directory:
-            listing.add_directory(member.name[:-1])
+            validator.add_directory(member.name[:-1])
         else:
-            listing.add_file(member.name, member.size)
-        mistake = _file_type_fault(member)
-        if mistake is not None:
-            listing.add_problem(member.name, mistake, "package.not_a_file", "packages hold plain files")
+            validator.add_file(member.name, member.size)
+        fault = _file_type_fault(member)
+        if fault is not None:
+            validator.add_problem(member.name, fault, "package.not_a_file", "packages hold plain files")
         if member.flags & _ENCRYPTED_FLAGS:
-            listing.add_problem(member.name, "is encrypted", "package.encrypted")
+            validator.add_problem(member.name, "is encrypted", "package.encrypted")
         if member.method not in (_STORED, _DEFLATED):
-            listing.add_problem(
+            validator.add_problem(
                 member.name, f"uses compression method {member.method}", "package.compression", "use deflate"
             )
         elif member.method == _STORED and member.packed != member.size:
-            listing.add_problem(member.name, "is stored, yet declares two sizes", "package.damaged")
-    if sum(member.size for member in big) > listing.limits.ratio * sum(max(1, member.packed) for member in big):
-        listing.add_problem("", f"unpacks to more than {listing.limits.ratio} times its size", "package.bomb")
+            validator.add_problem(member.name, "is stored, yet declares two sizes", "package.damaged")
+    if sum(member.size for member in large_members) > validator.limits.ratio * sum(
+        max(1, member.packed) for member in large_members
+    ):
+        validator.add_problem("", f"unpacks to more than {validator.limits.ratio} times its size", "package.bomb")
 
 
 def _file_type_fault(member: ZipMember) -> str | None:
@@ -232,29 +235,30 @@ def _file_type_fault(member: ZipMember) -> str | None:
     return None
 
 
-def _check_ranges(file: BinaryIO, members: list[ZipMember], limit: int, listing: PackageValidator) -> dict[int, int]:
-    """Where each entry's data begins, after its local header proved equal to its row and no two share a byte."""
+def _check_ranges(file: BinaryIO, members: list[ZipMember], limit: int, validator: PackageValidator) -> dict[int, int]:
+    """Return where each entry's data begins, after checking that its local header matches its entry and that no two
+    share a byte."""
     starts: dict[int, int] = {}
-    reached, before = 0, ""
+    end, previous = 0, ""
     for member in sorted(members, key=lambda each: each.offset):
-        if listing.has_max_problems:
+        if validator.has_max_problems:
             break
-        if member.offset < reached:
-            listing.add_problem(member.name, f"overlaps {printable(before)}", "package.overlap")
+        if member.offset < end:
+            validator.add_problem(member.name, f"overlaps {printable(previous)}", "package.overlap")
             continue
         start = _find_local_data(file, member, limit)
         if isinstance(start, str):
-            listing.add_problem(member.name, start, "package.damaged")
+            validator.add_problem(member.name, start, "package.damaged")
             continue
         starts[member.offset] = start
-        reached, before = start + member.packed, member.name
-        if reached > limit:
-            listing.add_problem(member.name, "reaches into the central directory", "package.overlap")
+        end, previous = start + member.packed, member.name
+        if end > limit:
+            validator.add_problem(member.name, "reaches into the central directory", "package.overlap")
     return starts
 
 
 def _find_local_data(file: BinaryIO, member: ZipMember, limit: int) -> int | str:
-    """Where the data begins, or what is wrong with the local header."""
+    """Return where the data begins, or what is wrong with the local header."""
     if member.offset + _LOCAL_HEADER.size > limit:
         return "points outside the archive"
     file.seek(member.offset)
@@ -269,23 +273,23 @@ def _find_local_data(file: BinaryIO, member: ZipMember, limit: int) -> int | str
     if method != member.method or (flags ^ member.flags) & (_ENCRYPTED_FLAGS | _DATA_DESCRIPTOR_FLAG):
         return "has a local header that disagrees with the directory"
     declared = [(crc, member.crc), (packed, member.packed), (size, member.size)]
-    known = [pair for pair in declared if pair[0] != _ZIP64_SENTINEL] if not flags & _DATA_DESCRIPTOR_FLAG else []
-    if any(local != central for local, central in known):
+    comparable = [pair for pair in declared if pair[0] != _ZIP64_SENTINEL] if not flags & _DATA_DESCRIPTOR_FLAG else []
+    if any(local != central for local, central in comparable):
         return "has a local header that disagrees with the directory"
     return member.offset + _LOCAL_HEADER.size + name_length + extra_length
 
 
 def _common_root(files: list[ZipMember]) -> str:
-    """The folder that holds everything, with its slash, or nothing."""
-    tops = {member.name.partition("/")[0] for member in files}
-    if len(tops) != 1 or any("/" not in member.name for member in files):
+    """Return the folder that holds everything, with its slash, or an empty string."""
+    top_folders = {member.name.partition("/")[0] for member in files}
+    if len(top_folders) != 1 or any("/" not in member.name for member in files):
         return ""
-    (top,) = tops
+    (top,) = top_folders
     return "" if top.startswith(".") else top + "/"
 
 
 def _read_member(file: BinaryIO, member: ZipMember, start: int) -> Iterator[bytes]:
-    """The content of one member, which must be exactly as long and have the checksum that was declared."""
+    """Yield the content of one member, which must have exactly the declared length and checksum."""
     file.seek(start)
     crc = size = 0
     source = _read_deflated(file, member) if member.method == _DEFLATED else _read_stored(file, member)

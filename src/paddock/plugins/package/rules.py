@@ -1,7 +1,7 @@
-"""Which file names and how many files a package may hold; the same rules for every source.
+"""The rules for names, number and size of files in a package; the same for every source.
 
-`Listing` is told every file and directory of a package before anything trusts it. It keeps all mistakes, so that a
-person sees them at once, and stops keeping them at `Limits.problems`, so that a hostile package cannot fill memory.
+`PackageValidator` gets every file and directory of a package before anything trusts it. It collects all problems, so
+that a person sees them at once, up to `PackageLimits.problems`, so that a hostile package cannot fill memory.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from paddock.core.printable import printable
 MEGABYTE = 1024 * 1024
 
 SIGNATURE_FILE = "paddock.sig"
-"""The detached signature at the root of a package; the one file that the tree digest does not cover."""
+"""The detached signature at the root of a package; the only file that the tree digest does not cover."""
 
 _EXCLUDED_NAMES = frozenset({".git", ".venv", ".env", "__pycache__", "__MACOSX", ".DS_Store"})
 
 
 @dataclass(frozen=True, slots=True)
 class PackageLimits:
-    """How big a package may be. The ratio counts only archive members larger than `ratio_exempt` bytes: a short
-    file of repeated text packs better than 100 to 1 and harms nobody."""
+    """Limits of a package. The ratio counts only archive members larger than `ratio_exempt` bytes: a short file of
+    repeated text packs better than 100 to 1 and does no harm."""
 
     files: int = 2_000
     directories: int = 2_000
@@ -44,15 +44,15 @@ DEFAULT_LIMITS = PackageLimits()
 def is_excluded(path: str) -> bool:
     """Whether packages never carry this file.
 
-    Repositories, virtual environments, local secrets, byte code and what desktops drop in folders: not what the author
-    wrote for others, and byte code could say something else than the source that people read. Leaving them out of
-    every kind of source gives one plugin one digest, whichever way it came.
+    Repositories, virtual environments, local secrets, byte code and files that desktops create: the author did not
+    write them for others, and byte code could differ from the source that people read. Excluding them from every kind
+    of source gives one plugin one digest, whichever way it came.
     """
     return path.endswith(".pyc") or not _EXCLUDED_NAMES.isdisjoint(path.split("/"))
 
 
 def path_fault(path: str, limits: PackageLimits = DEFAULT_LIMITS) -> str | None:
-    """What is wrong with a relative path, or None when it is safe to create below a directory of ours."""
+    """Return what is wrong with a relative path, or None if it is safe to create below a directory of ours."""
     if not path:
         return "has an empty name"
     try:
@@ -83,7 +83,7 @@ def path_fault(path: str, limits: PackageLimits = DEFAULT_LIMITS) -> str | None:
 
 
 def _casefold_path(path: str) -> str:
-    """What the name becomes on a disk that ignores case and normalises Unicode."""
+    """Return the name as on a disk that ignores case and normalises Unicode."""
     if path.isascii():
         return path.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
@@ -91,7 +91,7 @@ def _casefold_path(path: str) -> str:
 
 @dataclass(slots=True)
 class PackageValidator:
-    """The names and sizes of one package as they become known, and every mistake among them."""
+    """Collects the names and sizes of one package, and every problem among them."""
 
     limits: PackageLimits = DEFAULT_LIMITS
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -102,22 +102,24 @@ class PackageValidator:
 
     @property
     def has_max_problems(self) -> bool:
-        """Whether enough is known that looking for more mistakes helps nobody."""
+        """Whether enough is known that looking for more problems helps no one."""
         return len(self.problems) >= self.limits.problems or self.files > self.limits.files
 
     def add_problem(self, path: str, message: str, code: str, hint: str = "") -> None:
-        """Note a mistake; beyond the limit it is dropped."""
+        """Add a problem; beyond the limit it is dropped."""
         if len(self.problems) < self.limits.problems:
             self.problems.append(Problem(printable(path), message, hint=hint, code=code))
 
     def add_file(self, path: str, size: int) -> bool:
-        """Note a file. False when its name cannot be used or it is one too many."""
+        """Add a file. Returns False if its name cannot be used or it exceeds a limit."""
         if not self._add_path(path):
             return False
         folded = _casefold_path(path)
-        known = self._paths_by_folded.get(folded)
-        if known is not None:
-            message = "is there twice" if known == path else f"is the same name as {printable(known)} on some disks"
+        existing = self._paths_by_folded.get(folded)
+        if existing is not None:
+            message = (
+                "is there twice" if existing == path else f"is the same name as {printable(existing)} on some disks"
+            )
             self.add_problem(path, message, "package.collision", "rename one of them")
             return False
         if not self._add_parents(path):
@@ -128,25 +130,26 @@ class PackageValidator:
         return self._count_file(path, size)
 
     def add_directory(self, path: str) -> bool:
-        """Note a directory that stands in the package by itself."""
+        """Add a directory that stands in the package by itself."""
         return self._add_path(path) and self._add_parents(path + "/")
 
-    def raise_problems(self, what: str) -> None:
-        """
+    def raise_problems(self, label: str) -> None:
+        """Raise if there are problems.
+
         Raises:
-            Invalid: a mistake was noted; carries all of them.
+            Invalid: carries all of them.
         """
         if not self.problems:
             return
         count = f"{len(self.problems)} mistakes" if len(self.problems) > 1 else "1 mistake"
-        many = " or more" if self.has_max_problems else ""
-        raise Invalid(f"{what} is not a safe package: {count}{many}", self.problems, code="package.unsafe")
+        more_text = " or more" if self.has_max_problems else ""
+        raise Invalid(f"{label} is not a safe package: {count}{more_text}", self.problems, code="package.unsafe")
 
     def _add_path(self, path: str) -> bool:
-        mistake = path_fault(path, self.limits)
-        if mistake is not None:
-            self.add_problem(path, mistake, "package.unsafe_path")
-        return mistake is None
+        fault = path_fault(path, self.limits)
+        if fault is not None:
+            self.add_problem(path, fault, "package.unsafe_path")
+        return fault is None
 
     def _count_file(self, path: str, size: int) -> bool:
         if self.files == self.limits.files + 1:
@@ -159,18 +162,22 @@ class PackageValidator:
         return self.files <= self.limits.files and self.total <= self.limits.total_bytes
 
     def _add_parents(self, path: str) -> bool:
-        """Note every directory above `path`; False when one clashes with something else."""
-        cut = path.rfind("/")
-        if cut < 0 or path[:cut] in self._directories:
+        """Add every directory above `path`; returns False if one clashes with something else."""
+        last_slash = path.rfind("/")
+        if last_slash < 0 or path[:last_slash] in self._directories:
             return True
-        at = path.find("/")
-        while at >= 0:
-            parent = path[:at]
+        slash = path.find("/")
+        while slash >= 0:
+            parent = path[:slash]
             if parent not in self._directories:
-                known = self._paths_by_folded.get(_casefold_path(parent))
-                if known is not None:
-                    what = "is both a file and a directory" if known == parent else f"clashes with {printable(known)}"
-                    self.add_problem(parent, what, "package.collision", "rename one of them")
+                existing = self._paths_by_folded.get(_casefold_path(parent))
+                if existing is not None:
+                    message = (
+                        "is both a file and a directory"
+                        if existing == parent
+                        else f"clashes with {printable(existing)}"
+                    )
+                    self.add_problem(parent, message, "package.collision", "rename one of them")
                     return False
                 self._paths_by_folded[_casefold_path(parent)] = parent
                 self._directories.add(parent)
@@ -178,12 +185,12 @@ class PackageValidator:
                     self.add_problem(
                         "", f"holds more than {self.limits.directories:,} directories", "package.too_many_files"
                     )
-            at = path.find("/", at + 1)
+            slash = path.find("/", slash + 1)
         return len(self._directories) <= self.limits.directories
 
 
 def format_bytes(count: int) -> str:
-    """A size for people: `100 MB`, `64 KB`, `12 bytes`."""
+    """Format a size for people: `100 MB`, `64 KB`, `12 bytes`."""
     if count >= MEGABYTE:
         return f"{count / MEGABYTE:.4g} MB"
     return f"{count / 1024:.4g} KB" if count >= 1024 else f"{count} bytes"

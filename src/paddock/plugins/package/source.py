@@ -1,7 +1,7 @@
-"""Where a package comes from: a directory, an archive, a git repository at a ref, or a package registry.
+"""Package sources: a directory, an archive, a git repository at a ref, or a package registry.
 
-`parse_source` turns what a person typed into a `Source`; `SourceRecord` is what the store keeps once it was fetched,
-with the commit that the ref stood for on that day.
+`parse_source` turns what a person typed into a `PackageSource`; `SourceRecord` is what the store keeps once it was
+fetched, with the commit that the ref meant at that time.
 """
 
 from __future__ import annotations
@@ -17,67 +17,6 @@ from urllib.parse import quote, unquote, urlsplit
 from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.printable import printable
 
-_EXTRA = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,60}[A-Za-z0-9])?"
-_PYPI_NAME = rf"[A-Za-z0-9](?:[A-Za-z0-9._-]{{0,126}}[A-Za-z0-9])?(?:\[{_EXTRA}(?:,{_EXTRA})*\])?"
-_CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]{0,60}"
-_SPECIFIER = re.compile(rf"{_CLAUSE}(?:\s*,\s*{_CLAUSE}){{0,9}}")
-_PYPI = re.compile(rf"({_PYPI_NAME})\s*(.*)", re.DOTALL)
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,60}")
-_NPM = re.compile(r"((?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200})(?:@(.*))?", re.DOTALL)
-_RANGE = re.compile(r"[A-Za-z0-9^~<>=*][A-Za-z0-9^~<>=*|.+ -]{0,100}")
-
-
-def parse_pypi_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
-    """A Python package and which versions of it: `NAME`, `NAME[EXTRA]`, `NAME==1.2`, `NAME>=1,<2`, `NAME@1.2`.
-
-    Raises:
-        OperatorError: it is neither.
-    """
-    found = _PYPI.fullmatch(text)
-    name, written = (found[1], found[2].strip()) if found else ("", "")
-    version = _single_version(written.removeprefix("@").strip() if written.startswith("@") else written, ref)
-    if version and _VERSION.fullmatch(version):
-        version = f"=={version}"
-    if not name or (version and not _SPECIFIER.fullmatch(version)):
-        raise _bad_package_error(f"pypi:{text}", "write pypi:NAME, pypi:NAME==1.2.3 or pypi:NAME>=1,<2")
-    return name, "".join(version.split()) if version else None
-
-
-def check_constraint(text: str) -> str:
-    """A Python package with the versions of it that may come along: `mcp<2`.
-
-    Raises:
-        OperatorError: it is not one.
-    """
-    name, version = parse_pypi_requirement(text)
-    return name + (version or "")
-
-
-def parse_npm_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
-    """An npm package and which version of it: `NAME`, `@SCOPE/NAME`, `NAME@1.2.3`, `NAME@latest`, `NAME@^1.2`.
-
-    Raises:
-        OperatorError: it is neither.
-    """
-    found = _NPM.fullmatch(text)
-    version = _single_version(found[2] or "", ref) if found else ""
-    if found is None or (version and not _RANGE.fullmatch(version)) or found[2] == "":
-        raise _bad_package_error(f"npm:{text}", "write npm:NAME, npm:@SCOPE/NAME or npm:NAME@1.2.3")
-    return found[1], version or None
-
-
-def _single_version(written: str, ref: str | None) -> str:
-    if written and ref and written not in (ref, f"=={ref}"):
-        raise OperatorError(
-            f"two versions: {printable(written)} and {printable(ref)}", code="source.unknown", hint="give one of them"
-        )
-    return written or ref or ""
-
-
-def _bad_package_error(text: str, hint: str) -> OperatorError:
-    return OperatorError(f"{printable(text)} is not the name of a package", code="source.unknown", hint=hint)
-
-
 ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
 
 _SCP_FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]+")
@@ -91,7 +30,7 @@ _ACCEPTED_FORMS = (
 
 
 class SourceKind(StrEnum):
-    """The ways a package can come in."""
+    """The kinds of package sources."""
 
     DIRECTORY = "directory"
     ARCHIVE = "archive"
@@ -99,7 +38,7 @@ class SourceKind(StrEnum):
     CONFIGURATION = "configuration"  # a server known only from another program's settings
     PYPI = "pypi"  # the Python package index, or the one that pip is set up for
     NPM = "npm"  # the npm registry, likewise
-    UPLOAD = "upload"  # a file that somebody's browser sent; the name is what they called it
+    UPLOAD = "upload"  # a file sent by a browser; the location is its name there
 
     @property
     def registry(self) -> bool:
@@ -109,10 +48,10 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """A place to fetch a package from.
+    """A package source.
 
     `location` is an absolute path, for git a URL, for a registry the name of a package. `ref` is git's, or the version
-    that a registry is asked for. `constraints` hold down what a package of a registry brings along.
+    requested from a registry. `constraints` limit the dependencies of a registry package.
     """
 
     kind: SourceKind
@@ -121,12 +60,12 @@ class PackageSource:
     constraints: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """The source as the consent screen shows it."""
+        """Describe the source for the consent screen."""
         if self.kind is SourceKind.GIT:
             return f"git repository {printable(self.location)} at {printable(self.ref or 'its default branch')}"
         if self.kind.registry:
-            held = f" with {printable(', '.join(self.constraints))}" if self.constraints else ""
-            return f"{self.kind} package {printable(self.location)}{held}"
+            constraint_text = f" with {printable(', '.join(self.constraints))}" if self.constraints else ""
+            return f"{self.kind} package {printable(self.location)}{constraint_text}"
         if self.kind is SourceKind.UPLOAD:
             return f"uploaded file {printable(self.location)}"
         return f"{self.kind} {printable(self.location)}"
@@ -134,17 +73,17 @@ class PackageSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """What was fetched: the source, and for git the commit that its ref meant then."""
+    """A fetched source, with the commit that a git ref meant at that time."""
 
     source: PackageSource
     commit: str | None = None
 
     def describe(self) -> str:
-        """The source as it is shown later, with the commit."""
+        """Describe the source with its commit."""
         return self.source.describe() + (f" (commit {self.commit[:12]})" if self.commit else "")
 
     def to_value(self) -> dict[str, Any]:
-        """The form that the store keeps."""
+        """Return the stored form."""
         return {
             "kind": str(self.source.kind),
             "location": self.source.location,
@@ -154,10 +93,10 @@ class SourceRecord:
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> SourceRecord:
-        """The record that `to_value` gave.
+        """Parse the form that `to_value` returned.
 
         Raises:
-            HostError: it is not such a value.
+            HostError: it is malformed.
         """
         try:
             source = PackageSource(
@@ -176,14 +115,14 @@ def is_commit(ref: str) -> bool:
 def parse_source(
     text: str, ref: str | None = None, base: Path | None = None, constraints: Sequence[str] = ()
 ) -> PackageSource:
-    """The source that a person named. Relative paths start at `base`, or at the working directory.
+    """Parse the source that a person typed. Relative paths start at `base`, or at the working directory.
 
     Git is meant by `git+URL`, `git+PATH`, `https://….git`, `ssh://…`, `git@host:path`, and by a local path with a ref
     (`PATH#v1.0.0`, or `ref`). A registry is meant by `pypi:NAME`, `pypi:NAME==1.2.3`, `npm:NAME` and `npm:NAME@1.2.3`.
 
     Raises:
-        NotFound: it is a path, and nothing is there.
-        OperatorError: it names nothing we can fetch; the hint says what would be right.
+        NotFound: it is a path that does not exist.
+        OperatorError: it is not a source we can fetch; the hint says what would be right.
     """
     if not text or len(text) > 4_096 or not text.isprintable():
         raise _bad_source_error("the source is empty, too long, or holds characters that do not print")
@@ -193,13 +132,13 @@ def parse_source(
         return _registry_source(text, ref, constraints)
     if constraints:
         raise _bad_source_error(f"--with is for Python packages, and {printable(text)} is none", "leave it out")
-    here = base or _working_directory(text.removeprefix("git+"))
+    directory = base or _working_directory(text.removeprefix("git+"))
     if text.startswith("git+"):
-        return _git_source(*_split_ref(text.removeprefix("git+"), ref), here)
+        return _git_source(*_split_ref(text.removeprefix("git+"), ref), directory)
     if "://" in text or "::" in text:
-        address, found = _split_ref(text, ref)
+        address, parsed_ref = _split_ref(text, ref)
         if address.startswith("ssh://") or (address.startswith(("https://", "file://")) and address.endswith(".git")):
-            return _git_source(address, found, here)
+            return _git_source(address, parsed_ref, directory)
         if address.partition("?")[0].lower().endswith(tuple(ARCHIVE_SUFFIXES)):
             raise _bad_source_error(
                 f"{printable(text)} is not fetched from the network", "download it, then install the file"
@@ -207,9 +146,9 @@ def parse_source(
         raise _bad_source_error(
             f"{printable(text)} is not a source we know", f"for a git repository write git+{printable(text)}"
         )
-    if _SCP_FORM.fullmatch(text) and not (here / text).exists():
-        return _git_source(*_split_ref(text, ref), here)
-    return _local_source(text, ref, here)
+    if _SCP_FORM.fullmatch(text) and not (directory / text).exists():
+        return _git_source(*_split_ref(text, ref), directory)
+    return _local_source(text, ref, directory)
 
 
 def _registry_source(text: str, ref: str | None, constraints: Sequence[str]) -> PackageSource:
@@ -224,10 +163,10 @@ def _registry_source(text: str, ref: str | None, constraints: Sequence[str]) -> 
 
 
 def with_ref(source: PackageSource, ref: str) -> PackageSource:
-    """The same place at another ref or version.
+    """Return the source at another ref or version.
 
     Raises:
-        OperatorError: it is none.
+        OperatorError: the ref is invalid.
     """
     if source.kind is SourceKind.NPM:
         return replace(source, ref=parse_npm_requirement(source.location, ref)[1])
@@ -237,7 +176,7 @@ def with_ref(source: PackageSource, ref: str) -> PackageSource:
 
 
 def check_ref(ref: str) -> str:
-    """The ref, when it is one that can be handed to git.
+    """Return the ref if it can safely be passed to git.
 
     Raises:
         OperatorError: it is not the name of a tag or branch, nor a commit.
@@ -254,10 +193,10 @@ def _bad_source_error(message: str, hint: str = _ACCEPTED_FORMS) -> OperatorErro
 
 
 def _split_ref(text: str, ref: str | None) -> tuple[str, str | None]:
-    address, mark, written = text.partition("#")
-    if mark and ref is not None and written != ref:
-        raise _bad_source_error(f"two refs: {printable(written)} and {printable(ref)}", "give one of them")
-    chosen = written if mark else ref
+    address, separator, own_ref = text.partition("#")
+    if separator and ref is not None and own_ref != ref:
+        raise _bad_source_error(f"two refs: {printable(own_ref)} and {printable(ref)}", "give one of them")
+    chosen = own_ref if separator else ref
     return address, None if chosen is None else check_ref(chosen)
 
 
@@ -298,7 +237,7 @@ def _git_source(address: str, ref: str | None, base: Path) -> PackageSource:
         return PackageSource(SourceKind.GIT, _file_url(Path(unquote(parts.path))), ref)
     if parts.scheme not in ("https", "ssh"):
         raise _bad_source_error(f"{printable(parts.scheme)}:// does not protect what it carries", "use https or ssh")
-    # What is written here is shown and recorded, so it must not hold a secret.
+    # The URL is shown and recorded, so it must not hold a secret.
     if password is not None or (parts.scheme == "https" and parts.username is not None):
         raise OperatorError(
             "the URL holds a user name or password, which would be recorded",
@@ -314,8 +253,8 @@ def _file_url(path: Path) -> str:
     path = path.resolve()
     if not path.exists():
         raise _path_not_found_error(path)
-    repository = (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
-    if not repository:
+    is_repository = (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+    if not is_repository:
         raise OperatorError(f"{printable(str(path))} is not a git repository", code="source.not_a_repository")
     return "file://" + quote(str(path))
 
@@ -325,7 +264,7 @@ def _path_not_found_error(path: Path) -> NotFound:
 
 
 def _working_directory(text: str) -> Path:
-    """Where a relative path starts. A working directory that was removed matters only to those."""
+    """Return where a relative path starts. A removed working directory matters only to those."""
     try:
         return Path.cwd()
     except FileNotFoundError as error:
@@ -334,3 +273,64 @@ def _working_directory(text: str) -> Path:
         raise NotFound(
             "the working directory is gone", code="source.not_found", hint="cd somewhere else, or give an absolute path"
         ) from error
+
+
+_EXTRA = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,60}[A-Za-z0-9])?"
+_PYPI_NAME = rf"[A-Za-z0-9](?:[A-Za-z0-9._-]{{0,126}}[A-Za-z0-9])?(?:\[{_EXTRA}(?:,{_EXTRA})*\])?"
+_CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]{0,60}"
+_SPECIFIER = re.compile(rf"{_CLAUSE}(?:\s*,\s*{_CLAUSE}){{0,9}}")
+_PYPI = re.compile(rf"({_PYPI_NAME})\s*(.*)", re.DOTALL)
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,60}")
+_NPM = re.compile(r"((?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200})(?:@(.*))?", re.DOTALL)
+_RANGE = re.compile(r"[A-Za-z0-9^~<>=*][A-Za-z0-9^~<>=*|.+ -]{0,100}")
+
+
+def parse_pypi_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
+    """Parse a Python package and its versions: `NAME`, `NAME[EXTRA]`, `NAME==1.2`, `NAME>=1,<2`, `NAME@1.2`.
+
+    Raises:
+        OperatorError: it is none of these.
+    """
+    match = _PYPI.fullmatch(text)
+    name, specifier = (match[1], match[2].strip()) if match else ("", "")
+    version = _single_version(specifier.removeprefix("@").strip() if specifier.startswith("@") else specifier, ref)
+    if version and _VERSION.fullmatch(version):
+        version = f"=={version}"
+    if not name or (version and not _SPECIFIER.fullmatch(version)):
+        raise _bad_package_error(f"pypi:{text}", "write pypi:NAME, pypi:NAME==1.2.3 or pypi:NAME>=1,<2")
+    return name, "".join(version.split()) if version else None
+
+
+def check_constraint(text: str) -> str:
+    """Parse a constraint on a Python dependency, as in `mcp<2`, and return it normalised.
+
+    Raises:
+        OperatorError: it is not one.
+    """
+    name, version = parse_pypi_requirement(text)
+    return name + (version or "")
+
+
+def parse_npm_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
+    """Parse an npm package and its version: `NAME`, `@SCOPE/NAME`, `NAME@1.2.3`, `NAME@latest`, `NAME@^1.2`.
+
+    Raises:
+        OperatorError: it is none of these.
+    """
+    match = _NPM.fullmatch(text)
+    version = _single_version(match[2] or "", ref) if match else ""
+    if match is None or (version and not _RANGE.fullmatch(version)) or match[2] == "":
+        raise _bad_package_error(f"npm:{text}", "write npm:NAME, npm:@SCOPE/NAME or npm:NAME@1.2.3")
+    return match[1], version or None
+
+
+def _single_version(version: str, ref: str | None) -> str:
+    if version and ref and version not in (ref, f"=={ref}"):
+        raise OperatorError(
+            f"two versions: {printable(version)} and {printable(ref)}", code="source.unknown", hint="give one of them"
+        )
+    return version or ref or ""
+
+
+def _bad_package_error(text: str, hint: str) -> OperatorError:
+    return OperatorError(f"{printable(text)} is not the name of a package", code="source.unknown", hint=hint)

@@ -1,7 +1,7 @@
-"""Staging: a package from anywhere becomes a plain tree in a directory of ours, or leaves nothing behind.
+"""Stages a package from any source as a plain tree in a directory of ours, or leaves nothing behind.
 
-Each staging directory holds a `lock` file that its owner keeps locked. When the owner is killed the kernel lets go,
-and the next `sweep_staging` removes what is left.
+Each staging directory holds a `lock` file that its owner keeps locked. If the owner is killed the kernel releases it,
+and the next `sweep_staging` removes the directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paddock.plugins.package.tree import PackageTree
 
 @dataclass(frozen=True, slots=True)
 class StagedPackage:
-    """A checked package on disk. `root` may be renamed away; what stays is removed when the block ends."""
+    """A checked package on disk. `root` may be renamed away; the rest is removed when the block ends."""
 
     root: Path
     tree: PackageTree
@@ -44,10 +44,10 @@ def stage_package(
     git_limits: GitLimits | None = None,
     recorded_as: PackageSource | None = None,
 ) -> Generator[StagedPackage, None, None]:
-    """The package of `source` as a tree below `staging_root`, for as long as the block runs.
+    """Stage the package of `source` as a tree below `staging_root`, for as long as the block runs.
 
-    Blocks; call it from a worker thread. A `progress` that raises stops it. `recorded_as` is what people are told and
-    what is kept as its source, where it is read from a place that nobody knows.
+    Blocks; call it from a worker thread. A `progress` that raises stops it. `recorded_as` is the source to show and
+    record if the package is read from a temporary place.
 
     Raises:
         Invalid: the package is unsafe, with every reason.
@@ -56,92 +56,95 @@ def stage_package(
     """
     with open_staging_directory(staging_root) as directory:
         root = directory / "tree"
-        listing = PackageValidator(limits)
-        what = (recorded_as or source).describe()
+        validator = PackageValidator(limits)
+        label = (recorded_as or source).describe()
         commit: str | None = None
         match source.kind:
             case SourceKind.DIRECTORY:
-                tree = extract_entries(directory_entries(Path(source.location), listing), root, listing, what, progress)
+                tree = extract_entries(
+                    directory_entries(Path(source.location), validator), root, validator, label, progress
+                )
             case SourceKind.ARCHIVE:
                 with open_zip(Path(source.location)) as file:
-                    tree = extract_entries(zip_entries(file, what, limits), root, listing, what, progress)
+                    tree = extract_entries(zip_entries(file, label, limits), root, validator, label, progress)
             case SourceKind.GIT:
                 workspace = directory / "git"
                 workspace.mkdir()
                 repository = GitRepository(source, workspace, git_limits or GitLimits(), progress)
                 commit = repository.fetch()
-                tree = extract_entries(repository.entries(commit, listing), root, listing, what, progress)
+                tree = extract_entries(repository.entries(commit, validator), root, validator, label, progress)
             case SourceKind.CONFIGURATION:
                 raise OperatorError(
-                    f"{what} is another program's settings, not a package",
+                    f"{label} is another program's settings, not a package",
                     code="source.configuration",
                     hint=f"import it again: paddock import {source.location}",
                 )
             case SourceKind.UPLOAD:
                 raise OperatorError(
-                    f"{what} was sent by a browser, and is not kept",
+                    f"{label} was sent by a browser, and is not kept",
                     code="source.uploaded",
                     hint="upload the new version, or name another source",
                 )
             case SourceKind.PYPI | SourceKind.NPM:
-                raise HostError(f"{what} is no package of ours yet", code="source.registry")
+                raise HostError(f"{label} is no package of ours yet", code="source.registry")
         yield StagedPackage(root, tree, SourceRecord(recorded_as or source, commit))
 
 
 def sweep_staging(staging_root: Path) -> tuple[str, ...]:
-    """Remove what killed owners left, and give the names removed. Directories in use are not touched."""
-    dead: list[tuple[Path, int]] = []
+    """Remove directories of killed owners, and return their names. Directories in use are not touched."""
+    abandoned: list[tuple[Path, int]] = []
     if not staging_root.is_dir():
         return ()
     with _staging_lock(staging_root):
         for directory in sorted(staging_root.iterdir()):
-            descriptor = _lock_if_abandoned(directory)
-            if descriptor is not None:
-                dead.append((directory, descriptor))
-    for directory, descriptor in dead:
+            lock_fd = _lock_if_abandoned(directory)
+            if lock_fd is not None:
+                abandoned.append((directory, lock_fd))
+    for directory, lock_fd in abandoned:
         shutil.rmtree(directory, ignore_errors=True)
-        os.close(descriptor)
-    return tuple(directory.name for directory, _ in dead)
+        os.close(lock_fd)
+    return tuple(directory.name for directory, _ in abandoned)
 
 
 @contextmanager
 def open_staging_directory(staging_root: Path) -> Generator[Path, None, None]:
-    """A new directory of ours, marked as in use until the block ends, and then removed."""
+    """Create a directory of ours, locked as in use until the block ends, and then removed."""
     directory = staging_root / secrets.token_hex(8)
     try:
         staging_root.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _staging_lock(staging_root):
             directory.mkdir(mode=0o700)
-            lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock_fd, fcntl.LOCK_EX)
     except OSError as error:
         raise HostError(f"cannot stage in {staging_root}: {error.strerror}", code="staging.disk") from error
     try:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-        os.close(lock)
+        os.close(lock_fd)
 
 
 @contextmanager
 def _staging_lock(staging_root: Path) -> Generator[None, None, None]:
-    """Keep others from judging a directory that was made but is not locked yet."""
-    descriptor = os.open(staging_root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Keep others from judging a directory that was created but is not locked yet."""
+    fd = os.open(staging_root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(descriptor)
+        os.close(fd)
 
 
 def _lock_if_abandoned(directory: Path) -> int | None:
-    """The lock of a directory whose owner is gone, or None. Without a lock file its owner died before making one."""
+    """Return the lock of a directory whose owner is gone, or None. Without a lock file its owner died before creating
+    it."""
     if directory.is_symlink() or not directory.is_dir():
         return None
-    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        os.close(descriptor)
+        os.close(fd)
         return None
-    return descriptor
+    return fd

@@ -1,4 +1,4 @@
-"""What a package is: a sorted list of files, and the one digest that stands for all of them.
+"""A package as a tree: a sorted list of files, and the one digest that stands for all of them.
 
 The digest covers path, executable bit, size and content of every regular file, and nothing else: no times, no owners,
 no empty directories. The detached signature `paddock.sig` at the root is left out, because it signs the digest.
@@ -23,7 +23,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TreeFile:
-    """One file of a package: where it is, whether it may be run, and what is in it (hex SHA-256)."""
+    """One file of a package: its path, whether it is executable, and its content (size and hex SHA-256)."""
 
     path: str
     executable: bool
@@ -31,7 +31,7 @@ class TreeFile:
     sha256: str
 
     def digest_line(self) -> bytes:
-        """The file's line in the listing. The length before the path makes it unambiguous whatever the path holds."""
+        """Return the file's line in the digest input. The length before the path makes it unambiguous for any path."""
         path = self.path.encode()
         kind = "x" if self.executable else "-"
         return f"{kind} {self.size} {self.sha256} {len(path)}:".encode() + path + b"\n"
@@ -47,25 +47,25 @@ class PackageTree:
     def __post_init__(self) -> None:
         # Code point order is the order of the UTF-8 bytes.
         ordered = tuple(sorted(self.files, key=lambda file: file.path))
-        listing = b"".join([_DIGEST_DOMAIN, *(file.digest_line() for file in ordered)])
+        validator = b"".join([_DIGEST_DOMAIN, *(file.digest_line() for file in ordered)])
         object.__setattr__(self, "files", ordered)
-        object.__setattr__(self, "digest", "sha256:" + hashlib.sha256(listing).hexdigest())
+        object.__setattr__(self, "digest", "sha256:" + hashlib.sha256(validator).hexdigest())
 
     @property
     def size(self) -> int:
-        """The bytes of all files together."""
+        """The total bytes of all files."""
         return sum(file.size for file in self.files)
 
     def to_value(self) -> list[list[Any]]:
-        """A compact form for JSON: one `[path, executable, size, sha256]` a file."""
+        """Return a compact form for JSON: one `[path, executable, size, sha256]` per file."""
         return [[file.path, file.executable, file.size, file.sha256] for file in self.files]
 
     @classmethod
     def from_value(cls, value: object) -> PackageTree:
-        """The tree that `to_value` gave.
+        """Parse the form that `to_value` returned.
 
         Raises:
-            HostError: it is not such a value; what we stored is damaged.
+            HostError: it is malformed; the stored data is damaged.
         """
         if not isinstance(value, list):
             raise HostError("the stored file list of a plugin is not a list", code="store.damaged")
@@ -84,7 +84,7 @@ def _file_from_row(row: object) -> TreeFile:
 
 @dataclass(frozen=True, slots=True)
 class TreeDiff:
-    """Which files of a tree are not as they were."""
+    """Which files of a tree differ."""
 
     changed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -96,10 +96,10 @@ class TreeDiff:
 
 @dataclass(frozen=True, slots=True)
 class TreeVerification:
-    """Whether a tree on disk is still the one with that digest.
+    """Whether a tree on disk still has the expected digest.
 
-    `quick` says that only stats were compared. `actual` is what was found, when the files were read and were all
-    regular; `difference` names files only when the expected list was given.
+    `by_fingerprint` says that only stats were compared. `actual` is the tree found, if the files were read and were all
+    regular; `difference` names files only if the expected list was given.
     """
 
     intact: bool
@@ -109,34 +109,37 @@ class TreeVerification:
 
 
 def diff_trees(expected: PackageTree, actual: PackageTree) -> TreeDiff:
-    """What became of the expected files."""
-    before = {file.path: file for file in expected.files}
-    now = {file.path: file for file in actual.files}
+    """Compare the actual files with the expected ones."""
+    expected_files = {file.path: file for file in expected.files}
+    actual_files = {file.path: file for file in actual.files}
     return TreeDiff(
-        changed=tuple(path for path, file in before.items() if path in now and now[path] != file),
-        missing=tuple(path for path in before if path not in now),
-        added=tuple(path for path in now if path not in before),
+        changed=tuple(
+            path for path, file in expected_files.items() if path in actual_files and actual_files[path] != file
+        ),
+        missing=tuple(path for path in expected_files if path not in actual_files),
+        added=tuple(path for path in actual_files if path not in expected_files),
     )
 
 
 def scan_tree(root: Path) -> PackageTree:
-    """Read every file below `root` and give its tree.
+    """Read every file below `root` and return its tree.
 
     Raises:
         Invalid: something below is neither a regular file nor a directory, or has a name that is not UTF-8.
         OSError: it cannot be read.
     """
-    listing = PackageValidator()
-    tree = _scan(root, listing)
-    listing.raise_problems(str(root))
+    validator = PackageValidator()
+    tree = _scan(root, validator)
+    validator.raise_problems(str(root))
     return tree
 
 
 def fingerprint(root: Path) -> str:
-    """A cheap stand-in for the digest, made of stats alone; it changes when a file is written, replaced or touched.
+    """Return a cheap substitute for the digest, made of stats alone; it changes if a file is written, replaced or
+    touched.
 
-    It holds on this disk only, and survives a rename of the root. A file rewritten to the same size within one tick of
-    the file system's clock (about 4 ms) of its last change looks untouched, so it serves listings; before a plugin's
+    It is valid on this disk only, and survives a rename of the root. A file rewritten to the same size within one tick
+    of the file system's clock (about 4 ms) of its last change looks untouched, so it serves listings; before a plugin's
     code runs, read the files.
     """
     lines: list[str] = []
@@ -145,12 +148,12 @@ def fingerprint(root: Path) -> str:
         directory, prefix = pending.pop()
         with os.scandir(directory) as entries:
             for entry in entries:
-                found = entry.stat(follow_symlinks=False)
+                info = entry.stat(follow_symlinks=False)
                 path = prefix + entry.name
-                if stat.S_ISDIR(found.st_mode):
+                if stat.S_ISDIR(info.st_mode):
                     pending.append((entry.path, path + "/"))
                 lines.append(
-                    f"{path}\0{found.st_mode} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}\n"
+                    f"{path}\0{info.st_mode} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}\n"
                 )
     lines.sort()
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
@@ -159,7 +162,7 @@ def fingerprint(root: Path) -> str:
 def verify_tree(
     root: Path, digest: str, known_fingerprint: str | None = None, expected: PackageTree | None = None
 ) -> TreeVerification:
-    """Whether `root` still holds the tree with `digest`: told from stats when the fingerprint is the known one.
+    """Whether `root` still holds the tree with `digest`; decided by stats if the fingerprint is the known one.
 
     Never raises for what it finds: a tree that is gone or unreadable is not intact.
     """
@@ -167,54 +170,54 @@ def verify_tree(
         if known_fingerprint and fingerprint(root) == known_fingerprint:
             return TreeVerification(intact=True, by_fingerprint=True)
     except OSError:
-        pass  # reading the files, below, tells more
-    listing = PackageValidator()
+        pass  # reading the files, below, gives details
+    validator = PackageValidator()
     try:
-        actual = _scan(root, listing)
+        actual = _scan(root, validator)
     except OSError:
         actual = PackageTree(())
-        listing.add_problem("", "cannot be read", "package.unreadable")
+        validator.add_problem("", "cannot be read", "package.unreadable")
     difference = diff_trees(expected, actual) if expected is not None else TreeDiff()
-    if listing.problems:
-        odd = tuple(problem.path for problem in listing.problems if problem.path not in difference.missing)
-        changed = tuple(problem.path for problem in listing.problems if problem.path in difference.missing)
+    if validator.problems:
+        unexpected = tuple(problem.path for problem in validator.problems if problem.path not in difference.missing)
+        changed = tuple(problem.path for problem in validator.problems if problem.path in difference.missing)
         difference = TreeDiff(
             changed=difference.changed + changed,
             missing=tuple(path for path in difference.missing if path not in changed),
-            added=difference.added + tuple(path for path in odd if path),
+            added=difference.added + tuple(path for path in unexpected if path),
         )
         return TreeVerification(intact=False, by_fingerprint=False, difference=difference)
     return TreeVerification(intact=actual.digest == digest, by_fingerprint=False, actual=actual, difference=difference)
 
 
-def _scan(root: Path, listing: PackageValidator) -> PackageTree:
+def _scan(root: Path, validator: PackageValidator) -> PackageTree:
     files: list[TreeFile] = []
-    for path, full in _regular_files(os.fspath(root), listing):
-        descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    for path, full in _regular_files(os.fspath(root), validator):
+        fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                listing.add_problem(path, "is not a regular file", "package.not_a_file")
+            file_stat = os.fstat(fd)
+            if not stat.S_ISREG(file_stat.st_mode):
+                validator.add_problem(path, "is not a regular file", "package.not_a_file")
                 continue
-            size, sha256 = _hash_descriptor(descriptor)
+            size, sha256 = _hash_descriptor(fd)
         finally:
-            os.close(descriptor)
-        files.append(TreeFile(path, bool(found.st_mode & 0o111), size, sha256))
+            os.close(fd)
+        files.append(TreeFile(path, bool(file_stat.st_mode & 0o111), size, sha256))
     return PackageTree(tuple(files))
 
 
-def _hash_descriptor(descriptor: int) -> tuple[int, str]:
-    """How many bytes an open file holds, and their hex SHA-256."""
+def _hash_descriptor(fd: int) -> tuple[int, str]:
+    """Return the number of bytes in an open file, and their hex SHA-256."""
     digest = hashlib.sha256()
     size = 0
-    while chunk := os.read(descriptor, _CHUNK_BYTES):
+    while chunk := os.read(fd, _CHUNK_BYTES):
         digest.update(chunk)
         size += len(chunk)
     return size, digest.hexdigest()
 
 
-def _regular_files(root: str, listing: PackageValidator) -> Iterator[tuple[str, str]]:
-    """Every regular file below `root` as (path in the package, path on disk); all else is noted as a mistake."""
+def _regular_files(root: str, validator: PackageValidator) -> Iterator[tuple[str, str]]:
+    """Yield every regular file below `root` as (path in the package, path on disk); all else is added as a problem."""
     pending = [(root, "")]
     while pending:
         directory, prefix = pending.pop()
@@ -222,11 +225,11 @@ def _regular_files(root: str, listing: PackageValidator) -> Iterator[tuple[str, 
             for entry in entries:
                 path = prefix + entry.name
                 if not entry.name.isascii() and not _is_utf8(entry.name):
-                    listing.add_problem(path, "has a name that is not UTF-8", "package.unsafe_path")
+                    validator.add_problem(path, "has a name that is not UTF-8", "package.unsafe_path")
                 elif entry.is_dir(follow_symlinks=False):
                     pending.append((entry.path, path + "/"))
                 elif not entry.is_file(follow_symlinks=False):
-                    listing.add_problem(path, "is neither a regular file nor a directory", "package.not_a_file")
+                    validator.add_problem(path, "is neither a regular file nor a directory", "package.not_a_file")
                 elif path != SIGNATURE_FILE:
                     yield path, entry.path
 

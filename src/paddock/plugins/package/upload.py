@@ -1,4 +1,4 @@
-"""A package file that somebody sends, piece by piece: on disk from its first byte on, and no bigger than it may be."""
+"""Receives an uploaded package file in chunks, written to disk from the first byte on and limited in size."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from paddock.plugins.package.stage import open_staging_directory
 
 
 class UploadedFile:
-    """The file. Writing blocks; call it from a worker thread."""
+    """The file being received. Writing blocks; call it from a worker thread."""
 
-    def __init__(self, path: Path, file: BinaryIO, most: int) -> None:
+    def __init__(self, path: Path, file: BinaryIO, max_bytes: int) -> None:
         self.path = path
         self.size = 0
         self._file = file
-        self._most = most
+        self._max_bytes = max_bytes
 
-    def write(self, piece: bytes) -> None:
-        """Add to it.
+    def write(self, chunk: bytes) -> None:
+        """Append a chunk.
 
         Raises:
-            Invalid: it has more than a package may have.
+            Invalid: the file is larger than a package may be.
             HostError: the disk refuses.
         """
-        self.size += len(piece)
-        if self.size > self._most:
-            problem = Problem("", f"holds more than {format_bytes(self._most)}", code="package.too_big")
+        self.size += len(chunk)
+        if self.size > self._max_bytes:
+            problem = Problem("", f"holds more than {format_bytes(self._max_bytes)}", code="package.too_big")
             raise Invalid("the package is too big", [problem], code="package.unsafe")
         try:
-            self._file.write(piece)
+            self._file.write(chunk)
         except OSError as error:
             raise _disk_error(error) from error
 
     def finish(self) -> None:
-        """All of it is here, and can be read.
+        """Flush the complete file so that it can be read.
 
         Raises:
             HostError: the disk refuses.
@@ -50,8 +50,10 @@ class UploadedFile:
 
 
 @contextmanager
-def open_upload(staging_root: Path, most: int = DEFAULT_LIMITS.archive_bytes) -> Generator[UploadedFile, None, None]:
-    """A new file for as long as the block runs; what a killed host leaves is swept with all else that is staged.
+def open_upload(
+    staging_root: Path, max_bytes: int = DEFAULT_LIMITS.archive_bytes
+) -> Generator[UploadedFile, None, None]:
+    """Create the file for as long as the block runs; a killed host's file is swept with all other staging.
 
     Raises:
         HostError: the disk refuses.
@@ -63,9 +65,9 @@ def open_upload(staging_root: Path, most: int = DEFAULT_LIMITS.archive_bytes) ->
         except OSError as error:
             raise _disk_error(error) from error
         try:
-            yield UploadedFile(path, file, most)
+            yield UploadedFile(path, file, max_bytes)
         finally:
-            with suppress(OSError):  # what could not be written was said by `write` or `finish`
+            with suppress(OSError):  # `write` or `finish` already reported what could not be written
                 file.close()
 
 

@@ -1,1 +1,1 @@
-"""TODO: paddock.plugins.store."""
+"""The plugin store: installed plugins in rows and on disk, their versions, lookup and purge."""

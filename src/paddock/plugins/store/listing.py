@@ -1,5 +1,5 @@
-"""Listing what is installed. It stands apart from the registry because it needs no manifest model, which takes longer
-to import than a listing takes."""
+"""Lists the installed plugins. Separate from `lookup.py` because it needs no manifest model, which takes longer to
+import than a listing takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paddock.plugins.store.store import PluginStore
 
 
 class InstalledState(StrEnum):
-    """What a person sees of an installed plugin before it runs."""
+    """The state of an installed plugin before it runs."""
 
     DISABLED = "disabled"
     ENABLED = "enabled"
@@ -40,16 +40,16 @@ class InstalledPlugin:
     versions: tuple[str, ...]
     kind: str
     description: str
-    waiting: int = 0  # how much of what its server says waits for a person
+    waiting: int = 0  # definitions of its server that wait for a person
 
     @property
     def given_up(self) -> str:
-        """Why a daemon disabled it; empty where none did."""
+        """Why a daemon disabled it; empty if none did."""
         return self.grant.given_up if self.grant and not self.grant.enabled else ""
 
 
 def list_plugins(store: PluginStore, kind: str | None = None) -> list[InstalledPlugin]:
-    """Every installed plugin with its state; `kind` narrows to agents, operators, tools or adapters."""
+    """List every installed plugin with its state; `kind` filters for agents, operators, tools or adapters."""
     plugins, current, grants, names, waiting = store.database.read(
         lambda tx: (
             all_plugins(tx),
@@ -80,7 +80,7 @@ def list_plugins(store: PluginStore, kind: str | None = None) -> list[InstalledP
 
 
 def repair_hint(name: str, state: InstalledState) -> str:
-    """What a person does about a plugin in this state; nothing when it is sound."""
+    """Return the hint what to do about a plugin in this state; empty if it is sound."""
     match state:
         case InstalledState.MODIFIED:
             return f"its files changed, so it never loads; restore them: paddock plugin repair {name}"
@@ -91,7 +91,7 @@ def repair_hint(name: str, state: InstalledState) -> str:
 
 
 def installed_state(store: PluginStore, row: VersionRow | None, grant: Grant | None) -> InstalledState:
-    """The state a listing shows; files are judged by their stats and read only when those changed."""
+    """Return the state for a listing; files are judged by their fingerprint and read only if that changed."""
     if row is None:
         return InstalledState.MISSING
     if not _intact(store, row):
@@ -102,8 +102,8 @@ def installed_state(store: PluginStore, row: VersionRow | None, grant: Grant | N
 def _intact(store: PluginStore, row: VersionRow) -> bool:
     root = store.version_root(row.plugin, row.version)
     if store.shared and not root.exists():
-        return True  # another node installed it; the files come with the first use
+        return True  # another node installed it; the files are fetched at first use
     verdict = verify_tree(root, row.digest, store.known_fingerprint(row.plugin, row.version))
     if verdict.intact and not verdict.by_fingerprint:
-        store.save_fingerprint(row.plugin, row.version)  # read once, so that the next listing need not
+        store.save_fingerprint(row.plugin, row.version)  # so that the next listing need not read the files
     return verdict.intact

@@ -1,6 +1,6 @@
-"""Finding installed plugins: resolve by name and constraint, and list.
+"""Finds installed plugins by name, alias and version constraint.
 
-Nothing is ever called that is not found here.
+Every plugin that is called is found through this module.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from paddock.plugins.store.rows import (
 from paddock.plugins.store.store import PluginStore
 from paddock.store.database import Transaction
 
-# Two names for one thing in the Kernel's own text.
+# The Kernel's specification uses both names.
 BUILT_IN_ALIASES = {"Email.ApplyDraft": "Apply.EmailDraft", "Gmail.SendEmail": "Gmail.Send"}
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedVersion:
-    """An installed version that was found: its manifest, and where its files are. Compare them before they are used."""
+    """An installed version: its manifest and the directory of its files. Verify the files before using them."""
 
     manifest: Manifest
     digest: str
@@ -45,12 +45,12 @@ class ResolvedVersion:
 
 
 def manifest_of(row: VersionRow) -> Manifest:
-    """The model of an installed version, from the native form that was stored."""
+    """Build the manifest of an installed version from its stored document."""
     return read_stored(ParsedDocument(f"{row.plugin} {row.version}", row.document))
 
 
 def resolve_plugin(store: PluginStore, name: str, constraint: str = "") -> ResolvedVersion:
-    """The highest installed version that the constraint allows; without one, the version in use.
+    """Return the highest installed version that the constraint allows; without one, the version in use.
 
     Raises:
         NotFound: no such plugin, or no version of it fits.
@@ -60,19 +60,19 @@ def resolve_plugin(store: PluginStore, name: str, constraint: str = "") -> Resol
     return ResolvedVersion(manifest_of(row), row.digest, ensure_local_files(store, row))
 
 
-def _resolve_version(tx: Any, asked: str, constraint: str) -> VersionRow:
-    plugin = require_plugin(tx, asked)
+def _resolve_version(tx: Any, name: str, constraint: str) -> VersionRow:
+    plugin = require_plugin(tx, name)
     if not constraint:
-        found = find_version(tx, plugin.name, plugin.current_version)
-        if found is None:
+        current = find_version(tx, plugin.name, plugin.current_version)
+        if current is None:
             raise pinned_version_missing_error(plugin)
-        return found
-    wanted = Constraint.parse(constraint)
+        return current
+    parsed = Constraint.parse(constraint)
     versions = versions_of(tx, plugin.name)
-    # A pin holds wherever it fits; a workflow that needs another version can still have it.
+    # The pinned version comes first if it fits; a workflow that needs another version can still have it.
     versions.sort(key=lambda row: row.version != plugin.pinned_version)
     for row in versions:
-        if wanted.allows(Version.parse(row.version)):
+        if parsed.allows(Version.parse(row.version)):
             return row
     raise NotFound(
         f"no installed version of {plugin.name} fits {constraint!r}",
@@ -81,33 +81,33 @@ def _resolve_version(tx: Any, asked: str, constraint: str) -> VersionRow:
     )
 
 
-def find_by_name_or_alias(tx: Any, asked: str) -> PluginRow | None:
-    """The plugin of that name or alias; a name of its own comes before an alias."""
-    found = find_plugin(tx, asked)
-    if found is not None:
-        return found
-    alias = find_alias(tx, asked)
-    target = alias[0] if alias else BUILT_IN_ALIASES.get(asked)
+def find_by_name_or_alias(tx: Any, name: str) -> PluginRow | None:
+    """Return the plugin of that name or alias; a name wins over an alias."""
+    plugin = find_plugin(tx, name)
+    if plugin is not None:
+        return plugin
+    alias = find_alias(tx, name)
+    target = alias[0] if alias else BUILT_IN_ALIASES.get(name)
     return find_plugin(tx, target) if target else None
 
 
-def require_plugin(tx: Any, asked: str) -> PluginRow:
-    """The plugin of that name or alias.
+def require_plugin(tx: Any, name: str) -> PluginRow:
+    """Return the plugin of that name or alias.
 
     Raises:
-        NotFound: nothing goes by it; says what comes close.
+        NotFound: there is none; suggests a similar name.
     """
-    found = find_by_name_or_alias(tx, asked)
-    if found is None:
+    row = find_by_name_or_alias(tx, name)
+    if row is None:
         import difflib
 
-        close = difflib.get_close_matches(asked, [plugin.name for plugin in all_plugins(tx)], n=1)
+        close_matches = difflib.get_close_matches(name, [plugin.name for plugin in all_plugins(tx)], n=1)
         raise NotFound(
-            f"no plugin {asked!r} is installed",
+            f"no plugin {name!r} is installed",
             code="plugin.not_found",
-            hint=f"did you mean {close[0]!r}?" if close else "see 'paddock plugin list'",
+            hint=f"did you mean {close_matches[0]!r}?" if close_matches else "see 'paddock plugin list'",
         )
-    return found
+    return row
 
 
 def pinned_version_missing_error(plugin: PluginRow) -> PluginError:
@@ -120,7 +120,7 @@ def pinned_version_missing_error(plugin: PluginRow) -> PluginError:
 
 
 def load_schema(schema: Schema | None, root: Path) -> Any:
-    """A schema itself, read from the package where the manifest only names a file; nothing known is `{}`."""
+    """Return a schema, read from the package if the manifest only names a file; `{}` if there is none."""
     if isinstance(schema, SchemaFile):
         data = DirectoryFiles(root).read(schema.path)
         try:
@@ -131,16 +131,16 @@ def load_schema(schema: Schema | None, root: Path) -> Any:
 
 
 def add_alias(store: PluginStore, alias: str, name: str) -> str:
-    """Let `alias` stand for a plugin, and give the plugin's own name.
+    """Add an alias for a plugin, and return the plugin's own name.
 
     Raises:
         NotFound: the plugin is not installed.
         Conflict: a plugin has that name itself.
-        OperatorError: the alias is no name.
+        OperatorError: the alias is not a valid name.
     """
-    fault = plugin_name_problem(alias)
-    if fault:
-        raise OperatorError(f"the alias {fault[0]}", code="alias.name", hint=fault[1])
+    problem = plugin_name_problem(alias)
+    if problem:
+        raise OperatorError(f"the alias {problem[0]}", code="alias.name", hint=problem[1])
 
     def unit(tx: Transaction) -> str:
         if find_plugin(tx, alias):
@@ -153,7 +153,7 @@ def add_alias(store: PluginStore, alias: str, name: str) -> str:
 
 
 def remove_alias(store: PluginStore, alias: str) -> None:
-    """Forget an alias.
+    """Remove an alias.
 
     Raises:
         NotFound: there is no such alias.

@@ -1,4 +1,5 @@
-"""This node's copy of a package. Rows and blobs may be shared by several nodes; files on disk are each node's own."""
+"""This node's copies of packages and environments. Rows and blobs may be shared by several nodes; files on disk belong
+to one node."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def ensure_local_files(store: PluginStore, row: VersionRow) -> Path:
-    """Where a version's files stand here; fetched from the shared store when another node installed it.
+    """Return the directory of a version's files; fetches them from the shared store if another node installed it.
 
     Raises:
         NotFound: its package is no longer stored.
@@ -36,13 +37,13 @@ def ensure_local_files(store: PluginStore, row: VersionRow) -> Path:
 
 
 def restore_files(store: PluginStore, row: VersionRow) -> None:
-    """Put a version's files back as they were consented to. Call it while holding `store.changing()`.
+    """Restore a version's files as they were consented to. Call it while holding `store.change_lock()`.
 
     Raises:
         NotFound: its package is no longer stored.
         HostError: its stored package is damaged.
     """
-    # Imported here: most commands use files that are there already.
+    # Imported lazily: most commands use files that are there already.
     from paddock.plugins.package.blob import unpack_blob
     from paddock.plugins.package.stage import open_staging_directory
 
@@ -55,30 +56,30 @@ def restore_files(store: PluginStore, row: VersionRow) -> None:
             hint="uninstall it and install it again",
         )
     with open_staging_directory(store.staging) as directory:
-        fresh = directory / "tree"
+        restored = directory / "tree"
         with store.blobs.open(row.blob) as blob:
-            unpack_blob(blob, fresh, tree)
+            unpack_blob(blob, restored, tree)
         remove_path(root)
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh.rename(root)
+        restored.rename(root)
     store.save_fingerprint(row.plugin, row.version)
 
 
 def find_environment(store: PluginStore, row: VersionRow) -> Environment | None:
-    """The environment that a version runs in; None where it needs none. Nothing is ever built here.
+    """Return the environment that a version runs in; None if it needs none. Never builds one.
 
     Raises:
         Unavailable: it needs one that is not on this machine (`environment.missing`).
     """
     from paddock.plugins.environments.store import required_environment
 
-    wanted = store.database.read(lambda tx: required_environment(tx, row.plugin, row.version))
-    return store.environments.require(wanted, row.plugin) if wanted is not None else None
+    required = store.database.read(lambda tx: required_environment(tx, row.plugin, row.version))
+    return store.environments.require(required, row.plugin) if required is not None else None
 
 
 @contextmanager
 def open_package_client(store: PluginStore, progress: ProgressCallback | None) -> Generator[PackageClient, None, None]:
-    """A package client with a staging directory of its own."""
+    """Open a package client with a staging directory of its own."""
     from paddock.plugins.environments.runner import PackageClient
     from paddock.plugins.package.stage import open_staging_directory
 
@@ -92,9 +93,9 @@ def open_package_client(store: PluginStore, progress: ProgressCallback | None) -
 def build_missing_environment(
     store: PluginStore, lock: Lock | None, progress: ProgressCallback | None
 ) -> Generator[BuiltEnvironment | None, None, None]:
-    """What a lock needs, built in staging; None where there is no lock, or all of it is here already.
+    """Build the environment of a lock in staging; None if there is no lock, or the environment exists already.
 
-    It takes as long as fetching packages does, so no lock of the store is held meanwhile.
+    It takes as long as fetching packages does, so the store's lock is not held meanwhile.
     """
     from paddock.plugins.environments.build import build_environment
 
@@ -109,9 +110,9 @@ def build_missing_environment(
 
 
 def rebuild_environment(store: PluginStore, row: VersionRow, progress: ProgressCallback | None = None) -> bool:
-    """Build a version's environment anew where it is missing or changed. Whether it was.
+    """Rebuild a version's environment if it is missing or changed; returns whether it was.
 
-    For a person who repairs, and for a node to which another one brought a plugin.
+    For a person who repairs a plugin, and for a node to which another one brought a plugin.
 
     Raises:
         PaddockError: it cannot be built; says why.
@@ -123,7 +124,7 @@ def rebuild_environment(store: PluginStore, row: VersionRow, progress: ProgressC
     if lock is None or store.environments.is_intact(lock):
         return False
     with open_package_client(store, progress) as client:
-        place = store.environments.path_for(lock)
-        with build_environment(lock, client, place) as environment, store.change_lock():
+        path = store.environments.path_for(lock)
+        with build_environment(lock, client, path) as environment, store.change_lock():
             store.environments.put(environment, replace=True)
     return True

@@ -1,8 +1,8 @@
-"""What an uninstalled plugin kept on this machine: its tables, values and artifacts, its own folder, its log.
+"""Purges the data that an uninstalled plugin left on this machine: tables, values, artifacts, its folder and its log.
 
-They are marked before the plugin's rows go and dropped when nothing of it runs any more, by the daemon where one runs
-and otherwise by the command. A mark that a killed command left is found by the next one. Nothing is dropped without a
-mark: rows may be missing because somebody opened another store.
+A tombstone is written before the plugin's rows are deleted. The data is purged once nothing of the plugin runs any
+more, by the daemon if one runs and otherwise by the command. The next command finds the tombstone of a killed one.
+Nothing is purged without a tombstone: rows may be missing because someone opened another store.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from paddock.store.transaction import Transaction
 
 ReleaseResources = Callable[[str], None]
 DeleteRows = Callable[[Transaction, str], None]
-"""Lets go, in a unit of work, of rows that other parts of the host keep about a plugin."""
+"""Deletes, within a transaction, the rows that other parts of the host keep about a plugin."""
 
 
 def write_tombstone(store: PluginStore, name: str) -> None:
-    """Say that this plugin is about to go. Call it while holding `changing()`."""
+    """Mark the plugin for purging. Call it while holding `change_lock()`."""
     folder = _tombstone_directory(store)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / name).touch(mode=0o600)
 
 
 def pending_purges(store: PluginStore) -> list[str]:
-    """The plugins that are gone and whose things are still here."""
-    marked = _tombstones(store)
-    if not marked:
+    """Return the plugins that are uninstalled but not purged yet."""
+    tombstones = _tombstones(store)
+    if not tombstones:
         return []
-    return store.database.read(lambda tx: [name for name in marked if find_plugin(tx, name) is None])
+    return store.database.read(lambda tx: [name for name in tombstones if find_plugin(tx, name) is None])
 
 
 def check_no_pending_purge(store: PluginStore, name: str) -> None:
-    """Let no plugin have a name whose last bearer's things are still here: it would find them, and lose its own.
+    """Raise if data of an uninstalled plugin of this name is still here: a new plugin would find it, and lose its own.
 
-    Call it while holding `changing()` where that must stay true.
+    Call it while holding `change_lock()` where the answer must stay true.
 
     Raises:
-        Busy: they are.
+        Busy: it is.
     """
     if name in pending_purges(store):
         raise Busy(
@@ -60,29 +60,29 @@ def check_no_pending_purge(store: PluginStore, name: str) -> None:
         )
 
 
-def purge_plugin(store: PluginStore, name: str, let_go: ReleaseResources, forget_rows: DeleteRows) -> None:
-    """Remove everything that a plugin kept, unless it is installed after all. Nothing of it may run any more.
+def purge_plugin(store: PluginStore, name: str, release: ReleaseResources, delete_rows: DeleteRows) -> None:
+    """Delete all data of a plugin, unless it is installed after all. None of its processes may run any more.
 
-    The mark goes last: what fails halfway is found again.
+    The tombstone is deleted last, so that a purge that fails halfway is found again.
 
     Args:
-        store: Where it was installed.
+        store: The plugin store.
         name: The plugin.
-        let_go: Removes its log, its artifacts, and what else whoever runs here has open of it.
-        forget_rows: See `ForgetRows`.
+        release: Removes its log, its artifacts, and closes what this process has open of it.
+        delete_rows: See `DeleteRows`.
 
     Raises:
-        Busy: others read in the store's log right now, where what is gone can still be found.
+        Busy: others read the database log right now, in which deleted data can still be found.
     """
 
-    def forget(tx: Transaction) -> None:
+    def unit(tx: Transaction) -> None:
         delete_all_values(tx, name)
-        forget_rows(tx, name)
+        delete_rows(tx, name)
 
     with store.change_lock():
         if name in pending_purges(store):
-            let_go(name)
-            store.database.write(forget)
+            release(name)
+            store.database.write(unit)
             delete_plugin_files(store.data / "storage", name)
             for folder in _plugin_folders(store.data, name):
                 _remove_folder(folder)
@@ -91,31 +91,33 @@ def purge_plugin(store: PluginStore, name: str, let_go: ReleaseResources, forget
         (_tombstone_directory(store) / name).unlink(missing_ok=True)
 
 
-def purge_all(store: PluginStore, forget_log: ReleaseResources, forget_rows: DeleteRows) -> None:
-    """The same for everything that is leaving, where no daemon runs.
+def purge_all(store: PluginStore, release_log: ReleaseResources, delete_rows: DeleteRows) -> None:
+    """Purge every plugin that has a tombstone, if no daemon runs.
 
-    A mark of a plugin that is still here, left by a command that was killed before it went, goes too.
+    Also removes the tombstone of a plugin that is still installed, left by a command that was killed before it deleted
+    the rows.
     """
-    shelf = ArtifactFiles(artifacts_directory(store.data))
+    artifact_files = ArtifactFiles(artifacts_directory(store.data))
 
-    def let_go(name: str) -> None:
-        # Within the transaction: nobody notes meanwhile that they keep the same bytes.
-        store.database.write(lambda tx: shelf.delete(delete_all_artifacts(tx, name)))
-        forget_log(name)
+    def release(name: str) -> None:
+        # Within the transaction, so that no other plugin records a reference to the same bytes meanwhile.
+        store.database.write(lambda tx: artifact_files.delete(delete_all_artifacts(tx, name)))
+        release_log(name)
 
     for name in _tombstones(store):
-        with suppress(Busy):  # it stays marked, and the next command looks again
-            purge_plugin(store, name, let_go, forget_rows)
+        with suppress(Busy):  # the tombstone stays, and the next command tries again
+            purge_plugin(store, name, release, delete_rows)
 
 
 def plugin_folder(data: Path, tenant: Tenant, name: str) -> Path:
-    """The folder that `config:` stands for. Both names passed the name rules, so neither can climb."""
-    around = data if tenant == DEFAULT_TENANT else tenants_directory(data) / tenant
-    return around / "files" / name
+    """Return the folder that `config:` stands for. Both names passed the name rules, so neither can escape the
+    directory."""
+    parent = data if tenant == DEFAULT_TENANT else tenants_directory(data) / tenant
+    return parent / "files" / name
 
 
 def _plugin_folders(data: Path, name: str) -> list[Path]:
-    """The same of all tenants that have folders here."""
+    """Return the plugin's folders of all tenants that have folders here."""
     tenants = tenants_directory(data).iterdir() if tenants_directory(data).is_dir() else ()
     return [plugin_folder(data, tenant, name) for tenant in (DEFAULT_TENANT, *(Tenant(one.name) for one in tenants))]
 
@@ -134,11 +136,11 @@ def _remove_folder(folder: Path) -> None:
     if folder.is_symlink() or not folder.is_dir():
         folder.unlink(missing_ok=True)
         return
-    # A plugin may have taken the right to look into a directory from itself, and so from us.
+    # A plugin may have removed its own, and so our, permission to list a directory.
     folder.chmod(0o700)
-    for here, directories, _ in os.walk(folder):
+    for parent, directories, _ in os.walk(folder):
         for directory in directories:
-            place = Path(here, directory)
-            if not place.is_symlink():
-                place.chmod(0o700)
+            path = Path(parent, directory)
+            if not path.is_symlink():
+                path.chmod(0o700)
     shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""The plugin store's rows: functions of a transaction, and the frozen values they give."""
+"""The plugin store's rows: functions of a transaction, and the frozen values they return."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from paddock.plugins.package.source import SourceRecord
 from paddock.plugins.package.tree import PackageTree
 from paddock.store.database import Row, Transaction
 
-DEFAULT_TENANT = Tenant("default")
-
 
 @dataclass(frozen=True, slots=True)
 class PluginRow:
-    """A plugin that is installed, whatever its versions."""
+    """An installed plugin, regardless of its versions."""
 
     name: PluginName
     title: str
@@ -29,13 +27,13 @@ class PluginRow:
 
     @property
     def current_version(self) -> str:
-        """The version that is used when nobody asks for another: the pinned one, else the latest consented."""
+        """The version in use by default: the pinned one, else the latest consented."""
         return self.pinned_version or self.default_version
 
 
 @dataclass(frozen=True)
 class VersionRow:
-    """One installed version. The file list is fetched apart: most questions do not need it."""
+    """One installed version. The file list is fetched separately: most queries do not need it."""
 
     plugin: PluginName
     version: str
@@ -50,7 +48,7 @@ class VersionRow:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """The manifest as the values of a paddock.yaml."""
+        """The manifest as a paddock.yaml document."""
         return json.loads(self.manifest_text)
 
     @property
@@ -59,20 +57,20 @@ class VersionRow:
 
     @property
     def signature(self) -> dict[str, Any] | None:
-        """Who signed it, as it was verified at install."""
+        """The signer, as verified at install."""
         return json.loads(self.signature_text) if self.signature_text else None
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a tenant's people granted a plugin, and whether it is enabled for them."""
+    """The capabilities that a tenant granted a plugin, and whether it is enabled there."""
 
     tenant: Tenant
     plugin: PluginName
     enabled: bool
     capabilities: tuple[str, ...]
-    digest: str  # of the tree that was consented to
-    given_up: str = ""  # why a daemon disabled it; empty where none did, or where a person decided after that
+    digest: str  # the tree digest that was consented to
+    given_up: str = ""  # why a daemon disabled it; empty if none did, or a person decided after that
 
 
 _VERSION_COLUMNS = (
@@ -99,10 +97,10 @@ def all_plugins(tx: Transaction) -> list[PluginRow]:
 
 
 def versions_of(tx: Transaction, name: str) -> list[VersionRow]:
-    """Every installed version, highest first; among equals the one installed last."""
+    """Return every installed version, highest first; among equals the one installed last."""
     rows = tx.all(f"SELECT {_VERSION_COLUMNS} FROM plugin_versions WHERE plugin = ? ORDER BY installed_at", (name,))  # noqa: S608
     versions = [VersionRow(**row) for row in rows]
-    # A stable sort of both keys: equal versions (they differ in build metadata only) keep the newer first.
+    # Sorted by both keys: equal versions, which differ only in build metadata, keep the newer first.
     return sorted(versions, key=lambda row: (Version.parse(row.version), row.installed_at), reverse=True)
 
 
@@ -112,7 +110,7 @@ def find_version(tx: Transaction, name: str, version: str) -> VersionRow | None:
 
 
 def current_versions(tx: Transaction) -> dict[str, VersionRow]:
-    """The version in use of every plugin."""
+    """Return the version in use of every plugin."""
     columns = ", ".join(f"v.{column.strip()}" for column in _VERSION_COLUMNS.split(","))
     rows = tx.all(
         f"SELECT {columns} FROM plugin_versions v JOIN plugins p ON p.name = v.plugin "  # noqa: S608
@@ -122,16 +120,16 @@ def current_versions(tx: Transaction) -> dict[str, VersionRow]:
 
 
 def version_names(tx: Transaction) -> dict[str, tuple[str, ...]]:
-    """The installed versions of every plugin, in the order of `versions_of`."""
-    found: dict[str, list[tuple[Version, str, str]]] = {}
+    """Return the installed versions of every plugin, in the order of `versions_of`."""
+    keys_by_plugin: dict[str, list[tuple[Version, str, str]]] = {}
     for row in tx.all("SELECT plugin, version, installed_at FROM plugin_versions"):
         key = (Version.parse(row["version"]), row["installed_at"], row["version"])
-        found.setdefault(row["plugin"], []).append(key)
-    return {plugin: tuple(name for *_, name in sorted(keys, reverse=True)) for plugin, keys in found.items()}
+        keys_by_plugin.setdefault(row["plugin"], []).append(key)
+    return {plugin: tuple(name for *_, name in sorted(keys, reverse=True)) for plugin, keys in keys_by_plugin.items()}
 
 
 def tree_of(tx: Transaction, name: str, version: str) -> PackageTree:
-    """The file list of an installed version."""
+    """Return the file list of an installed version."""
     row = tx.one("SELECT tree FROM plugin_versions WHERE plugin = ? AND version = ?", (name, version))
     return PackageTree.from_value(json.loads(row["tree"]) if row else [])
 
@@ -155,27 +153,27 @@ def insert_version(tx: Transaction, row: VersionRow, tree: PackageTree) -> None:
     )
 
 
-def set_default_version(tx: Transaction, name: str, version: str, at: str) -> None:
-    """Make a version the default; the one it replaces starts its days of grace."""
+def set_default_version(tx: Transaction, name: str, version: str, now: str) -> None:
+    """Make a version the default; the retention period of the one it replaces begins."""
     tx.execute(
         "UPDATE plugin_versions SET superseded_at = ? WHERE plugin = ? AND superseded_at IS NULL AND version <> ?",
-        (at, name, version),
+        (now, name, version),
     )
     tx.execute("UPDATE plugin_versions SET superseded_at = NULL WHERE plugin = ? AND version = ?", (name, version))
-    title = find_version(tx, name, version)
-    shown = title.document.get("title", "") if title else ""
-    tx.execute("UPDATE plugins SET default_version = ?, title = ? WHERE name = ?", (version, shown, name))
+    row = find_version(tx, name, version)
+    title = row.document.get("title", "") if row else ""
+    tx.execute("UPDATE plugins SET default_version = ?, title = ? WHERE name = ?", (version, title, name))
 
 
 def set_pin(tx: Transaction, name: str, version: str | None) -> None:
     tx.execute("UPDATE plugins SET pinned_version = ? WHERE name = ?", (version, name))
 
 
-def restart_retention(tx: Transaction, name: str, version: str, at: str) -> None:
-    """Count a superseded version's days of grace from now: it was in use until now, by a pin."""
+def restart_retention(tx: Transaction, name: str, version: str, now: str) -> None:
+    """Restart a superseded version's retention period: a pin kept it in use until now."""
     tx.execute(
         "UPDATE plugin_versions SET superseded_at = ? WHERE plugin = ? AND version = ? AND superseded_at IS NOT NULL",
-        (at, name, version),
+        (now, name, version),
     )
 
 
@@ -187,7 +185,7 @@ def set_signature(tx: Transaction, name: str, version: str, signature: str, blob
 
 
 def update_provenance(tx: Transaction, row: VersionRow) -> None:
-    """Keep where a version that is used again came from this time, and who signed it. Its files are the same."""
+    """Update source and signature of a version that is installed again. Its files are the same."""
     tx.execute(
         "UPDATE plugin_versions SET blob = ?, source = ?, signature = ? WHERE plugin = ? AND version = ?",
         (row.blob, row.source_text, row.signature_text, row.plugin, row.version),
@@ -195,7 +193,7 @@ def update_provenance(tx: Transaction, row: VersionRow) -> None:
 
 
 def blobs_in_use(tx: Transaction) -> set[str]:
-    """The blobs of every installed version."""
+    """Return the blobs of every installed version."""
     return {row["blob"] for row in tx.all("SELECT DISTINCT blob FROM plugin_versions")}
 
 
@@ -228,12 +226,12 @@ def all_grants(tx: Transaction, tenant: Tenant) -> dict[str, Grant]:
 
 
 def grants_by_tenant(tx: Transaction) -> dict[Tenant, dict[str, Grant]]:
-    """What every tenant granted, by tenant and plugin."""
+    """Return every tenant's grants, by tenant and plugin."""
     rows = tx.all("SELECT tenant, plugin, enabled, capabilities, digest, given_up FROM grants ORDER BY tenant, plugin")
-    found: dict[Tenant, dict[str, Grant]] = {}
+    grants: dict[Tenant, dict[str, Grant]] = {}
     for row in rows:
-        found.setdefault(row["tenant"], {})[row["plugin"]] = _grant_from_row(row)
-    return found
+        grants.setdefault(row["tenant"], {})[row["plugin"]] = _grant_from_row(row)
+    return grants
 
 
 def _grant_from_row(row: Row) -> Grant:
@@ -242,7 +240,7 @@ def _grant_from_row(row: Row) -> Grant:
 
 
 def count_quarantined(tx: Transaction, tenant: Tenant) -> dict[str, int]:
-    """How many definitions of each plugin wait for a person; plugins of which none does are left out."""
+    """Count the definitions of each plugin that wait for a person; plugins without any are left out."""
     rows = tx.all(
         "SELECT plugin, COUNT(*) AS waiting FROM plugin_definitions WHERE tenant = ? AND standing = ? GROUP BY plugin",
         (tenant, "quarantined"),
@@ -250,7 +248,7 @@ def count_quarantined(tx: Transaction, tenant: Tenant) -> dict[str, int]:
     return {row["plugin"]: row["waiting"] for row in rows}
 
 
-def save_grant(tx: Transaction, grant: Grant, at: str) -> None:
+def save_grant(tx: Transaction, grant: Grant, now: str) -> None:
     tx.execute(
         "INSERT INTO grants (tenant, plugin, enabled, capabilities, digest, given_up, changed_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?) "
@@ -258,13 +256,13 @@ def save_grant(tx: Transaction, grant: Grant, at: str) -> None:
         "digest = excluded.digest, given_up = excluded.given_up, changed_at = excluded.changed_at",
         (
             *(grant.tenant, grant.plugin, int(grant.enabled), json.dumps(list(grant.capabilities)), grant.digest),
-            *(grant.given_up, at),
+            *(grant.given_up, now),
         ),
     )
 
 
 def count_tenants_enabled(tx: Transaction, plugin: str) -> int:
-    """How many tenants have a plugin enabled."""
+    """Count the tenants that have a plugin enabled."""
     row = tx.one("SELECT count(*) AS many FROM grants WHERE plugin = ? AND enabled = 1", (plugin,))
     return int(row["many"]) if row else 0
 
@@ -291,20 +289,20 @@ def delete_alias(tx: Transaction, alias: str) -> bool:
 
 
 def find_knob_values(tx: Transaction, tenant: Tenant, plugin: str) -> dict[str, Any]:
-    """What a tenant's people set the knobs of a plugin to, by knob; those that nobody turned are left out."""
+    """Return a tenant's knob values of a plugin, by knob; knobs at their default are left out."""
     rows = tx.all("SELECT knob, value FROM plugin_knobs WHERE tenant = ? AND plugin = ?", (tenant, plugin))
     return {row["knob"]: json.loads(row["value"]) for row in sorted(rows, key=lambda row: str(row["knob"]))}
 
 
-def save_knob_value(tx: Transaction, tenant: Tenant, plugin: str, knob: str, value: Any, at: str) -> None:
-    """Keep what a knob was set to, in place of what was there."""
+def save_knob_value(tx: Transaction, tenant: Tenant, plugin: str, knob: str, value: Any, now: str) -> None:
+    """Save a knob's value, replacing the previous one."""
     tx.execute(
         "INSERT INTO plugin_knobs (tenant, plugin, knob, value, changed_at) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (tenant, plugin, knob) DO UPDATE SET value = excluded.value, changed_at = excluded.changed_at",
-        (tenant, plugin, knob, json.dumps(value), at),
+        (tenant, plugin, knob, json.dumps(value), now),
     )
 
 
 def delete_knob_value(tx: Transaction, tenant: Tenant, plugin: str, knob: str) -> None:
-    """Have a knob at its default again."""
+    """Reset a knob to its default."""
     tx.execute("DELETE FROM plugin_knobs WHERE tenant = ? AND plugin = ? AND knob = ?", (tenant, plugin, knob))

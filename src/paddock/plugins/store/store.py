@@ -1,7 +1,7 @@
-"""The plugin store: where installed plugins live, on disk and in rows, and the lock that orders changes to both.
+"""The plugin store: installed plugins on disk and in rows, and the lock that orders changes to both.
 
-Rows are the truth. A tree on disk that no row names is left over from a killed command and is swept away; a row whose
-tree is gone or changed is *modified* and can be restored from its package blob.
+Rows are the truth. A tree on disk without a row is left over from a killed command and is swept away; a row whose tree
+is gone or changed is *modified* and can be restored from its package blob.
 """
 
 from __future__ import annotations
@@ -16,28 +16,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.core.clock import Clock, Random
+from paddock.config.directories import Directories
+from paddock.config.settings import Settings
+from paddock.core.clock import Clock, Random, SystemClock, SystemRandom
 from paddock.core.events.event import Event, EventSink
-from paddock.core.ids import PluginName, PrincipalId, Tenant
+from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId, Tenant
 from paddock.plugins.package.tree import fingerprint
-from paddock.plugins.store.rows import DEFAULT_TENANT, all_plugins, blobs_in_use, versions_of
-from paddock.store.blobs import Blobs
-from paddock.store.database import DirectDatabase, Transaction
+from paddock.plugins.store.rows import all_plugins, blobs_in_use, versions_of
+from paddock.store.blobs import Blobs, open_blobs
+from paddock.store.database import DirectDatabase, Transaction, open_direct
 
 if TYPE_CHECKING:
     from paddock.plugins.environments.store import EnvironmentStore
     from paddock.secrets.wrapping_keys import WrappingKeys
     from paddock.store.audited_transaction import AuditedTransaction
-from paddock.config.directories import Directories
-from paddock.config.settings import Settings
-from paddock.core.clock import SystemClock, SystemRandom
-from paddock.store.blobs import open_blobs
-from paddock.store.database import open_direct
 
 
 @dataclass(frozen=True, slots=True)
 class PluginStore:
-    """What every step in a plugin's life needs."""
+    """Database, blobs, directories and settings that every plugin operation needs."""
 
     database: DirectDatabase
     blobs: Blobs
@@ -47,28 +44,28 @@ class PluginStore:
     random: Random
     retention_days: int = 30
     tenant: Tenant = DEFAULT_TENANT
-    environments_allowed: bool = False  # for packages that come with requirements of their own
-    by: PrincipalId | None = None  # who makes changes with it; None where the host does so by itself
-    keys: WrappingKeys | None = None  # seals keys that come with a plugin; without it they stand in its configuration
+    environments_allowed: bool = False  # for packages with requirements of their own
+    by: PrincipalId | None = None  # the principal who makes changes; None for the host itself
+    keys: WrappingKeys | None = None  # seals a plugin's secrets; without it they stay in its configuration
 
     def for_tenant(self, tenant: Tenant) -> PluginStore:
-        """The same plugins as another tenant has them, with grants, a record and configuration of its own."""
+        """Return the store as another tenant sees it, with its own grants, ledger and configuration."""
         return self if tenant == self.tenant else replace(self, tenant=tenant)
 
     def acting_as(self, by: PrincipalId | None) -> PluginStore:
-        """The same for changes that somebody makes, so that the record says who."""
+        """Return the store for changes made by this principal, so that the ledger records who made them."""
         return self if by == self.by else replace(self, by=by)
 
     @property
     def config_file(self) -> Path:
-        """Where the configuration of this tenant's plugins stands: nobody is told another's."""
+        """The configuration file of this tenant's plugins; tenants do not see each other's."""
         if self.tenant == DEFAULT_TENANT:
             return self.local_file
         return tenants_directory(self.local_file.parent) / f"{self.tenant}.toml"
 
     @property
     def environments(self) -> EnvironmentStore:
-        """What plugins from package registries run in, on this machine."""
+        """The environments of plugins from package registries, on this machine."""
         from paddock.plugins.environments.store import EnvironmentStore
 
         return EnvironmentStore(self.data / "environments")
@@ -82,23 +79,24 @@ class PluginStore:
         return trees_directory(self.data)
 
     def version_root(self, name: str, version: str) -> Path:
-        """Where a version's files stand. Both parts passed the name and version rules, so neither can climb."""
+        """Return the directory of a version's files. Both parts passed the name and version rules, so neither can
+        escape it."""
         return self.trees / name / version
 
     @property
     def shared(self) -> bool:
-        """Whether other nodes use the same rows, so that a plugin may be installed without being here."""
+        """Whether other nodes use the same rows, so that a plugin may be installed without its files being here."""
         return self.database.engine == "postgresql"
 
     def known_fingerprint(self, name: str, version: str) -> str | None:
-        """The fingerprint of a version's files when they were last known to be the consented ones."""
+        """Return the fingerprint of a version's files when they were last known to be intact."""
         try:
             return self._fingerprint_file(name, version).read_text(encoding="ascii")
         except (OSError, UnicodeError):
             return None
 
     def save_fingerprint(self, name: str, version: str) -> None:
-        """Note what a version's files look like now. Only listings rely on it, so a failure costs nothing but time."""
+        """Save the current fingerprint of a version's files. Only listings rely on it, so a failure costs only time."""
         file = self._fingerprint_file(name, version)
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -115,15 +113,15 @@ class PluginStore:
         return self.clock.now().isoformat()
 
     def publish(self, tx: Transaction, event: Event) -> None:
-        """Record an event in the unit of work that it belongs to, as the deed of whoever uses this."""
-        # Imported here: with it comes what hashes and writes JSON, and most commands record nothing.
+        """Record an event in the transaction that it belongs to, in the name of the acting principal."""
+        # Imported lazily: it pulls in hashing and JSON encoding, and most commands record nothing.
         from paddock.ledger.write.append import TransactionLedger
 
-        seam: EventSink = TransactionLedger(tx, self.clock, self.random, self.tenant, by=self.by)
-        seam.publish(event)
+        ledger: EventSink = TransactionLedger(tx, self.clock, self.random, self.tenant, by=self.by)
+        ledger.publish(event)
 
     def audited_change(self, tx: Transaction) -> AuditedTransaction:
-        """A unit of work as a change of who may act, or of what is theirs, by whoever uses this."""
+        """Wrap a transaction as an audited change by the acting principal."""
         from paddock.store.audited_transaction import AuditedTransaction
 
         assert self.by is not None
@@ -131,7 +129,7 @@ class PluginStore:
 
     @contextmanager
     def change_lock(self) -> Generator[None, None, None]:
-        """One change to trees and rows at a time, whichever process makes it; the lock dies with its holder."""
+        """Serialise changes to trees and rows across processes; the lock is released if its holder dies."""
         self.trees.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self.trees, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -143,49 +141,51 @@ class PluginStore:
     def sweep(self) -> None:
         """Remove what killed commands left behind.
 
-        That is staging directories, and trees, stats, packages and environments that no row names.
+        These are staging directories, and trees, fingerprints, packages and environments without a row.
         """
-        # Imported here: with it come zip, git and all else that a package may arrive by, and most commands fetch none.
+        # Imported lazily: it pulls in zip, git and all other sources, and most commands fetch nothing.
         from paddock.plugins.package.stage import sweep_staging
 
         sweep_staging(self.staging)
         if not self.trees.is_dir():
             return
         with self.change_lock():
-            known = self.database.read(
+            versions_by_plugin = self.database.read(
                 lambda tx: {
-                    plugin.name: {row.version for row in versions_of(tx, plugin.name)} for plugin in all_plugins(tx)
+                    directory.name: {row.version for row in versions_of(tx, directory.name)}
+                    for directory in all_plugins(tx)
                 }
             )
-            for plugin in [*_subdirectories(self.trees), *_subdirectories(self._fingerprints)]:
-                versions = known.get(PluginName(plugin.name))
+            for directory in [*_subdirectories(self.trees), *_subdirectories(self._fingerprints)]:
+                versions = versions_by_plugin.get(PluginName(directory.name))
                 if versions is None:
-                    remove_path(plugin)
+                    remove_path(directory)
                     continue
-                for version in plugin.iterdir():
+                for version in directory.iterdir():
                     if version.name not in versions:
                         remove_path(version)
             self.blobs.sweep(self.database.read(blobs_in_use))
             self.sweep_environments()
 
     def sweep_environments(self) -> None:
-        """Remove environments that no installed version uses any more. Call it while holding `changing()`."""
+        """Remove environments that no installed version uses. Call it while holding `change_lock()`."""
         if (self.data / "environments").is_dir():
             from paddock.plugins.environments.store import required_environments
 
             self.environments.sweep(self.database.read(required_environments))
 
     def delete_version_files(self, name: str, version: str) -> None:
-        """Remove a version's files after its row is gone; a crash in between is swept later."""
+        """Remove a version's files after its row is deleted; a crash in between is swept later."""
         for file in (self.version_root(name, version), self._fingerprint_file(name, version)):
             remove_path(file)
             if file.parent.is_dir() and not any(file.parent.iterdir()):
                 file.parent.rmdir()
 
     def delete_blobs(self, blobs: Iterable[str]) -> None:
-        """Remove packages that no row names any more.
+        """Remove packages that no row references any more.
 
-        On a shared store only a sweep does, after a time of grace: another node may be about to name one again.
+        On a shared store only a sweep does that, after a grace period: another node may be about to reference one
+        again.
         """
         if not self.shared:
             for blob in blobs:
@@ -194,7 +194,7 @@ class PluginStore:
 
 @dataclass(frozen=True, slots=True)
 class _TransactionPublisher:
-    """Where changes are told: in the record of one tenant, within the unit that makes them."""
+    """Publishes events to the ledger of one tenant, within the transaction that makes the changes."""
 
     store: PluginStore
     tx: Transaction
@@ -204,22 +204,22 @@ class _TransactionPublisher:
 
 
 def tenants_directory(directory: Path) -> Path:
-    """Where a directory of ours holds what belongs to other tenants than the default one."""
+    """Return the subdirectory for tenants other than the default one."""
     return directory / "tenants"
 
 
 def staging_root_in(data: Path) -> Path:
-    """The directory where packages stand that nobody has said yes to yet."""
+    """Return the directory for packages that are not consented to yet."""
     return data / "staging"
 
 
 def trees_directory(data: Path) -> Path:
-    """The directory around the files of all installed plugins, and of nothing else."""
+    """Return the directory of the files of all installed plugins, and nothing else."""
     return data / "plugins"
 
 
 def remove_path(root: Path) -> None:
-    """Remove whatever stands at this place. A link is removed and never followed: what it points at is not ours."""
+    """Remove a file, link or directory. A link is removed and never followed: its target is not ours."""
     if root.is_dir() and not root.is_symlink():
         shutil.rmtree(root, ignore_errors=True)
     else:
@@ -236,7 +236,7 @@ def _subdirectories(parent: Path) -> list[Path]:
 def open_plugin_store(
     directories: Directories, settings: Settings, *, clock: Clock | None = None, wait: float = 10.0
 ) -> Generator[PluginStore, None, None]:
-    """The plugin store where the settings say it is, for as long as the block runs.
+    """Open the plugin store configured in the settings for as long as the block runs.
 
     Raises:
         StoreUnavailable: a daemon held it for longer than `wait` seconds, or it cannot be opened.

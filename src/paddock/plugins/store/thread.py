@@ -1,4 +1,4 @@
-"""The plugin store for a daemon: its blocking work on one thread of its own, in the order in which it was asked for."""
+"""Runs the plugin store's blocking work for a daemon on one thread, in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class StoreThread:
-    """Runs functions of the plugin store where they hold up nobody."""
+    """Runs functions of the plugin store without blocking the event loop."""
 
     def __init__(self, store: PluginStore, executor: ThreadPoolExecutor) -> None:
         self._store = store
@@ -24,9 +24,9 @@ class StoreThread:
     async def run(
         self, fn: Callable[[PluginStore], T], tenant: Tenant = DEFAULT_TENANT, *, by: PrincipalId | None = None
     ) -> T:
-        """The function's result, of the store as this tenant has it; `by` is who wants a change, where somebody does.
+        """Run a function with the store as this tenant sees it; `by` is the principal who makes a change, if any.
 
-        It runs to its end even when whoever asked is cancelled.
+        It runs to its end even if the caller is cancelled.
         """
         store = self._store.for_tenant(tenant).acting_as(by)
         work = asyncio.get_running_loop().run_in_executor(self._executor, fn, store)
@@ -35,14 +35,14 @@ class StoreThread:
 
 @asynccontextmanager
 async def open_store_thread(
-    opening: Callable[[], AbstractContextManager[PluginStore]],
+    open_store: Callable[[], AbstractContextManager[PluginStore]],
 ) -> AsyncGenerator[StoreThread, None]:
-    """The thread for as long as the block runs. The store is opened, used and closed on it."""
+    """Open the thread for as long as the block runs. The store is opened, used and closed on it."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1, thread_name_prefix="paddock-plugins") as executor:
-        opened = opening()
-        store = await loop.run_in_executor(executor, opened.__enter__)
+        store_context = open_store()
+        store = await loop.run_in_executor(executor, store_context.__enter__)
         try:
             yield StoreThread(store, executor)
         finally:
-            await asyncio.shield(loop.run_in_executor(executor, opened.__exit__, None, None, None))
+            await asyncio.shield(loop.run_in_executor(executor, store_context.__exit__, None, None, None))

@@ -1,4 +1,4 @@
-"""Versions side by side: pinning one, going back to one, and letting old ones go after their days of grace."""
+"""Installed versions side by side: pin, unpin, roll back, and expire after the retention period."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from paddock.store.database import Transaction
 
 
 def pin_version(store: PluginStore, name: str, version: str | None = None) -> PluginRow:
-    """Hold a plugin at a version (the one in use, when none is named): no upgrade moves it.
+    """Pin a plugin to a version (by default the one in use): no upgrade changes it.
 
     Raises:
         NotFound: the plugin or that version of it is not installed.
-        NeedsConsent: that version asks for more than is granted now.
+        NeedsConsent: that version requests more than is granted now.
     """
 
     def unit(tx: Transaction) -> PluginRow:
         plugin = require_plugin(tx, name)
-        wanted = version or plugin.current_version
-        row = find_version(tx, plugin.name, wanted)
+        target = version or plugin.current_version
+        row = find_version(tx, plugin.name, target)
         if row is None:
-            raise version_not_found_error(tx, plugin, wanted)
+            raise version_not_found_error(tx, plugin, target)
         _update_grant(tx, store, row)
-        if plugin.pinned_version not in (None, wanted):
+        if plugin.pinned_version not in (None, target):
             restart_retention(tx, plugin.name, plugin.current_version, store.now())
-        set_pin(tx, plugin.name, wanted)
-        store.publish(tx, PluginPinned(name=plugin.name, version=wanted))
+        set_pin(tx, plugin.name, target)
+        store.publish(tx, PluginPinned(name=plugin.name, version=target))
         return require_plugin(tx, plugin.name)
 
     with store.change_lock():
@@ -60,7 +60,7 @@ def pin_version(store: PluginStore, name: str, version: str | None = None) -> Pl
 
 
 def unpin_version(store: PluginStore, name: str) -> PluginRow:
-    """Let a plugin move again; the latest consented version is in use from now on."""
+    """Unpin a plugin; the latest consented version is in use from now on."""
 
     def unit(tx: Transaction) -> PluginRow:
         plugin = require_plugin(tx, name)
@@ -78,10 +78,10 @@ def unpin_version(store: PluginStore, name: str) -> PluginRow:
 
 
 def _update_grant(tx: Transaction, store: PluginStore, row: VersionRow) -> None:
-    """Let the grant follow the version in use; it may hold less than this version asks for, and then a person decides.
+    """Bind the grant to the version in use. It may cover less than this version requests, and then a person decides.
 
     Raises:
-        NeedsConsent: this version asks for more than is granted now.
+        NeedsConsent: this version requests more than is granted now.
     """
     grant = find_grant(tx, store.tenant, row.plugin)
     if grant is None or grant.digest == row.digest:
@@ -101,7 +101,7 @@ def _update_grant(tx: Transaction, store: PluginStore, row: VersionRow) -> None:
 def find_rollback_target(
     store: PluginStore, name: str, version: str | None
 ) -> tuple[VersionRow, VersionRow, UpgradeDiff, list[Capability]]:
-    """The version in use, the one to go back to, what changes, and what needs a new yes.
+    """Return the version in use, the rollback target, their difference, and the capabilities that need new consent.
 
     Raises:
         NotFound: there is no earlier version any more, or not the one named.
@@ -116,9 +116,9 @@ def find_rollback_target(
                 code="plugin.pinned",
                 hint=f"paddock plugin pin {plugin.name} --off",
             )
-        now = find_version(tx, plugin.name, plugin.default_version)
-        target = _pick_rollback_target(versions_of(tx, plugin.name), now, version) if now else None
-        if target is None or now is None:
+        current = find_version(tx, plugin.name, plugin.default_version)
+        target = _pick_rollback_target(versions_of(tx, plugin.name), current, version) if current else None
+        if target is None or current is None:
             if version == plugin.default_version:
                 raise Conflict(f"{plugin.name} {version} is already in use", code="plugin.in_use")
             if version is None:
@@ -129,47 +129,51 @@ def find_rollback_target(
                 )
             raise version_not_found_error(tx, plugin, version)
         grant = find_grant(tx, store.tenant, plugin.name)
-        return now, target, grant.capabilities if grant else ()
+        return current, target, grant.capabilities if grant else ()
 
-    now, target, granted = store.database.read(unit)
-    old_root, new_root = ensure_local_files(store, now), ensure_local_files(store, target)
+    current, target, granted = store.database.read(unit)
+    old_root, new_root = ensure_local_files(store, current), ensure_local_files(store, target)
     upgrade = diff_manifests(
-        manifest_of(now),
+        manifest_of(current),
         manifest_of(target),
         lambda schema: load_schema(schema, old_root),
         lambda schema: load_schema(schema, new_root),
     )
     return (
-        now,
+        current,
         target,
         upgrade,
         missing_capabilities([parse_capability(text) for text in granted], requested_capabilities(manifest_of(target))),
     )
 
 
-def _pick_rollback_target(rows: list[VersionRow], now: VersionRow, version: str | None) -> VersionRow | None:
-    """The replaced version that is named; or of those before the one in use, the one that was left last."""
-    replaced = sorted((row for row in rows if row.superseded_at), key=lambda row: row.superseded_at or "", reverse=True)
+def _pick_rollback_target(rows: list[VersionRow], current: VersionRow, version: str | None) -> VersionRow | None:
+    """Return the superseded version that is named; else the last superseded one not above the version in use."""
+    superseded = sorted(
+        (row for row in rows if row.superseded_at), key=lambda row: row.superseded_at or "", reverse=True
+    )
     if version is not None:
-        return next((row for row in replaced if row.version == version), None)
-    latest = Version.parse(now.version)
-    return next((row for row in replaced if Version.parse(row.version).precedence <= latest.precedence), None)
+        return next((row for row in superseded if row.version == version), None)
+    current_version = Version.parse(current.version)
+    return next(
+        (row for row in superseded if Version.parse(row.version).precedence <= current_version.precedence), None
+    )
 
 
-def roll_back(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
-    """Make an earlier version the one in use; the person has consented to what `rollback_target` said.
+def roll_back(store: PluginStore, current: VersionRow, target: VersionRow) -> None:
+    """Make an earlier version the one in use; the person consented to what `find_rollback_target` returned.
 
     Raises:
-        Conflict: another command moved the plugin meanwhile.
+        Conflict: another command changed the plugin meanwhile.
     """
     capabilities = tuple(str(capability) for capability in requested_capabilities(manifest_of(target)))
 
     def unit(tx: Transaction) -> None:
-        plugin = require_plugin(tx, now.plugin)
-        moved = plugin.default_version != now.version or plugin.pinned_version is not None
-        if moved or find_version(tx, target.plugin, target.version) is None:
+        plugin = require_plugin(tx, current.plugin)
+        changed = plugin.default_version != current.version or plugin.pinned_version is not None
+        if changed or find_version(tx, target.plugin, target.version) is None:
             raise Conflict(
-                f"{now.plugin} changed while you were deciding",
+                f"{current.plugin} changed while you were deciding",
                 code="plugin.changed_meanwhile",
                 hint="run the command again",
             )
@@ -184,7 +188,7 @@ def roll_back(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
             tx,
             PluginRolledBack(
                 name=plugin.name,
-                old_version=now.version,
+                old_version=current.version,
                 new_version=target.version,
                 digest=target.digest,
                 capabilities=capabilities,
@@ -193,11 +197,11 @@ def roll_back(store: PluginStore, now: VersionRow, target: VersionRow) -> None:
 
     with store.change_lock():
         store.database.write(unit)
-        record_installed(store.local_file, now.plugin, target.version)
+        record_installed(store.local_file, current.plugin, target.version)
 
 
 def find_recorded_source(store: PluginStore, plugin: PluginRow) -> PackageSource:
-    """Where the latest consented version came from, and where the next is looked for."""
+    """Return the source of the latest consented version, which is also where the next one is looked for."""
     row = store.database.read(lambda tx: find_version(tx, plugin.name, plugin.default_version))
     if row is None:
         raise pinned_version_missing_error(plugin)
@@ -205,7 +209,7 @@ def find_recorded_source(store: PluginStore, plugin: PluginRow) -> PackageSource
 
 
 def expired_versions(rows: list[VersionRow], plugin: PluginRow, now: datetime, days: int) -> list[VersionRow]:
-    """Superseded versions whose days of grace are over; a pinned one is never let go."""
+    """Return the superseded versions whose retention period is over; a pinned one never expires."""
     limit = now - timedelta(days=days)
     return [
         row
@@ -217,28 +221,30 @@ def expired_versions(rows: list[VersionRow], plugin: PluginRow, now: datetime, d
 
 
 def remove_expired_versions(store: PluginStore) -> list[VersionRow]:
-    """Remove versions that can no longer be rolled back to. Call it while holding `store.changing()`."""
+    """Remove versions that can no longer be rolled back to. Call it while holding `store.change_lock()`."""
 
     def unit(tx: Transaction) -> tuple[list[VersionRow], list[str]]:
-        gone: list[VersionRow] = []
+        expired: list[VersionRow] = []
         for plugin in all_plugins(tx):
-            gone.extend(expired_versions(versions_of(tx, plugin.name), plugin, store.clock.now(), store.retention_days))
-        for row in gone:
+            expired.extend(
+                expired_versions(versions_of(tx, plugin.name), plugin, store.clock.now(), store.retention_days)
+            )
+        for row in expired:
             delete_version(tx, row.plugin, row.version)
-        return gone, [row.blob for row in gone if not blob_in_use(tx, row.blob)]
+        return expired, [row.blob for row in expired if not blob_in_use(tx, row.blob)]
 
-    gone, blobs = store.database.write(unit)
-    for row in gone:
+    expired, blobs = store.database.write(unit)
+    for row in expired:
         store.delete_version_files(row.plugin, row.version)
     store.delete_blobs(blobs)
-    if gone:
+    if expired:
         store.sweep_environments()
-    return gone
+    return expired
 
 
-def version_not_found_error(tx: Transaction, plugin: PluginRow, wanted: str) -> NotFound:
+def version_not_found_error(tx: Transaction, plugin: PluginRow, version: str) -> NotFound:
     return NotFound(
-        f"{plugin.name} has no version {wanted} to use",
+        f"{plugin.name} has no version {version} to use",
         code="plugin.no_such_version",
         hint=_installed_versions_text(tx, plugin),
     )

@@ -1,5 +1,5 @@
-"""What servers say of themselves, held against what people accepted.
+"""Tool pinning: the definitions that servers list, compared with those that people accepted.
 
-A server may describe a tool harmlessly today and otherwise tomorrow, and models believe what they read. So every
-definition is pinned as it came; one that changes is kept from use until a person has seen the difference.
+A server may describe a tool harmlessly today and maliciously tomorrow, and models believe what they read. So every
+definition is pinned as received; one that changes is quarantined until a person has seen the difference.
 """

@@ -1,4 +1,4 @@
-"""A person accepts what a server says of itself now: exactly the definition they were shown."""
+"""Review and acceptance of quarantined definitions: a person accepts exactly the definition they were shown."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class DefinitionReview:
-    """A definition with how it differs from what was accepted, line by line; nothing where nothing waits."""
+    """A definition with its line-by-line difference from the accepted one; empty if nothing is quarantined."""
 
     row: DefinitionRow
     texts: DefinitionTexts
-    installed_names: tuple[PluginNames, ...] = ()  # whom its words may speak of
+    installed_names: tuple[PluginNames, ...] = ()  # other plugins that its text may mention
 
     @property
     def difference(self) -> tuple[str, ...]:
-        """Compared when it is asked for, and no sooner: much takes long, and the store must not wait for it."""
+        """Computed on demand: it may take long, and the store must not wait for it."""
         return tuple(diff_lines(self.texts.accepted, self.texts.waiting)) if self.row.waiting_hash is not None else ()
 
     @property
     def hints(self) -> tuple[ScanFinding, ...]:
-        """What is odd about what the server says now."""
+        """The suspicious texts in what the server lists now."""
         text = self.texts.waiting or self.texts.accepted
-        own = scan_definitions(self.row.plugin, "", listed_texts([(self.row.kind, self.row.name, text)]))
-        return own.findings + find_collisions(own, self.installed_names)
+        scan = scan_definitions(self.row.plugin, "", listed_texts([(self.row.kind, self.row.name, text)]))
+        return scan.findings + find_collisions(scan, self.installed_names)
 
     def to_value(self) -> dict[str, Any]:
-        hints = [hint.to_value() for hint in self.hints]
+        hints = [finding.to_value() for finding in self.hints]
         return self.row.to_value() | {"difference": list(self.difference), "hints": hints}
 
 
 def review_definitions(store: PluginStore, plugin: str) -> list[DefinitionReview]:
-    """Everything a plugin's server says of itself.
+    """Load all definitions of a plugin's server for review.
 
     Raises:
         NotFound: it is not installed.
@@ -63,9 +63,9 @@ def review_definitions(store: PluginStore, plugin: str) -> list[DefinitionReview
 
     def unit(tx: Transaction) -> list[DefinitionReview]:
         name = require_plugin(tx, plugin).name
-        everybody = find_installed_names(tx, store.tenant)
+        installed_names = find_installed_names(tx, store.tenant)
         return [
-            DefinitionReview(row, texts_of(tx, store.tenant, name, row.kind, row.name), everybody)
+            DefinitionReview(row, texts_of(tx, store.tenant, name, row.kind, row.name), installed_names)
             for row in definitions_of(tx, store.tenant, name)
         ]
 
@@ -73,28 +73,28 @@ def review_definitions(store: PluginStore, plugin: str) -> list[DefinitionReview
 
 
 def quarantined_definitions(store: PluginStore) -> list[DefinitionRow]:
-    """Whatever waits for a person, of all plugins."""
+    """Return the quarantined definitions of all plugins."""
 
     def unit(tx: Transaction) -> list[DefinitionRow]:
-        found = [
+        rows = [
             row
             for plugin in sorted(count_quarantined(tx, store.tenant))
             for row in definitions_of(tx, store.tenant, plugin)
         ]
-        return [row for row in found if row.standing is DefinitionStatus.QUARANTINED]
+        return [row for row in rows if row.standing is DefinitionStatus.QUARANTINED]
 
     return store.database.read(unit)
 
 
 def accept_definition(store: PluginStore, plugin: str, kind: str, name: str, shown_hash: str, by: str) -> DefinitionRow:
-    """Use a definition from now on as the server gives it.
+    """Accept a definition as the server lists it now.
 
     Args:
         store: The plugin store.
-        plugin: The plugin's name or an alias.
-        kind: What it is, as in `tool`.
+        plugin: The plugin's name or alias.
+        kind: The kind, as in `tool`.
         name: The definition's name.
-        shown_hash: Of the definition that the person saw.
+        shown_hash: The hash of the definition that the person saw.
         by: Who accepts it.
 
     Raises:
@@ -104,38 +104,38 @@ def accept_definition(store: PluginStore, plugin: str, kind: str, name: str, sho
     """
 
     def unit(tx: Transaction) -> DefinitionRow:
-        found = require_plugin(tx, plugin).name
-        lock_plugin(tx, found)
-        row = find_definition(tx, store.tenant, found, kind, name)
+        plugin_name = require_plugin(tx, plugin).name
+        lock_plugin(tx, plugin_name)
+        row = find_definition(tx, store.tenant, plugin_name, kind, name)
         if row is None:
             raise NotFound(
-                f"{found} lists no {kind} {name!r}",
+                f"{plugin_name} lists no {kind} {name!r}",
                 code="definition.not_found",
-                hint=f"see what it lists: paddock plugin info {found}",
+                hint=f"see what it lists: paddock plugin info {plugin_name}",
             )
         if row.standing is DefinitionStatus.BAD:
             raise PluginError(
-                f"{found} {name} cannot be used: {row.reason}",
+                f"{plugin_name} {name} cannot be used: {row.reason}",
                 code="tool.bad",
                 hint=row.repair,
-                details={"plugin": found},
+                details={"plugin": plugin_name},
             )
         if row.standing is DefinitionStatus.ACCEPTED and row.hash == shown_hash:
             return row
         if row.standing is not DefinitionStatus.QUARANTINED or row.waiting_hash != shown_hash:
             raise Conflict(
-                f"{found} {name} is not what you were shown any more",
+                f"{plugin_name} {name} is not what you were shown any more",
                 code="definition.changed_meanwhile",
-                hint=f"look again: paddock plugin accept {found}",
-                details={"plugin": found, "hash": row.waiting_hash or row.hash},
+                hint=f"look again: paddock plugin accept {plugin_name}",
+                details={"plugin": plugin_name, "hash": row.waiting_hash or row.hash},
             )
-        new = texts_of(tx, store.tenant, found, kind, name).waiting
-        accepted = PluginDefinitionAccepted(
-            name=found, kind=kind, definition=name, old_hash=row.hash, new_hash=shown_hash, accepted_by=by
+        waiting_text = texts_of(tx, store.tenant, plugin_name, kind, name).waiting
+        event = PluginDefinitionAccepted(
+            name=plugin_name, kind=kind, definition=name, old_hash=row.hash, new_hash=shown_hash, accepted_by=by
         )
-        store.publish(tx, accepted)
-        at = store.now()
-        accept_quarantined(tx, store.tenant, row, shape=stable_hash(kind, json.loads(new)), by=by, at=at)
-        return find_definition(tx, store.tenant, found, kind, name) or row
+        store.publish(tx, event)
+        shape = stable_hash(kind, json.loads(waiting_text))
+        accept_quarantined(tx, store.tenant, row, shape=shape, by=by, now=store.now())
+        return find_definition(tx, store.tenant, plugin_name, kind, name) or row
 
     return store.database.write(unit)

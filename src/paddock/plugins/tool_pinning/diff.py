@@ -1,4 +1,4 @@
-"""What a server lists now, compared with what people accepted. Pure."""
+"""Compares the definitions that a server lists with the pinned ones. Pure."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 
 from paddock.plugins.tool_pinning.normalize import MAX_DEFINITIONS, RESOURCE, DefinitionStatus, NormalizedDefinition
 
-MAX_AUTO_ACCEPTED_CHARS = 16_384  # characters of a resource that is taken as listed
+MAX_AUTO_ACCEPTED_CHARS = 16_384  # size of a new resource that is accepted as listed
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedDefinition:
-    """What is on record of one definition."""
+    """The pinned state of one definition."""
 
     kind: str
     name: str
     standing: DefinitionStatus
-    hash: str | None = None  # of what was accepted; None: nothing was yet
+    hash: str | None = None  # of the accepted definition; None if none was accepted yet
     shape: str | None = None
-    waiting_hash: str | None = None  # of what the server listed instead
+    waiting_hash: str | None = None  # of the quarantined definition that the server lists instead
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionDiff:
-    """One definition after the comparison."""
+    """The result of comparing one definition."""
 
     standing: DefinitionStatus
-    listed: NormalizedDefinition | None  # None: it is gone
-    pinned: PinnedDefinition | None  # None: nothing is on record
+    listed: NormalizedDefinition | None  # None if it is gone
+    pinned: PinnedDefinition | None  # None if it is not pinned
     reason: str = ""
     repair: str = ""
 
@@ -42,22 +42,23 @@ class DefinitionDiff:
 
     @property
     def is_change(self) -> bool:
-        """Whether this is not what was known before."""
+        """Whether this differs from the recorded state."""
         if self.pinned is None or self.replaces_accepted:
             return True
-        waits = self.listed.hash if self.listed and self.standing is not DefinitionStatus.ACCEPTED else None
-        return (self.standing, waits) != (self.pinned.standing, self.pinned.waiting_hash)
+        waiting_hash = self.listed.hash if self.listed and self.standing is not DefinitionStatus.ACCEPTED else None
+        return (self.standing, waiting_hash) != (self.pinned.standing, self.pinned.waiting_hash)
 
     @property
     def replaces_accepted(self) -> bool:
-        """Whether what is accepted is not what was accepted before."""
+        """Whether the accepted definition differs from the one accepted before."""
         accepted = self.standing is DefinitionStatus.ACCEPTED and self.listed is not None and self.pinned is not None
         return accepted and self.listed.hash != self.pinned.hash  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @dataclass(frozen=True, slots=True)
 class ListingDiff:
-    """How a listing differs from what was accepted. `first`: the server was never met, so it is trusted as it is."""
+    """How a listing differs from the pinned definitions. `first` says that the server was never listed, so it is
+    trusted as it is."""
 
     first: bool
     unchanged: tuple[DefinitionDiff, ...]
@@ -73,51 +74,61 @@ class ListingDiff:
 def diff_listing(
     pinned: Iterable[PinnedDefinition], listed: Sequence[NormalizedDefinition], *, first: bool
 ) -> ListingDiff:
-    """Hold a listing against what is on record.
+    """Compare a listing with the pinned definitions.
 
-    The first listing of a plugin is trusted, be it empty: somebody just chose to install it. Only what hides text waits
-    for a person even then. Later whatever changed or is new waits; what comes back as it was accepted is fine.
-    Resources come and go as files do, and are read by people and programs that name them: a new one waits only where
-    it hides text or there were very many. One that is known waits as all else when its words change.
+    The first listing of a plugin is trusted, even if empty: a person just chose to install it. Only definitions with
+    hidden text are quarantined even then. Later, whatever changed or is new is quarantined; what returns as it was
+    accepted is fine. Resources come and go as files do, and are read by people and programs that name them: a new one
+    is quarantined only if it hides text or there are very many. A known one is quarantined like all else if its text
+    changes.
     """
-    on_record = {(pin.kind, pin.name): pin for pin in pinned}
-    here = {(one.kind, one.name) for one in listed}
-    gone = [pin for key, pin in on_record.items() if key not in here]
-    room = MAX_DEFINITIONS - len(
-        on_record
-    )  # for resources that nobody is asked about: those that are gone are kept too
+    pins_by_key = {(pin.kind, pin.name): pin for pin in pinned}
+    listed_keys = {(definition.kind, definition.name) for definition in listed}
+    gone = [pin for key, pin in pins_by_key.items() if key not in listed_keys]
+    # How many new resources may be accepted as listed; those that are gone count too.
+    auto_accept_left = MAX_DEFINITIONS - len(pins_by_key)
     unchanged: list[DefinitionDiff] = []
     changed: list[DefinitionDiff] = []
     new: list[DefinitionDiff] = []
     bad: list[DefinitionDiff] = []
-    for one in listed:
-        pin = on_record.get((one.kind, one.name))
-        if one.bad is not None:
-            bad.append(DefinitionDiff(DefinitionStatus.BAD, one, pin, one.bad.reason, one.bad.repair))
+    for definition in listed:
+        pin = pins_by_key.get((definition.kind, definition.name))
+        if definition.bad is not None:
+            bad.append(
+                DefinitionDiff(DefinitionStatus.BAD, definition, pin, definition.bad.reason, definition.bad.repair)
+            )
         elif pin is not None and pin.hash is not None:
-            if pin.hash == one.hash:
-                unchanged.append(DefinitionDiff(DefinitionStatus.ACCEPTED, one, pin))
-            elif one.kind == RESOURCE and one.shape is not None and pin.shape == one.shape:
-                changed.append(DefinitionDiff(DefinitionStatus.ACCEPTED, one, pin))
+            if pin.hash == definition.hash:
+                unchanged.append(DefinitionDiff(DefinitionStatus.ACCEPTED, definition, pin))
+            elif definition.kind == RESOURCE and definition.shape is not None and pin.shape == definition.shape:
+                changed.append(DefinitionDiff(DefinitionStatus.ACCEPTED, definition, pin))
             else:
                 changed.append(
                     DefinitionDiff(
-                        DefinitionStatus.QUARANTINED, one, pin, _join_reasons("it changed since it was accepted", one)
+                        DefinitionStatus.QUARANTINED,
+                        definition,
+                        pin,
+                        _join_reasons("it changed since it was accepted", definition),
                     )
                 )
-        elif one.hidden:
+        elif definition.hidden:
             new.append(
                 DefinitionDiff(
-                    DefinitionStatus.QUARANTINED, one, pin, one.hidden if first else _new_definition_reason(one, gone)
+                    DefinitionStatus.QUARANTINED,
+                    definition,
+                    pin,
+                    definition.hidden if first else _new_definition_reason(definition, gone),
                 )
             )
         elif first:
-            new.append(DefinitionDiff(DefinitionStatus.ACCEPTED, one, pin))
-        elif one.kind == RESOURCE and room > 0 and len(one.text) <= MAX_AUTO_ACCEPTED_CHARS:
-            room -= 1
-            new.append(DefinitionDiff(DefinitionStatus.ACCEPTED, one, pin))
+            new.append(DefinitionDiff(DefinitionStatus.ACCEPTED, definition, pin))
+        elif definition.kind == RESOURCE and auto_accept_left > 0 and len(definition.text) <= MAX_AUTO_ACCEPTED_CHARS:
+            auto_accept_left -= 1
+            new.append(DefinitionDiff(DefinitionStatus.ACCEPTED, definition, pin))
         else:
-            new.append(DefinitionDiff(DefinitionStatus.QUARANTINED, one, pin, _new_definition_reason(one, gone)))
+            new.append(
+                DefinitionDiff(DefinitionStatus.QUARANTINED, definition, pin, _new_definition_reason(definition, gone))
+            )
     return ListingDiff(
         first,
         tuple(unchanged),
@@ -128,14 +139,17 @@ def diff_listing(
     )
 
 
-def _new_definition_reason(one: NormalizedDefinition, gone: Sequence[PinnedDefinition]) -> str:
-    before = next((pin.name for pin in gone if one.shape and (pin.kind, pin.shape) == (one.kind, one.shape)), None)
-    if before is not None:
+def _new_definition_reason(definition: NormalizedDefinition, gone: Sequence[PinnedDefinition]) -> str:
+    old_name = next(
+        (pin.name for pin in gone if definition.shape and (pin.kind, pin.shape) == (definition.kind, definition.shape)),
+        None,
+    )
+    if old_name is not None:
         return _join_reasons(
-            f"it is new, and takes what {before} took, which is gone: a new name for it, or a stand-in", one
+            f"it is new, and takes what {old_name} took, which is gone: a new name for it, or a stand-in", definition
         )
-    return _join_reasons("it is new since the server was first met", one)
+    return _join_reasons("it is new since the server was first met", definition)
 
 
-def _join_reasons(reason: str, one: NormalizedDefinition) -> str:
-    return "; ".join(part for part in (reason, one.hidden) if part)
+def _join_reasons(reason: str, definition: NormalizedDefinition) -> str:
+    return "; ".join(part for part in (reason, definition.hidden) if part)

@@ -1,4 +1,4 @@
-"""The documents and prompts of a plugin as people see them: what its server says and somebody accepted."""
+"""Resources and prompts of a plugin for people: those of its manifest, and the accepted ones of its server."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class DocumentListing:
-    """One plugin's documents or prompts. `known` is false for a server that never ran: nobody knows what it has."""
+    """One plugin's resources or prompts. `known` is False for a server that never ran, whose documents are unknown."""
 
     name: str
     known: bool
-    entries: Mapping[str, list[Any]]  # by what they are: resources, templates, prompts
+    entries: Mapping[str, list[Any]]  # by key: resources, templates, prompts
     withheld: tuple[DefinitionRow, ...]
 
     def to_value(self) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class DocumentListing:
 
 
 def list_resources(store: PluginStore, plugin: str) -> DocumentListing:
-    """Its documents, and the templates of those that have no address of their own.
+    """List a plugin's resources and resource templates.
 
     Raises:
         NotFound: it is not installed.
@@ -50,41 +50,47 @@ def list_resources(store: PluginStore, plugin: str) -> DocumentListing:
 
 
 def list_prompts(store: PluginStore, plugin: str) -> DocumentListing:
-    """Its prompts; see `resources_of`."""
+    """List a plugin's prompts; see `list_resources`."""
     return store.database.read(lambda tx: _list_accepted(tx, store, plugin, {PROMPT: "prompts"}))
 
 
 def accepted_instructions(tx: Transaction, store: PluginStore, plugin: str) -> str:
-    """What its server wants models to know, as far as somebody accepted it."""
+    """Return the accepted instructions that its server has for models; empty if there are none."""
     text = accepted_texts(tx, store.tenant, plugin, INSTRUCTIONS).get(INSTRUCTIONS)
-    said: Any = json.loads(text) if text else ""
-    return said if isinstance(said, str) else ""
+    instructions: Any = json.loads(text) if text else ""
+    return instructions if isinstance(instructions, str) else ""
 
 
 def _list_accepted(tx: Transaction, store: PluginStore, plugin: str, kinds: Mapping[str, str]) -> DocumentListing:
-    found = require_plugin(tx, plugin)
-    current = find_version(tx, found.name, found.current_version)
+    plugin_row = require_plugin(tx, plugin)
+    current = find_version(tx, plugin_row.name, plugin_row.current_version)
     if current is None:
-        raise pinned_version_missing_error(found)
+        raise pinned_version_missing_error(plugin_row)
     manifest = manifest_of(current)
     if not is_mcp_server(manifest):
         declared = _declared_documents(manifest)
-        return DocumentListing(found.name, True, {name: declared[kind] for kind, name in kinds.items()}, ())
-    rows = definitions_of(tx, store.tenant, found.name)
+        return DocumentListing(plugin_row.name, True, {name: declared[kind] for kind, name in kinds.items()}, ())
+    rows = definitions_of(tx, store.tenant, plugin_row.name)
     entries = {
-        name: [json.loads(text) for text in accepted_texts(tx, store.tenant, found.name, kind).values()]
+        name: [json.loads(text) for text in accepted_texts(tx, store.tenant, plugin_row.name, kind).values()]
         for kind, name in kinds.items()
     }
     withheld = tuple(
-        row
-        for row in rows
-        if row.kind in kinds and row.standing in (DefinitionStatus.QUARANTINED, DefinitionStatus.BAD)
+        definition
+        for definition in rows
+        if definition.kind in kinds and definition.standing in (DefinitionStatus.QUARANTINED, DefinitionStatus.BAD)
     )
     if "prompts" in entries:
-        listed = {row.name for row in rows if row.kind == PROMPT and row.standing is not DefinitionStatus.GONE}
-        own = (prompt for prompt in manifest.prompts if prompt.text is not None and prompt.name not in listed)
-        entries["prompts"] += _prompt_values(own)
-    return DocumentListing(found.name, bool(rows), entries, withheld)
+        listed = {
+            definition.name
+            for definition in rows
+            if definition.kind == PROMPT and definition.standing is not DefinitionStatus.GONE
+        }
+        manifest_prompts = (
+            prompt for prompt in manifest.prompts if prompt.text is not None and prompt.name not in listed
+        )
+        entries["prompts"] += _prompt_values(manifest_prompts)
+    return DocumentListing(plugin_row.name, bool(rows), entries, withheld)
 
 
 def _declared_documents(manifest: Manifest) -> dict[str, list[Any]]:
@@ -94,24 +100,24 @@ def _declared_documents(manifest: Manifest) -> dict[str, list[Any]]:
 def _resource_values(resources: Iterable[Resource]) -> list[Any]:
     return [
         {
-            "uri": one.uri,
-            "name": one.name,
-            "description": one.description,
-            **({"mimeType": one.mime_type} if one.mime_type else {}),
+            "uri": resource.uri,
+            "name": resource.name,
+            "description": resource.description,
+            **({"mimeType": resource.mime_type} if resource.mime_type else {}),
         }
-        for one in resources
+        for resource in resources
     ]
 
 
 def _prompt_values(prompts: Iterable[Prompt]) -> list[Any]:
     return [
         {
-            "name": one.name,
-            "description": one.description,
+            "name": prompt.name,
+            "description": prompt.description,
             "arguments": [
                 {"name": argument.name, "description": argument.description, "required": argument.required}
-                for argument in one.arguments
+                for argument in prompt.arguments
             ],
         }
-        for one in prompts
+        for prompt in prompts
     ]

@@ -1,9 +1,9 @@
-"""Text that a model reads and a person does not see: invisible and direction-changing characters in a definition.
+"""Finds text that a model reads and a person does not see: invisible and direction-changing characters.
 
 This finds what hides, not what persuades: a plainly visible "ignore all other tools" is for people to notice. Joiners
-pass within scripts that are written with them and between emoji, and what picks the form of an emoji passes behind one;
-everywhere else, and whatever else shows nothing on a screen, it has no business in a description: a letter could be
-written in each place where it may or may not stand.
+pass within scripts that are written with them and between emoji, and variation selectors pass behind an emoji.
+Everywhere else they, and all other invisible characters, have no business in a description: their presence or absence
+at each position could encode text.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, cast
 
-MAX_KEY_CHARS = 100  # characters of a key that are told where something stands
+MAX_KEY_CHARS = 100  # characters of a key that are shown in a path
 MAX_PATH_CHARS = 400
 
 _EMOJI = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2934\u2935\u2b00-\u2bff"
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
-_JOINING_SCRIPTS = (  # scripts whose letters join, or stack
+_JOINING_SCRIPTS = (  # scripts whose letters join or stack
     "\u0600-\u109f\u1780-\u18af\u1900-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc"
     "\U00010a00-\U00011fff\U0001e900-\U0001e95f"
 )
@@ -39,42 +39,42 @@ _INVISIBLE = re.compile(
 
 
 def describe_invisible(raw: Any) -> str:
-    """What a definition hides and where, in words; nothing when it hides nothing."""
+    """Describe what a definition hides and where; empty if it hides nothing."""
     for path, text in iter_texts(raw):
-        if found := find_invisible(text):
-            return f"{path or 'it'} hides the character {character_name(found[0])}"
+        if match := find_invisible(text):
+            return f"{path or 'it'} hides the character {character_name(match[0])}"
     return ""
 
 
 def find_invisible(text: str) -> re.Match[str] | None:
-    """The first character of a text that does not show."""
+    """Find the first invisible character of a text."""
     return None if text.isascii() and text.isprintable() else _INVISIBLE.search(text)
 
 
 def strip_invisible(text: str) -> str:
-    """The text as it shows on a screen."""
+    """Return the text as it shows on a screen."""
     return text if text.isascii() and text.isprintable() else _INVISIBLE.sub("", text)
 
 
 def escape_invisible(text: str) -> str:
-    """The text with everything that it hides written out."""
-    return text if text.isascii() else _INVISIBLE.sub(lambda found: _escape_code_point(ord(found[0])), text)
+    """Return the text with every invisible character escaped."""
+    return text if text.isascii() else _INVISIBLE.sub(lambda match: _escape_code_point(ord(match[0])), text)
 
 
-def _escape_code_point(code: int) -> str:
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+def _escape_code_point(code_point: int) -> str:
+    return f"\\u{code_point:04x}" if code_point < 0x10000 else f"\\U{code_point:08x}"
 
 
 def character_name(character: str) -> str:
-    """A character as people can look it up."""
+    """Return a character's code point and Unicode name."""
     name = unicodedata.name(character, "a control character").lower()
     return f"U+{ord(character):04X} ({name})"
 
 
 def iter_texts(raw: Any) -> Iterator[tuple[str, str]]:
-    """Every text of a JSON value with the place it stands at, keys too.
+    """Yield every text of a JSON value with its path, keys too.
 
-    Places have an end: a long key would otherwise be written out once more for everything that stands under it.
+    Paths are shortened: a long key would otherwise be repeated for everything below it.
     """
     pending: list[tuple[str, Any]] = [("", raw)]
     while pending:

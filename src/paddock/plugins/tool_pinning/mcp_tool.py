@@ -1,4 +1,4 @@
-"""Which of the tools that a server lists can be used, and what is wrong with the others. Pure."""
+"""Parses the tools that an MCP server lists into callables, or says what is wrong with them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.core.schema.compile import check_schema
 from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.manifest.names import is_mcp_tool_name
 
-MAX_DEFINITION_BYTES: Final = 256 * 1024
+MAX_TOOL_BYTES: Final = 256 * 1024
 """Of one tool's definition, which models read with every request."""
 MAX_DESCRIPTION_CHARS: Final = 16_000
 MAX_TITLE_CHARS: Final = 200
@@ -22,29 +22,29 @@ _ANY_OBJECT: Final = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class UnusableTool:
-    """A tool that cannot be offered: why, and what its author would have to change."""
+    """A tool that cannot be offered: the reason, and what its author would have to change."""
 
     reason: str
     repair: str
 
 
 def parse_tools(raws: Iterable[Any]) -> tuple[CallableSpec | UnusableTool, ...]:
-    """The verdict on each tool of a list, in its order. Of several with one name the first is the tool."""
-    verdicts: list[CallableSpec | UnusableTool] = []
+    """Parse each tool of a list, in order. Of several with one name the first wins."""
+    results: list[CallableSpec | UnusableTool] = []
     seen: set[str] = set()
     for raw in raws:
-        verdict = parse_tool(raw)
-        if isinstance(verdict, CallableSpec):
-            if verdict.name in seen:
-                verdict = UnusableTool(f"a second tool is called {verdict.name}", "give each tool a name of its own")
+        parsed = parse_tool(raw)
+        if isinstance(parsed, CallableSpec):
+            if parsed.name in seen:
+                parsed = UnusableTool(f"a second tool is called {parsed.name}", "give each tool a name of its own")
             else:
-                seen.add(verdict.name)
-        verdicts.append(verdict)
-    return tuple(verdicts)
+                seen.add(parsed.name)
+        results.append(parsed)
+    return tuple(results)
 
 
 def parse_tool(raw: Any) -> CallableSpec | UnusableTool:
-    """A tool as its server listed it, made ready to be called; or what is wrong with it.
+    """Parse a listed tool into a callable, or return what is wrong with it.
 
     The output schema is that of `structuredContent` in the tool's result.
     """
@@ -53,21 +53,23 @@ def parse_tool(raw: Any) -> CallableSpec | UnusableTool:
     tool = cast("dict[str, Any]", raw)
     name = tool.get("name")
     if not isinstance(name, str) or not is_mcp_tool_name(name):
-        told = printable(repr(name), 80) if name is not None else "no name"
-        return UnusableTool(f"{told} is not a tool name", "use letters, digits, '_', '-', '.' or '/', at most 128")
-    size = len(orjson.dumps(tool))
-    if size > MAX_DEFINITION_BYTES:
+        shown_name = printable(repr(name), 80) if name is not None else "no name"
         return UnusableTool(
-            f"its definition has {size} bytes, and at most {MAX_DEFINITION_BYTES} are accepted",
+            f"{shown_name} is not a tool name", "use letters, digits, '_', '-', '.' or '/', at most 128"
+        )
+    size = len(orjson.dumps(tool))
+    if size > MAX_TOOL_BYTES:
+        return UnusableTool(
+            f"its definition has {size} bytes, and at most {MAX_TOOL_BYTES} are accepted",
             "shorten its description and schemas",
         )
     description = tool.get("description")
     if description is not None and not isinstance(description, str):
         return UnusableTool("its description is no text", "write the description as text, or leave it out")
     for key in ("inputSchema", "outputSchema"):
-        fault = _schema_problem(tool, key)
-        if fault is not None:
-            return fault
+        problem = _schema_problem(tool, key)
+        if problem is not None:
+            return problem
     annotations: Any = tool.get("annotations")
     hints = cast("dict[str, Any]", annotations) if isinstance(annotations, dict) else {}
     return CallableSpec(
@@ -84,11 +86,11 @@ def parse_tool(raw: Any) -> CallableSpec | UnusableTool:
 def _schema_problem(tool: dict[str, Any], key: str) -> UnusableTool | None:
     schema = tool.get(key)
     if schema is None:
-        return None  # the protocol wants an input schema; a tool without one takes what it is given
+        return None  # the protocol requires an input schema; a tool without one accepts anything
     if not isinstance(schema, dict):
         return UnusableTool(f"its {key} is no object", "write a JSON Schema of type object")
-    kind = cast("dict[str, Any]", schema).get("type", "object")
-    if kind != "object" and key == "inputSchema":
+    schema_type = cast("dict[str, Any]", schema).get("type", "object")
+    if schema_type != "object" and key == "inputSchema":
         return UnusableTool(
             f"its {key} is not of type object", "arguments are named: write a JSON Schema of type object"
         )
@@ -103,7 +105,7 @@ def _clean_title(text: Any) -> str:
 
 
 def _clean_description(text: str) -> str:
-    """The text with its lines, and with whatever does not show written out: nothing in it is hidden from a person."""
+    """Return the text with its lines, and with invisible characters escaped: nothing in it is hidden from a person."""
     lines = (printable(line.replace("\t", " "), MAX_DESCRIPTION_CHARS) for line in text.splitlines())
     joined = "\n".join(lines)
     return joined if len(joined) <= MAX_DESCRIPTION_CHARS else joined[: MAX_DESCRIPTION_CHARS - 1] + "…"

@@ -1,4 +1,4 @@
-"""What of a server's tools may be called, and what is said of those that may not. Pure."""
+"""Decides which tools of a server may be called, and builds the errors for those that may not. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from paddock.manifest.model import CallableSpec, Manifest
 from paddock.plugins.tool_pinning.normalize import TOOL, DefinitionStatus, UnusableReason
 from paddock.plugins.tool_pinning.rows import DefinitionRow
 
-# A tool as the server describes it, made a callable; or why it cannot be one.
+# Turns a tool's definition into a callable, or returns why it cannot be one.
 ToolReader: TypeAlias = Callable[[Any], CallableSpec | UnusableReason]
 
 
 @dataclass(frozen=True, slots=True)
 class WithheldDefinition:
-    """A tool, or something else that a server lists, that has a name and may not be used."""
+    """A listed tool or other definition that may not be used."""
 
     standing: DefinitionStatus
     reason: str
@@ -27,28 +27,28 @@ class WithheldDefinition:
     kind: str = TOOL
 
     def unavailable_error(self, plugin: str, name: str) -> PaddockError:
-        """What whoever calls or reads it is told."""
-        tool = self.kind == TOOL
+        """Build the error for a caller or reader."""
+        is_tool = self.kind == TOOL
         details = {"plugin": plugin, self.kind: name, "standing": self.standing.value}
         match self.standing:
             case DefinitionStatus.BAD:
                 return PluginError(
                     f"{plugin} {name} cannot be used: {self.reason}",
-                    code="tool.bad" if tool else "definition.bad",
+                    code="tool.bad" if is_tool else "definition.bad",
                     hint=self.repair,
                     details=details,
                 )
             case DefinitionStatus.GONE:
                 return NotFound(
                     f"{plugin} does not offer {name} any more",
-                    code="tool.gone" if tool else "definition.gone",
+                    code="tool.gone" if is_tool else "definition.gone",
                     hint=f"see what it offers: paddock plugin info {plugin}",
                     details=details,
                 )
             case _:
                 return Denied(
                     f"{plugin} {name} waits for somebody to accept it: {self.reason}",
-                    code="tool.quarantined" if tool else "definition.quarantined",
+                    code="tool.quarantined" if is_tool else "definition.quarantined",
                     hint=f"look at it, then accept it: paddock plugin accept {plugin} {shlex.quote(name)}",
                     details=details,
                 )
@@ -56,7 +56,7 @@ class WithheldDefinition:
 
 @dataclass(frozen=True, slots=True)
 class OfferedTools:
-    """The tools of a server by what may be done with them."""
+    """The tools of a server: those that may be called, and those that are withheld."""
 
     callables: tuple[CallableSpec, ...]
     withheld: Mapping[str, WithheldDefinition]
@@ -65,13 +65,13 @@ class OfferedTools:
 def offer_tools(
     manifest: Manifest, rows: Sequence[DefinitionRow], texts: Mapping[str, str], read: ToolReader
 ) -> OfferedTools:
-    """The tools that the rows know.
+    """Split a server's recorded tools into callable and withheld ones.
 
     Args:
-        manifest: The plugin's; what it declares for a tool of the same name is laid over what the server says.
+        manifest: The plugin's manifest; its declaration for a tool of the same name overrides the server's.
         rows: The plugin's tools.
         texts: The accepted definitions by name.
-        read: Makes a definition a callable.
+        read: Turns a definition into a callable.
     """
     declared = {spec.name: spec for spec in manifest.callables}
     callables: list[CallableSpec] = []
@@ -80,7 +80,7 @@ def offer_tools(
         if row.standing is not DefinitionStatus.ACCEPTED or row.name not in texts:
             withheld[row.name] = WithheldDefinition(row.standing, row.reason, row.repair)
             continue
-        # Asked again: a later Paddock may read what an earlier one could not, and the reverse.
+        # Parsed again: another version of Paddock may accept what this one does not, and the reverse.
         spec = read(json.loads(texts[row.name]))
         if isinstance(spec, CallableSpec):
             callables.append(apply_manifest(spec, declared.get(row.name)))
@@ -90,7 +90,7 @@ def offer_tools(
 
 
 def apply_manifest(spec: CallableSpec, declared: CallableSpec | None) -> CallableSpec:
-    """A server's tool with what the manifest decides about it: people read and signed that, nobody signs a server."""
+    """Override a server's tool with the manifest's declaration: people read and signed that, no one signs a server."""
     if declared is None:
         return spec
     return replace(

@@ -1,4 +1,4 @@
-"""The rows of what servers say of themselves: functions of a transaction, and the frozen values they give."""
+"""The rows of pinned definitions: functions of a transaction, and the frozen values they return."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from paddock.plugins.tool_pinning.normalize import RESOURCE, DefinitionStatus
 from paddock.store.database import Row, Transaction
 
 FIRST_USE = "first use"
-AS_LISTED = "as listed"  # nobody is asked about new resources, or about their sizes
+AS_LISTED = "as listed"  # new resources, and changed sizes, need no person
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionRow:
-    """One definition of one plugin. Its texts, canonical JSON, are fetched apart: most questions do not need them."""
+    """One definition of one plugin. Its texts, canonical JSON, are fetched separately: most queries do not
+    need them."""
 
     plugin: PluginName
     kind: str
     name: str
     standing: DefinitionStatus
     reason: str  # why it is not accepted
-    repair: str  # what would mend a bad one
-    hash: str | None  # of what was accepted
-    waiting_hash: str | None  # of what is listed instead
+    repair: str  # how to fix a bad one
+    hash: str | None  # of the accepted definition
+    waiting_hash: str | None  # of the quarantined definition listed instead
     first_seen: str
     last_seen: str
     accepted_by: str
@@ -49,7 +50,7 @@ class DefinitionRow:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionTexts:
-    """What a definition was when it was accepted, and what the server says now; empty where there is none."""
+    """The accepted text of a definition and the quarantined one; empty if there is none."""
 
     accepted: str
     waiting: str
@@ -66,12 +67,12 @@ def _definition_from_row(row: Row) -> DefinitionRow:
 
 
 def lock_plugin(tx: Transaction, plugin: str) -> bool:
-    """Let nobody else change this plugin's rows until this unit is over; False where it is not installed."""
+    """Lock this plugin's rows until the transaction ends; returns False if it is not installed."""
     return tx.execute("UPDATE plugins SET name = name WHERE name = ?", (plugin,)) > 0
 
 
 def find_pins(tx: Transaction, tenant: Tenant, plugin: str) -> list[PinnedDefinition]:
-    """What is on record of a plugin, for a comparison."""
+    """Return the pinned definitions of a plugin for a comparison."""
     rows = tx.all(
         "SELECT kind, name, standing, hash, shape, waiting_hash FROM plugin_definitions "
         "WHERE tenant = ? AND plugin = ? ORDER BY kind, name",
@@ -81,19 +82,19 @@ def find_pins(tx: Transaction, tenant: Tenant, plugin: str) -> list[PinnedDefini
 
 
 def was_listed(tx: Transaction, tenant: Tenant, plugin: str) -> bool:
-    """Whether its server ever said what it offers."""
-    found = tx.one("SELECT plugin FROM plugin_meetings WHERE tenant = ? AND plugin = ?", (tenant, plugin))
-    return found is not None
+    """Whether its server ever listed its definitions."""
+    row = tx.one("SELECT plugin FROM plugin_meetings WHERE tenant = ? AND plugin = ?", (tenant, plugin))
+    return row is not None
 
 
-def save_first_listing(tx: Transaction, tenant: Tenant, plugin: str, at: str) -> bool:
-    """Its server says what it offers; whether that is the first time."""
+def save_first_listing(tx: Transaction, tenant: Tenant, plugin: str, now: str) -> bool:
+    """Record that its server listed its definitions; returns whether that is the first time."""
     insert = "INSERT INTO plugin_meetings (tenant, plugin, first_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-    return tx.execute(insert, (tenant, plugin, at)) > 0
+    return tx.execute(insert, (tenant, plugin, now)) > 0
 
 
 def definitions_of(tx: Transaction, tenant: Tenant, plugin: str) -> list[DefinitionRow]:
-    """Everything that is on record of one plugin."""
+    """Return all recorded definitions of one plugin."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM plugin_definitions WHERE tenant = ? AND plugin = ? ORDER BY kind DESC, name",  # noqa: S608
         (tenant, plugin),
@@ -110,20 +111,20 @@ def find_definition(tx: Transaction, tenant: Tenant, plugin: str, kind: str, nam
 
 
 def definitions_of_kind(tx: Transaction, kind: str) -> dict[tuple[Tenant, str], list[DefinitionRow]]:
-    """Every definition of one kind, by tenant and plugin."""
+    """Return every definition of one kind, by tenant and plugin."""
     rows = tx.all(
         f"SELECT tenant, {_COLUMNS} FROM plugin_definitions WHERE kind = ? ORDER BY tenant, plugin, name",  # noqa: S608
         (kind,),
     )
-    found: dict[tuple[Tenant, str], list[DefinitionRow]] = {}
+    by_plugin: dict[tuple[Tenant, str], list[DefinitionRow]] = {}
     for row in rows:
         tenant = Tenant(row.pop("tenant"))
-        found.setdefault((tenant, row["plugin"]), []).append(_definition_from_row(row))
-    return found
+        by_plugin.setdefault((tenant, row["plugin"]), []).append(_definition_from_row(row))
+    return by_plugin
 
 
 def listed_plugins(tx: Transaction) -> set[tuple[Tenant, str]]:
-    """The plugins of which anything is on record, each with the tenant for which it is."""
+    """Return the tenants and plugins that have recorded definitions."""
     rows = tx.all("SELECT DISTINCT tenant, plugin FROM plugin_definitions")
     return {(row["tenant"], row["plugin"]) for row in rows}
 
@@ -137,7 +138,7 @@ def texts_of(tx: Transaction, tenant: Tenant, plugin: str, kind: str, name: str)
 
 
 def texts_by_name(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> dict[str, DefinitionTexts]:
-    """The definitions of one kind by name, usable or not."""
+    """Return the definitions of one kind by name, usable or not."""
     rows = tx.all(
         "SELECT name, definition, waiting FROM plugin_definitions WHERE tenant = ? AND plugin = ? AND kind = ?",
         (tenant, plugin, kind),
@@ -146,7 +147,7 @@ def texts_by_name(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> di
 
 
 def accepted_texts(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> dict[str, str]:
-    """The accepted definitions of one kind by name, of those that may be used."""
+    """Return the accepted definitions of one kind by name, if they may be used."""
     rows = tx.all(
         "SELECT name, definition FROM plugin_definitions "
         "WHERE tenant = ? AND plugin = ? AND kind = ? AND standing = ? ORDER BY name",
@@ -156,75 +157,79 @@ def accepted_texts(tx: Transaction, tenant: Tenant, plugin: str, kind: str) -> d
 
 
 def fingerprints_of_other_kinds(tx: Transaction, kind: str) -> dict[tuple[Tenant, str], list[tuple[str, ...]]]:
-    """By tenant and plugin: what every definition but those of one kind is, in few words that tell it from another."""
+    """Return, by tenant and plugin, an identifying tuple of every definition not of this kind."""
     rows = tx.all(
         "SELECT tenant, plugin, kind, name, standing, hash FROM plugin_definitions WHERE kind <> ? "
         "ORDER BY tenant, plugin, kind, name",
         (kind,),
     )
-    found: dict[tuple[Tenant, str], list[tuple[str, ...]]] = {}
+    by_plugin: dict[tuple[Tenant, str], list[tuple[str, ...]]] = {}
     for row in rows:
-        marks = found.setdefault((row["tenant"], row["plugin"]), [])
-        marks.append((row["kind"], row["name"], row["standing"], row["hash"] or ""))
-    return found
+        fingerprints = by_plugin.setdefault((row["tenant"], row["plugin"]), [])
+        fingerprints.append((row["kind"], row["name"], row["standing"], row["hash"] or ""))
+    return by_plugin
 
 
-def save_diff(tx: Transaction, tenant: Tenant, plugin: str, finding: DefinitionDiff, at: str) -> None:
-    """Bring one row in step with what was found. What was accepted before stays on record beside it."""
-    listed, pinned = finding.listed, finding.pinned
-    key = (tenant, plugin, finding.kind, finding.name)
+def save_diff(tx: Transaction, tenant: Tenant, plugin: str, diff: DefinitionDiff, now: str) -> None:
+    """Update one row with the result of a comparison. The previously accepted definition stays recorded beside it."""
+    listed, pinned = diff.listed, diff.pinned
+    key = (tenant, plugin, diff.kind, diff.name)
     if listed is None and (pinned is None or pinned.hash is None):
-        # Never accepted and listed no more: a server must not fill the store with names that it makes up.
+        # Never accepted and no longer listed: a server must not fill the store with made-up names.
         tx.execute("DELETE FROM plugin_definitions WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?", key)
         return
-    accepted = finding.standing is DefinitionStatus.ACCEPTED
-    waits = listed if listed is not None and not accepted else None
+    accepted = diff.standing is DefinitionStatus.ACCEPTED
+    waiting = listed if listed is not None and not accepted else None
     if pinned is not None:
         tx.execute(
             "UPDATE plugin_definitions SET standing = ?, reason = ?, repair = ?, waiting_hash = ?, waiting = ? "
             "WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",
             (
-                *(finding.standing.value, finding.reason, finding.repair),
-                *(waits.hash if waits else None, waits.text if waits else "", *key),
+                *(diff.standing.value, diff.reason, diff.repair),
+                *(waiting.hash if waiting else None, waiting.text if waiting else "", *key),
             ),
         )
-        if listed is not None and finding.replaces_accepted:
+        if listed is not None and diff.replaces_accepted:
             tx.execute(
                 "UPDATE plugin_definitions SET hash = ?, shape = ?, definition = ?, accepted_by = ?, accepted_at = ? "
                 "WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",
-                (listed.hash, listed.shape, listed.text, AS_LISTED, at, *key),
+                (listed.hash, listed.shape, listed.text, AS_LISTED, now, *key),
             )
         return
-    taken = listed if listed is not None and accepted else None
-    by = AS_LISTED if finding.kind == RESOURCE else FIRST_USE
+    accepted_definition = listed if listed is not None and accepted else None
+    by = AS_LISTED if diff.kind == RESOURCE else FIRST_USE
     tx.execute(
         "INSERT INTO plugin_definitions (tenant, plugin, kind, name, standing, reason, repair, hash, shape, "
         "definition, waiting_hash, waiting, first_seen, last_seen, accepted_by, accepted_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *(*key, finding.standing.value, finding.reason, finding.repair),
-            *(taken.hash if taken else None, taken.shape if taken else None, taken.text if taken else ""),
-            *(waits.hash if waits else None, waits.text if waits else ""),
-            *(at, at, by if taken else "", at if taken else None),
+            *(*key, diff.standing.value, diff.reason, diff.repair),
+            *(
+                accepted_definition.hash if accepted_definition else None,
+                accepted_definition.shape if accepted_definition else None,
+                accepted_definition.text if accepted_definition else "",
+            ),
+            *(waiting.hash if waiting else None, waiting.text if waiting else ""),
+            *(now, now, by if accepted_definition else "", now if accepted_definition else None),
         ),
     )
 
 
-def save_last_seen(tx: Transaction, tenant: Tenant, plugin: str, at: str) -> None:
-    """Everything that is not gone was listed just now."""
+def save_last_seen(tx: Transaction, tenant: Tenant, plugin: str, now: str) -> None:
+    """Mark every definition that is not gone as listed now."""
     tx.execute(
         "UPDATE plugin_definitions SET last_seen = ? WHERE tenant = ? AND plugin = ? AND standing <> ?",
-        (at, tenant, plugin, DefinitionStatus.GONE.value),
+        (now, tenant, plugin, DefinitionStatus.GONE.value),
     )
 
 
 def accept_quarantined(
-    tx: Transaction, tenant: Tenant, row: DefinitionRow, *, shape: str | None, by: str, at: str
+    tx: Transaction, tenant: Tenant, row: DefinitionRow, *, shape: str | None, by: str, now: str
 ) -> None:
-    """Make what waits what is accepted."""
+    """Make the quarantined definition the accepted one."""
     tx.execute(
         "UPDATE plugin_definitions SET standing = ?, reason = '', repair = '', hash = waiting_hash, shape = ?, "
         "definition = waiting, waiting_hash = NULL, waiting = '', accepted_by = ?, accepted_at = ? "
         "WHERE tenant = ? AND plugin = ? AND kind = ? AND name = ?",
-        (DefinitionStatus.ACCEPTED.value, shape, by, at, tenant, row.plugin, row.kind, row.name),
+        (DefinitionStatus.ACCEPTED.value, shape, by, now, tenant, row.plugin, row.kind, row.name),
     )

@@ -1,4 +1,4 @@
-"""Checking values against the schemas of installed plugins: those of a package, and those that a server gave."""
+"""Validates values against the schemas of installed plugins: those of a package, and those of a server."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from paddock.plugins.tool_pinning.tools import load_tools
 
 
 def validate_value(store: PluginStore, value: Any, reference: str) -> list[Problem]:
-    """Check a value against a schema of an installed plugin; an empty list means it fits.
+    """Validate a value against a schema of an installed plugin; an empty list means it is valid.
 
     Args:
         store: The plugin store.
         value: Any JSON value.
-        reference: `NAME[@CONSTRAINT]#input`, `…#output`, or `…#CALLABLE/input` where a plugin has several callables.
-            The tools of a server are those that were accepted, whatever its version.
+        reference: `NAME[@CONSTRAINT]#input`, `…#output`, or `…#CALLABLE/input` if a plugin has several callables.
+            The tools of a server are the accepted ones, whatever its version.
 
     Raises:
         NotFound: the plugin, version, callable or schema does not exist.
@@ -32,9 +32,11 @@ def validate_value(store: PluginStore, value: Any, reference: str) -> list[Probl
     """
     plugin, _, fragment = reference.partition("#")
     name, _, constraint = plugin.partition("@")
-    handle = resolve_plugin(store, name, constraint)
+    resolved = resolve_plugin(store, name, constraint)
     callable_name, _, side = fragment.rpartition("/")
-    spec = _find_callable_spec(_known_callables(store, handle.manifest), callable_name, reference, handle.manifest.name)
+    spec = _find_callable_spec(
+        _known_callables(store, resolved.manifest), callable_name, reference, resolved.manifest.name
+    )
     schema = {"input": spec.input_schema, "output": spec.output_schema}.get(side)
     if schema is None:
         raise NotFound(
@@ -42,18 +44,18 @@ def validate_value(store: PluginStore, value: Any, reference: str) -> list[Probl
             code="schema.not_found",
             hint="write NAME@1.x#input or NAME#CALLABLE/output",
         )
-    if isinstance(schema, SchemaFile) and not verify_tree(handle.root, handle.digest).intact:
+    if isinstance(schema, SchemaFile) and not verify_tree(resolved.root, resolved.digest).intact:
         raise Modified(
-            f"the files of {handle.manifest.name} are not the ones you consented to, so its schemas are not used",
-            hint=f"restore them: paddock plugin repair {handle.manifest.name}",
+            f"the files of {resolved.manifest.name} are not the ones you consented to, so its schemas are not used",
+            hint=f"restore them: paddock plugin repair {resolved.manifest.name}",
         )
     if isinstance(schema, SchemaFile):
-        unusable = schema_file_problems(schema, DirectoryFiles(handle.root), reference)
-        if unusable:
-            raise PluginError(f"the schema {reference} cannot be used: {unusable[0].message}", code="schema.unusable")
-    found = load_schema(schema, handle.root)
+        problems = schema_file_problems(schema, DirectoryFiles(resolved.root), reference)
+        if problems:
+            raise PluginError(f"the schema {reference} cannot be used: {problems[0].message}", code="schema.unusable")
+    schema_value = load_schema(schema, resolved.root)
     try:
-        return compile_schema(found).errors(value)
+        return compile_schema(schema_value).errors(value)
     except Invalid as error:
         raise PluginError(
             f"the schema {reference} cannot be used: {error.problems[0].message}", code="schema.unusable"
@@ -61,7 +63,7 @@ def validate_value(store: PluginStore, value: Any, reference: str) -> list[Probl
 
 
 def _known_callables(store: PluginStore, manifest: Manifest) -> Sequence[CallableSpec]:
-    """What it has: of a server that was met, what it said."""
+    """Return its callables; for a server that was listed, the accepted ones."""
     if not is_mcp_server(manifest):
         return manifest.callables
     listed = load_tools(store, manifest.name)
@@ -74,9 +76,9 @@ def _find_callable_spec(callables: Sequence[CallableSpec], name: str, reference:
     for spec in callables:
         if spec.name == name:
             return spec
-    named = ", ".join(spec.name for spec in callables[:20])
+    names = ", ".join(spec.name for spec in callables[:20])
     raise NotFound(
         f"{reference!r} names no callable of {plugin}",
         code="callable.not_found",
-        hint=f"it has: {named}" if named else f"see what it offers: paddock plugin tools {plugin}",
+        hint=f"it has: {names}" if names else f"see what it offers: paddock plugin tools {plugin}",
     )

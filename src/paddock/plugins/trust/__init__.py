@@ -1,1 +1,1 @@
-"""TODO: paddock.plugins.trust."""
+"""Trust in plugins: signing keys, package signatures and trusted keys."""

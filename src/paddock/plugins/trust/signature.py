@@ -1,7 +1,7 @@
-"""Who stands behind a package: a detached Ed25519 signature over its tree digest, in `paddock.sig` at its root.
+"""Package signatures: a detached Ed25519 signature over the tree digest, in `paddock.sig` at the root.
 
-A signature proves that a key signed exactly these files. Whether that key means anything is the operator's choice:
-only keys they trust make a package *verified*, and what a manifest claims about itself can only lower that.
+A signature proves that a key signed exactly these files. Whether that key means anything is the operator's choice: only
+keys they trust make a package *verified*, and what a manifest claims about itself can only lower that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRUST_TIERS: tuple[TrustTier, ...] = ("personal", "community", "verified")
 
 @dataclass(frozen=True, slots=True)
 class TrustedKey:
-    """A key that the operator trusts, and what they call its owner."""
+    """A key that the operator trusts, and their name for its owner."""
 
     public_key: PublicKey
     name: str
@@ -39,7 +39,7 @@ class TrustedKey:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The content of a well-formed `paddock.sig`; says nothing yet about whether it is valid."""
+    """The content of a well-formed `paddock.sig`; not verified yet."""
 
     public_key: PublicKey
     digest: str
@@ -48,13 +48,13 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class MalformedSignature:
-    """A `paddock.sig` that cannot be read as one."""
+    """A `paddock.sig` that cannot be parsed."""
 
     reason: str
 
 
 class SignatureState(StrEnum):
-    """What a package's signature is worth here."""
+    """The verification state of a package's signature on this host."""
 
     VERIFIED = "verified"
     COMMUNITY_SIGNED = "community-signed"
@@ -64,7 +64,7 @@ class SignatureState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SignatureVerdict:
-    """The state with its reason, and the key when the signature is valid (its name when trusted)."""
+    """The state with its reason; the key if the signature is valid, and its name if trusted."""
 
     state: SignatureState
     reason: str
@@ -77,7 +77,7 @@ def verify_signature(
     signature: Signature | MalformedSignature | None,
     trusted_keys: Mapping[KeyId, TrustedKey],
 ) -> SignatureVerdict:
-    """What the signature says about the tree with this digest."""
+    """Verify the signature of the tree with this digest."""
     if signature is None:
         return SignatureVerdict(SignatureState.UNSIGNED, "nobody signed it")
     if isinstance(signature, MalformedSignature):
@@ -94,35 +94,35 @@ def verify_signature(
 
 
 def effective_tier(state: SignatureState, claimed: str | None) -> TrustTier:
-    """The trust tier that holds, whatever the manifest claims; a lower claim is taken at its word."""
+    """Return the effective trust tier, whatever the manifest claims; a lower claim is respected."""
     earned: TrustTier = "personal"
     if state is SignatureState.VERIFIED:
         earned = "verified"
     elif state is SignatureState.COMMUNITY_SIGNED:
         earned = "community"
-    lower = TRUST_TIERS[: TRUST_TIERS.index(earned)]
-    return lower[lower.index(claimed)] if claimed in lower else earned
+    lower_tiers = TRUST_TIERS[: TRUST_TIERS.index(earned)]
+    return lower_tiers[lower_tiers.index(claimed)] if claimed in lower_tiers else earned
 
 
 def read_signature(root: Path) -> Signature | MalformedSignature | None:
-    """The signature at the root of a package, or None when it has none."""
+    """Read the signature at the root of a package, or None if it has none."""
     try:
-        descriptor = os.open(root / SIGNATURE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(root / SIGNATURE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as error:
         return MalformedSignature(f"{SIGNATURE_FILE} cannot be read: {error.strerror}")
     try:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
             return None  # an ordinary directory, covered by the digest
-        content = os.read(descriptor, DEFAULT_LIMITS.signature_bytes + 1)
+        content = os.read(fd, DEFAULT_LIMITS.signature_bytes + 1)
     finally:
-        os.close(descriptor)
+        os.close(fd)
     return parse_signature(content)
 
 
 def parse_signature(content: bytes) -> Signature | MalformedSignature:
-    """The bytes of a `paddock.sig`."""
+    """Parse the bytes of a `paddock.sig`."""
     if len(content) > DEFAULT_LIMITS.signature_bytes:
         return MalformedSignature(f"{SIGNATURE_FILE} is too big")
     try:

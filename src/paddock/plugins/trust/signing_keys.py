@@ -1,4 +1,4 @@
-"""Keys to sign with and to trust: Ed25519, in our own one-line form, as PEM, or as OpenSSH writes them."""
+"""Ed25519 keys for signing and trusting: in our own one-line form, as PEM, or in OpenSSH's format."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class PublicKey:
 
 
 def key_id(public_key: PublicKey) -> KeyId:
-    """A short fingerprint for people and tables. Compare whole keys where trust depends on it."""
+    """Return a short fingerprint for people and tables. Compare whole keys where trust depends on it."""
     return KeyId(hashlib.sha256(b"paddock-key-v1\n" + public_key.raw).hexdigest()[:16])
 
 
 def generate_key(path: Path) -> str:
-    """Make a key pair, write the private key (PKCS8 PEM, 0600) and give the public key as text.
+    """Create a key pair, write the private key (PKCS8 PEM, 0600) and return the public key as text.
 
     Raises:
-        OperatorError: something is there already, or it cannot be written.
+        OperatorError: the file exists already, or cannot be written.
     """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -55,8 +55,8 @@ def generate_key(path: Path) -> str:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
             file.write(pem)
             file.flush()
             os.fsync(file.fileno())
@@ -68,15 +68,15 @@ def generate_key(path: Path) -> str:
 
 
 def read_public_key(key: str | Path) -> PublicKey:
-    """A public key from a file, or from text: `ed25519:BASE64`, `ssh-ed25519 …` or PEM.
+    """Read a public key from a file, or from text: `ed25519:BASE64`, `ssh-ed25519 …` or PEM.
 
     Raises:
         OperatorError: it is not an Ed25519 public key.
     """
     text = _key_text(key)
     if _PRIVATE_KEY_MARKER in text:
-        where = f" {shlex.quote(str(key))}" if isinstance(key, Path) else " FILE"
-        hint = f"trust its public half, which this prints: paddock key show{where}"
+        file_text = f" {shlex.quote(str(key))}" if isinstance(key, Path) else " FILE"
+        hint = f"trust its public half, which this prints: paddock key show{file_text}"
         raise OperatorError("this is a private key", code="key.private", hint=hint)
     if text.startswith(_PREFIX):
         raw = decode_base64(text.removeprefix(_PREFIX), 32)
@@ -87,7 +87,7 @@ def read_public_key(key: str | Path) -> PublicKey:
 
 
 def read_public_key_file(path: Path) -> PublicKey:
-    """The public key that a file holds, or the public half of the private key in it (PEM or OpenSSH).
+    """Read the public key in a file, or the public half of the private key in it (PEM or OpenSSH).
 
     Raises:
         OperatorError: it holds no Ed25519 key, or a private key that needs a passphrase.
@@ -99,7 +99,7 @@ def read_public_key_file(path: Path) -> PublicKey:
 
 
 def read_private_key(path: Path) -> Ed25519PrivateKey:
-    """The private key in a file that nobody else can read.
+    """Read the private key in a file that no one else can read.
 
     Raises:
         NotFound: there is no such file.
@@ -113,7 +113,7 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
         raise _file_not_found_error(path) from error
     except OSError as error:
         raise OperatorError(f"cannot read {path}: {error.strerror}", code="key.unreadable") from error
-    # Before its mode: what is no key need not be private.
+    # Before its mode: a file that is not a key need not be private.
     if _PRIVATE_KEY_MARKER.encode() not in content:
         raise _bad_key_error(f"{path} is not a private key")
     if mode & 0o077:
@@ -124,7 +124,7 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
 
 
 def decode_base64(text: str, length: int) -> bytes | None:
-    """That many bytes from base64, or None when it is anything else."""
+    """Decode exactly `length` bytes from base64, or return None."""
     try:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -141,7 +141,7 @@ def _key_text(key: str | Path) -> str:
             content = file.read(_MAX_KEY_FILE_BYTES + 1)
         if len(content) > _MAX_KEY_FILE_BYTES:
             raise _bad_key_error(f"{path} is too big for a key")
-        # Comments after a key are in any language; the key itself is ASCII.
+        # Comments after a key may be in any language; the key itself is ASCII.
         return content.decode().strip()
     except FileNotFoundError as error:
         if isinstance(key, Path):
@@ -183,11 +183,11 @@ def _load_private(content: bytes, path: Path) -> Ed25519PrivateKey:
     return private_key
 
 
-def _unsupported_key_error(what: str, key: object) -> OperatorError:
+def _unsupported_key_error(label: str, key: object) -> OperatorError:
     # The library's classes are named RSAPublicKey, EllipticCurvePrivateKey, …
     kind = type(key).__name__.lstrip("_").removesuffix("PublicKey").removesuffix("PrivateKey")
     return OperatorError(
-        f"{what} is a key of the kind {kind}, and only Ed25519 keys are taken",
+        f"{label} is a key of the kind {kind}, and only Ed25519 keys are taken",
         code="key.invalid",
         hint="its owner makes one with: paddock key new FILE, or ssh-keygen -t ed25519",
     )

@@ -1,4 +1,4 @@
-"""Which keys this host trusts, and what that makes of a signed plugin."""
+"""The keys this host trusts, and the resulting signer information of installed plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class TrustedKeyRow:
-    """A trusted key as it is kept and listed."""
+    """A trusted key as stored and listed."""
 
     key_id: KeyId
     public_key: str
@@ -35,12 +35,12 @@ def trusted_keys_by_id(tx: Transaction) -> Mapping[KeyId, TrustedKey]:
 
 
 def trust_key(store: PluginStore, key: str | Path, label: str) -> TrustedKeyRow:
-    """Trust whoever holds this key: what they signed counts as verified from now on."""
-    # Imported here and below: defining all events takes longer than the listing that only asks whom we trust.
+    """Trust a key: packages signed with it count as verified from now on."""
+    # Imported lazily, here and below: defining all events takes longer than a listing of trusted keys.
     from paddock.core.events.plugin_management import KeyTrusted
 
-    public = read_public_key(key)
-    row = TrustedKeyRow(key_id(public), public.text, label, store.now())
+    public_key = read_public_key(key)
+    row = TrustedKeyRow(key_id(public_key), public_key.text, label, store.now())
 
     def unit(tx: Transaction) -> None:
         tx.execute(
@@ -54,16 +54,16 @@ def trust_key(store: PluginStore, key: str | Path, label: str) -> TrustedKeyRow:
     return row
 
 
-def distrust_key(store: PluginStore, wanted: str) -> TrustedKeyRow:
+def distrust_key(store: PluginStore, id_or_label: str) -> TrustedKeyRow:
     """Stop trusting a key, named by its id or label.
 
     Raises:
-        NotFound: no trusted key goes by that.
+        NotFound: no trusted key has that id or label.
     """
     from paddock.core.events.plugin_management import KeyRemoved
 
     def unit(tx: Transaction) -> TrustedKeyRow:
-        row = require_trusted_key(tx, wanted)
+        row = require_trusted_key(tx, id_or_label)
         tx.execute("DELETE FROM trusted_keys WHERE key_id = ?", (row.key_id,))
         store.publish(tx, KeyRemoved(key_id=row.key_id))
         return row
@@ -71,42 +71,42 @@ def distrust_key(store: PluginStore, wanted: str) -> TrustedKeyRow:
     return store.database.write(unit)
 
 
-def require_trusted_key(tx: Transaction, wanted: str) -> TrustedKeyRow:
-    """The trusted key of that id, or the only one of that label.
+def require_trusted_key(tx: Transaction, id_or_label: str) -> TrustedKeyRow:
+    """Return the trusted key of that id, or the only one of that label.
 
     Raises:
-        NotFound: no trusted key goes by that.
+        NotFound: no trusted key has that id or label.
         Conflict: several have that label.
     """
     rows = list_trusted_keys(tx)
-    found = [row for row in rows if row.key_id == wanted] or [row for row in rows if row.label == wanted]
-    if not found:
-        raise NotFound(f"no trusted key goes by {wanted!r}", code="key.not_found", hint="see 'paddock key list'")
-    if len(found) > 1:
+    matches = [row for row in rows if row.key_id == id_or_label] or [row for row in rows if row.label == id_or_label]
+    if not matches:
+        raise NotFound(f"no trusted key goes by {id_or_label!r}", code="key.not_found", hint="see 'paddock key list'")
+    if len(matches) > 1:
         raise Conflict(
-            f"{len(found)} trusted keys have the label {wanted!r}",
+            f"{len(matches)} trusted keys have the label {id_or_label!r}",
             code="key.ambiguous",
-            hint=f"name one by its id: {', '.join(row.key_id for row in found)}",
+            hint=f"name one by its id: {', '.join(row.key_id for row in matches)}",
         )
-    return found[0]
+    return matches[0]
 
 
 def signature_to_value(verdict: SignatureVerdict) -> dict[str, Any] | None:
-    """What install keeps of a valid signature: it was checked then, against a digest that cannot change."""
+    """Return what install stores of a valid signature: it was verified then, against a digest that cannot change."""
     return {"key_id": verdict.key} if verdict.key else None
 
 
 class SignerInfo(NamedTuple):
-    """Who stands behind an installed version, as it counts here and now."""
+    """The signer of an installed version, as trusted here and now."""
 
     state: SignatureState
-    words: str
+    description: str
     tier: TrustTier
     key: KeyId | None = None
 
 
 def describe_signer(row: VersionRow, trusted: Mapping[KeyId, str], *, intact: bool) -> SignerInfo:
-    """The standing of an installed version.
+    """Describe the signer of an installed version.
 
     Args:
         row: The version.
@@ -116,11 +116,11 @@ def describe_signer(row: VersionRow, trusted: Mapping[KeyId, str], *, intact: bo
     signature = row.signature
     key = KeyId(signature["key_id"]) if signature else None
     if not intact:
-        state, words = SignatureState.MODIFIED, "its files were changed after it was installed"
+        state, description = SignatureState.MODIFIED, "its files were changed after it was installed"
     elif key is None:
-        state, words = SignatureState.UNSIGNED, "nobody signed it"
+        state, description = SignatureState.UNSIGNED, "nobody signed it"
     elif key in trusted:
-        state, words = SignatureState.VERIFIED, f"signed by {trusted[key]}"
+        state, description = SignatureState.VERIFIED, f"signed by {trusted[key]}"
     else:
-        state, words = SignatureState.COMMUNITY_SIGNED, f"signed by {key}, a key that is not trusted here"
-    return SignerInfo(state, words, effective_tier(state, row.document.get("trust_claim")), key)
+        state, description = SignatureState.COMMUNITY_SIGNED, f"signed by {key}, a key that is not trusted here"
+    return SignerInfo(state, description, effective_tier(state, row.document.get("trust_claim")), key)

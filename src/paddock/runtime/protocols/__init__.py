@@ -1,1 +1,1 @@
-"""What can run a plugin: a program that speaks our own protocol, Python code in a worker, an MCP server, a function."""
+"""Protocol adapters: our native protocol, Python code in a worker, MCP servers and embedded functions."""

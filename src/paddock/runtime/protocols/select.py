@@ -1,4 +1,4 @@
-"""Which protocol a plugin speaks."""
+"""Selects the protocol adapter of a plugin."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from paddock.runtime.protocols.native.adapter import CapabilityHandler, NativeAd
 from paddock.runtime.protocols.python.adapter import PythonAdapter
 
 
-def select_adapter(deployment: Deployment, *, door: CapabilityHandler) -> ProtocolAdapter:
-    """The wire of one life of a plugin; `door` answers what the plugin asks of the host."""
+def select_adapter(deployment: Deployment, *, capabilities: CapabilityHandler) -> ProtocolAdapter:
+    """Create the adapter for one process run; `capabilities` answers the plugin's requests to the host."""
     match deployment.manifest.runtime:
         case PythonRuntime():
-            return PythonAdapter(deployment, door)
+            return PythonAdapter(deployment, capabilities)
         case CommandRuntime(protocol="mcp"):
             return McpAdapter(deployment)
         case RemoteRuntime():
             return McpAdapter(deployment, remote=True)
         case None:
-            return EmbeddedAdapter(deployment, door)
+            return EmbeddedAdapter(deployment, capabilities)
         case _:
-            return NativeAdapter(deployment, door)
+            return NativeAdapter(deployment, capabilities)

@@ -51,7 +51,7 @@ class VersionPages:
                 "one": one,
                 # What lies where on this machine is no business of other tenants.
                 "source": one.source if may else one.source.partition(" /")[0],
-                "trust": trust_text(f"{one.standing.state.value}: {one.standing.words}"),
+                "trust": trust_text(f"{one.standing.state.value}: {one.standing.description}"),
                 "more": capability_consents(one.more),
                 "less": capability_consents(one.less),
             }

@@ -1,6 +1,6 @@
-"""What may be odd about the words of a plugin, told to people and to the rules.
+"""Scans the texts of a plugin for suspicious content, as hints for people and for policy.
 
-Models act on what they read in a definition. So texts are looked through for what has been found in poisoned ones:
-orders to a model, text that is kept out of sight, names that pass for others. All of it is pure, and all of it is
-hints: whoever knows the list can write around it, and an honest author may write what is on it.
+Models act on what they read in a definition. So texts are scanned for what has been found in poisoned ones:
+instructions to a model, hidden text, names that imitate others. All of it is pure, and all findings are hints: an
+attacker who knows the patterns can avoid them, and an honest author may match one.
 """

@@ -1,6 +1,6 @@
-"""What is odd about one plugin's names and words beside those of others. Pure.
+"""Finds names and texts of one plugin that collide with those of others. Pure.
 
-It goes both ways on purpose: of two that share a name nobody can say which one passes for the other.
+It reports both plugins on purpose: of two that share a name it is unknown which one imitates the other.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from paddock.plugins.tool_pinning.scan.confusables import name_skeleton
 from paddock.plugins.tool_pinning.scan.definition_text import TextScanResult
 from paddock.plugins.tool_pinning.scan.findings import PLUGIN, ScanFinding, deduplicate_findings
 
-MIN_TYPO_NAME_CHARS = 5  # letters of a name that one letter more or less is told of
+MIN_TYPO_NAME_CHARS = 5  # shorter names are not compared for typos
 MAX_TYPO_NAME_CHARS = 64
-MAX_TYPO_INDEXED_TOOLS = (
-    500  # tools of one plugin that slips are known of: each is kept once for every letter that it has
-)
+MAX_TYPO_INDEXED_TOOLS = 500  # tools of one plugin; each is indexed once for every letter of its name
 
 
 @dataclass(frozen=True, slots=True)
 class PluginNames:
-    """What a plugin and its tools are called."""
+    """The names of a plugin and its tools."""
 
     plugin: str
     title: str = ""
@@ -31,84 +29,92 @@ class PluginNames:
 
 
 class NameIndex:
-    """The names of all installed plugins and of their tools, for looking up.
+    """An index of the names of all installed plugins and their tools.
 
     Args:
-        everybody: Each plugin once.
+        installed_names: Each plugin once.
     """
 
-    def __init__(self, everybody: Iterable[PluginNames]) -> None:
-        self._tools: dict[str, set[str]] = {}  # by name: the plugins that have it
+    def __init__(self, installed_names: Iterable[PluginNames]) -> None:
+        self._tools: dict[str, set[str]] = {}  # plugins by tool name
         self._plugins: set[str] = set()
-        self._alike: dict[tuple[str, str], set[tuple[str, str]]] = {}  # by kind and shape: (plugin, name)
-        for one in everybody:
-            self._plugins.add(one.plugin)
-            for shape in {*_typo_keys(one.plugin), *([name_skeleton(one.title)] if one.title else ())}:
-                self._alike.setdefault((PLUGIN, shape), set()).add((one.plugin, one.plugin))
-            for number, tool in enumerate(one.tools):
-                self._tools.setdefault(tool, set()).add(one.plugin)
-                for shape in _typo_keys(tool) if number < MAX_TYPO_INDEXED_TOOLS else {name_skeleton(tool)}:
-                    self._alike.setdefault((TOOL, shape), set()).add((one.plugin, tool))
+        self._alike: dict[tuple[str, str], set[tuple[str, str]]] = {}  # (plugin, name) by kind and typo key
+        for names in installed_names:
+            self._plugins.add(names.plugin)
+            for typo_key in {*_typo_keys(names.plugin), *([name_skeleton(names.title)] if names.title else ())}:
+                self._alike.setdefault((PLUGIN, typo_key), set()).add((names.plugin, names.plugin))
+            for index, tool in enumerate(names.tools):
+                self._tools.setdefault(tool, set()).add(names.plugin)
+                for typo_key in _typo_keys(tool) if index < MAX_TYPO_INDEXED_TOOLS else {name_skeleton(tool)}:
+                    self._alike.setdefault((TOOL, typo_key), set()).add((names.plugin, tool))
 
-    def find_collisions(self, own: TextScanResult) -> tuple[ScanFinding, ...]:
-        """What is odd about a plugin beside all others."""
-        return deduplicate_findings((*self._find_similar_names(own), *self._find_foreign_mentions(own)))
+    def find_collisions(self, scan: TextScanResult) -> tuple[ScanFinding, ...]:
+        """Return the findings for a plugin compared with all others."""
+        return deduplicate_findings((*self._find_similar_names(scan), *self._find_foreign_mentions(scan)))
 
-    def _find_similar_names(self, own: TextScanResult) -> Iterator[ScanFinding]:
-        for other in self._similar_names(own, PLUGIN, own.plugin, _typo_keys(own.plugin)):
+    def _find_similar_names(self, scan: TextScanResult) -> Iterator[ScanFinding]:
+        for other in self._similar_names(scan, PLUGIN, scan.plugin, _typo_keys(scan.plugin)):
             yield ScanFinding(
-                PLUGIN, own.plugin, DefinitionFlag.LOOK_ALIKE, "name", "", f"can be taken for the plugin {other[0]}"
+                PLUGIN, scan.plugin, DefinitionFlag.LOOK_ALIKE, "name", "", f"can be taken for the plugin {other[0]}"
             )
         for other in self._similar_names(
-            own, PLUGIN, own.plugin, {name_skeleton(own.title)} if own.title else set[str]()
+            scan, PLUGIN, scan.plugin, {name_skeleton(scan.title)} if scan.title else set[str]()
         ):
             yield ScanFinding(
                 PLUGIN,
-                own.plugin,
+                scan.plugin,
                 DefinitionFlag.LOOK_ALIKE,
                 "title",
-                own.title,
+                scan.title,
                 f"can be taken for the plugin {other[0]}",
             )
-        for tool in own.tools:
-            others = sorted(self._tools.get(tool, set[str]()) - {own.plugin})
+        for tool in scan.tools:
+            others = sorted(self._tools.get(tool, set[str]()) - {scan.plugin})
             if others:
-                why = f"{others[0]} has a tool of this name too"
-                yield ScanFinding(TOOL, tool, DefinitionFlag.SAME_NAME, "name", "", why)
-            for plugin, name in self._similar_names(own, TOOL, tool, _typo_keys(tool)):
-                why = f"can be taken for {name} of {plugin}"
-                yield ScanFinding(TOOL, tool, DefinitionFlag.LOOK_ALIKE, "name", "", why)
+                reason = f"{others[0]} has a tool of this name too"
+                yield ScanFinding(TOOL, tool, DefinitionFlag.SAME_NAME, "name", "", reason)
+            for plugin, name in self._similar_names(scan, TOOL, tool, _typo_keys(tool)):
+                reason = f"can be taken for {name} of {plugin}"
+                yield ScanFinding(TOOL, tool, DefinitionFlag.LOOK_ALIKE, "name", "", reason)
 
-    def _similar_names(self, own: TextScanResult, kind: str, name: str, shapes: set[str]) -> list[tuple[str, str]]:
-        """Others' names that are not this one and pass for it; the first is enough to look at."""
-        found = {one for shape in shapes for one in self._alike.get((kind, shape), ())}
-        others = sorted(one for one in found if one[0] != own.plugin and one[1] != name)
+    def _similar_names(self, scan: TextScanResult, kind: str, name: str, typo_keys: set[str]) -> list[tuple[str, str]]:
+        """Return another plugin's similar name that differs from this one; the first is enough."""
+        candidates = {one for typo_key in typo_keys for one in self._alike.get((kind, typo_key), ())}
+        others = sorted(one for one in candidates if one[0] != scan.plugin and one[1] != name)
         return [one for one in others if kind == PLUGIN or _differs_by_one_typo(one[1], name)][:1]
 
-    def _find_foreign_mentions(self, own: TextScanResult) -> Iterator[ScanFinding]:
-        mine = {own.plugin, *own.tools}
-        for at in own.mentions.values():
-            word = at.word
+    def _find_foreign_mentions(self, scan: TextScanResult) -> Iterator[ScanFinding]:
+        own_names = {scan.plugin, *scan.tools}
+        for mention in scan.mentions.values():
+            word = mention.word
             tool = word if word in self._tools else word.replace("__", ".").rpartition(".")[2]
             owner = word.replace("__", ".").rpartition(".")[0]
             owners = self._tools.get(tool, set[str]())
-            if word in mine or (tool == word and own.plugin in owners):
-                continue  # its own, or one that it has too
-            plain = tool == word and not (at.quoted or _looks_like_name(word))  # an ordinary word, and no more
-            # Said in full it is the other's, also where this plugin has one of that name itself.
-            named = set[str]() if plain else owners if tool == word else owners & {owner} - {own.plugin}
-            if named:
+            if word in own_names or (tool == word and scan.plugin in owners):
+                continue  # its own tool, or one that it also has
+            # not recognisable as a name
+            ordinary_word = tool == word and not (mention.quoted or _looks_like_name(word))
+            # A full name means the other plugin's tool, even if this plugin has one of that name.
+            mentioned_owners = (
+                set[str]() if ordinary_word else owners if tool == word else owners & {owner} - {scan.plugin}
+            )
+            if mentioned_owners:
                 yield ScanFinding(
-                    at.kind,
-                    at.name,
+                    mention.kind,
+                    mention.name,
                     DefinitionFlag.SHADOWING,
-                    at.where,
-                    at.words,
-                    f"speaks of {tool} of {sorted(named)[0]}",
+                    mention.where,
+                    mention.words,
+                    f"speaks of {tool} of {sorted(mentioned_owners)[0]}",
                 )
-            elif word in self._plugins and (at.quoted or _looks_like_name(word)):
+            elif word in self._plugins and (mention.quoted or _looks_like_name(word)):
                 yield ScanFinding(
-                    at.kind, at.name, DefinitionFlag.SHADOWING, at.where, at.words, f"speaks of the plugin {word}"
+                    mention.kind,
+                    mention.name,
+                    DefinitionFlag.SHADOWING,
+                    mention.where,
+                    mention.words,
+                    f"speaks of the plugin {word}",
                 )
 
 
@@ -117,19 +123,19 @@ def _looks_like_name(word: str) -> bool:
 
 
 def _typo_keys(name: str) -> set[str]:
-    """What a name and those that pass for it have in common: its skeleton, and that with any one letter left out."""
-    whole = name_skeleton(name)
-    if not MIN_TYPO_NAME_CHARS <= len(whole) <= MAX_TYPO_NAME_CHARS:
-        return {whole}
-    return {whole, *(whole[:at] + whole[at + 1 :] for at in range(len(whole)))}
+    """Return the keys that similar names share: the skeleton, and the skeleton with any one letter left out."""
+    skeleton = name_skeleton(name)
+    if not MIN_TYPO_NAME_CHARS <= len(skeleton) <= MAX_TYPO_NAME_CHARS:
+        return {skeleton}
+    return {skeleton, *(skeleton[:index] + skeleton[index + 1 :] for index in range(len(skeleton)))}
 
 
-def _differs_by_one_typo(one: str, other: str) -> bool:
-    """Whether two names that have a shape in common differ in one letter at most, and not in a number alone."""
-    a, b = name_skeleton(one), name_skeleton(other)
-    if a == b:
+def _differs_by_one_typo(name: str, other: str) -> bool:
+    """Whether two names that share a typo key differ in one letter at most, and not only in a digit."""
+    first, second = name_skeleton(name), name_skeleton(other)
+    if first == second:
         return True
-    if len(a) == len(b):
-        differ = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
-        return len(differ) == 1 and not (differ[0][0].isdigit() or differ[0][1].isdigit())
-    return abs(len(a) - len(b)) == 1
+    if len(first) == len(second):
+        differences = [(x, y) for x, y in zip(first, second, strict=True) if x != y]
+        return len(differences) == 1 and not (differences[0][0].isdigit() or differences[0][1].isdigit())
+    return abs(len(first) - len(second)) == 1

@@ -1,4 +1,4 @@
-"""What is odd about the words of one plugin by themselves, whoever its neighbours are. Pure."""
+"""Scans the texts of one plugin by themselves, independent of other plugins. Pure."""
 
 from __future__ import annotations
 
@@ -23,44 +23,12 @@ from paddock.plugins.tool_pinning.scan.injection_patterns import (
     find_injections,
 )
 
-_IDENTIFIER_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_DESTRUCTIVE_VERBS = frozenset({"delete", "destroy", "drop", "erase", "purge", "remove", "truncate", "wipe"})
-_MUTATING_VERBS = _DESTRUCTIVE_VERBS | {
-    *("add", "append", "commit", "create", "edit", "insert", "install", "kill", "merge", "move", "overwrite", "patch"),
-    *("post", "publish", "push", "rename", "reset", "save", "send", "set", "store", "uninstall", "update", "upload"),
-    "write",
-}
+MAX_SCANNED_CHARS = 200_000  # of one plugin's texts; a server may list a great deal
+MAX_MENTIONS = 10_000  # words in all definitions of one plugin that may be names of other tools
+MAX_WORD_CHARS = 256  # of a plugin's and a tool's name together
+MAX_CACHED_TEXT_CHARS = 100  # texts up to this length are cached
 
-
-def find_contradictions(name: str, annotations: Mapping[str, Any], effects: Sequence[Effect] | None) -> Iterator[str]:
-    """Each in words.
-
-    Args:
-        name: The tool's.
-        annotations: A server's own hints about it.
-        effects: What a manifest declares; None where none does.
-    """
-    words = [word.lower() for word in _IDENTIFIER_WORDS.findall(name)]
-    verb = words[0] if words else ""
-    reads = annotations.get("readOnlyHint") is True
-    if reads and annotations.get("destructiveHint") is True:
-        yield "says that it only reads, and that it destroys"
-    elif reads and effects is not None and not HARMLESS_EFFECTS.issuperset(effects):
-        yield "says to clients that it only reads, and its package declares that it changes something"
-    elif reads and verb in _MUTATING_VERBS:
-        yield f"says that it only reads, and is called {verb!r}"
-    elif effects is not None and HARMLESS_EFFECTS.issuperset(effects) and verb in _MUTATING_VERBS:
-        yield f"declares that it changes nothing, and is called {verb!r}"
-    elif annotations.get("destructiveHint") is False and verb in _DESTRUCTIVE_VERBS:
-        yield f"says that it destroys nothing, and is called {verb!r}"
-
-
-MAX_SCANNED_CHARS = 200_000  # characters of one plugin's words; a server may list a great deal
-MAX_MENTIONS = 10_000  # words of one plugin, in each of its definitions, that may be names of others' tools
-MAX_WORD_CHARS = 256  # characters of a plugin's name and a tool's together
-MAX_CACHED_TEXT_CHARS = 100  # characters of a text that is looked through once, wherever it stands
-
-# A parameter of such a name asks for the conversation, not for what a tool needs.
+# A parameter with such a name asks for the conversation, not for what a tool needs.
 _SIDE_CHANNEL = re.compile(
     r"side[-_ ]?notes?|(?:chat|conversation|message|tool[-_ ]?call)s?[-_ ]?(?:history|log|transcript|so[-_ ]far)"
     r"|(?:full|whole|entire|previous|all)[-_ ]?(?:conversation|context|messages|prompt)s?|conversation"
@@ -75,37 +43,37 @@ _QUOTED = re.compile(
 _TEXT_KEYS = ("description", "title", "text", "instructions")
 _TAG_CHARACTERS = re.compile("[\U000e0020-\U000e007e]+")
 
-# What is odd about a text: the flag, the words and why.
+# A suspicion about a text: flag, excerpt and reason.
 _Suspicion: TypeAlias = tuple[DefinitionFlag, str, str]
-# A schema as a value, whether it stands in the manifest or in a file of the package.
+# Loads a schema's value, from the manifest or a file of the package.
 SchemaValue: TypeAlias = Callable[[Schema], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedDefinition:
-    """One definition: what a server listed, or a manifest declares."""
+    """A definition to scan: listed by a server, or declared in a manifest."""
 
     kind: str
     name: str
     raw: Any
-    effects: tuple[Effect, ...] | None = None  # what the manifest declares for it
+    effects: tuple[Effect, ...] | None = None  # declared in the manifest
 
 
 @dataclass(frozen=True, slots=True)
 class ToolMention:
-    """A word that may be the name of somebody else's tool, and where it first stands in a definition."""
+    """A word that may name another plugin's tool, and where it first occurs in a definition."""
 
     kind: str
     name: str
     word: str
     where: str
     words: str
-    quoted: bool  # in quotes, or followed by what it is: a plain word counts only then
+    quoted: bool  # in quotes, or followed by "tool" or the like: a plain word counts only then
 
 
 @dataclass(frozen=True, slots=True)
 class TextScanResult:
-    """What is known of one plugin's words without looking at others."""
+    """The scan result of one plugin's texts, without comparing it with others."""
 
     plugin: str
     title: str = ""
@@ -117,42 +85,44 @@ class TextScanResult:
 
 
 def scan_definitions(plugin: str, title: str, definitions: Iterable[ScannedDefinition]) -> TextScanResult:
-    """Look one plugin's words through."""
-    hints: list[ScanFinding] = []
+    """Scan the texts of one plugin."""
+    findings: list[ScanFinding] = []
     mentions: dict[tuple[str, str, str], ToolMention] = {}
     tools: list[str] = []
-    room = MAX_SCANNED_CHARS
-    for one in definitions:
-        if one.kind == TOOL:
-            tools.append(one.name)
-        for where, text in _model_texts(one.raw):
-            room -= min(len(text), MAX_SCANNED_TEXT_CHARS)
-            if room < 0:
+    chars_left = MAX_SCANNED_CHARS
+    for definition in definitions:
+        if definition.kind == TOOL:
+            tools.append(definition.name)
+        for where, text in _model_texts(definition.raw):
+            chars_left -= min(len(text), MAX_SCANNED_TEXT_CHARS)
+            if chars_left < 0:
                 break
-            hints += _scan_text(one, where, text)
-            _note_mentions(mentions, one, where, text)
-        hints += _scan_structure(one)
-        if room < 0:
-            why = f"says more than the {MAX_SCANNED_CHARS:,} characters that are looked through"
-            hints.append(ScanFinding(PLUGIN, plugin, DefinitionFlag.HIDDEN_TEXT, "its definitions", "", why))
+            findings += _scan_text(definition, where, text)
+            _note_mentions(mentions, definition, where, text)
+        findings += _scan_structure(definition)
+        if chars_left < 0:
+            reason = f"says more than the {MAX_SCANNED_CHARS:,} characters that are looked through"
+            findings.append(ScanFinding(PLUGIN, plugin, DefinitionFlag.HIDDEN_TEXT, "its definitions", "", reason))
             break
     if len(mentions) >= MAX_MENTIONS:
-        why = f"names more than the {MAX_MENTIONS:,} things that are held against the names of others"
-        hints.append(ScanFinding(PLUGIN, plugin, DefinitionFlag.HIDDEN_TEXT, "its definitions", "", why))
-    return TextScanResult(plugin, title, tuple(tools), deduplicate_findings(hints), mentions)
+        reason = f"names more than the {MAX_MENTIONS:,} things that are held against the names of others"
+        findings.append(ScanFinding(PLUGIN, plugin, DefinitionFlag.HIDDEN_TEXT, "its definitions", "", reason))
+    return TextScanResult(plugin, title, tuple(tools), deduplicate_findings(findings), mentions)
 
 
 def manifest_definitions(manifest: Manifest, value_of: SchemaValue) -> Iterator[ScannedDefinition]:
-    """What a manifest of any dialect says to models, in the shape that servers use."""
+    """Yield the definitions of a manifest of any dialect, in the shape that servers use."""
     yield ScannedDefinition(PLUGIN, manifest.name, {"title": manifest.title, "description": manifest.description})
     for spec in manifest.callables:
         yield ScannedDefinition(TOOL, spec.name, _tool_value(spec, value_of), spec.effects)
     for prompt in manifest.prompts:
-        arguments = [{"name": one.name, "description": one.description} for one in prompt.arguments]
-        said = {"name": prompt.name, "description": prompt.description, "arguments": arguments, "text": prompt.text}
-        yield ScannedDefinition(PROMPT, prompt.name, said)
-    for one in manifest.resources:
-        yield ScannedDefinition(RESOURCE, one.uri, {"uri": one.uri, "name": one.name, "description": one.description})
+        arguments = [{"name": resource.name, "description": resource.description} for resource in prompt.arguments]
+        value = {"name": prompt.name, "description": prompt.description, "arguments": arguments, "text": prompt.text}
+        yield ScannedDefinition(PROMPT, prompt.name, value)
+    for resource in manifest.resources:
+        yield ScannedDefinition(
+            RESOURCE, resource.uri, {"uri": resource.uri, "name": resource.name, "description": resource.description}
+        )
 
 
 def _tool_value(spec: CallableSpec, value_of: SchemaValue) -> dict[str, Any]:
@@ -167,83 +137,130 @@ def _tool_value(spec: CallableSpec, value_of: SchemaValue) -> dict[str, Any]:
 
 
 def inline_schema(schema: Schema) -> Any:
-    """A schema as far as it stands in the manifest."""
+    """Return a schema if it stands in the manifest itself."""
     return None if isinstance(schema, SchemaFile) else schema
 
 
 def _model_texts(raw: Any) -> Iterator[tuple[str, str]]:
-    """Every text but pictures: an icon is a code by nature, and no model reads it as words."""
+    """Yield every text except icons: their data is encoded by nature, and models do not read it."""
     for where, text in iter_texts(raw):
         if not (where.startswith("icons[") and text.startswith(("data:image/", "https:"))):
             yield where or "its words", text
 
 
-def _scan_text(one: ScannedDefinition, where: str, text: str) -> Iterator[ScanFinding]:
-    odd = _cached_suspicions(text) if len(text) <= MAX_CACHED_TEXT_CHARS else tuple(_find_suspicions(text))
-    return (ScanFinding(one.kind, one.name, flag, where, words, why) for flag, words, why in odd)
+def _scan_text(definition: ScannedDefinition, where: str, text: str) -> Iterator[ScanFinding]:
+    suspicions = _cached_suspicions(text) if len(text) <= MAX_CACHED_TEXT_CHARS else tuple(_find_suspicions(text))
+    return (
+        ScanFinding(definition.kind, definition.name, flag, where, quoted, reason)
+        for flag, quoted, reason in suspicions
+    )
 
 
 @lru_cache(maxsize=4096)
 def _cached_suspicions(text: str) -> tuple[_Suspicion, ...]:
-    """The same for a short text: most of a definition is `string`, `type` and the like, over and over."""
+    """Cache the suspicions of a short text: `string`, `type` and the like occur over and over."""
     return tuple(_find_suspicions(text))
 
 
 def _find_suspicions(text: str) -> Iterator[_Suspicion]:
-    if found := find_invisible(text):
-        # Tags are letters that take no room: what they spell is what a model reads.
+    if match := find_invisible(text):
+        # Tag characters are invisible letters; a model reads what they spell.
         spelled = "".join(chr(ord(letter) - 0xE0000) for run in _TAG_CHARACTERS.findall(text) for letter in run)
-        words = excerpt(spelled, 0, len(spelled)) if spelled else excerpt(text, found.start(), found.end())
-        yield DefinitionFlag.HIDDEN_CHARACTERS, words, f"hides the character {character_name(found[0])}"
-    for odd in find_hidden_markup(text):
-        yield odd.flag, excerpt(text, odd.start, odd.end), odd.why
+        quoted = excerpt(spelled, 0, len(spelled)) if spelled else excerpt(text, match.start(), match.end())
+        yield DefinitionFlag.HIDDEN_CHARACTERS, quoted, f"hides the character {character_name(match[0])}"
+    for pattern_match in find_hidden_markup(text):
+        yield pattern_match.flag, excerpt(text, pattern_match.start, pattern_match.end), pattern_match.why
     plain = fold_confusables(text[:MAX_SCANNED_TEXT_CHARS])
-    for odd in find_injections(plain):
-        yield odd.flag, excerpt(plain, odd.start, odd.end), odd.why
+    for pattern_match in find_injections(plain):
+        yield pattern_match.flag, excerpt(plain, pattern_match.start, pattern_match.end), pattern_match.why
 
 
-def _scan_structure(one: ScannedDefinition) -> Iterator[ScanFinding]:
-    """What the names in a definition, and its hints about itself, say."""
-    raw = as_object(one.raw) or {}
-    for where, said in (("name", one.name), ("title", raw.get("title"))):
-        if isinstance(said, str) and (word := find_mixed_script_word(said)):
-            why = "mixes letters of two scripts that look alike"
-            yield ScanFinding(one.kind, one.name, DefinitionFlag.LOOK_ALIKE, where, excerpt(word, 0, len(word)), why)
+def _scan_structure(definition: ScannedDefinition) -> Iterator[ScanFinding]:
+    """Scan the names in a definition and its hints about itself."""
+    raw = as_object(definition.raw) or {}
+    for where, text in (("name", definition.name), ("title", raw.get("title"))):
+        if isinstance(text, str) and (word := find_mixed_script_word(text)):
+            reason = "mixes letters of two scripts that look alike"
+            yield ScanFinding(
+                definition.kind, definition.name, DefinitionFlag.LOOK_ALIKE, where, excerpt(word, 0, len(word)), reason
+            )
     schema = as_object(raw.get("inputSchema")) or {}
     for parameter in as_object(schema.get("properties")) or {}:
         if _SIDE_CHANNEL.fullmatch(parameter):
             where = f"inputSchema.properties.{parameter}"
-            why = "asks by its name for the conversation, and not for what a tool needs"
+            reason = "asks by its name for the conversation, and not for what a tool needs"
             yield ScanFinding(
-                one.kind, one.name, DefinitionFlag.SIDE_CHANNEL, where, excerpt(parameter, 0, len(parameter)), why
+                definition.kind,
+                definition.name,
+                DefinitionFlag.SIDE_CHANNEL,
+                where,
+                excerpt(parameter, 0, len(parameter)),
+                reason,
             )
-    if one.kind == TOOL:
+    if definition.kind == TOOL:
         annotations = cast("Mapping[str, Any]", as_object(raw.get("annotations")) or {})
-        for why in find_contradictions(one.name, annotations, one.effects):
+        for reason in find_contradictions(definition.name, annotations, definition.effects):
             yield ScanFinding(
-                one.kind, one.name, DefinitionFlag.CONTRADICTION, "annotations" if annotations else "effects", "", why
+                definition.kind,
+                definition.name,
+                DefinitionFlag.CONTRADICTION,
+                "annotations" if annotations else "effects",
+                "",
+                reason,
             )
 
 
 def _note_mentions(
-    mentions: dict[tuple[str, str, str], ToolMention], one: ScannedDefinition, where: str, text: str
+    mentions: dict[tuple[str, str, str], ToolMention], definition: ScannedDefinition, where: str, text: str
 ) -> None:
-    """Keep the words of what is said to models that may name somebody's tool, for each definition that has them."""
+    """Note the words in model-facing texts that may name a tool, for each definition."""
     if where != "its words" and where.rpartition(".")[2] not in _TEXT_KEYS:
         return
     plain = fold_confusables(text[:MAX_SCANNED_TEXT_CHARS])
-    for marked, pattern in ((True, _QUOTED), (False, _WORD)):
-        for found in pattern.finditer(plain):
-            word = (found[1] or found[2] if marked else found[0]).rstrip("./-")
-            key = (one.kind, one.name, word)
-            known = key in mentions or len(word) > MAX_WORD_CHARS or len(mentions) >= MAX_MENTIONS
-            if not known and (marked or _looks_like_identifier(word)):
-                words = excerpt(plain, found.start(), found.end())
-                mentions[key] = ToolMention(one.kind, one.name, word, where, words, marked)
+    for quoted, pattern in ((True, _QUOTED), (False, _WORD)):
+        for match in pattern.finditer(plain):
+            word = (match[1] or match[2] if quoted else match[0]).rstrip("./-")
+            key = (definition.kind, definition.name, word)
+            skip = key in mentions or len(word) > MAX_WORD_CHARS or len(mentions) >= MAX_MENTIONS
+            if not skip and (quoted or _looks_like_identifier(word)):
+                context = excerpt(plain, match.start(), match.end())
+                mentions[key] = ToolMention(definition.kind, definition.name, word, where, context, quoted)
 
 
 def _looks_like_identifier(word: str) -> bool:
-    """Whether a word is a name by its looks: no ordinary word has a separator or a capital letter inside."""
+    """Whether a word looks like a name: ordinary words have no separator or capital letter inside."""
     return any(sign in word.strip("-_./") for sign in "_-./") or any(
         a.islower() and b.isupper() for a, b in pairwise(word)
     )
+
+
+_IDENTIFIER_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_DESTRUCTIVE_VERBS = frozenset({"delete", "destroy", "drop", "erase", "purge", "remove", "truncate", "wipe"})
+_MUTATING_VERBS = _DESTRUCTIVE_VERBS | {
+    *("add", "append", "commit", "create", "edit", "insert", "install", "kill", "merge", "move", "overwrite", "patch"),
+    *("post", "publish", "push", "rename", "reset", "save", "send", "set", "store", "uninstall", "update", "upload"),
+    "write",
+}
+
+
+def find_contradictions(name: str, annotations: Mapping[str, Any], effects: Sequence[Effect] | None) -> Iterator[str]:
+    """Yield descriptions of contradictions between a tool's name, hints and declared effects.
+
+    Args:
+        name: The tool's name.
+        annotations: The server's own hints about it.
+        effects: The effects that a manifest declares; None if none does.
+    """
+    name_words = [word.lower() for word in _IDENTIFIER_WORDS.findall(name)]
+    verb = name_words[0] if name_words else ""
+    read_only = annotations.get("readOnlyHint") is True
+    if read_only and annotations.get("destructiveHint") is True:
+        yield "says that it only reads, and that it destroys"
+    elif read_only and effects is not None and not HARMLESS_EFFECTS.issuperset(effects):
+        yield "says to clients that it only reads, and its package declares that it changes something"
+    elif read_only and verb in _MUTATING_VERBS:
+        yield f"says that it only reads, and is called {verb!r}"
+    elif effects is not None and HARMLESS_EFFECTS.issuperset(effects) and verb in _MUTATING_VERBS:
+        yield f"declares that it changes nothing, and is called {verb!r}"
+    elif annotations.get("destructiveHint") is False and verb in _DESTRUCTIVE_VERBS:
+        yield f"says that it destroys nothing, and is called {verb!r}"

@@ -1,4 +1,4 @@
-"""A hint: what is odd, where it stands, and the words themselves."""
+"""A scan finding: the flag, the location, and the quoted text."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from paddock.plugins.tool_pinning.invisible_text import escape_invisible
 
 T = TypeVar("T")
 
-PLUGIN = "plugin"  # the kind of what a plugin says of itself as a whole
+PLUGIN = "plugin"  # the kind of findings about the plugin as a whole
 MAX_EXCERPT_CHARS = 160
 MAX_FINDING_CHARS = 600
-MAX_FINDINGS_PER_FLAG = (
-    3  # hints of one flag in one definition: more say nothing new, and no definition crowds out another's
-)
-EXCERPT_CONTEXT_CHARS = 24  # characters told before and behind the words that were found
+MAX_FINDINGS_PER_FLAG = 3  # in one definition: more add nothing, and must not crowd out other definitions
+EXCERPT_CONTEXT_CHARS = 24  # characters shown before and after the match
 
 
 @dataclass(frozen=True, slots=True)
 class ScanFinding:
-    """One odd thing in one definition."""
+    """One suspicious text or name in one definition."""
 
     kind: str  # tool, prompt, …, or `plugin`
     name: str
     flag: DefinitionFlag
     where: str  # in the definition, as in `inputSchema.properties.note.description`
-    words: str  # what stands there, with everything hidden written out; empty where a name says it all
+    words: str  # the quoted text with invisible characters escaped; empty if the name says it all
     why: str
 
     def to_value(self) -> dict[str, Any]:
@@ -40,60 +38,60 @@ class ScanFinding:
         return format_finding(self.to_value())
 
 
-def format_finding(hint: Mapping[str, Any]) -> str:
-    """A hint, as `to_value` gives it, on one line."""
-    named = hint["name"] if hint["kind"] == hint["name"] else f"{hint['kind']} {hint['name']}"
-    words = f": “{hint['words']}”" if hint["words"] else ""
-    return printable(f"{named}, {hint['where']}{words} — {hint['why']} ({hint['flag']})", MAX_FINDING_CHARS)
+def format_finding(finding: Mapping[str, Any]) -> str:
+    """Format a finding, as `to_value` returns it, on one line."""
+    label = finding["name"] if finding["kind"] == finding["name"] else f"{finding['kind']} {finding['name']}"
+    quoted = f": “{finding['words']}”" if finding["words"] else ""
+    return printable(f"{label}, {finding['where']}{quoted} — {finding['why']} ({finding['flag']})", MAX_FINDING_CHARS)
 
 
 def excerpt(text: str, start: int, end: int) -> str:
-    """The words from `start` to `end` with a little around them, fit to be shown."""
+    """Return the text from `start` to `end` with some context, made printable."""
     first, last = max(0, start - EXCERPT_CONTEXT_CHARS), min(len(text), end + EXCERPT_CONTEXT_CHARS)
-    piece = " ".join(escape_invisible(text[first : min(last, first + MAX_EXCERPT_CHARS)]).split())
-    return printable(f"{'…' if first else ''}{piece}{'…' if last < len(text) else ''}", MAX_EXCERPT_CHARS + 40)
+    fragment = " ".join(escape_invisible(text[first : min(last, first + MAX_EXCERPT_CHARS)]).split())
+    return printable(f"{'…' if first else ''}{fragment}{'…' if last < len(text) else ''}", MAX_EXCERPT_CHARS + 40)
 
 
-def deduplicate_findings(hints: Iterable[ScanFinding]) -> tuple[ScanFinding, ...]:
-    """Each once, and of each definition only the first `EACH` with the same flag."""
-    told: Counter[tuple[str, str, DefinitionFlag]] = Counter()
+def deduplicate_findings(findings: Iterable[ScanFinding]) -> tuple[ScanFinding, ...]:
+    """Remove duplicates, and keep only the first `MAX_FINDINGS_PER_FLAG` of each flag in each definition."""
+    counts: Counter[tuple[str, str, DefinitionFlag]] = Counter()
     kept: list[ScanFinding] = []
-    for hint in dict.fromkeys(hints):
-        told[hint.kind, hint.name, hint.flag] += 1
-        if told[hint.kind, hint.name, hint.flag] <= MAX_FINDINGS_PER_FLAG:
-            kept.append(hint)
+    for finding in dict.fromkeys(findings):
+        counts[finding.kind, finding.name, finding.flag] += 1
+        if counts[finding.kind, finding.name, finding.flag] <= MAX_FINDINGS_PER_FLAG:
+            kept.append(finding)
     return tuple(kept)
 
 
-def sample_by_flag(hints: Sequence[T], most: int, flag_of: Callable[[T], str]) -> list[T]:
-    """The first of them, where only so many are shown: some with each flag, so that no flag is hidden by another."""
-    if len(hints) <= most:
-        return list(hints)
-    told: Counter[str] = Counter()
+def sample_by_flag(findings: Sequence[T], limit: int, flag_of: Callable[[T], str]) -> list[T]:
+    """Return at most `limit` findings, some of each flag, so that no flag is hidden by another."""
+    if len(findings) <= limit:
+        return list(findings)
+    counts: Counter[str] = Counter()
     ranked: list[tuple[int, int]] = []
-    for index, hint in enumerate(hints):
-        told[flag_of(hint)] += 1
-        ranked.append((told[flag_of(hint)], index))
-    return [hints[index] for _, index in sorted(ranked)[:most]]
+    for index, finding in enumerate(findings):
+        counts[flag_of(finding)] += 1
+        ranked.append((counts[flag_of(finding)], index))
+    return [findings[index] for _, index in sorted(ranked)[:limit]]
 
 
-def flags_by_callable(hints: Iterable[ScanFinding]) -> dict[str, frozenset[str]]:
-    """The flags of each callable that has any, by the name that the gate has for it.
+def flags_by_callable(findings: Iterable[ScanFinding]) -> dict[str, frozenset[str]]:
+    """Return the flags of each callable that has any, by its name in the gate.
 
-    Whatever is odd about the plugin as a whole, or about its server's instructions, stands under the empty name: models
-    read it whichever of its tools they call.
+    Findings about the plugin as a whole, or its server's instructions, stand under the empty name: models read them
+    whichever tool they call.
     """
-    found: dict[str, set[str]] = {}
-    for hint in hints:
-        found.setdefault(_callable_name(hint), set()).add(hint.flag.value)
-    return {name: frozenset(flags) for name, flags in found.items()}
+    flags_by_name: dict[str, set[str]] = {}
+    for finding in findings:
+        flags_by_name.setdefault(_callable_name(finding), set()).add(finding.flag.value)
+    return {name: frozenset(flags) for name, flags in flags_by_name.items()}
 
 
-def _callable_name(hint: ScanFinding) -> str:
-    match hint.kind:
+def _callable_name(finding: ScanFinding) -> str:
+    match finding.kind:
         case "tool":
-            return hint.name
+            return finding.name
         case "prompt" | "resource":
-            return f"{hint.kind}:{hint.name}"
+            return f"{finding.kind}:{finding.name}"
         case _:
             return ""

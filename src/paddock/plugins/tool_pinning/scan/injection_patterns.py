@@ -1,7 +1,7 @@
-"""What has been found in the texts of poisoned tools: orders to a model, places of credentials, codes. Pure.
+"""Patterns found in the texts of poisoned tools: instructions to a model, credential paths, encoded text. Pure.
 
-Each pattern is matched against a text as `folded` gives it, in time that grows with its length. They are few and plain
-on purpose: a person reads the words that were found, and judges.
+Each pattern is matched against a text folded by `fold_confusables`, in time linear in its length. They are few and
+plain on purpose: a person reads the matched text and judges.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONFIDENTIAL_CONTEXT = (
 
 @dataclass(frozen=True, slots=True)
 class PatternMatch:
-    """Words that are odd, by where they stand in the folded text."""
+    """A match, by its position in the folded text."""
 
     flag: DefinitionFlag
     why: str
@@ -36,7 +36,7 @@ class PatternMatch:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """Odd words. Whatever matches has one of `needs` in it, in small letters, which is quickly found out."""
+    """A pattern. Every match contains one of `required_substrings` in lower case, which is a fast pre-check."""
 
     flag: DefinitionFlag
     why: str
@@ -44,8 +44,8 @@ class _Pattern:
     pattern: re.Pattern[str]
 
 
-def _pattern(flag: DefinitionFlag, why: str, needs: str, *alternatives: str) -> _Pattern:
-    return _Pattern(flag, why, tuple(needs.split(",")), re.compile("|".join(alternatives), re.IGNORECASE))
+def _pattern(flag: DefinitionFlag, why: str, substrings: str, *alternatives: str) -> _Pattern:
+    return _Pattern(flag, why, tuple(substrings.split(",")), re.compile("|".join(alternatives), re.IGNORECASE))
 
 
 _HIDDEN_INSTRUCTIONS = DefinitionFlag.HIDDEN_INSTRUCTIONS
@@ -148,11 +148,13 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def find_injections(text: str) -> Iterator[PatternMatch]:
-    """What a folded text has of all that, each sort at most once."""
-    low = text.lower()
-    for one in INJECTION_PATTERNS:
-        if any(need in low for need in one.required_substrings) and (found := one.pattern.search(text)):
-            yield PatternMatch(one.flag, one.why, found.start(), found.end())
+    """Yield the matches in a folded text, at most one for each pattern."""
+    lowered = text.lower()
+    for candidate in INJECTION_PATTERNS:
+        if any(substring in lowered for substring in candidate.required_substrings) and (
+            match := candidate.pattern.search(text)
+        ):
+            yield PatternMatch(candidate.flag, candidate.why, match.start(), match.end())
     for blob in _ENCODED_RUN.finditer(text):
         if _looks_encoded(blob[0]):
             yield PatternMatch(
@@ -162,19 +164,19 @@ def find_injections(text: str) -> Iterator[PatternMatch]:
 
 
 def _looks_encoded(run: str) -> bool:
-    """Whether a long run of letters is a code, and neither a path, nor words, nor an alphabet."""
+    """Whether a long run of characters is encoded data, and not a path, words or an alphabet."""
     if len(run) >= 80 and _HEX.fullmatch(run):
         return True
-    kinds = (str.isupper, str.islower, str.isdigit)
-    if not all(any(kind(letter) for letter in run) for kind in kinds) or len(set(run)) < 16:
+    character_classes = (str.isupper, str.islower, str.isdigit)
+    if not all(any(in_class(letter) for letter in run) for in_class in character_classes) or len(set(run)) < 16:
         return False
     parts = re.split(r"[-_/]", run.rstrip("="))
     changes = sum(a.isupper() != b.isupper() for a, b in pairwise(run) if a.isalpha() and b.isalpha())
     return len(max(parts, key=len)) >= 32 and changes >= 8
 
 
-MAX_SCANNED_TEXT_CHARS = 20_000  # characters of one text that are looked through, and that anybody would read
-# Each begins where a run begins, so that no text makes the search go over the same place twice.
+MAX_SCANNED_TEXT_CHARS = 20_000  # scanned characters of one text; no person would read more
+# Each pattern is anchored at the start of a run, so that no text makes the search visit a position twice.
 _HIDDEN_MARKUP_PATTERNS = (
     ("stands in a comment, which is not shown", re.compile(r"<!--.{3}.{0,200}|\[//\]: ?# ?[\"(].{0,200}", re.DOTALL)),
     (
@@ -195,10 +197,11 @@ _HIDDEN_MARKUP_PATTERNS = (
 
 
 def find_hidden_markup(text: str) -> Iterator[PatternMatch]:
-    """What a text keeps out of view, each sort at most once. The text is as it came: room is what counts."""
-    for why, pattern in _HIDDEN_MARKUP_PATTERNS:
-        if found := pattern.search(text, 0, MAX_SCANNED_TEXT_CHARS):
-            yield PatternMatch(DefinitionFlag.HIDDEN_TEXT, why, found.start(), found.end())
+    """Yield the parts of a text that are kept out of view, at most one for each pattern. The text is not folded:
+    whitespace counts."""
+    for reason, pattern in _HIDDEN_MARKUP_PATTERNS:
+        if match := pattern.search(text, 0, MAX_SCANNED_TEXT_CHARS):
+            yield PatternMatch(DefinitionFlag.HIDDEN_TEXT, reason, match.start(), match.end())
     if len(text) > MAX_SCANNED_TEXT_CHARS:
-        why = f"is {len(text):,} characters long, and was looked through up to {MAX_SCANNED_TEXT_CHARS:,}"
-        yield PatternMatch(DefinitionFlag.HIDDEN_TEXT, why, MAX_SCANNED_TEXT_CHARS, MAX_SCANNED_TEXT_CHARS)
+        reason = f"is {len(text):,} characters long, and was looked through up to {MAX_SCANNED_TEXT_CHARS:,}"
+        yield PatternMatch(DefinitionFlag.HIDDEN_TEXT, reason, MAX_SCANNED_TEXT_CHARS, MAX_SCANNED_TEXT_CHARS)

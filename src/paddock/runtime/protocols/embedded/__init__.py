@@ -1,1 +1,1 @@
-"""Functions of the application around the host, called behind the same door as every plugin."""
+"""Functions of the embedding application, called through the same gate as every plugin."""

@@ -1,4 +1,4 @@
-"""What an embedded plugin lives in: the host's own process, at the other end of a connection in memory."""
+"""The endpoint of an embedded plugin: the host's own process, behind an in-memory connection."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from paddock.runtime.protocols.native.adapter import NativeAdapter
 
 
 class EmbeddedEndpointLauncher:
-    """Begins embedded plugins itself and has all others begun."""
+    """Launches embedded plugins and delegates all other targets."""
 
-    def __init__(self, others: EndpointLauncher) -> None:
-        self._others = others
+    def __init__(self, fallback: EndpointLauncher) -> None:
+        self._fallback = fallback
 
-    async def launch(self, place: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        if not isinstance(place, InProcessTarget):
-            return await self._others.launch(place, on_log)
-        plugin = place.manifest.name
-        functions = {name: EmbeddedFunction(f"{plugin}.{name}", function) for name, function in place.by_name.items()}
-        return EmbeddedEndpoint(EmbeddedPlugin(place.manifest, functions))
+    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
+        if not isinstance(target, InProcessTarget):
+            return await self._fallback.launch(target, on_log)
+        plugin = target.manifest.name
+        functions = {name: EmbeddedFunction(f"{plugin}.{name}", function) for name, function in target.by_name.items()}
+        return EmbeddedEndpoint(EmbeddedPlugin(target.manifest, functions))
 
 
 class EmbeddedEndpoint:
-    """See `Body`. It has no process: to be killed is to be hung up on."""
+    """See `PluginEndpoint`. It has no process: killing it closes the connection."""
 
     def __init__(self, plugin: EmbeddedPlugin) -> None:
         self._plugin = plugin
@@ -54,10 +54,10 @@ class EmbeddedEndpoint:
         return PluginEmbedded(name=plugin, version=version)
 
     async def connect(self, receiver: Receiver) -> Transport:
-        ours, theirs = memory_pair(receiver, self._plugin.peer)
-        self._plugin.peer.attach(theirs)
+        host_end, plugin_end = memory_pair(receiver, self._plugin.peer)
+        self._plugin.peer.attach(plugin_end)
         self._plugin.on_shutdown = self.kill
-        return ours
+        return host_end
 
     async def wait(self) -> ProcessExit:
         return await asyncio.shield(self._ended)
@@ -79,7 +79,7 @@ class EmbeddedEndpoint:
 
 
 class EmbeddedAdapter(NativeAdapter):
-    """See `Wire`."""
+    """The native adapter for embedded functions; see `ProtocolAdapter`."""
 
     @property
     def not_started_codes(self) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""The plugin's end of the wire, played in the host's own process for the functions of an application."""
+"""The plugin's end of an embedded connection: it serves calls with functions of the application."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ from paddock.runtime.protocols.native import method_names
 
 Function: TypeAlias = Callable[..., Any]
 EmitEvent: TypeAlias = Callable[[Mapping[str, Any]], None]
-CALL_PARAMETER = "call"  # a parameter of this name is given the call itself
+CALL_PARAMETER = "call"  # a parameter of this name receives the `EmbeddedCall`
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedCall:
-    """What a function may know of the call that it serves: who makes it, and how to say how far it is."""
+    """The call as a function sees it: its context, and how to report progress."""
 
     context: Mapping[str, Any]
     tell: EmitEvent
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell whoever waits how far it is; a call that moves on is given more time."""
-        told = {"progress": done, "total": total, "message": message}
-        self.tell({"type": "progress", **{name: value for name, value in told.items() if value is not None}})
+        """Report progress to the caller; a call that makes progress gets more time."""
+        fields = {"progress": done, "total": total, "message": message}
+        self.tell({"type": "progress", **{name: value for name, value in fields.items() if value is not None}})
 
 
 class ArgumentsMismatch(Exception):
-    """A function does not take the parameters that it was given."""
+    """The function does not accept the parameters of the call."""
 
 
 class EmbeddedFunction:
-    """A function with its signature looked at once.
+    """A function of the application, with its signature inspected once.
 
-    It gets its parameters by name. `async def` runs on the event loop, anything else on a thread of its own. What an
-    async generator yields goes out as it comes; the last thing it yields is the result.
+    It gets its parameters by name. `async def` runs on the event loop, anything else on a thread of its own. Items that
+    an async generator yields are sent as events; the last one is the result.
 
     Args:
-        name: What whoever calls it knows it by.
+        name: Its name for callers.
         function: The function.
     """
 
@@ -66,48 +66,48 @@ class EmbeddedFunction:
         self._function = function
         try:
             self._signature = inspect.signature(function)
-        except ValueError:  # some that are written in C have none that can be known
+        except ValueError:  # some functions written in C have no signature
             self._signature = None
         self._wants_call = self._signature is not None and CALL_PARAMETER in self._signature.parameters
         self._streams = inspect.isasyncgenfunction(function)
-        self._waits = inspect.iscoroutinefunction(function)
+        self._is_coroutine = inspect.iscoroutinefunction(function)
 
     async def __call__(self, params: Mapping[str, Any], call: EmbeddedCall, threads: CapacityLimiter) -> Any:
-        """The result; one that needs a thread takes it of these.
+        """Call the function and return its result; a synchronous one runs on one of these threads.
 
         Raises:
-            Unfit: the function does not take these parameters.
+            ArgumentsMismatch: the function does not accept these parameters.
             Exception: whatever it raises.
         """
-        given = {**params, CALL_PARAMETER: call} if self._wants_call else dict(params)
+        arguments = {**params, CALL_PARAMETER: call} if self._wants_call else dict(params)
         if self._signature is not None:
             try:
-                self._signature.bind(**given)
+                self._signature.bind(**arguments)
             except TypeError as error:
                 raise ArgumentsMismatch(f"{self._name} does not take these parameters: {error}") from None
         if self._streams:
-            return await _last_item(self._function(**given), call.tell)
-        if self._waits:
-            return await self._function(**given)
-        return await to_thread.run_sync(lambda: self._function(**given), abandon_on_cancel=True, limiter=threads)
+            return await _last_item(self._function(**arguments), call.tell)
+        if self._is_coroutine:
+            return await self._function(**arguments)
+        return await to_thread.run_sync(lambda: self._function(**arguments), abandon_on_cancel=True, limiter=threads)
 
 
-async def _last_item(steps: AsyncIterator[Any], tell: EmitEvent) -> Any:
-    """What a stream ends with; everything before it is told."""
-    nothing = object()
-    last: Any = nothing
-    async for step in steps:
-        if last is not nothing:
-            tell({"type": "data", "data": last})
-        last = step
-    return None if last is nothing else last
+async def _last_item(items: AsyncIterator[Any], emit: EmitEvent) -> Any:
+    """Return the last item of a stream and emit all earlier ones as events."""
+    missing = object()
+    last: Any = missing
+    async for item in items:
+        if last is not missing:
+            emit({"type": "data", "data": last})
+        last = item
+    return None if last is missing else last
 
 
-MAX_CONCURRENT_CALLS = 64
+MAX_EMBEDDED_CALLS = 64
 
 
 class EmbeddedPlugin:
-    """Serves the calls of one life; see `PeerOwner`."""
+    """Serves the calls of one run; see `PeerHandler`."""
 
     def __init__(self, manifest: Manifest, functions: Mapping[str, EmbeddedFunction]) -> None:
         self._manifest = manifest
@@ -115,13 +115,12 @@ class EmbeddedPlugin:
             method_names.call_method(manifest, spec): spec for spec in manifest.callables if spec.name in functions
         }
         self._functions = functions
-        # Of this life alone: threads cannot be ended, and those that hang must keep neither the host nor the next one
-        # waiting.
-        self._threads = anyio.CapacityLimiter(MAX_CONCURRENT_CALLS)
+        # Per run: threads cannot be killed, and hanging ones must block neither the host nor the next run.
+        self._threads = anyio.CapacityLimiter(MAX_EMBEDDED_CALLS)
         self._running: dict[MessageId, asyncio.Task[Any]] = {}
-        self.on_shutdown: Callable[[], None] = lambda: None  # told when the host says goodbye
+        self.on_shutdown: Callable[[], None] = lambda: None  # called when the host requests the shutdown
         self._loop = asyncio.get_running_loop()
-        self.peer = JsonRpcPeer(self, max_serving=MAX_CONCURRENT_CALLS)
+        self.peer = JsonRpcPeer(self, max_serving=MAX_EMBEDDED_CALLS)
 
     async def serve(self, method: str, params: dict[str, Any], asked: InboundRequest) -> Any:
         request_id = asked.id
@@ -145,17 +144,17 @@ class EmbeddedPlugin:
         try:
             return await task
         except asyncio.CancelledError:
-            if task.cancelled():  # by whoever waits for it, and not we ourselves
+            if task.cancelled():  # cancelled by the caller, not by us
                 raise RpcError(INTERNAL_ERROR, "cancelled") from None
             task.cancel()
             raise
         except ArgumentsMismatch as error:
             raise RpcError(INVALID_PARAMS, printable(str(error), 500), {NO_EFFECT: True}) from error
         except NoEffect as error:
-            told = to_rpc_error(error)
-            raise RpcError(told.code, told.message, {**told.data, NO_EFFECT: True}) from error
+            rpc_error = to_rpc_error(error)
+            raise RpcError(rpc_error.code, rpc_error.message, {**rpc_error.data, NO_EFFECT: True}) from error
         except PaddockError:
-            raise  # meant for whoever called
+            raise  # meant for the caller
         except Exception as error:
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"{self._manifest.name} {spec.name} failed", "exception": error}
@@ -182,15 +181,15 @@ class EmbeddedPlugin:
         }
 
     def _send_event(self, request_id: MessageId, event: Mapping[str, Any]) -> None:
-        """Send an event; from whichever thread, since functions run on threads of their own."""
-        told = {"id": request_id, "event": dict(event)}
-        self._loop.call_soon_threadsafe(self._notify, told)
+        """Send an event from any thread, since functions run on threads of their own."""
+        params = {"id": request_id, "event": dict(event)}
+        self._loop.call_soon_threadsafe(self._notify, params)
 
-    def _notify(self, told: dict[str, Any]) -> None:
-        with contextlib.suppress(PeerLost, RpcError):  # nobody listens any more
-            self.peer.notify(method_names.event_method(self._manifest), told)
+    def _notify(self, params: dict[str, Any]) -> None:
+        with contextlib.suppress(PeerLost, RpcError):  # the connection is gone
+            self.peer.notify(method_names.event_method(self._manifest), params)
 
-    # The host speaks the protocol as it should: there is nothing to hear of.
+    # The host keeps the protocol, so these never happen.
 
     def noise(self, line: bytes) -> None: ...
 

@@ -1,1 +1,1 @@
-"""Servers that speak the Model Context Protocol, beside us in a cage or elsewhere over HTTP."""
+"""Adapter and transports for Model Context Protocol servers, local in a cage or remote over HTTP."""

@@ -1,4 +1,4 @@
-"""The Model Context Protocol, as a plugin's life needs it."""
+"""The `ProtocolAdapter` for Model Context Protocol servers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ LIST_TIMEOUT_S: Final = 30.0
 MAX_LOG_CHARS: Final = 2_000
 
 RELATED_REQUEST_KEY: Final = "paddock/askedDuring"
-"""Where the HTTP transport writes into a server's request which of ours it belongs to; see `http_transport.py`."""
+"""The `_meta` key under which the HTTP transport notes which of our requests a server's request belongs to; see
+`http_exchange.py`."""
 
 _LIST_CHANGED_METHODS: Final = {
     "tools": "notifications/tools/list_changed",
@@ -75,19 +76,19 @@ _CALL_METHODS: Final = {
 
 
 class McpAdapter:
-    """See `Wire`.
+    """See `ProtocolAdapter`.
 
     Args:
-        deployment: Whose wire it is.
-        remote: Whether the server is elsewhere, so that its requests say which of ours they belong to.
+        deployment: The plugin.
+        remote: Whether the server is remote, so that its requests say which of ours they belong to.
     """
 
     def __init__(self, deployment: Deployment, *, remote: bool = False) -> None:
         self._deployment = deployment
         self._remote = remote
         self._declares_for_itself = has_own_manifest(deployment.manifest)
-        self._previous_server: NegotiatedServer | None = None  # what it was like in its last life
-        self._discovers_first = remote  # which question it is met with
+        self._previous_server: NegotiatedServer | None = None  # negotiated in its previous process run
+        self._discovers_first = remote  # whether `server/discover` is sent before `initialize`
         self._server: NegotiatedServer | None = None
         self._subscribed = False
         self._acknowledged = False
@@ -106,21 +107,21 @@ class McpAdapter:
 
     @property
     def not_started_codes(self) -> frozenset[int]:
-        # Not -32602: that is also how widespread servers say that what a tool has answered breaks its schema.
+        # Not -32602: widespread servers also send it if a tool's result violates its schema.
         return _NOT_STARTED_CODES
 
-    def resume_from(self, last: ProtocolAdapter) -> None:
-        if isinstance(last, McpAdapter):
-            self._previous_server = last._server or last._previous_server
+    def resume_from(self, previous: ProtocolAdapter) -> None:
+        if isinstance(previous, McpAdapter):
+            self._previous_server = previous._server or previous._previous_server
             self._discovers_first = (
-                self._previous_server.stateless if self._previous_server is not None else not last._discovers_first
+                self._previous_server.stateless if self._previous_server is not None else not previous._discovers_first
             )
 
     # --- the host's own requests --------------------------------------------------------------------------------------
 
-    async def handshake(self, talk: RequestSender) -> HandshakeResult:
+    async def handshake(self, sender: RequestSender) -> HandshakeResult:
         try:
-            agreed = await self._negotiate(talk)
+            server = await self._negotiate(sender)
         except TimeoutError:
             raise HandshakeTimeout(
                 PluginInitializeTimeout(name=self._deployment.name, timeout_sec=HANDSHAKE_TIMEOUT_S),
@@ -128,13 +129,13 @@ class McpAdapter:
             ) from None
         except NegotiationFailed as error:
             raise HandshakeRejected(self._rejection(error)) from None
-        self._server = agreed
-        if agreed.stateless:
-            self._subscribe(talk)
-        return HandshakeResult(features=frozenset({f"mcp:{agreed.revision}"}))
+        self._server = server
+        if server.stateless:
+            self._subscribe(sender)
+        return HandshakeResult(features=frozenset({f"mcp:{server.revision}"}))
 
-    async def _negotiate(self, talk: RequestSender) -> NegotiatedServer:
-        return await (negotiate_by_discovery(talk) if self._discovers_first else negotiate_by_handshake(talk))
+    async def _negotiate(self, sender: RequestSender) -> NegotiatedServer:
+        return await (negotiate_by_discovery(sender) if self._discovers_first else negotiate_by_handshake(sender))
 
     def _rejection(self, error: NegotiationFailed) -> HandshakeRejection:
         event = PluginProtocolViolation(
@@ -147,56 +148,57 @@ class McpAdapter:
             return HandshakeRejection("remote.unauthorized", error.reason, event, hint)
         return HandshakeRejection("protocol_violation", error.reason, event)
 
-    def _subscribe(self, talk: RequestSender) -> None:
-        """Be told of changes. A stateless server tells only those who listen, and only for as long as they do."""
-        agreed = self._server
-        wanted = {
+    def _subscribe(self, sender: RequestSender) -> None:
+        """Subscribe to list changes. A stateless server notifies only subscribers, and only while they listen."""
+        server = self._server
+        notifications = {
             f"{kind}ListChanged": True
             for kind in _LIST_CHANGED_METHODS
-            if agreed is not None and agreed.announces_changes(kind)
+            if server is not None and server.announces_changes(kind)
         }
-        if self._subscribed or not wanted:
+        if self._subscribed or not notifications:
             return
         self._subscribed = True
-        talk.subscribe(
-            OutgoingMessage("subscriptions/listen", with_protocol_meta({"notifications": wanted})), self._unsubscribed
+        sender.subscribe(
+            OutgoingMessage("subscriptions/listen", with_protocol_meta({"notifications": notifications})),
+            self._unsubscribed,
         )
 
     def _unsubscribed(self, error: BaseException | None) -> None:
-        # One that does not know the request is not asked again; any other is at the next look at its health.
+        # A server without this request is not asked again; any other is at the next health check.
         self._subscribed = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
 
-    async def list_definitions(self, talk: RequestSender) -> DefinitionList:
-        agreed = self._server
-        assert agreed is not None
+    async def list_definitions(self, sender: RequestSender) -> DefinitionList:
+        server = self._server
+        assert server is not None
 
-        async def ask(message: OutgoingMessage) -> Any:
-            params = with_protocol_meta(message.params) if agreed.stateless else message.params
-            return await talk.request(OutgoingMessage(message.method, params), LIST_TIMEOUT_S)
+        async def send_request(message: OutgoingMessage) -> Any:
+            params = with_protocol_meta(message.params) if server.stateless else message.params
+            return await sender.request(OutgoingMessage(message.method, params), LIST_TIMEOUT_S)
 
         async with asyncio.timeout(2 * LIST_TIMEOUT_S):
-            return await fetch_definitions(ask, agreed.capabilities, agreed.instructions)
+            return await fetch_definitions(send_request, server.capabilities, server.instructions)
 
     async def configure(
-        self, talk: RequestSender, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
+        self, sender: RequestSender, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Nothing: a server gets its settings by its environment or its headers, before it starts."""
+        """Do nothing: a server gets its settings through its environment or headers before it starts."""
 
-    async def ping(self, talk: RequestSender) -> bool:
+    async def ping(self, sender: RequestSender) -> bool:
         stateless = self._server is not None and self._server.stateless
         try:
-            await talk.request(DISCOVER_REQUEST if stateless else OutgoingMessage("ping", {}), PING_TIMEOUT_S)
-        except RpcError as fault:
-            return fault.code == METHOD_NOT_FOUND  # it does not know the question, and is there to say so
+            await sender.request(DISCOVER_REQUEST if stateless else OutgoingMessage("ping", {}), PING_TIMEOUT_S)
+        except RpcError as rpc_error:
+            return rpc_error.code == METHOD_NOT_FOUND  # it does not know the method, but it answers
         if stateless:
-            self._subscribe(talk)
+            self._subscribe(sender)
         return True
 
-    def request_shutdown(self, talk: RequestSender) -> None:
-        talk.finish()
+    def request_shutdown(self, sender: RequestSender) -> None:
+        sender.finish()
 
-    def build_rate_limit_notice(self, most_a_second: int) -> OutgoingMessage | None:
-        del most_a_second
+    def build_rate_limit_notice(self, limit_per_second: int) -> OutgoingMessage | None:
+        del limit_per_second
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -206,13 +208,13 @@ class McpAdapter:
     def build_call(
         self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
     ) -> OutgoingMessage:
-        del context  # a server learns nothing of who calls it
+        del context  # a server learns nothing about its callers
         method = _CALL_METHODS.get(spec.form, "tools/call")
         if spec.form is CallableForm.SUBSCRIPTION:
             method = f"resources/{spec.name.removeprefix('resource:')}"
-        asked = dict(payload) if method != "tools/call" else {"name": spec.name, "arguments": dict(payload)}
-        # Who offers to hear of progress makes the server work for it.
-        params: dict[str, Any] = {**asked, "_meta": {"progressToken": token}} if listens else asked
+        call_params = dict(payload) if method != "tools/call" else {"name": spec.name, "arguments": dict(payload)}
+        # A progress token makes the server do extra work, so it is sent only to a listener.
+        params: dict[str, Any] = {**call_params, "_meta": {"progressToken": token}} if listens else call_params
         return OutgoingMessage(
             method, with_protocol_meta(params) if self._server is not None and self._server.stateless else params
         )
@@ -229,7 +231,7 @@ class McpAdapter:
     def parse_result(self, spec: CallableSpec, raw: Any) -> Any:
         return parse_call_result(self._deployment.name, spec, raw, declares_for_itself=self._declares_for_itself)
 
-    # --- what it says by itself ---------------------------------------------------------------------------------------
+    # --- messages that the server sends unasked -----------------------------------------------------------------------
 
     def classify(self, method: str, params: Mapping[str, Any]) -> ParsedNotification:
         match method:
@@ -238,15 +240,15 @@ class McpAdapter:
             case "notifications/message":
                 return LogNotification(_log_line(params), _log_event(params))
             case "notifications/subscriptions/acknowledged":
-                # While nobody listened something may have changed.
-                again, self._acknowledged = self._acknowledged, True
-                return ListChanged() if again else IgnoredNotification()
+                # A repeated acknowledgement: something may have changed while we were not subscribed.
+                acknowledged_before, self._acknowledged = self._acknowledged, True
+                return ListChanged() if acknowledged_before else IgnoredNotification()
             case "notifications/cancelled":
                 return IgnoredNotification()
             case _:
                 return ListChanged() if method in _LIST_CHANGED else Broadcast()
 
-    async def serve(self, method: str, params: Mapping[str, Any], call_of: ActiveCalls, early: EarlyAnswer) -> Any:
+    async def serve(self, method: str, params: Mapping[str, Any], calls: ActiveCalls, early: EarlyAnswer) -> Any:
         del early
         match method:
             case "ping":
@@ -255,17 +257,17 @@ class McpAdapter:
                 return {"roots": []}
             case _ if method == ELICIT_METHOD:
                 question = parse_elicitation(params)
-                return elicitation_result(question, await call_of.ask(self._related_request(params), question))
+                return elicitation_result(question, await calls.ask(self._related_request(params), question))
             case _:
                 raise RpcError(METHOD_NOT_FOUND, f"this host does not do {printable(method, 80)}")
 
     def _related_request(self, params: Mapping[str, Any]) -> int | None:
-        """The request of ours that a server's request belongs to, where that is known."""
+        """Return the id of our request that a server's request belongs to, if known."""
         meta: Any = params.get("_meta")
-        number: Any = (
+        request_id: Any = (
             cast("dict[str, Any]", meta).get(RELATED_REQUEST_KEY) if self._remote and isinstance(meta, dict) else None
         )
-        return number if isinstance(number, int) else None
+        return request_id if isinstance(request_id, int) else None
 
 
 def _progress(params: Mapping[str, Any]) -> ParsedNotification:
@@ -283,11 +285,11 @@ def _progress(params: Mapping[str, Any]) -> ParsedNotification:
 
 def _log_line(params: Mapping[str, Any]) -> str:
     level, logger, data = params.get("level"), params.get("logger"), params.get("data")
-    where = f" {printable(logger, 80)}:" if isinstance(logger, str) and logger else ""
+    logger_text = f" {printable(logger, 80)}:" if isinstance(logger, str) and logger else ""
     text = data if isinstance(data, str) else orjson.dumps(data).decode()
-    return f"[{printable(str(level or 'info'), 20)}]{where} {printable(text, MAX_LOG_CHARS)}"
+    return f"[{printable(str(level or 'info'), 20)}]{logger_text} {printable(text, MAX_LOG_CHARS)}"
 
 
 def _log_event(params: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: params[name] for name in ("level", "logger", "data") if name in params}
-    return {"type": "log", **told}
+    fields = {name: params[name] for name in ("level", "logger", "data") if name in params}
+    return {"type": "log", **fields}

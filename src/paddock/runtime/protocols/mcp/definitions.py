@@ -1,4 +1,4 @@
-"""Everything that a server says it offers, page by page, as it says it. Lenient: what is usable is judged later."""
+"""Fetches a server's definitions, page by page and unmodified. Lenient: their validity is judged later."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from paddock.runtime.protocol_adapter import Definition, DefinitionList, Outgoin
 
 MAX_PAGES: Final = 100
 MAX_ENTRIES: Final = 1_000
-"""Of each kind; the rest is not looked at."""
+"""Entries of each kind; further ones are omitted."""
 MAX_TOTAL_BYTES: Final = 8 * 1024 * 1024
-"""Of all kinds together."""
+"""For all kinds together."""
 
 SendRequest: TypeAlias = Callable[[OutgoingMessage], Awaitable[Any]]
 
@@ -24,9 +24,9 @@ SendRequest: TypeAlias = Callable[[OutgoingMessage], Awaitable[Any]]
 class _ListMethod:
     kind: str
     method: str
-    key: str  # where the entries stand in an answer
-    capability: str  # what a server declares that has such a list
-    name: str  # the field that tells one entry from another
+    key: str  # the key of the entries in a response
+    capability: str  # the capability that a server with such a list declares
+    name: str  # the field that identifies an entry
 
 
 _LIST_METHODS: Final = (
@@ -38,56 +38,58 @@ _LIST_METHODS: Final = (
 
 
 async def fetch_definitions(
-    ask: SendRequest, capabilities: Mapping[str, Any], instructions: str | None
+    send_request: SendRequest, capabilities: Mapping[str, Any], instructions: str | None
 ) -> DefinitionList:
-    """Its instructions, tools, prompts, resources and resource templates, each list in the server's order.
+    """Fetch instructions, tools, prompts, resources and resource templates, each list in the server's order.
 
-    A server that lists its tools wrongly or not at all is not understood; other lists may be missing.
+    A server whose tool list is malformed or missing is rejected; other lists may be missing.
 
     Raises:
-        RpcFault, TimeoutError, PeerLost: its tools could not be learnt.
+        RpcError, TimeoutError, PeerLost: the tools could not be listed.
     """
-    found = [Definition("instructions", "", instructions)] if instructions is not None else []
-    room, left_out = MAX_TOTAL_BYTES, 0
-    for one in _LIST_METHODS:
-        tools = one.kind == "tool"
-        if not tools and one.capability not in capabilities:
+    definitions = [Definition("instructions", "", instructions)] if instructions is not None else []
+    bytes_left, omitted_count = MAX_TOTAL_BYTES, 0
+    for listing in _LIST_METHODS:
+        is_tools = listing.kind == "tool"
+        if not is_tools and listing.capability not in capabilities:
             continue
         try:
-            entries, unread = await _fetch_entries(ask, one, room)
-        except RpcError as fault:
-            if tools and fault.code != METHOD_NOT_FOUND and one.capability in capabilities:
+            entries, omitted = await _fetch_entries(send_request, listing, bytes_left)
+        except RpcError as rpc_error:
+            if is_tools and rpc_error.code != METHOD_NOT_FOUND and listing.capability in capabilities:
                 raise
             continue
-        room -= sum(size for _, size in entries)
-        left_out += unread
-        found += [Definition(one.kind, _entry_name(raw, one.name), raw) for raw, _ in entries]
-    return DefinitionList.truncated(found, left_out)
+        bytes_left -= sum(size for _, size in entries)
+        omitted_count += omitted
+        definitions += [Definition(listing.kind, _entry_name(raw, listing.name), raw) for raw, _ in entries]
+    return DefinitionList.truncated(definitions, omitted_count)
 
 
-async def _fetch_entries(ask: SendRequest, one: _ListMethod, room: int) -> tuple[list[tuple[Any, int]], int]:
-    """The entries of one list, each with its size, and how many more there are at least."""
-    found: list[tuple[Any, int]] = []
+async def _fetch_entries(
+    send_request: SendRequest, listing: _ListMethod, bytes_left: int
+) -> tuple[list[tuple[Any, int]], int]:
+    """Return the entries of one list, each with its size, and how many more there are at least."""
+    fetched: list[tuple[Any, int]] = []
     seen: set[str] = set()
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        page: Any = await ask(OutgoingMessage(one.method, {} if cursor is None else {"cursor": cursor}))
-        entries: Any = cast("dict[str, Any]", page).get(one.key) if isinstance(page, dict) else None
+        page: Any = await send_request(OutgoingMessage(listing.method, {} if cursor is None else {"cursor": cursor}))
+        entries: Any = cast("dict[str, Any]", page).get(listing.key) if isinstance(page, dict) else None
         if not isinstance(entries, list):
-            raise RpcError(INTERNAL_ERROR, f"its answer to {one.method} has no list of {one.key}")
-        page_of = cast("list[Any]", entries)
-        for number, raw in enumerate(page_of):
+            raise RpcError(INTERNAL_ERROR, f"its answer to {listing.method} has no list of {listing.key}")
+        page_entries = cast("list[Any]", entries)
+        for index, raw in enumerate(page_entries):
             size = len(orjson.dumps(raw))
-            room -= size
-            if room < 0 or len(found) >= MAX_ENTRIES:
-                return found, len(page_of) - number
-            found.append((raw, size))
-        following: Any = cast("dict[str, Any]", page).get("nextCursor")
-        if not isinstance(following, str) or not following or following in seen:
-            return found, 0
-        seen.add(following)
-        cursor = following
-    return found, 1  # one page more, at the least
+            bytes_left -= size
+            if bytes_left < 0 or len(fetched) >= MAX_ENTRIES:
+                return fetched, len(page_entries) - index
+            fetched.append((raw, size))
+        next_cursor: Any = cast("dict[str, Any]", page).get("nextCursor")
+        if not isinstance(next_cursor, str) or not next_cursor or next_cursor in seen:
+            return fetched, 0
+        seen.add(next_cursor)
+        cursor = next_cursor
+    return fetched, 1  # at least one more page
 
 
 def _entry_name(raw: Any, field: str) -> str:

@@ -1,4 +1,4 @@
-"""What a server wants to know from a person: its question as ours, the answer as the protocol writes it. Pure."""
+"""Elicitation: parses a server's questions to a person and encodes the answers. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAX_MESSAGE_CHARS: Final = 4_000
 MAX_URL_CHARS: Final = 2_000
 MAX_QUESTIONS: Final = 16
 STATE_ONLY_RETRY_S: Final = 0.25
-"""Seconds before a server is asked again that wants nothing but that."""
+"""Pause before a retry that carries only the server's state and no answers."""
 
 
 def parse_elicitation(params: Mapping[str, Any]) -> Question:
-    """The question in a server's request.
+    """Parse the question in a server's request.
 
     Raises:
-        RpcFault: there is none that a person could be asked.
+        RpcError: it is not a question that a person could answer.
     """
     message = params.get("message")
     if not isinstance(message, str):
@@ -41,49 +41,51 @@ def parse_elicitation(params: Mapping[str, Any]) -> Question:
 
 
 def elicitation_result(question: Question, answer: QuestionAnswer) -> dict[str, Any]:
-    """The answer as the server gets it."""
+    """Encode the answer for the server."""
     if answer.action != "accept" or question.url is not None:
         return {"action": answer.action}
     return {"action": "accept", "content": dict(answer.content)}
 
 
 def parse_input_required(sent: OutgoingMessage, raw: Any) -> InputRequired | None:
-    """What a stateless server wants before it answers this request; None for an answer.
+    """Parse the input that a stateless server requires before it answers; None if `raw` is the answer.
 
     Raises:
-        RpcFault: it wants what it cannot have.
+        RpcError: it requires something that this host does not provide.
     """
-    told = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
-    if told.get("resultType") != "input_required":
+    response = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    if response.get("resultType") != "input_required":
         return None
-    given: dict[str, Any] = {}
-    asked: dict[str, Question] = {}
-    for key, request in _input_requests(told):
+    fixed_responses: dict[str, Any] = {}
+    questions: dict[str, Question] = {}
+    for key, request in _input_requests(response):
         match request.get("method"):
             case "elicitation/create":
                 params: Any = request.get("params")
                 question = parse_elicitation(cast("dict[str, Any]", params) if isinstance(params, dict) else {})
-                asked[key] = replace(question, key=key)
+                questions[key] = replace(question, key=key)
             case "roots/list":
-                given[key] = {"roots": []}
+                fixed_responses[key] = {"roots": []}
             case method:
                 raise RpcError(METHOD_NOT_FOUND, f"it wants {printable(str(method), 80)}, which this host does not do")
 
-    def again(answers: Sequence[QuestionAnswer]) -> OutgoingMessage:
-        answered = {
+    def build_retry(answers: Sequence[QuestionAnswer]) -> OutgoingMessage:
+        answer_results = {
             key: elicitation_result(question, answer)
-            for (key, question), answer in zip(asked.items(), answers, strict=True)
+            for (key, question), answer in zip(questions.items(), answers, strict=True)
         }
-        params = {**sent.params, "inputResponses": {**given, **answered}}
-        if "requestState" in told:
-            params["requestState"] = told["requestState"]
+        params = {**sent.params, "inputResponses": {**fixed_responses, **answer_results}}
+        if "requestState" in response:
+            params["requestState"] = response["requestState"]
         return OutgoingMessage(sent.method, params)
 
-    return InputRequired(tuple(asked.values()), again, 0.0 if asked or given else STATE_ONLY_RETRY_S)
+    return InputRequired(
+        tuple(questions.values()), build_retry, 0.0 if questions or fixed_responses else STATE_ONLY_RETRY_S
+    )
 
 
-def _input_requests(told: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    requests: Any = told.get("inputRequests") or {}
+def _input_requests(response: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    requests: Any = response.get("inputRequests") or {}
     if not isinstance(requests, dict) or len(cast("dict[str, Any]", requests)) > MAX_QUESTIONS:
         raise RpcError(
             INVALID_PARAMS, f"it wants something that is not a handful of questions, at most {MAX_QUESTIONS}"
@@ -95,7 +97,7 @@ def _input_requests(told: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any
 
 
 def _checked_url(url: Any) -> str:
-    web = isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= MAX_URL_CHARS
-    if not web or not url.isprintable() or " " in url:
+    is_web_url = isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= MAX_URL_CHARS
+    if not is_web_url or not url.isprintable() or " " in url:
         raise RpcError(INVALID_PARAMS, "`url` is not a web address")
     return url

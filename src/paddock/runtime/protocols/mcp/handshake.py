@@ -1,10 +1,10 @@
-"""Meeting a server: which revision it speaks is found out without harming one that knows only some of them.
+"""Negotiates the protocol revision with an MCP server, without harming servers that know only some revisions.
 
-Revisions with a handshake settle once what the newest says again with every request. On a pipe, which is a session
-anyway, that is worth having: the server has less to read and to check for each call. And nearly every server knows
-`initialize`, while many take anything else at first badly. So on a pipe the handshake comes first, and one that has
-moved on says so and is asked `server/discover`. Elsewhere, where a session is a burden, it is the other way round. One
-that ends over the first question gets the other one in its next life.
+Revisions with a handshake settle once what the newest revision repeats with every request. On a pipe, which is a
+session anyway, that is an advantage: the server has less to read and check for each call. Nearly every server knows
+`initialize`, while many handle any other first message badly. So on a pipe the handshake comes first, and a server that
+has dropped it says so and is sent `server/discover`. For a remote server, where a session is a burden, the order is
+reversed. A server that exits over the first request gets the other one in its next run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from paddock.rpc.mcp.revisions import (
 from paddock.runtime.errors import describe_error
 from paddock.runtime.protocol_adapter import OutgoingMessage, RequestSender
 
-HANDSHAKE_TIMEOUT_S = 30.0  # seconds for a server to say anything at all
-DISCOVER_TIMEOUT_S = 3.0  # seconds in which one that is up says whether it knows `server/discover`
-# How one that knows no handshake may refuse it. Whatever else is said is about something else, a missing key perhaps.
+HANDSHAKE_TIMEOUT_S = 30.0  # for a server's first answer
+DISCOVER_TIMEOUT_S = 3.0  # for a running server to say whether it knows `server/discover`
+# Errors by which a server without a handshake may reject it. Any other error concerns something else, perhaps a missing
+# key.
 _NO_HANDSHAKE_CODES = frozenset({UNSUPPORTED_REVISION_CODE, METHOD_NOT_FOUND, INVALID_REQUEST, INVALID_PARAMS})
 
 DISCOVER_REQUEST = OutgoingMessage("server/discover", with_protocol_meta({}))
@@ -38,74 +39,75 @@ INITIALIZED_NOTIFICATION = OutgoingMessage("notifications/initialized", {})
 
 
 class NegotiationFailed(Exception):
-    """It answered, and not in a way that we can go on from."""
+    """The server answered the negotiation in a way that leaves no common revision."""
 
-    def __init__(self, reason: str, fault: RpcError | None = None, *, moved_on: bool = False) -> None:
+    def __init__(self, reason: str, rpc_error: RpcError | None = None, *, handshake_dropped: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.fault = fault
-        # Whether it may have done with handshakes.
-        self.moved_on = moved_on or (fault is not None and fault.code in _NO_HANDSHAKE_CODES)
+        self.fault = rpc_error
+        # Whether the server may have dropped the handshake.
+        self.handshake_dropped = handshake_dropped or (rpc_error is not None and rpc_error.code in _NO_HANDSHAKE_CODES)
 
 
-async def negotiate_by_handshake(talk: RequestSender) -> NegotiatedServer:
-    """Meet a server at the other end of a pipe.
+async def negotiate_by_handshake(sender: RequestSender) -> NegotiatedServer:
+    """Negotiate with a server on a pipe: `initialize` first.
 
     Raises:
-        NotUnderstood, TimeoutError, PeerLost: there is no going on.
+        NegotiationFailed, TimeoutError, PeerLost: the negotiation failed.
     """
     try:
-        return await _initialize(talk)
-    except NegotiationFailed as refused:
-        if not refused.moved_on:
+        return await _initialize(sender)
+    except NegotiationFailed as failure:
+        if not failure.handshake_dropped:
             raise
         try:
-            found = parse_discover_result(await talk.request(DISCOVER_REQUEST, HANDSHAKE_TIMEOUT_S))
+            server = parse_discover_result(await sender.request(DISCOVER_REQUEST, HANDSHAKE_TIMEOUT_S))
         except (RpcError, TimeoutError, PeerLost):
-            found = None  # what it said to the handshake is what people can do something about
-        if found is None:
+            server = None  # the handshake's error is the one that people can act on
+        if server is None:
             raise
-        return found
+        return server
 
 
-async def negotiate_by_discovery(talk: RequestSender) -> NegotiatedServer:
-    """Meet a server elsewhere, or one that has no handshake.
+async def negotiate_by_discovery(sender: RequestSender) -> NegotiatedServer:
+    """Negotiate with a remote server, or one without a handshake: `server/discover` first.
 
     Raises:
-        NotUnderstood, TimeoutError, PeerLost: there is no going on.
+        NegotiationFailed, TimeoutError, PeerLost: the negotiation failed.
     """
     try:
-        found = parse_discover_result(await talk.request(DISCOVER_REQUEST, DISCOVER_TIMEOUT_S))
-    except RpcError as fault:
-        _raise_if_no_common_revision(fault)
-        found = None
+        server = parse_discover_result(await sender.request(DISCOVER_REQUEST, DISCOVER_TIMEOUT_S))
+    except RpcError as rpc_error:
+        _raise_if_no_common_revision(rpc_error)
+        server = None
     except TimeoutError:
-        # It may ignore what it does not know, or be slow to wake; one that has moved on says so, and is asked again.
-        return await negotiate_by_handshake(talk)
-    return found if found is not None else await _initialize(talk)
+        # It may ignore unknown methods, or be slow to start. A server without a handshake says so, and is asked again.
+        return await negotiate_by_handshake(sender)
+    return server if server is not None else await _initialize(sender)
 
 
-async def _initialize(talk: RequestSender) -> NegotiatedServer:
+async def _initialize(sender: RequestSender) -> NegotiatedServer:
     try:
-        answer = await talk.request(INITIALIZE_REQUEST, HANDSHAKE_TIMEOUT_S)
-    except RpcError as fault:
-        _raise_if_no_common_revision(fault)
-        raise NegotiationFailed(f"it refused the handshake: {describe_error(fault)}", fault) from None
-    found = parse_initialize_result(answer)
-    if found is None:
-        told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-        spoken = printable(str(told.get("protocolVersion")), 80)
-        moved_on = told.get("protocolVersion") in STATELESS_REVISIONS
+        answer = await sender.request(INITIALIZE_REQUEST, HANDSHAKE_TIMEOUT_S)
+    except RpcError as rpc_error:
+        _raise_if_no_common_revision(rpc_error)
+        raise NegotiationFailed(f"it refused the handshake: {describe_error(rpc_error)}", rpc_error) from None
+    server = parse_initialize_result(answer)
+    if server is None:
+        response = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        revision = printable(str(response.get("protocolVersion")), 80)
+        handshake_dropped = response.get("protocolVersion") in STATELESS_REVISIONS
         raise NegotiationFailed(
-            f"it answers the handshake with a revision that we do not take: {spoken}", moved_on=moved_on
+            f"it answers the handshake with a revision that we do not take: {revision}",
+            handshake_dropped=handshake_dropped,
         )
-    talk.notify(INITIALIZED_NOTIFICATION)
-    return found
+    sender.notify(INITIALIZED_NOTIFICATION)
+    return server
 
 
-def _raise_if_no_common_revision(fault: RpcError) -> None:
-    """A server that names the revisions it speaks, none of them known to us, need not be asked further."""
-    named = revisions_offered(fault.data) if fault.code == UNSUPPORTED_REVISION_CODE else ()
-    if named and not set(named) & {*HANDSHAKE_REVISIONS, *STATELESS_REVISIONS}:
-        spoken = printable(", ".join(named), 200)
-        raise NegotiationFailed(f"it speaks only revisions of the protocol that we do not: {spoken}", fault)
+def _raise_if_no_common_revision(rpc_error: RpcError) -> None:
+    """Raise if the server lists the revisions it speaks and none of them is known to us."""
+    revisions = revisions_offered(rpc_error.data) if rpc_error.code == UNSUPPORTED_REVISION_CODE else ()
+    if revisions and not set(revisions) & {*HANDSHAKE_REVISIONS, *STATELESS_REVISIONS}:
+        revision_text = printable(", ".join(revisions), 200)
+        raise NegotiationFailed(f"it speaks only revisions of the protocol that we do not: {revision_text}", rpc_error)

@@ -1,4 +1,4 @@
-"""Single requests to a server elsewhere: the headers of its protocol and session, and redirects that stay there."""
+"""Single HTTP requests to a remote MCP server: protocol and session headers, same-origin redirects, error responses."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _METHOD_KEEPING_STATUSES: Final = frozenset({307, 308})
 
 
 class McpHttpClient:
-    """Requests to one server.
+    """Sends requests to one server.
 
     Args:
         http: Connections to it.
-        target: What to ask for there.
-        headers: A person's own, sent with each.
+        target: The request target there.
+        headers: The user's own headers, sent with each request.
     """
 
     def __init__(self, http: HttpClient, target: str, headers: Mapping[str, str]) -> None:
-        self.session: str | None = None  # what the server calls what it remembers of us
-        self.revision: str | None = None  # of a handshake
+        self.session: str | None = None  # the session id that the server assigned
+        self.revision: str | None = None  # the revision that the handshake negotiated
         self.headers = McpRequestHeaders()
         self._http = http
         self._target = target
@@ -51,18 +51,18 @@ class McpHttpClient:
         last_event: str | None = None,
         on_sent: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[ClientResponse, None]:
-        """The answer to one request, for as long as the block runs.
+        """Send one request and yield the response for as long as the block runs.
 
         Args:
-            method: HTTP's.
-            message: What it is about, for its headers.
-            frame: The message, where it is sent.
-            last_event: Where in a stream to go on.
-            on_sent: Told when the server has taken it.
+            method: The HTTP method.
+            message: The JSON-RPC message, for the headers.
+            frame: The encoded message, if the request has a body.
+            last_event: The event id after which to resume a stream.
+            on_sent: Called when the server has taken the request.
 
         Raises:
-            HttpLost, TooLarge: there is no answer.
-            RpcFault: the server sends us elsewhere.
+            HttpConnectionLost, ResponseTooLarge: there is no response.
+            RpcError: the server redirects elsewhere.
         """
         target = self._target
         for _ in range(MAX_REDIRECTS + 1):
@@ -88,47 +88,47 @@ class McpHttpClient:
         return headers + self.headers.headers_for(message, self.revision)
 
     def _redirect_target(self, response: ClientResponse, method: str, target: str) -> str:
-        """Where to ask instead. Never at another place: that one was not consented to, and would get the headers."""
+        """Return the redirect target. Another origin is rejected: it was not consented to and would get the headers."""
         origin = self._http.origin
-        place = response.headers.get("location", "")
+        location = response.headers.get("location", "")
         try:
-            place = urljoin(f"{origin.scheme}://{origin.authority}{target}", place)
-            there, asked = split_url(place)
+            location = urljoin(f"{origin.scheme}://{origin.authority}{target}", location)
+            redirect_origin, redirect_target = split_url(location)
         except ValueError:
-            there, asked = HttpOrigin("http", "?", 0), ""
-        if there != origin or (method == "POST" and response.status not in _METHOD_KEEPING_STATUSES):
-            told = f"the server redirects to {printable(place, 200)}, which is not followed"
-            raise RpcError(INVALID_REQUEST, told, {"http_status": response.status})
-        return asked
+            redirect_origin, redirect_target = HttpOrigin("http", "?", 0), ""
+        if redirect_origin != origin or (method == "POST" and response.status not in _METHOD_KEEPING_STATUSES):
+            error_text = f"the server redirects to {printable(location, 200)}, which is not followed"
+            raise RpcError(INVALID_REQUEST, error_text, {"http_status": response.status})
+        return redirect_target
 
 
 NO_ANSWER_CODE: Final = -32000
-# Who answers so has looked at who asks, for what, how often and in which form, and has not handed it on. Whatever else
-# goes wrong may go wrong on the way back.
+# With these statuses the server checked sender, size, rate or form of the request and did not process it. Any other
+# failure may have happened after processing.
 _NO_EFFECT_STATUSES: Final = frozenset({401, 403, 404, 405, 406, 413, 415, 429})
 _MAX_ERROR_BYTES: Final = 64 * 1024
 
 
 async def response_error(response: ClientResponse) -> RpcError:
-    """What a server says that answers with an error of HTTP's."""
+    """Build the error of an HTTP error response."""
     status = response.status
-    told: dict[str, Any] | None = None
+    payload: dict[str, Any] | None = None
     if response.content_type == "application/json":
         with contextlib.suppress(ResponseTooLarge):
-            told = decode_object(await response.read_body(_MAX_ERROR_BYTES))
-    error = told.get("error") if told is not None else None
+            payload = decode_object(await response.read_body(_MAX_ERROR_BYTES))
+    error = payload.get("error") if payload is not None else None
     if isinstance(error, dict):
-        about = cast("dict[str, Any]", error)
-        if isinstance(about.get("code"), int) and isinstance(about.get("message"), str):
-            return RpcError(about["code"], about["message"], about.get("data", _status_data(status)))
+        rpc_error = cast("dict[str, Any]", error)
+        if isinstance(rpc_error.get("code"), int) and isinstance(rpc_error.get("message"), str):
+            return RpcError(rpc_error["code"], rpc_error["message"], rpc_error.get("data", _status_data(status)))
     return status_error(status)
 
 
 def status_error(status: int) -> RpcError:
-    """What an error of HTTP's says by itself."""
-    words = {401: "the server wants to know who asks", 403: "the server does not let us in"}
+    """Build the error of a bare HTTP status."""
+    texts = {401: "the server wants to know who asks", 403: "the server does not let us in"}
     code = METHOD_NOT_FOUND if status in (404, 405) else NO_ANSWER_CODE
-    return RpcError(code, words.get(status, f"the server answered with status {status}"), _status_data(status))
+    return RpcError(code, texts.get(status, f"the server answered with status {status}"), _status_data(status))
 
 
 def _status_data(status: int) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _status_data(status: int) -> dict[str, Any]:
 
 
 def decode_object(line: bytes) -> dict[str, Any] | None:
-    """The message in a line; None where it is none, or would take too long to read."""
+    """Decode a JSON object; None if it is not one, or would take too long to parse."""
     if len(line) > STRUCTURE_CHECKED_FROM_BYTES and StructureCounter().count(line) > MAX_STRUCTURE_TOKENS:
         return None
     try:
@@ -146,18 +146,18 @@ def decode_object(line: bytes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def with_related_request(line: bytes, told: dict[str, Any], message: Mapping[str, Any] | None) -> bytes:
-    """A request of the server's, with the number of the one of ours that it belongs to.
+def with_related_request(line: bytes, request: dict[str, Any], message: Mapping[str, Any] | None) -> bytes:
+    """Add the id of our related request to a server's request.
 
-    One that a peer refuses to read stays as it is: it may be nested too deep to be written.
+    A message nested too deep stays as it is: the peer rejects it, and it may be too deep to encode.
     """
-    given = told.get("params", {})
-    if not isinstance(given, dict) or exceeds_depth(line, MAX_DEPTH):
+    raw_params = request.get("params", {})
+    if not isinstance(raw_params, dict) or exceeds_depth(line, MAX_DEPTH):
         return line
-    params = cast("dict[str, Any]", given)
-    before = params.get("_meta")
-    meta = dict(cast("dict[str, Any]", before)) if isinstance(before, dict) else {}
-    meta.pop(RELATED_REQUEST_KEY, None)  # ours to say
+    params = cast("dict[str, Any]", raw_params)
+    raw_meta = params.get("_meta")
+    meta = dict(cast("dict[str, Any]", raw_meta)) if isinstance(raw_meta, dict) else {}
+    meta.pop(RELATED_REQUEST_KEY, None)  # only the host may set it
     if message is not None:
         meta[RELATED_REQUEST_KEY] = message["id"]
-    return orjson.dumps({**told, "params": {**params, "_meta": meta}})
+    return orjson.dumps({**request, "params": {**params, "_meta": meta}})

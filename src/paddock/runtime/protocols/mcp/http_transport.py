@@ -1,7 +1,7 @@
-"""A connection to a server elsewhere: each message is a request of its own, and answers come back in streams.
+"""The streamable HTTP transport: each message is an HTTP request of its own, and answers come back in streams.
 
-A peer sees the same as over pipes. What belongs to HTTP stays here: sessions, which stream an answer comes in, and
-that to close a stream means that nobody waits for the call.
+A peer sees the same as over pipes. HTTP specifics stay here: sessions, which stream an answer comes in, and that
+closing a stream means that nobody waits for the call.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from paddock.rpc.transport import Receiver
 from paddock.runtime.protocols.mcp.http_exchange import NO_ANSWER_CODE, McpHttpClient, response_error
 from paddock.runtime.protocols.mcp.remote_transport import RemoteTransport
 
-NOTIFY_TIMEOUT_S: Final = 30.0  # seconds for a server to take a notification
+NOTIFY_TIMEOUT_S: Final = 30.0  # for a server to accept a notification
 SESSION_DELETE_TIMEOUT_S: Final = 4.0
-CANCEL_GRACE_S: Final = 5.0  # seconds for a stopped call to end its stream by itself
-MAX_RESUME_ATTEMPTS: Final = 2  # how often a broken stream is taken up again
-DEFAULT_RETRY_S: Final = 1.0  # seconds before that, unless the server says otherwise
+CANCEL_GRACE_S: Final = 5.0  # for a cancelled call to end its stream by itself
+MAX_RESUME_ATTEMPTS: Final = 2  # how often a broken stream is resumed
+DEFAULT_RETRY_S: Final = 1.0  # pause before that, unless the server sets another
 _RETRY_BOUNDS_S: Final = (0.1, 30.0)
 _EVENT_STREAM_TYPE: Final = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingPost:
-    """A request under way."""
+    """A request in flight."""
 
     task: asyncio.Task[None]
     stateless: bool
 
 
 class _StreamEnded(Exception):
-    """A stream ended, and the answer was not in it."""
+    """The stream ended without the answer."""
 
-    def __init__(self, last_event: str | None, pause: float) -> None:
+    def __init__(self, last_event: str | None, retry_delay_s: float) -> None:
         super().__init__()
         self.last_event = last_event
-        self.pause = pause
+        self.retry_delay_s = retry_delay_s
 
 
 class StreamableHttpTransport(RemoteTransport):
@@ -55,10 +55,10 @@ class StreamableHttpTransport(RemoteTransport):
 
     Args:
         http: Connections to the server; closed with the transport.
-        target: What to ask for there.
-        headers: A person's own, sent with each request.
-        receiver: Who gets what arrives.
-        on_finished: Told when `finish` has said goodbye.
+        target: The request target there.
+        headers: The user's own headers, sent with each request.
+        receiver: Gets what arrives.
+        on_finished: Called once `finish` has deleted the session.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StreamableHttpTransport(RemoteTransport):
         self._client = McpHttpClient(http, target, headers)
         self._on_finished = on_finished
         self._posts: dict[int, _PendingPost] = {}
-        self._last_notification: asyncio.Task[None] | None = None  # the last notification: nothing overtakes it
+        self._last_notification: asyncio.Task[None] | None = None  # later messages wait for it, so nothing overtakes it
 
     # --- see `Transport` ----------------------------------------------------------------------------------------------
 
@@ -86,89 +86,89 @@ class StreamableHttpTransport(RemoteTransport):
         message = cast("dict[str, Any]", orjson.loads(frame))
         if message.get("method") == "notifications/cancelled" and self._cancel_request(message):
             return
-        sent = self._count_queued(len(frame))
+        mark_sent = self._count_queued(len(frame))
         after = self._last_notification
         if "method" not in message or "id" not in message:
-            self._last_notification = self._start_task(self._post_notification(frame, message, after, sent))
+            self._last_notification = self._start_task(self._post_notification(frame, message, after, mark_sent))
             return
-        number = cast("int", message["id"])
-        task = self._start_task(self._post_request(frame, message, after, sent))
-        self._posts[number] = _PendingPost(task, request_revision(message) is not None)
-        task.add_done_callback(lambda _: self._posts.pop(number, None))
+        request_id = cast("int", message["id"])
+        task = self._start_task(self._post_request(frame, message, after, mark_sent))
+        self._posts[request_id] = _PendingPost(task, request_revision(message) is not None)
+        task.add_done_callback(lambda _: self._posts.pop(request_id, None))
 
     def finish(self) -> None:
         if self._closed_reason is None:
             self._stop_sending("nothing more is sent")
             self._start_task(self._delete_session())
 
-    # --- what is sent -------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     async def _post_request(
-        self, frame: bytes, message: dict[str, Any], after: asyncio.Task[None] | None, sent: Callable[[], None]
+        self, frame: bytes, message: dict[str, Any], after: asyncio.Task[None] | None, mark_sent: Callable[[], None]
     ) -> None:
-        """Carry one request there and its answer back."""
-        number = cast("int", message["id"])
+        """Send one request and deliver its answer."""
+        request_id = cast("int", message["id"])
         try:
             if after is not None:
                 await asyncio.wait({after})
-            await self._post_with_resume(frame, message, sent)
-        except RpcError as fault:
-            self._inbox.feed(encode_failure(number, fault))
+            await self._post_with_resume(frame, message, mark_sent)
+        except RpcError as rpc_error:
+            self._inbox.feed(encode_failure(request_id, rpc_error))
         except HttpConnectionLost as lost:
             if message["method"] != "subscriptions/listen":
                 raise
-            # A stream that is silent for hours is often cut on its way, which says nothing about the server.
-            self._inbox.feed(encode_failure(number, RpcError(NO_ANSWER_CODE, str(lost))))
+            # A stream that is silent for hours is often cut in between, which says nothing about the server.
+            self._inbox.feed(encode_failure(request_id, RpcError(NO_ANSWER_CODE, str(lost))))
         finally:
-            sent()
+            mark_sent()
 
-    async def _post_with_resume(self, frame: bytes, message: dict[str, Any], sent: Callable[[], None]) -> None:
+    async def _post_with_resume(self, frame: bytes, message: dict[str, Any], mark_sent: Callable[[], None]) -> None:
         try:
-            async with self._client.send_request("POST", message, frame, on_sent=sent) as response:
+            async with self._client.send_request("POST", message, frame, on_sent=mark_sent) as response:
                 return await self._read_response(response, message)
-        except _StreamEnded as over:
-            stream = over
+        except _StreamEnded as ended:
+            stream = ended
         for _ in range(MAX_RESUME_ATTEMPTS):
             if stream.last_event is None or self._client.session is None:
                 break
-            await asyncio.sleep(stream.pause)
+            await asyncio.sleep(stream.retry_delay_s)
             try:
                 async with self._client.send_request("GET", last_event=stream.last_event) as response:
                     if response.status == 200 and response.content_type == _EVENT_STREAM_TYPE:
                         return await self._read_stream(response, message)
-            except _StreamEnded as over:
-                stream = over
+            except _StreamEnded as ended:
+                stream = ended
         raise RpcError(NO_ANSWER_CODE, "the server ended the stream without an answer")
 
     async def _post_notification(
-        self, frame: bytes, message: dict[str, Any], after: asyncio.Task[None] | None, sent: Callable[[], None]
+        self, frame: bytes, message: dict[str, Any], after: asyncio.Task[None] | None, mark_sent: Callable[[], None]
     ) -> None:
-        """Carry a notification there, or an answer of ours."""
-        taken = False
+        """Send a notification or one of our answers."""
+        accepted = False
         try:
             if after is not None:
                 await asyncio.wait({after})
             async with (
                 asyncio.timeout(NOTIFY_TIMEOUT_S),
-                self._client.send_request("POST", message, frame, on_sent=sent) as response,
+                self._client.send_request("POST", message, frame, on_sent=mark_sent) as response,
             ):
-                taken = response.status < 300
+                accepted = response.status < 300
         except (HttpConnectionLost, ResponseTooLarge, RpcError, TimeoutError):
             pass  # if the server is gone, the next request finds that out
         finally:
-            sent()
-        if taken and message.get("method") == "notifications/initialized":
+            mark_sent()
+        if accepted and message.get("method") == "notifications/initialized":
             self._start_task(self._listen_for_server_messages())
 
     def _cancel_request(self, message: dict[str, Any]) -> bool:
-        """Stop a request. True where to close its stream is all that a server needs to be told."""
+        """Cancel a request. Returns True if closing its stream is all that the server needs."""
         post = self._posts.get(cast("dict[str, Any]", message["params"]).get("requestId", 0))
         if post is None:
             return self._client.revision is None
         if post.stateless:
             post.task.cancel()
         else:
-            # It need not be answered any more, and then its stream would stay open.
+            # The server need not answer it any more, and then its stream would stay open.
             asyncio.get_running_loop().call_later(CANCEL_GRACE_S, post.task.cancel)
         return post.stateless
 
@@ -179,10 +179,10 @@ class StreamableHttpTransport(RemoteTransport):
                     pass
         self._on_finished()
 
-    # --- what arrives -------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------------
 
     async def _read_response(self, response: ClientResponse, message: dict[str, Any]) -> None:
-        """Take the answer to a request, in whichever form it comes."""
+        """Read the response to a request, in either of its forms."""
         if response.status == 404 and self._client.session is not None:
             raise HttpConnectionLost("the server has ended the session")
         if not 200 <= response.status < 300:
@@ -195,60 +195,60 @@ class StreamableHttpTransport(RemoteTransport):
                     raise RpcError(INVALID_REQUEST, "the server answered with something else than an answer")
             case "text/event-stream":
                 await self._read_stream(response, message)
-            case other:
-                told = f"the server answered with {other or 'nothing'} and status {response.status}"
-                raise RpcError(INVALID_REQUEST, told, {"http_status": response.status})
+            case content_type:
+                error_text = f"the server answered with {content_type or 'nothing'} and status {response.status}"
+                raise RpcError(INVALID_REQUEST, error_text, {"http_status": response.status})
 
     async def _read_stream(self, response: ClientResponse, message: dict[str, Any]) -> None:
-        last: str | None = None
+        last_event: str | None = None
         events = SseParser()
         try:
             async for event in self._stream_events(response, events):
-                last = event.id or last
+                last_event = event.id or last_event
                 if self._take_message(event.data, message):
                     return
         except HttpConnectionLost:
-            if last is None:
-                raise  # nothing to go on from
-        raise _StreamEnded(last, _retry_delay(events))
+            if last_event is None:
+                raise  # nothing to resume from
+        raise _StreamEnded(last_event, _retry_delay(events))
 
     async def _stream_events(self, response: ClientResponse, events: SseParser) -> AsyncIterator[SseEvent]:
-        async for piece in response.iter_body():
-            for event in events.feed(piece):
+        async for chunk in response.iter_body():
+            for event in events.feed(chunk):
                 if event.kind == "message" and event.data:
                     yield event
             await self._may_receive.wait()
 
     def _take_message(self, data: bytes, message: dict[str, Any] | None) -> bool:
-        """Pass on a message; whether it is the answer to ours."""
-        told = self._deliver(data, message)
-        if told is None or message is None or "method" in told:
+        """Deliver a message; returns whether it is the answer to `message`."""
+        received = self._deliver(data, message)
+        if received is None or message is None or "method" in received:
             return False
-        self._note_headers(told, message)
-        return told.get("id") == message["id"]
+        self._note_headers(received, message)
+        return received.get("id") == message["id"]
 
-    def _note_headers(self, told: dict[str, Any], message: dict[str, Any]) -> None:
-        """Take note of what later requests need in their headers."""
-        result = cast("dict[str, Any]", told["result"]) if isinstance(told.get("result"), dict) else {}
+    def _note_headers(self, answer: dict[str, Any], message: dict[str, Any]) -> None:
+        """Note what later requests need in their headers."""
+        result = cast("dict[str, Any]", answer["result"]) if isinstance(answer.get("result"), dict) else {}
         if message["method"] == "initialize":
-            agreed = parse_initialize_result(result)
-            self._client.revision = agreed.revision if agreed is not None else None
+            server = parse_initialize_result(result)
+            self._client.revision = server.revision if server is not None else None
         elif message["method"] == "tools/list":
             self._client.headers.learn_tools(result.get("tools"))
 
     async def _listen_for_server_messages(self) -> None:
-        """Hear what the server says by itself, where it has a stream for that."""
-        last: str | None = None
+        """Receive the messages that the server sends unasked, if it has a stream for them."""
+        last_event: str | None = None
         failures = 0
         while failures < MAX_RESUME_ATTEMPTS and self._closed_reason is None:
             events = SseParser()
             try:
-                async with self._client.send_request("GET", last_event=last) as response:
+                async with self._client.send_request("GET", last_event=last_event) as response:
                     if response.status != 200 or response.content_type != _EVENT_STREAM_TYPE:
                         return
                     failures = 0
                     async for event in self._stream_events(response, events):
-                        last = event.id or last
+                        last_event = event.id or last_event
                         self._take_message(event.data, None)
             except RpcError:
                 return

@@ -1,4 +1,4 @@
-"""A server elsewhere as a plugin's body: a connection instead of a process, watched over by the same supervisor."""
+"""The endpoint of a remote MCP server: a connection instead of a process, supervised in the same way."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from paddock.runtime.protocols.mcp.sse_transport import SseTransport
 
 
 class RemoteEndpointLauncher:
-    """Connects to servers elsewhere itself and has all others begun.
+    """Connects to remote servers and delegates all other targets.
 
     Args:
-        others: Who begins those.
-        tls: Which certificates to trust; those that this machine trusts unless told otherwise.
+        fallback: Launches all other targets.
+        tls: The certificates to trust; the machine's own by default.
     """
 
-    def __init__(self, others: EndpointLauncher, tls: ssl.SSLContext | None = None) -> None:
-        self._others = others
+    def __init__(self, fallback: EndpointLauncher, tls: ssl.SSLContext | None = None) -> None:
+        self._fallback = fallback
         self._tls_factory = tls
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        return self._tls_factory or ssl.create_default_context()  # takes a moment, and most hosts never need it
+        # built lazily: it takes a moment, and most hosts never need it
+        return self._tls_factory or ssl.create_default_context()
 
-    async def launch(self, place: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        if not isinstance(place, RemoteTarget):
-            return await self._others.launch(place, on_log)
-        return await self._connect(place)
+    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
+        if not isinstance(target, RemoteTarget):
+            return await self._fallback.launch(target, on_log)
+        return await self._connect(target)
 
-    async def _connect(self, place: RemoteTarget) -> PluginEndpoint:
-        """A connection to the server.
+    async def _connect(self, target: RemoteTarget) -> PluginEndpoint:
+        """Connect to the server.
 
         Raises:
             Unavailable: it cannot be reached right now.
-            PluginError: what its manifest says of it cannot be used.
+            PluginError: its URL or headers are invalid.
         """
         try:
-            origin, target = split_url(place.url)
-            check_headers(place.headers)
+            origin, request_target = split_url(target.url)
+            check_headers(target.headers)
         except ValueError as error:
             raise PluginError(f"the server's address or headers: {error}", code="remote.address") from error
         http = HttpClient(origin, self._tls if origin.scheme == "https" else None)
@@ -58,16 +59,16 @@ class RemoteEndpointLauncher:
             await http.connect()
         except HttpConnectionLost as lost:
             raise Unavailable(str(lost), code="remote.unreachable", hint="it is tried again by itself") from lost
-        return RemoteEndpoint(http, target, place)
+        return RemoteEndpoint(http, request_target, target)
 
 
 class RemoteEndpoint:
-    """A connection to a server elsewhere; see `Body`."""
+    """A connection to a remote server; see `PluginEndpoint`."""
 
-    def __init__(self, http: HttpClient, target: str, place: RemoteTarget) -> None:
+    def __init__(self, http: HttpClient, request_target: str, target: RemoteTarget) -> None:
         self._http = http
+        self._request_target = request_target
         self._target = target
-        self._remote_target = place
         self._ended: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
 
     @property
@@ -86,14 +87,14 @@ class RemoteEndpoint:
         return PluginConnected(name=plugin, version=version, host=str(self._http.origin))
 
     async def connect(self, receiver: Receiver) -> Transport:
-        kind = SseTransport if self._remote_target.transport == "sse" else StreamableHttpTransport
-        return kind(self._http, self._target, self._remote_target.headers, receiver, on_finished=self.kill)
+        transport_class = SseTransport if self._target.transport == "sse" else StreamableHttpTransport
+        return transport_class(self._http, self._request_target, self._target.headers, receiver, on_finished=self.kill)
 
     async def wait(self) -> ProcessExit:
         return await asyncio.shield(self._ended)
 
     def signal(self, number: int) -> None:
-        """Nothing there could be sent one."""
+        """Do nothing: there is no process to signal."""
 
     def kill(self) -> None:
         if not self._ended.done():

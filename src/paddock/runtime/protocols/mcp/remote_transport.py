@@ -1,4 +1,4 @@
-"""What both ways to a server elsewhere have in common: how much waits to be sent, what is passed on, and the end."""
+"""The base of both transports to remote servers: send backlog, delivery and close."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _NEWLINES: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
 class RemoteTransport:
-    """See `Transport`, of which `start`, `send` and `finish` are left to each way.
+    """See `Transport`, of which subclasses implement `start`, `send` and `finish`.
 
-    Everything runs in tasks of its own, and none ends in silence: what one cannot deal with is the connection's end.
+    Everything runs in tasks of its own, and none fails silently: an unexpected error closes the connection.
 
     Args:
         http: Connections to the server; closed with the transport.
-        receiver: Who gets what arrives.
+        receiver: Gets what arrives.
     """
 
     def __init__(self, http: HttpClient, receiver: Receiver) -> None:
         self._http = http
         self._receiver = receiver
-        self._may_receive = asyncio.Event()  # what arrives can be taken
+        self._may_receive = asyncio.Event()  # set while the receiver accepts more
         self._inbox = Inbox(receiver, self._may_receive.clear, self._may_receive.set)
         self._stall = StallDetector(STALL_TIMEOUT_S, lambda: self._backlog_bytes, receiver.stalled)
-        self._backlog_bytes = 0  # bytes that the server has not taken yet
+        self._backlog_bytes = 0  # bytes that the server has not accepted yet
         self._empty = asyncio.Event()
         self._empty.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -63,7 +63,7 @@ class RemoteTransport:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    # --- for each way -------------------------------------------------------------------------------------------------
+    # --- for subclasses -----------------------------------------------------------------------------------------------
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._run_task(work))
@@ -78,28 +78,28 @@ class RemoteTransport:
             raise RpcError(RESOURCE_BUSY, f"{self._backlog_bytes} bytes wait to be sent, no more is accepted")
 
     def _count_queued(self, size: int) -> Callable[[], None]:
-        """Count a message as waiting, until what this returns is called for the first time."""
+        """Count a message as queued until the returned function is called for the first time."""
         self._backlog_bytes += size
         self._empty.clear()
         self._stall.queued(size)
         waiting = [size]
 
-        def sent() -> None:
+        def mark_sent() -> None:
             if waiting:
                 self._backlog_bytes -= waiting.pop()
                 if not self._backlog_bytes:
                     self._empty.set()
 
-        return sent
+        return mark_sent
 
     def _deliver(self, data: bytes, during: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """Hand over a message, which may belong to a request of ours; what it says, as far as that can be told."""
+        """Deliver a message, which may belong to the request `during`; return it decoded, if it can be."""
         line = data.translate(_NEWLINES)
-        told = decode_object(line)
-        if told is not None and "method" in told and "id" in told:
-            line = with_related_request(line, told, during)
+        message = decode_object(line)
+        if message is not None and "method" in message and "id" in message:
+            line = with_related_request(line, message, during)
         self._inbox.feed(line + b"\n")
-        return told
+        return message
 
     def _stop_sending(self, reason: str) -> None:
         if self._closed_reason is None:
@@ -118,5 +118,5 @@ class RemoteTransport:
             self._receiver.violated("oversize_message", str(error))
         except (HttpConnectionLost, RpcError) as lost:
             self._fail(str(lost))
-        except Exception as error:  # whoever waits must learn that nothing will come, whatever went wrong
+        except Exception as error:  # the peer must learn that nothing will come, whatever went wrong
             self._fail(printable(f"the connection failed: {type(error).__name__}: {error}", 500))

@@ -1,4 +1,4 @@
-"""What a server's answer to a call means. Pure."""
+"""Parses an MCP server's result of a call. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.rpc.errors import NO_EFFECT
 
 MAX_MESSAGE_CHARS: Final = 2_000
-# Between the two ends of the wire: nobody who calls a tool needs to see it.
+# Protocol fields that callers do not need.
 _PROTOCOL_KEYS: Final = frozenset({"_meta", "resultType", "isError", "ttlMs", "cacheScope"})
-_NO_EFFECT_KEY: Final = f"paddock/{NO_EFFECT}"  # in `_meta`, where the protocol has room for words of others
+_NO_EFFECT_KEY: Final = f"paddock/{NO_EFFECT}"  # in `_meta`, which the protocol leaves open for extensions
 _CAGE_ERROR_HINTS: Final = (
     (
         re.compile(r"outside (?:of )?(?:the )?allowed director", re.IGNORECASE),
@@ -58,56 +58,56 @@ _RESULT_KEYS: Final = {
 def parse_call_result(
     plugin: PluginName, spec: CallableSpec, raw: Any, *, declares_for_itself: bool = False
 ) -> dict[str, Any]:
-    """The result of a call, without what belongs to the wire: for a tool its `content` and `structuredContent`.
+    """Return the result of a call without protocol fields: for a tool its `content` and `structuredContent`.
 
-    `declares_for_itself` says whether the server has a manifest of its own that can ask for more.
+    `declares_for_itself` says whether the server has a manifest of its own that can declare more capabilities.
 
     Raises:
-        PluginError: the tool failed, or this is no result.
+        PluginError: the tool failed, or this is not a result.
     """
-    told = cast("dict[str, Any]", raw) if isinstance(raw, dict) else None
-    if told is None or told.get("resultType", "complete") != "complete":
+    response = cast("dict[str, Any]", raw) if isinstance(raw, dict) else None
+    if response is None or response.get("resultType", "complete") != "complete":
         raise _malformed_error(plugin, spec, "its answer is no result")
-    shown = {key: value for key, value in told.items() if key not in _PROTOCOL_KEYS}
+    result = {key: value for key, value in response.items() if key not in _PROTOCOL_KEYS}
     if spec.form in _RESULT_KEYS:
-        if _RESULT_KEYS[spec.form] not in shown:
+        if _RESULT_KEYS[spec.form] not in result:
             raise _malformed_error(plugin, spec, f"its answer has no {_RESULT_KEYS[spec.form]}")
-        return shown
-    content = shown.setdefault("content", [])
+        return result
+    content = result.setdefault("content", [])
     if not isinstance(content, list):
         raise _malformed_error(plugin, spec, "the content of its answer is no list")
-    if told.get("isError") is True:
-        words = _error_text(cast("list[Any]", content))
+    if response.get("isError") is True:
+        error_text = _error_text(cast("list[Any]", content))
         raise PluginError(
-            words or "the tool failed and gave no reason",
+            error_text or "the tool failed and gave no reason",
             code="tool.failed",
-            hint=_hint(plugin, words, declares_for_itself=declares_for_itself),
-            details={**shown, "plugin": plugin, NO_EFFECT: _declares_no_effect(told)},
+            hint=_hint(plugin, error_text, declares_for_itself=declares_for_itself),
+            details={**result, "plugin": plugin, NO_EFFECT: _declares_no_effect(response)},
         )
-    return shown
+    return result
 
 
-def _declares_no_effect(told: Mapping[str, Any]) -> bool:
-    """Whether a tool that failed says that it did nothing. Most fail wherever they are, and say nothing about that."""
-    meta = told.get("_meta")
+def _declares_no_effect(response: Mapping[str, Any]) -> bool:
+    """Whether a failed tool says that it did nothing. Most fail at any point and do not say."""
+    meta = response.get("_meta")
     return isinstance(meta, dict) and cast("dict[str, Any]", meta).get(_NO_EFFECT_KEY) is True
 
 
 def _error_text(content: list[Any]) -> str:
-    """The text of a failure's content, as one line."""
+    """Return the text of a failure's content as one line."""
     blocks = (cast("Mapping[str, Any]", block) for block in content if isinstance(block, dict))
     texts = (block.get("text") for block in blocks if block.get("type") == "text")
     return printable(" ".join(text for text in texts if isinstance(text, str)).strip(), MAX_MESSAGE_CHARS)
 
 
-def _hint(plugin: PluginName, words: str, *, declares_for_itself: bool) -> str:
-    """What to do where a tool failed because of its cage, of which its server knows nothing."""
+def _hint(plugin: PluginName, error_text: str, *, declares_for_itself: bool) -> str:
+    """Return a hint if the tool failed because of its cage, of which its server knows nothing."""
     for pattern, hint, capability, argument in _CAGE_ERROR_HINTS:
-        if pattern.search(words):
-            line = f"paddock plugin upgrade {plugin}"
-            told = f"{line} {argument}--capability {capability}"
-            declared = f"declare {capability} in its manifest, give that a new version, then: {line}"
-            return hint.format(plugin, more=declared if declares_for_itself else told)
+        if pattern.search(error_text):
+            command = f"paddock plugin upgrade {plugin}"
+            grant_command = f"{command} {argument}--capability {capability}"
+            declare_advice = f"declare {capability} in its manifest, give that a new version, then: {command}"
+            return hint.format(plugin, more=declare_advice if declares_for_itself else grant_command)
     return ""
 
 

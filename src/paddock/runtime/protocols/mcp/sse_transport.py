@@ -1,4 +1,4 @@
-"""The protocol's former HTTP transport: one stream for everything the server says, and an address to send to."""
+"""The former HTTP+SSE transport: one stream for all messages of the server, and a URL to post to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from paddock.rpc.transport import Receiver
 from paddock.runtime.protocols.mcp.http_exchange import McpHttpClient, decode_object, status_error
 from paddock.runtime.protocols.mcp.remote_transport import RemoteTransport
 
-SEND_TIMEOUT_S: Final = 30.0  # seconds for a server to take a message
+SEND_TIMEOUT_S: Final = 30.0  # for a server to accept a message
 
 
 class SseTransport(RemoteTransport):
-    """See `Transport`. The arguments are those of `HttpTransport`."""
+    """See `Transport`. The arguments are those of `StreamableHttpTransport`."""
 
     def __init__(
         self,
@@ -35,9 +35,11 @@ class SseTransport(RemoteTransport):
         self._target = target
         self._headers = headers
         self._on_finished = on_finished
-        self._waiting: deque[tuple[bytes, Callable[[], None]]] = deque()  # each with whom to tell that it was sent
+        # frames, each with its callback for when it was sent
+        self._waiting: deque[tuple[bytes, Callable[[], None]]] = deque()
         self._queue_changed = asyncio.Event()
-        self._endpoint_url: asyncio.Future[McpHttpClient] = asyncio.get_running_loop().create_future()  # to send to
+        # where to post messages
+        self._endpoint_url: asyncio.Future[McpHttpClient] = asyncio.get_running_loop().create_future()
 
     def start(self) -> None:
         self._inbox.start()
@@ -50,14 +52,14 @@ class SseTransport(RemoteTransport):
         self._queue_changed.set()
 
     def finish(self) -> None:
-        """The server sees it when the stream ends; there is no other goodbye."""
+        """Close the stream; the protocol has no other way to end a session."""
         if self._closed_reason is None:
             self._stop_sending("nothing more is sent")
             self._http.close()
             self._on_finished()
 
     async def _listen(self) -> None:
-        """Pass on what the server says, until its stream ends and everything with it."""
+        """Deliver what the server sends until its stream ends, and the connection with it."""
         async with McpHttpClient(self._http, self._target, self._headers).send_request("GET") as response:
             await self._read_stream(response)
         self._fail("the server ended its stream")
@@ -66,8 +68,8 @@ class SseTransport(RemoteTransport):
         if response.status != 200 or response.content_type != "text/event-stream":
             raise HttpConnectionLost(f"the server answered with status {response.status} instead of a stream")
         events = SseParser()
-        async for piece in response.iter_body():
-            for event in events.feed(piece):
+        async for chunk in response.iter_body():
+            for event in events.feed(chunk):
                 self._handle_event(event)
             await self._may_receive.wait()
 
@@ -78,31 +80,31 @@ class SseTransport(RemoteTransport):
             self._endpoint_url.set_result(McpHttpClient(self._http, self._resolve_endpoint(event.data), self._headers))
 
     def _resolve_endpoint(self, data: bytes) -> str:
-        """Where the server wants messages; nowhere but with itself."""
+        """Return the target that the server wants messages at; only its own origin is accepted."""
         origin = self._http.origin
         base = f"{origin.scheme}://{origin.authority}{self._target}"
         try:
-            there, target = split_url(urljoin(base, data.decode("ascii").strip()))
+            endpoint_origin, target = split_url(urljoin(base, data.decode("ascii").strip()))
         except ValueError:
-            there, target = None, ""
-        if there != origin:
+            endpoint_origin, target = None, ""
+        if endpoint_origin != origin:
             raise HttpConnectionLost("the server wants messages sent to another place, which was not consented to")
         return target
 
     async def _send_queued(self) -> None:
-        where = await self._endpoint_url
+        client = await self._endpoint_url
         while True:
             while not self._waiting:
                 self._queue_changed.clear()
                 await self._queue_changed.wait()
-            frame, sent = self._waiting.popleft()
-            await self._send(where, frame)
-            sent()
+            frame, mark_sent = self._waiting.popleft()
+            await self._send(client, frame)
+            mark_sent()
 
-    async def _send(self, where: McpHttpClient, frame: bytes) -> None:
+    async def _send(self, client: McpHttpClient, frame: bytes) -> None:
         message = decode_object(frame) or {}
         try:
-            async with asyncio.timeout(SEND_TIMEOUT_S), where.send_request("POST", message, frame) as response:
+            async with asyncio.timeout(SEND_TIMEOUT_S), client.send_request("POST", message, frame) as response:
                 status = response.status
         except (HttpConnectionLost, ResponseTooLarge, RpcError, TimeoutError) as error:
             return self._fail(str(error) or "the server did not take a message")

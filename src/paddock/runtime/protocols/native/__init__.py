@@ -1,1 +1,1 @@
-"""Our own protocol on a plugin's stdin and stdout; kaged plugins speak it under their own names."""
+"""Our native protocol on a plugin's stdin and stdout; kaged plugins use it with their own method names."""

@@ -1,4 +1,4 @@
-"""Our own protocol, as a plugin's life needs it."""
+"""The `ProtocolAdapter` for our native protocol."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ CONFIG_TIMEOUT_S = 10.0
 PING_TIMEOUT_S = 5.0
 _NOT_STARTED_CODES = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 _NO_ENVELOPE: Mapping[str, Any] = {}
-MAX_CALLS_WITH_ARTIFACTS = 4096  # whose artifacts are remembered; of those that are over nobody can ask any more
+MAX_CALLS_WITH_ARTIFACTS = 4096  # how many calls' artifacts are remembered; the oldest calls are over
 
 
 class CapabilityHandler(Protocol):
-    """The way back from a plugin into the host."""
+    """Answers the requests that a plugin sends to the host."""
 
-    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
-        """The result of a plugin's request.
+    async def answer(self, request: CapabilityRequest, method: str, params: Mapping[str, Any], /) -> Any:
+        """Return the result of a plugin's request.
 
         Raises:
-            PaddockError: the answer is no; the plugin is told in JSON-RPC's words.
+            PaddockError: the request is refused; the plugin gets it as a JSON-RPC error.
         """
         ...
 
 
 class NativeAdapter:
-    """See `Wire`.
+    """See `ProtocolAdapter`.
 
     Args:
-        deployment: Whose wire it is.
-        door: Who answers its requests.
+        deployment: The plugin.
+        capabilities: Answers its requests.
     """
 
-    def __init__(self, deployment: Deployment, door: CapabilityHandler) -> None:
+    def __init__(self, deployment: Deployment, capabilities: CapabilityHandler) -> None:
         self._deployment = deployment
         self._manifest = deployment.manifest
-        self._capabilities = door
+        self._capabilities = capabilities
         self._principal = _plugin_principal(deployment)
         self._features: frozenset[str] = frozenset()
         self._event_method = method_names.event_method(deployment.manifest)
@@ -73,9 +73,8 @@ class NativeAdapter:
         self._tokens = False
         self._channel: PipeChannel | None = None
         self._reads_artifacts = HostService("artifacts") in deployment.capabilities
-        self._artifacts_by_call: dict[
-            str, frozenset[str]
-        ] = {}  # by the token of a call: the artifacts that its payload names
+        # By call token: the artifacts that the call's payload names.
+        self._artifacts_by_call: dict[str, frozenset[str]] = {}
 
     @property
     def supports_cancel(self) -> bool:
@@ -93,60 +92,65 @@ class NativeAdapter:
     def not_started_codes(self) -> frozenset[int]:
         return _NOT_STARTED_CODES
 
-    def resume_from(self, last: ProtocolAdapter) -> None:
-        del last
+    def resume_from(self, previous: ProtocolAdapter) -> None:
+        del previous
 
     # --- the host's own requests --------------------------------------------------------------------------------------
 
-    async def handshake(self, talk: RequestSender) -> HandshakeResult:
+    async def handshake(self, sender: RequestSender) -> HandshakeResult:
         deployment = self._deployment
-        hello = handshake.initialize_params(
+        params = handshake.initialize_params(
             self._manifest, storage_available=deployment.storage_available, projects=deployment.projects
         )
         try:
-            answer = await talk.request(OutgoingMessage(method_names.INITIALIZE, hello), handshake.HANDSHAKE_TIMEOUT_S)
+            answer = await sender.request(
+                OutgoingMessage(method_names.INITIALIZE, params), handshake.HANDSHAKE_TIMEOUT_S
+            )
         except TimeoutError:
             event = PluginInitializeTimeout(name=deployment.name, timeout_sec=handshake.HANDSHAKE_TIMEOUT_S)
             raise HandshakeTimeout(event, handshake.HANDSHAKE_TIMEOUT_S) from None
-        except RpcError as fault:
-            told = f"it refused the handshake: {describe_error(fault)}"
-            raise HandshakeRejected(handshake.malformed_rejection(self._manifest, told)) from None
+        except RpcError as rpc_error:
+            reason = f"it refused the handshake: {describe_error(rpc_error)}"
+            raise HandshakeRejected(handshake.malformed_rejection(self._manifest, reason)) from None
         verdict = handshake.evaluate_reply(self._manifest, deployment.capabilities, answer)
         if isinstance(verdict, HandshakeRejection):
             raise HandshakeRejected(verdict)
         self._features = verdict.features
         self._tokens = method_names.CALL_TOKENS in verdict.features
-        talk.notify(OutgoingMessage(method_names.INITIALIZED, {}))
+        sender.notify(OutgoingMessage(method_names.INITIALIZED, {}))
         return verdict
 
-    async def list_definitions(self, talk: RequestSender) -> None:
-        del talk
+    async def list_definitions(self, sender: RequestSender) -> None:
+        del sender
 
     async def configure(
-        self, talk: RequestSender, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
+        self, sender: RequestSender, config: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        for message in (_config_message(config), *(_project_message(name, own) for name, own in projects.items())):
+        for message in (
+            _config_message(config),
+            *(_project_message(name, project_config) for name, project_config in projects.items()),
+        ):
             try:
-                await self._send_config(talk, message)
-            except RpcError as fault:
-                raise HandshakeRejected(self._config_rejection(message.method, describe_error(fault))) from None
+                await self._send_config(sender, message)
+            except RpcError as rpc_error:
+                raise HandshakeRejected(self._config_rejection(message.method, describe_error(rpc_error))) from None
             except TimeoutError:
                 raise HandshakeRejected(
                     self._config_rejection(message.method, f"no answer within {CONFIG_TIMEOUT_S:g} s")
                 ) from None
 
-    async def update_config(self, talk: RequestSender, config: Mapping[str, Any]) -> None:
-        await self._update_running(talk, _config_message(config))
+    async def update_config(self, sender: RequestSender, config: Mapping[str, Any]) -> None:
+        await self._update_running(sender, _config_message(config))
 
-    async def update_project(self, talk: RequestSender, project: str, config: Mapping[str, Any] | None) -> None:
-        await self._update_running(talk, _project_message(project, config))
+    async def update_project(self, sender: RequestSender, project: str, config: Mapping[str, Any] | None) -> None:
+        await self._update_running(sender, _project_message(project, config))
 
-    async def _update_running(self, talk: RequestSender, message: OutgoingMessage) -> None:
+    async def _update_running(self, sender: RequestSender, message: OutgoingMessage) -> None:
         name = self._deployment.name
         try:
-            await self._send_config(talk, message)
-        except RpcError as fault:
-            raise to_paddock_error(name, fault) from None
+            await self._send_config(sender, message)
+        except RpcError as rpc_error:
+            raise to_paddock_error(name, rpc_error) from None
         except TimeoutError:
             raise TimedOut(
                 f"{name} did not take {message.method} within {CONFIG_TIMEOUT_S:g} s",
@@ -154,37 +158,37 @@ class NativeAdapter:
                 details={"plugin": name},
             ) from None
 
-    async def _send_config(self, talk: RequestSender, message: OutgoingMessage) -> None:
-        """Have it accept settings or a project, unless it is one that need not.
+    async def _send_config(self, sender: RequestSender, message: OutgoingMessage) -> None:
+        """Send configuration or a project, and tolerate a plugin that need not accept it.
 
         Raises:
-            RpcFault: it refuses.
-            TimeoutError: it did not say.
+            RpcError: it refuses.
+            TimeoutError: it did not answer.
             PeerLost: it is gone.
         """
         try:
-            await talk.request(message, CONFIG_TIMEOUT_S)
-        except RpcError as fault:
+            await sender.request(message, CONFIG_TIMEOUT_S)
+        except RpcError as rpc_error:
             # A plugin that declares no configuration need not serve it.
-            if fault.code != METHOD_NOT_FOUND or self._deployment.accepts_config:
+            if rpc_error.code != METHOD_NOT_FOUND or self._deployment.accepts_config:
                 raise
 
-    def _config_rejection(self, method: str, words: str) -> HandshakeRejection:
-        refused = handshake.malformed_rejection(self._manifest, f"it did not accept {method}: {words}")
-        return HandshakeRejection("config_invalid", refused.reason, refused.event)
+    def _config_rejection(self, method: str, detail: str) -> HandshakeRejection:
+        rejection = handshake.malformed_rejection(self._manifest, f"it did not accept {method}: {detail}")
+        return HandshakeRejection("config_invalid", rejection.reason, rejection.event)
 
-    async def ping(self, talk: RequestSender) -> bool:
+    async def ping(self, sender: RequestSender) -> bool:
         try:
-            answer = await talk.request(OutgoingMessage(method_names.PING, {}), PING_TIMEOUT_S)
+            answer = await sender.request(OutgoingMessage(method_names.PING, {}), PING_TIMEOUT_S)
         except RpcError:
             return False
         return isinstance(answer, dict) and cast("dict[str, Any]", answer).get("status") == "ok"
 
-    def request_shutdown(self, talk: RequestSender) -> None:
-        talk.notify(OutgoingMessage(method_names.SHUTDOWN, {}))
+    def request_shutdown(self, sender: RequestSender) -> None:
+        sender.notify(OutgoingMessage(method_names.SHUTDOWN, {}))
 
-    def build_rate_limit_notice(self, most_a_second: int) -> OutgoingMessage | None:
-        return OutgoingMessage(method_names.RATE_LIMITED, {"limit_per_second": most_a_second})
+    def build_rate_limit_notice(self, limit_per_second: int) -> OutgoingMessage | None:
+        return OutgoingMessage(method_names.RATE_LIMITED, {"limit_per_second": limit_per_second})
 
     def update_trust(self, deployment: Deployment) -> None:
         self._principal = _plugin_principal(deployment)
@@ -195,20 +199,20 @@ class NativeAdapter:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def call_token(self, number: int) -> str:
-        # Need not be unguessable: it counts on this plugin's own pipe only, and only while the call is under way.
+        # Need not be unguessable: it is valid only on this plugin's own pipe while the call is in flight.
         return f"call-{number}" if self._tokens else ""
 
     def build_call(
         self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, token: str, *, listens: bool
     ) -> OutgoingMessage:
         del listens
-        method, needed = method_names.call_method(self._manifest, spec), spec.required_scopes
+        method, required_scopes = method_names.call_method(self._manifest, spec), spec.required_scopes
         return self._build_request(
-            method, payload, context, token, needed, request_envelope(self._manifest, context, needed)
+            method, payload, context, token, required_scopes, request_envelope(self._manifest, context, required_scopes)
         )
 
     def build_hook(self, hook: str, payload: Mapping[str, Any], context: CallContext, token: str) -> OutgoingMessage:
-        """The request that tells of a moment in a session."""
+        """Build the request for a session hook."""
         return self._build_request(method_names.hook_method(self._manifest, hook), payload, context, token)
 
     def _build_request(
@@ -217,16 +221,16 @@ class NativeAdapter:
         payload: Mapping[str, Any],
         context: CallContext,
         token: str,
-        needed: Sequence[str] = (),
+        required_scopes: Sequence[str] = (),
         envelope: Mapping[str, Any] = _NO_ENVELOPE,
     ) -> OutgoingMessage:
-        about: dict[str, Any] = {**context.plugin_context(), **envelope}
-        if needed and self._manifest.dialect is Dialect.NATIVE:
-            # What kaged's document says of a context is all of it; the Kernel's and Shu's have envelopes for these.
-            about["scopes"] = context.principal.granted_scopes(needed)
+        call_context: dict[str, Any] = {**context.plugin_context(), **envelope}
+        if required_scopes and self._manifest.dialect is Dialect.NATIVE:
+            # kaged's specification of the context is exhaustive; the Kernel's and Shu's have envelopes for these.
+            call_context["scopes"] = context.principal.granted_scopes(required_scopes)
         if context.fence is not None and self._manifest.dialect is Dialect.NATIVE:
-            about["idempotency_key"] = context.idempotency_key
-        params: dict[str, Any] = {**payload, "_context": about}
+            call_context["idempotency_key"] = context.idempotency_key
+        params: dict[str, Any] = {**payload, "_context": call_context}
         if token:
             params["_call"] = token
             if self._reads_artifacts:
@@ -251,25 +255,25 @@ class NativeAdapter:
         del spec
         return raise_if_failed(self._manifest, raw)
 
-    # --- what it says by itself ---------------------------------------------------------------------------------------
+    # --- messages that the plugin sends unasked -----------------------------------------------------------------------
 
     def classify(self, method: str, params: Mapping[str, Any]) -> ParsedNotification:
         if method != self._event_method or method_names.EVENTS not in self._features:
             return Broadcast()
-        number, event = params.get("id"), params.get("event")
-        if type(number) is not int or not isinstance(event, dict):  # true and false are no numbers of requests
+        request_id, event = params.get("id"), params.get("event")
+        if type(request_id) is not int or not isinstance(event, dict):  # not isinstance: bool is an int
             return IgnoredNotification()
-        return CallProgress(number, cast("dict[str, Any]", event))
+        return CallProgress(request_id, cast("dict[str, Any]", event))
 
-    async def serve(self, method: str, params: Mapping[str, Any], call_of: ActiveCalls, early: EarlyAnswer) -> Any:
-        own = {key: value for key, value in params.items() if key != "_call"}
+    async def serve(self, method: str, params: Mapping[str, Any], calls: ActiveCalls, early: EarlyAnswer) -> Any:
+        method_params = {key: value for key, value in params.items() if key != "_call"}
         token = params.get("_call")
-        call = call_of(token) if isinstance(token, str) else None
+        call = calls(token) if isinstance(token, str) else None
         if token is not None and call is None:
             raise NotFound("no call with this token is under way", code="call.unknown_token")
         key = self._deployment.key
         granted = self._deployment.capabilities
-        asking = CapabilityRequest(
+        request = CapabilityRequest(
             key.tenant,
             key.plugin,
             self._manifest,
@@ -278,20 +282,20 @@ class NativeAdapter:
             instance=key.digest,
             channel=self._channel,
             answer_early=early,
-            # Of a call under way only: its token was looked up above.
+            # Only for an in-flight call: its token was looked up above.
             artifact_digests=self._artifacts_by_call.get(token, frozenset()) if isinstance(token, str) else frozenset(),
             effects=call.effects if call is not None else None,
-            process_effects=call_of.effects if call is None else None,
-            used_network=call_of.note_network_use,
+            process_effects=calls.effects if call is None else None,
+            used_network=calls.note_network_use,
             on_call_end=call.until_over if call is not None else nullcontext,
-            method_counts=call.tally if call is not None else None,
+            method_counts=call.method_counts if call is not None else None,
             callable=call.callable if call is not None else "",
             operation=call.operation if call is not None else None,
             call_id=call.call if call is not None else None,
             atomic=call is not None and call.atomic,
             principal=self._principal,
         )
-        return await self._capabilities.answer(asking, method, own)
+        return await self._capabilities.answer(request, method, method_params)
 
 
 def _plugin_principal(deployment: Deployment) -> PolicyPrincipal:

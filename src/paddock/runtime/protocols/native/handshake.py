@@ -1,4 +1,4 @@
-"""The first exchange with a plugin: what the host says, and what every possible answer means. No I/O."""
+"""The native handshake: builds `initialize` and evaluates every possible answer. No I/O."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_NAMES = 1000
 
 
 def initialize_params(manifest: Manifest, *, storage_available: bool, projects: Iterable[str]) -> dict[str, Any]:
-    """What the host says of itself."""
+    """Return the host's side of the handshake."""
     return {
         "daemon_version": __version__,
         "api_version": API_VERSION,
@@ -44,17 +44,19 @@ def initialize_params(manifest: Manifest, *, storage_available: bool, projects: 
 def evaluate_reply(
     manifest: Manifest, granted: Iterable[Capability], answer: Any
 ) -> HandshakeResult | HandshakeRejection:
-    """What the answer to `initialize` means for a plugin with this manifest."""
+    """Evaluate the answer to `initialize` of a plugin with this manifest."""
     if not isinstance(answer, dict):
         return malformed_rejection(manifest, "the answer to initialize is no object")
     fields = cast("dict[str, Any]", answer)
-    wrong = [name for name in ("name", "version") if not isinstance(fields.get(name), str)]
+    invalid_fields = [name for name in ("name", "version") if not isinstance(fields.get(name), str)]
     if not isinstance(fields.get("api_version"), int) or isinstance(fields.get("api_version"), bool):
-        wrong.append("api_version")
+        invalid_fields.append("api_version")
     lists = {name: fields.get(name, []) for name in ("methods", "notifications", "capabilities_used", "features")}
-    wrong += [name for name, value in lists.items() if not _is_name_list(value, maps=name == "capabilities_used")]
-    if wrong:
-        return malformed_rejection(manifest, f"the answer to initialize has no usable {', '.join(wrong)}")
+    invalid_fields += [
+        name for name, value in lists.items() if not _is_name_list(value, maps=name == "capabilities_used")
+    ]
+    if invalid_fields:
+        return malformed_rejection(manifest, f"the answer to initialize has no usable {', '.join(invalid_fields)}")
     if fields["api_version"] != API_VERSION:
         return HandshakeRejection(
             "initialize.api_mismatch",
@@ -90,32 +92,32 @@ def evaluate_reply(
 
 
 def _declaration_hints(undeclared: tuple[str, ...]) -> dict[str, str]:
-    """What to do about capabilities that a program claims and its manifest does not ask for."""
+    """Return the hint for capabilities that a program claims and its manifest does not declare."""
     if not undeclared:
         return {}
-    named = ", ".join(f"`{one}`" for one in undeclared[:5])
-    hint = f"the plugin's author has to add {named} to `capabilities` in the manifest, or take it out of"
+    names = ", ".join(f"`{capability}`" for capability in undeclared[:5])
+    hint = f"the plugin's author has to add {names} to `capabilities` in the manifest, or take it out of"
     return {"hint": f"{hint} `capabilities_used`"}
 
 
 def malformed_rejection(manifest: Manifest, detail: str) -> HandshakeRejection:
-    """A handshake that is no JSON-RPC, or comes before it was asked for."""
+    """Build the rejection of a handshake that is malformed or refused."""
     event = PluginProtocolViolation(name=manifest.name, violation_type="handshake", detail=printable(detail, 500))
     return HandshakeRejection("protocol_violation", detail, event)
 
 
-def _build_result(manifest: Manifest, lists: Mapping[str, Any], served: list[str] | None) -> HandshakeResult:
-    # Methods are confirmed by name; tools by a plugin that says which it has, as our SDK does. Hooks follow from the
-    # manifest, and so do all other tools.
+def _build_result(manifest: Manifest, lists: Mapping[str, Any], served_tools: list[str] | None) -> HandshakeResult:
+    # Methods are confirmed by name; tools only if a plugin lists them, as our SDK does. Hooks and all other tools
+    # follow from the manifest.
     declared = {spec.name for spec in manifest.callables if spec.form is CallableForm.METHOD}
     tools = {spec.name for spec in manifest.callables if spec.form is CallableForm.TOOL}
     offered = set(lists["methods"])
     as_methods = {name for name in tools if f"{manifest.name}.{name}" in offered}
     extra = offered - declared - {f"{manifest.name}.{name}" for name in as_methods}
     missing = declared - offered
-    if served is not None:
-        extra |= set(served) - tools
-        missing |= tools - set(served) - as_methods
+    if served_tools is not None:
+        extra |= set(served_tools) - tools
+        missing |= tools - set(served_tools) - as_methods
     warning = None
     if extra or missing:
         warning = PluginMethodsDiffer(
@@ -133,7 +135,7 @@ def _build_result(manifest: Manifest, lists: Mapping[str, Any], served: list[str
 
 
 def _is_name_list(value: Any, *, maps: bool) -> bool:
-    """Whether it is a short list of names (a capability may also be YAML's map form, `{"net": []}`)."""
+    """Whether the value is a short list of names (a capability may also have YAML's map form, `{"net": []}`)."""
     if not isinstance(value, list) or len(cast("list[Any]", value)) > _MAX_NAMES:
         return False
     entries = cast("list[Any]", value)
@@ -141,18 +143,18 @@ def _is_name_list(value: Any, *, maps: bool) -> bool:
 
 
 def _undeclared_capabilities(granted: Iterable[Capability], claimed: list[Any]) -> tuple[str, ...]:
-    held = list(granted)
-    beyond: list[str] = []
+    granted_list = list(granted)
+    undeclared: list[str] = []
     for entry in claimed:
         try:
             capabilities = [parse_capability(text) for text in normalise_entry(entry)]
         except InvalidCapability:
-            # Nobody can have granted what is no capability.
-            beyond.append(printable(str(entry), 200))
+            # An invalid capability cannot have been granted.
+            undeclared.append(printable(str(entry), 200))
             continue
-        beyond += [
-            str(one)
-            for one in capabilities
-            if not isinstance(one, NoNetwork) and not any(covers(have, one) for have in held)
+        undeclared += [
+            str(capability)
+            for capability in capabilities
+            if not isinstance(capability, NoNetwork) and not any(covers(held, capability) for held in granted_list)
         ]
-    return tuple(beyond[:50])
+    return tuple(undeclared[:50])

@@ -1,4 +1,4 @@
-"""What things are called on a wire: some plugins know the host as `kaged`, all others as `paddock`."""
+"""Method names of the native protocol: kaged plugins know the host as `kaged`, all others as `paddock`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ CANCEL = "cancel"  # the plugin understands `<namespace>.cancel`
 EVENTS = "events"  # the plugin may send `<namespace>.event` while it works on a call
 FEATURES = frozenset({CALL_TOKENS, CANCEL, EVENTS})
 
-EXECUTE_METHOD = "execute"  # what a plugin that is one single callable is asked to do
+EXECUTE_METHOD = "execute"  # the method of a plugin that is one single callable
 
 
 def method_prefix(manifest: Manifest) -> str:
-    """How the host's own methods begin for this plugin."""
+    """Return the prefix of the host's own methods for this plugin."""
     return "kaged" if manifest.dialect is Dialect.KAGED else "paddock"
 
 
 def call_method(manifest: Manifest, spec: CallableSpec) -> str:
-    """The method that a callable is on the wire."""
+    """Return the JSON-RPC method of a callable."""
     match spec.form:
         case CallableForm.METHOD:
             return spec.name
@@ -45,10 +45,10 @@ def hook_method(manifest: Manifest, hook: str) -> str:
 
 
 def cancel_method(manifest: Manifest) -> str:
-    """The notification that asks a plugin to stop working on a request: `{"id": …}`."""
+    """Return the notification that cancels a request: `{"id": …}`."""
     return f"{method_prefix(manifest)}.cancel"
 
 
 def event_method(manifest: Manifest) -> str:
-    """The notification by which a plugin tells about a request it is working on: `{"id": …, "event": {…}}`."""
+    """Return the notification that reports on an in-flight request: `{"id": …, "event": {…}}`."""
     return f"{method_prefix(manifest)}.event"

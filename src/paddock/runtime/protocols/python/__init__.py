@@ -1,1 +1,1 @@
-"""Plugins that are Python code: a worker of the SDK imports and calls it, inside the cage."""
+"""Plugins that are Python code: an SDK worker imports and calls it inside the cage."""

@@ -1,4 +1,4 @@
-"""What a worker is told when it starts, and the program that it is. Pure."""
+"""The environment and command line of a Python worker. Pure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from paddock.manifest.capability import Capability
 from paddock.manifest.model import Manifest, PluginKind, PythonRuntime
 
 WORKER_VARIABLE = "PADDOCK_WORKER"  # the SDK reads it
-MIN_PYTHON = (3, 11)  # that the SDK runs on
+MIN_PYTHON = (3, 11)  # the oldest version that the SDK supports
 _VERSIONED_NAME = re.compile(r"python(\d+)\.(\d+)")
 
 
 def worker_environment(
     manifest: Manifest, runtime: PythonRuntime, root: str, granted: Iterable[Capability], site: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The variable that tells a worker whose code to run.
+    """Build the environment variable that tells a worker which code to run.
 
     Args:
-        manifest: The plugin's.
+        manifest: The plugin's manifest.
         runtime: Its entry points.
-        root: Where its files are.
-        granted: What a person granted.
+        root: The directory of its files.
+        granted: The granted capabilities.
         site: Further directories to import from: the plugin's own environment.
     """
-    told = {
+    worker_config = {
         "name": manifest.name,
         "version": manifest.version,
         "dialect": manifest.dialect.value,
@@ -41,28 +41,30 @@ def worker_environment(
         "site": list(site),
         "environment": dict(runtime.env) if manifest.kind in ISOLATED_KINDS else {},
     }
-    return {WORKER_VARIABLE: json.dumps(told)}
+    return {WORKER_VARIABLE: json.dumps(worker_config)}
 
 
-def worker_command(kind: PluginKind, machine: HostFilesystem, fallback: str, own: str | None) -> tuple[str, ...]:
-    """The command of a worker: in the machine's own Python where that is new enough, since it starts warm there.
+def worker_command(
+    kind: PluginKind, filesystem: HostFilesystem, fallback: str, environment_python: str | None
+) -> tuple[str, ...]:
+    """Build the worker's command line. It prefers the machine's own Python if recent enough, which has a warm zygote.
 
     Args:
-        kind: Of the plugin.
-        machine: The host's files.
+        kind: The plugin's kind.
+        filesystem: The host's files.
         fallback: The interpreter that the host itself runs in.
-        own: The interpreter of the plugin's environment, where it has one.
+        environment_python: The interpreter of the plugin's environment, if it has one.
     """
     return (
-        own or _interpreter(machine, fallback),
+        environment_python or _interpreter(filesystem, fallback),
         *(ISOLATED_PYTHON_FLAGS if kind in ISOLATED_KINDS else ()),
         WORKER_SCRIPT,
     )
 
 
-def _interpreter(machine: HostFilesystem, fallback: str) -> str:
-    found = find_program("python3", PROGRAM_PATH, machine)
-    version = _VERSIONED_NAME.search(found.real) if found else None
-    if found and version and (int(version[1]), int(version[2])) >= MIN_PYTHON:
-        return found.path
+def _interpreter(filesystem: HostFilesystem, fallback: str) -> str:
+    program = find_program("python3", PROGRAM_PATH, filesystem)
+    version = _VERSIONED_NAME.search(program.real) if program else None
+    if program and version and (int(version[1]), int(version[2])) >= MIN_PYTHON:
+        return program.path
     return fallback
