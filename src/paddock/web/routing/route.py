@@ -104,7 +104,7 @@ class ApiRoute:
 
     def __post_init__(self) -> None:
         query = {name: to_parameter_spec(one) for name, one in self.query.items()}
-        object.__setattr__(self, "checks", RequestValidator(query, self.headers, self.request_schema))
+        object.__setattr__(self, "validator", RequestValidator(query, self.headers, self.request_schema))
 
     @property
     def error_format(self) -> ErrorFormat:
