@@ -19,6 +19,7 @@ import yaml
 from documented import pictures, png
 from documented.blocks import blocks
 from documented.session import agrees, run, typed
+from fixtures.ready_commands import write_ready_program
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -64,8 +65,7 @@ def desk(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     programs.mkdir()
     if (ROOT / "examples").is_dir():
         shutil.copytree(ROOT / "examples", folder / "examples")
-    command = "import sys; sys.argv[0] = 'paddock'; from paddock.cli.main import main; sys.exit(main())"
-    write_program(programs / "paddock", f'exec \'{sys.executable}\' -P -c "{command}" "$@"')
+    write_ready_program(programs / "paddock", ROOT / "src")
     python = folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     write_program(python, f"exec '{sys.executable}' \"$@\"")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import select
-import subprocess
-import sys
 import time
 import tomllib
 from dataclasses import replace
@@ -15,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.commands import Paddock, Said
+from fixtures.commands import PATIENCE, SOURCE, Paddock, Said
 from fixtures.packages import native
+from fixtures.ready_commands import ReadyCommand, run_ready_command
 from paddock.core.clock import SystemRandom
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.secrets.requirements import SecretScope
@@ -49,10 +48,9 @@ def weather(paddock: Paddock, source: Path) -> Paddock:
 
 def configure(paddock: Paddock, *words: str, stdin: str = "", code: int = 0) -> Said:
     """The command without a terminal, with this on its stdin."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "paddock.cli", "plugin", "configure", *words],
-        input=stdin, env=paddock.environment, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    ran = run_ready_command(
+        SOURCE, ["plugin", "configure", *words], stdin=stdin, env=paddock.environment, timeout=PATIENCE
+    )
     assert ran.returncode == code, ran.stderr
     assert "Traceback" not in ran.stderr
     return Said(ran.returncode, ran.stdout, ran.stderr)
@@ -207,8 +205,8 @@ def test_what_cannot_be_set_is_said(weather: Paddock, source: Path) -> None:
 def type_at(paddock: Paddock, prompt: bytes, answer: str, *words: str) -> str:
     """Run the command on a terminal and answer its prompt; gives all that appeared."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "paddock.cli", "plugin", "configure", *words],
+    process = ReadyCommand(
+        SOURCE, ["plugin", "configure", *words],
         stdin=theirs, stdout=theirs, stderr=theirs, env=paddock.environment, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.commands import PATIENCE, Paddock
+from fixtures.commands import PATIENCE, SOURCE, Paddock
 from fixtures.packages import native, write_file
+from fixtures.ready_commands import ReadyCommand
 
 
 @pytest.fixture
@@ -57,8 +58,8 @@ class Terminal:
 @contextmanager
 def on_terminal(paddock: Paddock, *words: object) -> Generator[Terminal, None, None]:
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "paddock.cli", *map(str, words)],
+    process = ReadyCommand(
+        SOURCE, [*map(str, words)],
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
         env={**paddock.environment, "NO_COLOR": "1"},
     )  # fmt: skip
@@ -103,8 +104,8 @@ def test_on_a_terminal_keys_edit_the_line_and_bring_back_the_last_one(paddock: P
 @contextmanager
 def events(paddock: Paddock, *words: object) -> Generator[tuple[subprocess.Popen[str], Any], None, None]:
     """A session whose events are read from a pipe, and that is typed to through another."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "paddock.cli", "dev", *map(str, words), "--json", "--yes"],
+    process = ReadyCommand(
+        SOURCE, ["dev", *map(str, words), "--json", "--yes"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=paddock.environment,
     )  # fmt: skip
     assert process.stdout is not None

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.commands import PATIENCE, Paddock, Said
+from fixtures.commands import PATIENCE, SOURCE, Paddock, Said
 from fixtures.parrot import parrot
+from fixtures.ready_commands import run_ready_command
 
 
 def typed_into(paddock: Paddock, *words: str, stdin: str = "") -> Said:
-    ran = subprocess.run(
-        [sys.executable, "-m", "paddock.cli", *words],
-        input=stdin, env=paddock.environment, timeout=PATIENCE, text=True, check=False, capture_output=True,
-    )  # fmt: skip
+    ran = run_ready_command(SOURCE, [*words], stdin=stdin, env=paddock.environment, timeout=PATIENCE)
     return Said(ran.returncode, ran.stdout, ran.stderr)
 
 

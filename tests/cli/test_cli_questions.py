@@ -8,7 +8,6 @@ import pty
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -17,8 +16,9 @@ from typing import Any
 import pytest
 
 from fixtures.butler import butler
-from fixtures.commands import INTERRUPT, PATIENCE, Paddock
+from fixtures.commands import INTERRUPT, PATIENCE, SOURCE, Paddock
 from fixtures.daemons import daemon
+from fixtures.ready_commands import ReadyCommand
 from paddock.cli.output.question_form import ask_question
 
 # Without a daemon it is the same story again, except where a test says so.
@@ -48,9 +48,9 @@ def caller(homes: dict[str, Paddock], way: str) -> Paddock:
 def typed(paddock: Paddock, *words: str, lines: list[str], code: int = 0) -> tuple[str, Any]:
     """What appears when these lines are typed at a call's questions on a real terminal, and what it says at last."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "paddock.cli", "call", *words]
+    command = ["call", *words]
     where = {"stdin": theirs, "stderr": theirs, "env": paddock.environment, "start_new_session": True}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, **where)
+    process = ReadyCommand(SOURCE, command, stdout=subprocess.PIPE, **where)
     os.close(theirs)
     seen, answered, deadline = b"", 0, time.monotonic() + PATIENCE
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 from tests.gateway_proofs.conformance import offered
@@ -13,6 +12,7 @@ from tests.mcp.playing import site_packages
 from fixtures.commands import SOURCE, Paddock
 from fixtures.packages import write_json
 from fixtures.policies import ask_about_nothing_unknown
+from fixtures.ready_commands import write_ready_program
 
 SERVER = Path(__file__).parent / "conformance"
 PLUGIN = "conformance"
@@ -52,4 +52,6 @@ def home_for_the_suite(folder: Path, revision: str) -> Paddock:
 
 def command(paddock: Paddock) -> tuple[str, list[str], dict[str, str]]:
     """What a client starts: program, arguments and variables."""
-    return sys.executable, ["-m", "paddock.cli", "mcp"], {**paddock.environment, "PYTHONPATH": str(SOURCE)}
+    program = paddock.home.parent / "paddock"
+    write_ready_program(program, SOURCE)
+    return str(program), ["mcp"], {**paddock.environment, "PYTHONPATH": str(SOURCE)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,14 +14,14 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from fixtures.commands import PATIENCE, SOURCE
+from fixtures.ready_commands import write_ready_program
 
 
 def with_paddock_on_the_path(folder: Path) -> dict[str, str]:
     """The variables of a client on whose path `paddock` is."""
     program = folder / "bin" / "paddock"
     program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(f"#!/bin/sh\nPYTHONPATH='{SOURCE}' exec '{sys.executable}' -m paddock.cli \"$@\"\n")
-    program.chmod(0o755)
+    write_ready_program(program, SOURCE)
     return {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(folder)}
 
 

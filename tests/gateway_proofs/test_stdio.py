@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -124,10 +125,9 @@ def test_a_client_acts_as_who_it_was_started_for(served: Daemon) -> None:
 
 
 def test_it_starts_without_what_only_a_host_needs(served: Daemon) -> None:
-    program, arguments, environment = command(served.paddock)
     done = subprocess.run(
-        [program, "-X", "importtime", *arguments],
-        env=environment,
+        [sys.executable, "-X", "importtime", "-m", "paddock.cli", "mcp"],
+        env=served.paddock.environment,
         input=b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}\n',
         capture_output=True,
         check=True,
@@ -142,13 +142,11 @@ def test_it_starts_without_what_only_a_host_needs(served: Daemon) -> None:
 
 
 def test_the_example_lists_every_permitted_tool(served: Daemon, tmp_path: Path) -> None:
-    program, arguments, environment = command(served.paddock)
-    paddock = tmp_path / "paddock"
-    paddock.write_text(f'#!/bin/sh\nexec {program} {" ".join(arguments[:-1])} "$@"\n')
-    paddock.chmod(0o755)
+    program, _, environment = command(served.paddock)
+    (tmp_path / "paddock").symlink_to(program)
     path = f"{tmp_path}:{environment['PATH']}"
     done = subprocess.run(
-        [program, EXAMPLES / "call_over_mcp.py"],
+        [sys.executable, EXAMPLES / "call_over_mcp.py"],
         env={**environment, "PATH": path, "PYTHONWARNINGS": "default"},
         capture_output=True,
         text=True,
@@ -159,14 +157,14 @@ def test_the_example_lists_every_permitted_tool(served: Daemon, tmp_path: Path) 
 
 
 def test_the_example_asks_over_http_with_a_key_and_says_why_one_is_not_taken(served: Daemon) -> None:
-    program, _, environment = command(served.paddock)
+    environment = served.paddock.environment
     served.paddock.quickly("user", "add", "hana")
     made = served.paddock.quickly("apikey", "create", "hana", "--json").json
     address = "http://{}:{}/mcp".format(*served.tcp)
 
     def listed(key: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [program, EXAMPLES / "call_over_mcp.py"],
+            [sys.executable, EXAMPLES / "call_over_mcp.py"],
             env={**environment, "PADDOCK_KEY": key, "PADDOCK_MCP": address},
             capture_output=True,
             text=True,
