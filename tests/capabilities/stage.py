@@ -234,6 +234,6 @@ async def open_stage(
         }
         with closing(UsageRecorder(publisher)) as asked:
             door = CapabilityDispatcher(
-                handlers, PolicyCheck(book), NoFences(), asked=asked, denials=DenialRecorder(publisher, clock)
+                handlers, PolicyCheck(book), NoFences(), usage=asked, denials=DenialRecorder(publisher, clock)
             )
             yield Stage(door, storage, kept_artifacts, kept_cache, database, clock, events, lines, book, news)

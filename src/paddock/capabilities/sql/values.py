@@ -1,8 +1,8 @@
-"""Between JSON and SQLite: what a plugin binds, and what it gets back.
+"""Conversion between JSON and SQLite values.
 
-    null, text, numbers     as they are; true and false are 1 and 0 in SQLite and stay numbers
+    null, text, numbers     unchanged; true and false are 1 and 0 in SQLite and stay numbers
     {"$base64": "…"}        a blob, in both directions
-    {"$number": "Infinity"} an infinity (or "-Infinity"), which JSON cannot write; SQLite has no NaN
+    {"$number": "Infinity"} an infinity (or "-Infinity"), which JSON cannot express; SQLite has no NaN
 
 Integers have 64 bits. JSON carries all of them, but JavaScript rounds those beyond 2^53: read them with
 `CAST(n AS TEXT)` there.
@@ -27,10 +27,10 @@ _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def read_bindings(params: Any) -> Bindings:
-    """Parameters for the marks in a statement: a list for `?`, an object for `:name`.
+    """Read the parameters of a statement: a list for `?`, an object for `:name`.
 
     Raises:
-        CallerError: they are neither, too many, or hold what SQLite does not.
+        CallerError: they are neither, too many, or of a type that SQLite does not have.
     """
     if params is None:
         return ()
@@ -88,23 +88,23 @@ def _check_text(text: str, where: int | str) -> None:
 
 
 def unique_column_names(names: Iterable[str]) -> list[str]:
-    """The columns' names, each once: a name that comes again gets a number, `id`, `id_2`, `id_3`."""
-    listed = list(names)
-    taken = set(listed)
-    given: set[str] = set()
+    """Make column names unique by numbering duplicates: `id`, `id_2`, `id_3`."""
+    all_names = list(names)
+    taken = set(all_names)
+    used: set[str] = set()
     unique: list[str] = []
-    for name in listed:
-        chosen, number = name, 1
-        while chosen in given or (number > 1 and chosen in taken):
+    for name in all_names:
+        candidate, number = name, 1
+        while candidate in used or (number > 1 and candidate in taken):
             number += 1
-            chosen = f"{name}_{number}"
-        given.add(chosen)
-        unique.append(chosen)
+            candidate = f"{name}_{number}"
+        used.add(candidate)
+        unique.append(candidate)
     return unique
 
 
 def to_json_value(value: Bindable) -> Any:
-    """One value of a row as JSON has it."""
+    """Convert one SQLite value to JSON."""
     if isinstance(value, bytes):
         return {"$base64": b64encode(value).decode("ascii")}
     if isinstance(value, float) and math.isinf(value):
@@ -113,19 +113,19 @@ def to_json_value(value: Bindable) -> Any:
 
 
 def estimated_size(row: Iterable[Bindable]) -> int:
-    """About how many bytes of JSON the values of a row will be, at least."""
+    """Return a lower estimate of the JSON bytes of a row's values."""
     return sum([len(value) + 4 if isinstance(value, (str, bytes)) else 8 for value in row])
 
 
-def result_too_large_error(most: int) -> CallerError:
-    """The error for an answer that does not fit in a message."""
+def result_too_large_error(max_bytes: int) -> CallerError:
+    """Build the error for a result that does not fit in a message."""
     return CallerError(
-        f"the answer has more than {most} bytes",
+        f"the answer has more than {max_bytes} bytes",
         code="storage.result_too_large",
         hint="ask for less: name the columns, add LIMIT, and read on with WHERE id > ?",
     )
 
 
 def as_objects(names: list[str], rows: Iterable[tuple[Bindable, ...]]) -> list[Mapping[str, Any]]:
-    """Rows by column name."""
+    """Convert rows to objects by column name."""
     return [dict(zip(names, [to_json_value(value) for value in row], strict=True)) for row in rows]

@@ -45,7 +45,7 @@ MAX_CALLS_WITH_ARTIFACTS = 4096  # whose artifacts are remembered; of those that
 class CapabilityHandler(Protocol):
     """The way back from a plugin into the host."""
 
-    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
+    async def answer(self, request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
         """The result of a plugin's request.
 
         Raises:
