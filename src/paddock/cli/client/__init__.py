@@ -1,1 +1,1 @@
-"""TODO: paddock.cli.client."""
+"""How commands reach a host: through the running daemon, or in this process."""

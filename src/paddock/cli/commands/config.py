@@ -1,4 +1,4 @@
-"""`paddock config show`: every setting, its value, and who set it."""
+"""`paddock config show`: every setting, its value, and its origin."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TODO: paddock.cli.output."""
+"""What commands print and ask at the terminal."""
