@@ -1,6 +1,6 @@
 """A session of `paddock dev`: reloads the plugin when its folder changes, and runs typed commands.
 
-    a file is saved → copied and validated → started beside the last version → serves → the repeated call is made
+    a file is saved → copied and validated → started in parallel to the last version → serves → the repeated call
 
 A copy that is invalid, requests more than was granted, or does not start leaves the last version serving. Nothing waits
 for a call: a version that hangs is replaced by the next one that is saved.

@@ -94,7 +94,7 @@ class CapabilityDispatcher:
 
 def _is_granted(request: CapabilityRequest, method: CapabilityMethod) -> bool:
     needed = method.needs
-    return needed is None or any(covers(held, needed) for held in request.granted)
+    return needed is None or any(covers(capability, needed) for capability in request.granted)
 
 
 def _denied_error(request: CapabilityRequest, method: CapabilityMethod, decision: Decision) -> Denied:

@@ -11,9 +11,9 @@ from paddock.core.errors import CallerError
 from paddock.core.schema.json_value import json_problems
 
 
-def invalid_param(name: str, why: str, hint: str = "") -> CallerError:
+def invalid_param(name: str, problem: str, hint: str = "") -> CallerError:
     """Build the error for one invalid parameter."""
-    return CallerError(f"{name} {why}", code="invalid_params", hint=hint, details={"param": name})
+    return CallerError(f"{name} {problem}", code="invalid_params", hint=hint, details={"param": name})
 
 
 def text_param(params: Mapping[str, Any], name: str, *, max_chars: int, default: str | None = None) -> str:
@@ -37,7 +37,7 @@ def text_param(params: Mapping[str, Any], name: str, *, max_chars: int, default:
     return value
 
 
-def number_param(params: Mapping[str, Any], name: str, *, least: float, most: float, default: float) -> float:
+def number_param(params: Mapping[str, Any], name: str, *, minimum: float, maximum: float, default: float) -> float:
     """Read a number within bounds; the default if it is missing or null.
 
     Raises:
@@ -48,8 +48,8 @@ def number_param(params: Mapping[str, Any], name: str, *, least: float, most: fl
         return default
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise invalid_param(name, "must be a number")
-    if not least <= value <= most:
-        raise invalid_param(name, f"must be from {least:g} to {most:g}")
+    if not minimum <= value <= maximum:
+        raise invalid_param(name, f"must be from {minimum:g} to {maximum:g}")
     return value
 
 

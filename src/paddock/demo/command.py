@@ -28,7 +28,7 @@ BROKEN_PLUGIN = "broken-clock"
 
 @dataclass(frozen=True, slots=True)
 class _DemoState:
-    """What the demo has prepared."""
+    """The prepared demo."""
 
     home: Path
     url: str

@@ -103,11 +103,11 @@ def check_quota(plugin: str, size: int, count: int, limits: ArtifactLimits) -> N
 def delete_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) -> bool:
     """Delete the plugin's ownership of an artifact and return whether there was one."""
     before, count = _locked_totals(tx, tenant, plugin)
-    own = find_own_artifact(tx, tenant, plugin, digest)
-    if own is None:
+    artifact = find_own_artifact(tx, tenant, plugin, digest)
+    if artifact is None:
         return False
     tx.execute("DELETE FROM plugin_artifacts WHERE tenant = ? AND plugin = ? AND digest = ?", (tenant, plugin, digest))
-    _add_to_totals(tx, tenant, plugin, before - own.size, count - 1)
+    _add_to_totals(tx, tenant, plugin, before - artifact.size, count - 1)
     return True
 
 

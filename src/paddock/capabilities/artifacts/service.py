@@ -363,10 +363,10 @@ async def open_artifacts(
 
 
 def _find_readable(tx: Transaction, request: CapabilityRequest, digest: str) -> StoredArtifact | None:
-    own = find_own_artifact(tx, request.tenant, request.plugin, digest)
-    if own is None and digest in request.artifact_digests:
+    own_artifact = find_own_artifact(tx, request.tenant, request.plugin, digest)
+    if own_artifact is None and digest in request.artifact_digests:
         return find_artifact(tx, request.tenant, digest)
-    return own
+    return own_artifact
 
 
 def _require_channel(request: CapabilityRequest) -> PipeChannel:

@@ -99,10 +99,10 @@ def _error_message(origin: HttpOrigin, error: HttpConnectionLost) -> str:
     return message if str(origin) in message else f"{origin}: {message}"
 
 
-def _denied_error(origin: HttpOrigin, reason: str, why: str) -> Denied:
+def _denied_error(origin: HttpOrigin, reason: str, problem: str) -> Denied:
     capability = f"net:{f'[{origin.host}]' if ':' in origin.host else origin.host}:{origin.port}"
     return Denied(
-        f"{origin} {why}",
+        f"{origin} {problem}",
         code="http.not_allowed",
         hint=f"declare '{capability}' in its manifest, and grant it"
         if reason == NOT_GRANTED

@@ -18,7 +18,7 @@ Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class CallMark:
-    """How the recipient can tell calls, and runs of one call, apart.
+    """Identifies a call, and its runs, to the recipient of a request.
 
     Attributes:
         call: The id of the call.
@@ -130,10 +130,10 @@ def wire_headers(headers: Headers) -> Sequence[tuple[str, str]]:
 
     Each connection carries one request, and nothing is compressed, so that size limits hold.
     """
-    own = [("Connection", "close"), ("Accept-Encoding", "identity")]
+    host_headers = [("Connection", "close"), ("Accept-Encoding", "identity")]
     if header_value(headers, "user-agent") is None:
-        own.append(("User-Agent", f"paddock/{__version__}"))
-    return [*headers, *own]
+        host_headers.append(("User-Agent", f"paddock/{__version__}"))
+    return [*headers, *host_headers]
 
 
 def visible_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -72,11 +72,11 @@ def read_fetch_request(params: Mapping[str, Any]) -> FetchRequest:
     return FetchRequest(
         FetchHop(method, target, headers, body),
         secrets,
-        number_param(request, "timeout", least=0.1, most=MAX_TIMEOUT_S, default=DEFAULT_TIMEOUT_S),
-        int(number_param(request, "max_bytes", least=1, most=MAX_BODY_BYTES, default=MAX_BODY_BYTES)),
+        number_param(request, "timeout", minimum=0.1, maximum=MAX_TIMEOUT_S, default=DEFAULT_TIMEOUT_S),
+        int(number_param(request, "max_bytes", minimum=1, maximum=MAX_BODY_BYTES, default=MAX_BODY_BYTES)),
         redirects,
-        int(number_param(params, "retries", least=0, most=MAX_RETRIES, default=DEFAULT_RETRIES)),
-        number_param(params, "backoff", least=0, most=MAX_BACKOFF_S, default=DEFAULT_BACKOFF_S),
+        int(number_param(params, "retries", minimum=0, maximum=MAX_RETRIES, default=DEFAULT_RETRIES)),
+        number_param(params, "backoff", minimum=0, maximum=MAX_BACKOFF_S, default=DEFAULT_BACKOFF_S),
     )
 
 

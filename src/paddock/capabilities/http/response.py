@@ -94,9 +94,9 @@ def _spellings_of(value: str) -> set[str]:
     return {
         value,
         *in_urls,
-        *(_PERCENT_ESCAPE.sub(lambda escape: escape[0].lower(), one) for one in in_urls),
+        *(_PERCENT_ESCAPE.sub(lambda escape: escape[0].lower(), text) for text in in_urls),
         *in_json,
-        *(one.replace("/", "\\/") for one in in_json),
+        *(text.replace("/", "\\/") for text in in_json),
         html.escape(value),
         html.escape(value, quote=False),
         raw.hex(),

@@ -85,7 +85,7 @@ class CacheService:
         key = text_param(params, "key", max_chars=MAX_KEY_CHARS)
         if "value" not in params:
             raise invalid_param("value", "is missing")
-        ttl = number_param(params, "ttl", least=0.001, most=MAX_TTL_S, default=DEFAULT_TTL_S)
+        ttl = number_param(params, "ttl", minimum=0.001, maximum=MAX_TTL_S, default=DEFAULT_TTL_S)
         value = encode_json_param("value", params["value"], MAX_VALUE_BYTES)
         owner = _owner(request)
         self._remove(owner, key)

@@ -78,7 +78,7 @@ class KeyValueService:
         """
         prefix = text_param(params, "prefix", max_chars=MAX_KEY_CHARS, default="")
         after = text_param(params, "after", max_chars=MAX_KEY_CHARS, default="")
-        limit = int(number_param(params, "limit", least=1, most=MAX_PAGE_KEYS, default=DEFAULT_PAGE_KEYS))
+        limit = int(number_param(params, "limit", minimum=1, maximum=MAX_PAGE_KEYS, default=DEFAULT_PAGE_KEYS))
         keys = await self._database.read(
             lambda tx: list_keys(tx, request.tenant, request.plugin, prefix=prefix, after=after, limit=limit + 1)
         )

@@ -45,8 +45,8 @@ class RateLimitService:
             CallerError: a parameter is invalid, or the cost exceeds the bucket's capacity.
         """
         name = text_param(params, "bucket", max_chars=MAX_BUCKET_NAME_CHARS)
-        per_minute = number_param(params, "per_minute", least=1, most=MAX_PER_MINUTE, default=DEFAULT_PER_MINUTE)
-        cost = number_param(params, "cost", least=0, most=MAX_PER_MINUTE, default=1)
+        per_minute = number_param(params, "per_minute", minimum=1, maximum=MAX_PER_MINUTE, default=DEFAULT_PER_MINUTE)
+        cost = number_param(params, "cost", minimum=0, maximum=MAX_PER_MINUTE, default=1)
         if cost > per_minute:
             raise invalid_param(
                 "cost", f"is more than the {per_minute:g} that the bucket holds", "ask for less, or a larger one"

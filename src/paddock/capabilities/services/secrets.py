@@ -144,10 +144,10 @@ def _require_allowed_recipient(request: CapabilityRequest, name: str) -> None:
         ]
         if request.sends_in <= {binding.header for binding in matching}:
             return
-    where = ", ".join(map(str, bindings))
+    recipients = ", ".join(map(str, bindings))
     raise Denied(
         f"{request.plugin} declares the secret {printable(name, MAX_SECRET_NAME_CHARS)}"
-        f" for headers of requests to {where} alone",
+        f" for headers of requests to {recipients} alone",
         code="secret.bound",
         hint="name it in a header of a request to one of these hosts: {'secret': NAME}; in Authorization, unless the"
         " manifest says HEADER@HOST:PORT",

@@ -67,10 +67,10 @@ _FORBIDDEN_MESSAGE = re.compile(
 )
 
 
-def denied_statement_error(sql: str, why: str) -> Denied:
+def denied_statement_error(sql: str, reason: str) -> Denied:
     """Build the error for a statement that reaches beyond the plugin's own tables."""
     return Denied(
-        f"the statement is not allowed: {printable(why, 200)}",
+        f"the statement is not allowed: {printable(reason, 200)}",
         code="storage_access_denied",
         hint="a plugin has its own tables, one statement a call; see the reference of storage for what it may use",
         details={"sql": redact_sql(sql)},

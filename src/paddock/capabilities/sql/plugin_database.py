@@ -78,8 +78,8 @@ class PluginDatabase:
             async with asyncio.timeout(self._limits.wait_seconds):
                 await self._lock.acquire()
         except TimeoutError:
-            why = "a transaction is" if self.transaction else "other calls are"
-            raise _busy_error(f"{why} under way in this plugin's storage for too long") from None
+            subject = "a transaction is" if self.transaction else "other calls are"
+            raise _busy_error(f"{subject} under way in this plugin's storage for too long") from None
         finally:
             self._waiting -= 1
 
@@ -104,11 +104,11 @@ class PluginDatabase:
             )
         raise NotFound(f"there is no transaction {printable(transaction_id, 40)}", code="storage.no_transaction")
 
-    def end_transaction(self, transaction: OpenTransaction, why: str) -> None:
+    def end_transaction(self, transaction: OpenTransaction, reason: str) -> None:
         """Remember that it is over and why, and release the lock."""
         transaction.stop_timer()
         self.transaction = None
-        self._ends[transaction.id] = why
+        self._ends[transaction.id] = reason
         if len(self._ends) > _MAX_REMEMBERED_ENDS:
             self._ends.popitem(last=False)
         self.release()
@@ -137,5 +137,5 @@ def belongs_to_transaction(method: str, params: Mapping[str, Any]) -> bool:
     return ".storage." in method and isinstance(params.get("transaction"), str)
 
 
-def _busy_error(why: str) -> Busy:
-    return Busy(why, code="storage.busy", hint="try again in a moment")
+def _busy_error(message: str) -> Busy:
+    return Busy(message, code="storage.busy", hint="try again in a moment")

@@ -286,13 +286,13 @@ class SqlService:
         request: CapabilityRequest,
         params: Mapping[str, Any],
         work: Callable[[GuardedConnection], None],
-        why: str,
+        reason: str,
         *,
         commits: bool = False,
     ) -> dict[str, Any]:
         database = self._database(request.tenant, request.plugin)
         transaction_id = text_param(params, "transaction", max_chars=64)
-        await self._run_shielded(self._end_locked(database, transaction_id, request, work, why, commits=commits))
+        await self._run_shielded(self._end_locked(database, transaction_id, request, work, reason, commits=commits))
         return {}
 
     async def _end_locked(
@@ -301,7 +301,7 @@ class SqlService:
         transaction_id: str,
         request: CapabilityRequest,
         work: Callable[[GuardedConnection], None],
-        why: str,
+        reason: str,
         *,
         commits: bool,
     ) -> None:
@@ -313,29 +313,29 @@ class SqlService:
             try:
                 await self._workers.run(partial(database.with_file, work))
             except BaseException:
-                why = "it could not be committed"
+                reason = "it could not be committed"
                 raise
             finally:
-                database.end_transaction(transaction, why)
+                database.end_transaction(transaction, reason)
 
-    async def _abort_transaction(self, database: PluginDatabase, transaction: OpenTransaction, why: str) -> None:
+    async def _abort_transaction(self, database: PluginDatabase, transaction: OpenTransaction, reason: str) -> None:
         async with database.statement_lock:
             if database.transaction is not transaction:
                 return
             with suppress(PaddockError):
                 await self._workers.run(partial(database.with_file, GuardedConnection.rollback))
-            database.end_transaction(transaction, why)
+            database.end_transaction(transaction, reason)
 
     def _start_timer(self, database: PluginDatabase, transaction: OpenTransaction) -> None:
         idle_at = self._loop.time() + self._limits.transaction_idle
         if transaction.ends_at <= idle_at:
-            expires_at, why = transaction.ends_at, f"it lasted longer than {self._limits.transaction_total:g} s"
+            expires_at, reason = transaction.ends_at, f"it lasted longer than {self._limits.transaction_total:g} s"
         else:
-            expires_at, why = idle_at, f"nothing was asked of it for {self._limits.transaction_idle:g} s"
-        transaction.timer = self._loop.call_at(expires_at, self._expire, database, transaction, why)
+            expires_at, reason = idle_at, f"nothing was asked of it for {self._limits.transaction_idle:g} s"
+        transaction.timer = self._loop.call_at(expires_at, self._expire, database, transaction, reason)
 
-    def _expire(self, database: PluginDatabase, transaction: OpenTransaction, why: str) -> None:
-        task = self._loop.create_task(self._abort_transaction(database, transaction, f"{why}, and was rolled back"))
+    def _expire(self, database: PluginDatabase, transaction: OpenTransaction, reason: str) -> None:
+        task = self._loop.create_task(self._abort_transaction(database, transaction, f"{reason}, and was rolled back"))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -39,9 +39,9 @@ def read_bindings(params: Any) -> Bindings:
         _check_param_count(len(values))
         return tuple([_bindable(value, number) for number, value in enumerate(values)])
     if isinstance(params, dict):
-        named = cast("dict[str, Any]", params)
-        _check_param_count(len(named))
-        return {name: _bindable(value, name) for name, value in named.items()}
+        by_name = cast("dict[str, Any]", params)
+        _check_param_count(len(by_name))
+        return {name: _bindable(value, name) for name, value in by_name.items()}
     raise invalid_param("params", "must be a list, or an object for named parameters")
 
 
@@ -52,7 +52,7 @@ def _check_param_count(count: int) -> None:
         )
 
 
-def _bindable(value: Any, where: int | str) -> Bindable:
+def _bindable(value: Any, position: int | str) -> Bindable:
     match value:
         case None | float():
             return value
@@ -60,42 +60,42 @@ def _bindable(value: Any, where: int | str) -> Bindable:
             return int(value)
         case int():
             if not -(2**63) <= value < 2**63:
-                raise invalid_param(f"params[{where}]", "does not fit in 64 bits", "send it as text")
+                raise invalid_param(f"params[{position}]", "does not fit in 64 bits", "send it as text")
             return value
         case str():
             if len(value) > MAX_VALUE_BYTES:
-                raise invalid_param(f"params[{where}]", f"is longer than {MAX_VALUE_BYTES} bytes")
+                raise invalid_param(f"params[{position}]", f"is longer than {MAX_VALUE_BYTES} bytes")
             if not value.isascii():
-                _check_text(value, where)
+                _check_text(value, position)
             return value
         case {"$base64": str(encoded)} if len(cast("dict[str, Any]", value)) == 1:
             try:
                 return b64decode(encoded, validate=True)
             except binascii.Error:
-                raise invalid_param(f"params[{where}]", "is not base64") from None
+                raise invalid_param(f"params[{position}]", "is not base64") from None
         case {"$number": ("Infinity" | "-Infinity") as number} if len(cast("dict[str, Any]", value)) == 1:
             return _INFINITIES[number]
         case _:
             hint = 'keep it as JSON text; bytes are {"$base64": "…"}'
-            raise invalid_param(f"params[{where}]", "is neither text, number nor null", hint)
+            raise invalid_param(f"params[{position}]", "is neither text, number nor null", hint)
 
 
-def _check_text(text: str, where: int | str) -> None:
+def _check_text(text: str, position: int | str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise invalid_param(f"params[{where}]", "holds half of a character", "use valid Unicode") from None
+        raise invalid_param(f"params[{position}]", "holds half of a character", "use valid Unicode") from None
 
 
 def unique_column_names(names: Iterable[str]) -> list[str]:
     """Make column names unique by numbering duplicates: `id`, `id_2`, `id_3`."""
     all_names = list(names)
-    taken = set(all_names)
+    original_names = set(all_names)
     used: set[str] = set()
     unique: list[str] = []
     for name in all_names:
         candidate, number = name, 1
-        while candidate in used or (number > 1 and candidate in taken):
+        while candidate in used or (number > 1 and candidate in original_names):
             number += 1
             candidate = f"{name}_{number}"
         used.add(candidate)

@@ -1,1 +1,1 @@
-"""How commands reach a host: through the running daemon, or in this process."""
+"""Access to a host for commands: through the running daemon, or in this process."""

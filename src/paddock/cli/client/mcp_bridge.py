@@ -81,9 +81,9 @@ class McpBridge:
 
     async def drain(self) -> None:
         """Wait for the requests in flight."""
-        waiting = {batch.task for batch in self._pending.values() if not batch.long_lived and not batch.cancelled}
-        if waiting:
-            await asyncio.wait(waiting)
+        tasks = {batch.task for batch in self._pending.values() if not batch.long_lived and not batch.cancelled}
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """End all tasks; the daemon cancels what is no longer waited for."""
@@ -101,7 +101,7 @@ class McpBridge:
             if message.get("method") == "notifications/cancelled":
                 batch = self._mark_cancelled(message)
                 if batch is None or batch.stateless:
-                    return  # closing its connection has told the daemon enough
+                    return  # closing its connection is enough for the daemon
                 sent_events.append(batch.sent)
             elif message.get("method") == _INITIALIZED:
                 self._session.record_initialized(line)
@@ -154,7 +154,7 @@ class McpBridge:
                 await asyncio.wait({previous})
             await self._post_with_retry(line, requests[0], sent, unanswered)
         except HttpConnectionLost:
-            fault = to_rpc_error(_connection_lost_error(taken=sent.is_set()))
+            fault = to_rpc_error(_connection_lost_error(was_sent=sent.is_set()))
         except (ResponseTooLarge, SseEventTooLarge) as error:
             fault = RpcError(INTERNAL_ERROR, str(error))
         except RpcError as refused:
@@ -294,8 +294,8 @@ def _id_key(request_id: Any) -> Any:
     return (type(request_id).__name__, request_id) if isinstance(request_id, str | int | float) else None
 
 
-def _connection_lost_error(*, taken: bool) -> PaddockError:
-    if not taken:
+def _connection_lost_error(*, was_sent: bool) -> PaddockError:
+    if not was_sent:
         return Unreachable(
             "no daemon runs any more", code="daemon.not_running", hint="start it: paddock serve; then ask again"
         )

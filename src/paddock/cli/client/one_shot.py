@@ -35,8 +35,8 @@ def open_for_read(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, 
         if tenant != DEFAULT_TENANT:
             from paddock.principals.tenants import require_tenant
 
-            found = host.plugins.database.read(lambda tx: require_tenant(tx, tenant))
-            host = replace(host, plugins=host.plugins.for_tenant(found.name))
+            tenant_record = host.plugins.database.read(lambda tx: require_tenant(tx, tenant))
+            host = replace(host, plugins=host.plugins.for_tenant(tenant_record.name))
         yield host
 
 

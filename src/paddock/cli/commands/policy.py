@@ -136,8 +136,8 @@ def check(
     except Invalid as error:
         error.hint = ""  # it would point to this command
         raise
-    own = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
-    warnings = _unknown_names(policy, directories, settings) if own else []
+    own_rules = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
+    warnings = _unknown_names(policy, directories, settings) if own_rules else []
     count = len(policy.rules.rules)
     if as_json:
         warning_values = [problem.to_dict() for problem in warnings]
@@ -146,13 +146,13 @@ def check(
                 "valid": True,
                 "version": policy.version,
                 "rules": count,
-                "own_rules": len(own),
+                "own_rules": len(own_rules),
                 "warnings": warning_values,
             }
         )
         return
     print_problems(warnings, "!", "yellow")
-    print_message(f"{styled('✓', 'green')} {count} rules, {len(own)} of them your own; version {policy.version}")
+    print_message(f"{styled('✓', 'green')} {count} rules, {len(own_rules)} of them your own; version {policy.version}")
 
 
 @app.command("show", epilog="Examples: paddock policy show   ·   paddock policy show guests-may-read")
@@ -261,11 +261,11 @@ def _unknown_names(policy: Policy, directories: Directories, settings: Settings)
 
     try:
         with open_existing_store(directories, settings) as store:
-            known = store.database.read(known_names) if store else default_known_names()
+            names = store.database.read(known_names) if store else default_known_names()
     except PaddockError as error:  # the rules are valid all the same
         message = f"whom and what the rules name could not be looked up: {error.message}"
         return [Problem(str(directories.data), message, error.hint, error.error_code)]
-    return find_unknown_entities(policy.rules, known)
+    return find_unknown_entities(policy.rules, names)
 
 
 def _load_cases(file: Path | None, policy: Policy, directories: Directories, settings: Settings) -> list[PolicyCase]:

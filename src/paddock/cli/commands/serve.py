@@ -82,10 +82,10 @@ def _dropped_events_line(count: int) -> str:
 
 def _running_plugins_text(event: dict[str, Any]) -> str:
     """Describe how many plugins run, and how many do not yet."""
-    running, starting, waiting = event["running"], event["starting"], event["on_demand"]
+    running, starting, on_demand = event["running"], event["starting"], event["on_demand"]
     parts = ["1 plugin runs" if running == 1 else f"{running} plugins run"]
     parts += [f"{starting} starting"] if starting else []
-    parts += ["1 starts when called" if waiting == 1 else f"{waiting} start when called"] if waiting else []
+    parts += ["1 starts when called" if on_demand == 1 else f"{on_demand} start when called"] if on_demand else []
     return ", ".join(parts)
 
 

@@ -69,9 +69,9 @@ def list_(
 
     mark_killed_calls_in_doubt()
     unresolved = [record_json(effect) for effect in read_store(unit)]
-    more = unresolved[-1]["call_id"] if len(unresolved) == count else None
+    next_id = unresolved[-1]["call_id"] if len(unresolved) == count else None
     if as_json:
-        print_json({"tenant": tenant, "doubts": unresolved, "next": more})
+        print_json({"tenant": tenant, "doubts": unresolved, "next": next_id})
         return
     if not unresolved:
         print_message("nothing was in doubt" if resolved else "nothing is in doubt")
@@ -79,8 +79,8 @@ def list_(
     rows = [[printable(cell, 100) for cell in _table_row(record)] for record in unresolved]
     for line in format_table(_COLUMNS, rows, hideable=_HIDDEN_WHEN_NARROW):
         print_result(line)
-    if more:
-        print_message(f"there may be more: --after {more}")
+    if next_id:
+        print_message(f"there may be more: --after {next_id}")
     print_message(f"look at one: paddock run doubt show {unresolved[0]['call_id']}{tenant_option(tenant)}")
 
 

@@ -1,1 +1,1 @@
-"""What commands print and ask at the terminal."""
+"""Terminal output and prompts of commands."""

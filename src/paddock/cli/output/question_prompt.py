@@ -1,6 +1,6 @@
 """Answers to a plugin's questions during a call: from `--answers`, else from the terminal.
 
-For the caller, a question that nobody answers is declined. For an observer of the call, it stays open.
+For the caller, an unanswered question is declined. For an observer of the call, it stays open.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ def read_answers_option(option: str | None) -> Any:
     """
     if option is None:
         return None
-    where, value = read_json_argument(option, "--answers")
+    origin, value = read_json_argument(option, "--answers")
     valid = isinstance(value, dict) or (
         isinstance(value, list) and all(isinstance(item, dict | bool) for item in cast("list[Any]", value))
     )
     if valid:
         return cast("Any", value)
     hint = """write for instance --answers '{"colour": "red"}', or a list with something for each question"""
-    problem = Problem(where, "is not a JSON object, or a list of objects, true and false", hint, "not_json")
+    problem = Problem(origin, "is not a JSON object, or a list of objects, true and false", hint, "not_json")
     raise Invalid("the answers are not valid", [problem], code="invalid_params")
 
 
@@ -142,15 +142,15 @@ def read_answer_argument(argument: str) -> Any:
         Invalid: it is neither a JSON object nor true or false.
         NotFound: there is no such file.
     """
-    where, value = read_json_argument(argument, "ANSWER")
+    origin, value = read_json_argument(argument, "ANSWER")
     if isinstance(value, dict | bool):
         return cast("Any", value)
     hint = """write for instance '{"colour": "red"}'; false declines"""
-    problem = Problem(where, "is not a JSON object, true or false", hint, "not_json")
+    problem = Problem(origin, "is not a JSON object, true or false", hint, "not_json")
     raise Invalid("the answer is not valid", [problem], code="invalid_params")
 
 
-def read_json_argument(argument: str, where: str) -> tuple[str, Any]:
+def read_json_argument(argument: str, origin: str) -> tuple[str, Any]:
     """Parse a JSON argument, from a file if it begins with @; return its origin and the value.
 
     The value is None if it is not JSON.
@@ -160,17 +160,17 @@ def read_json_argument(argument: str, where: str) -> tuple[str, Any]:
     """
     text = argument
     if argument.startswith("@"):
-        where = argument[1:]
+        origin = argument[1:]
         try:
-            with Path(where).open(encoding="utf-8") as file:
+            with Path(origin).open(encoding="utf-8") as file:
                 text = file.read(MAX_ANSWER_BYTES + 1)
         except (OSError, ValueError) as error:
             hint = "name a file that is there and that you can read, or write the JSON itself"
-            raise NotFound(f"cannot read {where}: {error}", code="params.unreadable", hint=hint) from None
+            raise NotFound(f"cannot read {origin}: {error}", code="params.unreadable", hint=hint) from None
     try:
-        return where, json.loads(text) if len(text) <= MAX_ANSWER_BYTES else None
+        return origin, json.loads(text) if len(text) <= MAX_ANSWER_BYTES else None
     except (ValueError, RecursionError):
-        return where, None
+        return origin, None
 
 
 async def read_terminal_line(prompt: str) -> str | None:

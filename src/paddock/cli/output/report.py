@@ -152,10 +152,10 @@ def report_error(error: PaddockError, *, as_json: bool) -> int:
 def wrap_unexpected_error(error: Exception) -> PaddockError:
     """Wrap an unforeseen exception in an error of the host's own tree."""
     if isinstance(error, OSError) and error.errno is not None:
-        where = f": {error.filename}" if error.filename else ""
+        path = f": {error.filename}" if error.filename else ""
         if error.errno in OUT_OF_SPACE_ERRNOS:
-            return StoreUnavailable(f"there is no room left{where}", code="store.full", hint="free some space: df -h")
-        return HostError(f"the system refused: {error.strerror}{where}", code="system_refused", hint=_DEBUG_HINT)
+            return StoreUnavailable(f"there is no room left{path}", code="store.full", hint="free some space: df -h")
+        return HostError(f"the system refused: {error.strerror}{path}", code="system_refused", hint=_DEBUG_HINT)
     return HostError(
         f"something went wrong inside Paddock: {type(error).__name__}: {error}", code="internal", hint=_DEBUG_HINT
     )

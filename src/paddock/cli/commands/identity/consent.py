@@ -88,11 +88,11 @@ def revoke(
     person_id = _resolve_person(person, tenant)
     consents = read_store(lambda tx: list_consents(tx, tenant, person_id))
     of_plugin = [consent for consent in consents if consent.plugin == name]
-    found = next((consent for consent in consents if full_name(consent.plugin, consent.callable) == name), None)
-    if found is None and len(of_plugin) == 1:
-        found = of_plugin[0]
+    consent_found = next((consent for consent in consents if full_name(consent.plugin, consent.callable) == name), None)
+    if consent_found is None and len(of_plugin) == 1:
+        consent_found = of_plugin[0]
     plugin, _, callable_name = name.rpartition(".")
-    target = (found.plugin, found.callable) if found else (plugin, callable_name)
+    target = (consent_found.plugin, consent_found.callable) if consent_found else (plugin, callable_name)
     revoked = change_store(tenant, lambda change: revoke_consent(change, person_id, *target))
     report_change(as_json, f"{person_id} no longer agrees to {_consent_name(revoked)}", **asdict(revoked))
 

@@ -17,7 +17,7 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """What was erased, and the log file that still contains it, if any."""
+    """The result of an erasure, and the log file that still contains the erased data, if any."""
 
     forgotten: ErasureResult
     remaining_log: Path | None

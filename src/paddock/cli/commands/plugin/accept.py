@@ -76,16 +76,16 @@ def _list_waiting(tenant: str, *, as_json: bool) -> None:
     from paddock.plugins.tool_pinning.accept import quarantined_definitions
 
     with open_for_read(tenant) as host:
-        waiting = quarantined_definitions(host.plugins)
+        quarantined = quarantined_definitions(host.plugins)
     if as_json:
-        print_json({"waiting": [{"plugin": row.plugin, **row.to_value()} for row in waiting]})
-    elif not waiting:
+        print_json({"waiting": [{"plugin": row.plugin, **row.to_value()} for row in quarantined]})
+    elif not quarantined:
         print_message("nothing waits for a yes")
     else:
-        cells = [[row.plugin, row.kind, row.name, row.reason] for row in waiting]
+        cells = [[row.plugin, row.kind, row.name, row.reason] for row in quarantined]
         for line in format_table(["PLUGIN", "KIND", "NAME", "WHY IT WAITS"], cells):
             print_result(line)
-        first = f"{waiting[0].plugin} {shlex.quote(waiting[0].name)}{tenant_option(tenant)}"
+        first = f"{quarantined[0].plugin} {shlex.quote(quarantined[0].name)}{tenant_option(tenant)}"
         print_message(f"look at one: paddock plugin accept {first}")
 
 

@@ -117,12 +117,10 @@ def _state_text(row: Mapping[str, Any]) -> str:
     return f"{state} ({', '.join(notes)})" if notes else state
 
 
-def _report_unaccepted_tools(name: str, tenant: str, waiting: int) -> None:
+def _report_unaccepted_tools(name: str, tenant: str, count: int) -> None:
     """Print on stderr that definitions of a server wait for acceptance."""
-    if waiting:
-        subject = (
-            "one thing that its server says waits" if waiting == 1 else f"{waiting} things that its server says wait"
-        )
+    if count:
+        subject = "one thing that its server says waits" if count == 1 else f"{count} things that its server says wait"
         print_message(
             f"{styled('!', 'yellow')} {name}: {subject} for your yes —"
             f" paddock plugin accept {name}{tenant_option(tenant)}"

@@ -120,8 +120,8 @@ def _print_all_tools(recorded: Mapping[str, Any]) -> None:
 
 def _print_one_tool(recorded: Mapping[str, Any], tool: str, *, as_json: bool) -> None:
     plugin = recorded["name"]
-    found = next((item for item in recorded["tools"] if tool in (item["name"], item["call"])), None)
-    if found is None:
+    match = next((item for item in recorded["tools"] if tool in (item["name"], item["call"])), None)
+    if match is None:
         names = ", ".join(item["name"] for item in recorded["tools"][:20])
         hint = f"it offers: {names}" if names else "it offers nothing to call"
         raise NotFound(
@@ -131,10 +131,10 @@ def _print_one_tool(recorded: Mapping[str, Any], tool: str, *, as_json: bool) ->
             details={"plugin": plugin},
         )
     if as_json:
-        print_json({"plugin": plugin, **found})
+        print_json({"plugin": plugin, **match})
         return
-    _print_tool(plugin, found)
-    for title, schema in (("takes", found["input_schema"]), ("gives", found["output_schema"])):
+    _print_tool(plugin, match)
+    for title, schema in (("takes", match["input_schema"]), ("gives", match["output_schema"])):
         if schema is not None:
             print_result("")
             print_result(f"  What it {title}, as JSON Schema")
