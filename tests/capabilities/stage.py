@@ -97,7 +97,7 @@ def plugin(
 class NoFences:
     """Every call may act: here none has a record that would say otherwise."""
 
-    async def require(self, asking: CapabilityRequest) -> None: ...
+    async def require(self, request: CapabilityRequest) -> None: ...
 
 
 @dataclass(slots=True)
