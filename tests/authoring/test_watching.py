@@ -57,7 +57,7 @@ def test_what_no_package_would_carry_is_not_looked_at(folder: Path) -> None:
     (folder / ".git" / "index").touch()
 
     assert changed_files(before, scan_folder(folder), folder) == ()
-    assert len(scan_folder(folder, most=1)) <= 2
+    assert len(scan_folder(folder, max_files=1)) <= 2
 
 
 async def test_a_file_that_never_rests_holds_nothing_up_and_is_no_change_itself(folder: Path) -> None:

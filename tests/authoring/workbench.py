@@ -88,7 +88,7 @@ async def at_work(
     manifest = read_package(folder).single()
     listening = DevEventReporter(manifest, told, SystemClock())
     async with open_dev_host(home, folder, listening, environ={}, tap=listening.new_decoder, config=config) as workshop:
-        session = DevSession(workshop, listening, manifest.capabilities, repeated, silent_for=silent_for)
+        session = DevSession(workshop, listening, manifest.capabilities, repeated, slow_call_s=silent_for)
         known = scan_folder(folder)
         await session.start(await workshop.take_snapshot())
         await session.wait_for_calls()

@@ -97,7 +97,7 @@ def plugin(
 class NoFences:
     """Every call may act: here none has a record that would say otherwise."""
 
-    async def require(self, asking: CapabilityRequest) -> None: ...
+    async def require(self, request: CapabilityRequest) -> None: ...
 
 
 @dataclass(slots=True)
@@ -234,6 +234,6 @@ async def open_stage(
         }
         with closing(UsageRecorder(publisher)) as asked:
             door = CapabilityDispatcher(
-                handlers, PolicyCheck(book), NoFences(), asked=asked, denials=DenialRecorder(publisher, clock)
+                handlers, PolicyCheck(book), NoFences(), usage=asked, denials=DenialRecorder(publisher, clock)
             )
             yield Stage(door, storage, kept_artifacts, kept_cache, database, clock, events, lines, book, news)

@@ -123,7 +123,7 @@ async def test_without_the_grant_every_method_is_refused_and_recorded(stage: Sta
 
 @pytest.mark.req("O-09")
 async def test_what_is_too_big_or_too_much_is_refused_with_the_limit(tmp_path: Path) -> None:
-    limits = ArtifactLimits(one=1_000, plugin_bytes=2_500, plugin_count=3)
+    limits = ArtifactLimits(artifact_bytes=1_000, plugin_bytes=2_500, plugin_count=3)
     async with open_stage(tmp_path, artifacts=limits) as stage:
         big = await stage.refused(plugin(), "artifacts.put", base64=written(bytes(1_001)))
         assert (big.error_code, big.details["limit_bytes"]) == ("artifacts.too_large", 1_000)

@@ -37,7 +37,7 @@ def test_the_page_names_the_bounds_as_they_are() -> None:
         f"a plugin keeps {cache.CacheLimits().plugin_bytes >> 20} MiB",
         f"above {log.MAX_LINES_PER_S} lines a second",
         ", ".join(f"`{level}`" for level in log.LEVELS),
-        f"an artifact | {rows.ArtifactLimits().one >> 20} MiB",
+        f"an artifact | {rows.ArtifactLimits().artifact_bytes >> 20} MiB",
         f"{rows.ArtifactLimits().plugin_bytes >> 20} MiB in {rows.ArtifactLimits().plugin_count} artifacts",
         f"transfers at once | {channel.MAX_STREAMS}",
         f"a frame | {frames.MAX_FRAME_BYTES} bytes",

@@ -98,7 +98,7 @@ def test_a_method_without_a_handler_and_a_handler_without_a_method_are_found_at_
 
     for handlers in ({}, dict.fromkeys([*REQUIRED_CAPABILITIES, "storage.peek"], nothing)):
         with pytest.raises(HostError):
-            CapabilityDispatcher(handlers, None, None, asked=None, denials=None)  # type: ignore[arg-type]
+            CapabilityDispatcher(handlers, None, None, usage=None, denials=None)  # type: ignore[arg-type]
 
 
 async def test_a_flood_of_denials_is_recorded_as_one(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def keep_something(shelf: Shelf, name: str) -> tuple[Path, Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("my secret diary")
     store.database.write(
-        lambda tx: put_value(tx, "default", name, "key", '"value"', at=store.now(), limits=KeyValueLimits())
+        lambda tx: put_value(tx, "default", name, "key", '"value"', changed_at=store.now(), limits=KeyValueLimits())
     )
     return table, folder
 

@@ -47,7 +47,7 @@ class ArtifactRoutes:
 
     async def get_artifact(self, request: Request) -> Response:
         digest, tenant = path_param(request, "sha256"), await request_tenant(self._host, request)
-        artifact = await self._host.artifacts.kept(tenant, digest)
+        artifact = await self._host.artifacts.find(tenant, digest)
         wanted = request.headers.get("range")
         offset, length = (0, artifact.size) if wanted is None else parse_range(wanted, artifact.size)
         headers = {

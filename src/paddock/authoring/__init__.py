@@ -1,1 +1,1 @@
-"""For those who write plugins: a first folder, a session that follows their changes, and the checks of each kind."""
+"""Tools for plugin authors: scaffolding, the development session, and contract checks."""

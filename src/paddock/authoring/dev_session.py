@@ -1,9 +1,9 @@
-"""A session of `paddock dev`: the plugin follows its folder, and what is typed is done.
+"""A session of `paddock dev`: reloads the plugin when its folder changes, and runs typed commands.
 
-    a file is saved → copied and judged → started beside the last version → serves → the call is made again
+    a file is saved → copied and validated → started in parallel to the last version → serves → the repeated call
 
-A copy that cannot be read, asks for more than was granted, or does not start leaves the last version serving. Nothing
-waits for a call: a version that hangs is replaced by the next one that is saved.
+A copy that is invalid, requests more than was granted, or does not start leaves the last version serving. Nothing waits
+for a call: a version that hangs is replaced by the next one that is saved.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ DEV_COMMANDS = {
     "quit": "end",
 }
 
-
-SLOW_CALL_S = 5.0  # seconds after which a call that has not ended is told of
+SLOW_CALL_S = 5.0  # after which an unfinished call is reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,102 +48,104 @@ class RepeatedCall:
 
 
 class DevSession:
-    """What happens between the first load and the end.
+    """A development session, from the first load to the end.
 
     Args:
-        workshop: What runs the plugin.
-        listening: Told of everything.
-        granted: What the author agreed to.
-        repeated: The call to make after each load.
-        silent_for: The seconds after which a call that has not ended is told of.
+        dev_host: Runs the plugin.
+        reporter: Receives all events.
+        granted: The capabilities that the author agreed to.
+        repeated_call: The call to make after each load.
+        slow_call_s: Seconds after which an unfinished call is reported.
 
     Attributes:
-        failed: Whether the last load or repeated call did.
+        failed: Whether the last load or repeated call failed.
     """
 
     def __init__(
         self,
-        workshop: DevHost,
-        listening: DevEventReporter,
+        dev_host: DevHost,
+        reporter: DevEventReporter,
         granted: tuple[Capability, ...],
-        repeated: RepeatedCall | None = None,
+        repeated_call: RepeatedCall | None = None,
         *,
-        silent_for: float = SLOW_CALL_S,
+        slow_call_s: float = SLOW_CALL_S,
     ) -> None:
         self.failed = False
-        self._slow_call_s = silent_for
-        self._dev_host = workshop
-        self._reporter = listening
-        self._emit = listening.emit
+        self._slow_call_s = slow_call_s
+        self._dev_host = dev_host
+        self._reporter = reporter
+        self._emit = reporter.emit
         self._granted = granted
-        self._repeated = repeated
-        self._pending_grants: tuple[Capability, ...] = ()  # what a version asks for that was not loaded for it
+        self._repeated_call = repeated_call
+        self._pending_grants: tuple[Capability, ...] = ()  # capabilities that kept a version from being loaded
         self._quit = asyncio.Event()
         self._calls: set[asyncio.Task[None]] = set()
         self._repeated_task: asyncio.Task[None] | None = None
 
     async def start(self, first: SourceSnapshot) -> None:
-        """Load the first copy, which its author has agreed to."""
+        """Load the first snapshot, which the author has agreed to."""
         await self._load(first, time.monotonic(), ())
 
     async def wait_for_calls(self) -> None:
-        """Wait until no call is under way."""
+        """Wait until all calls have ended."""
         await asyncio.gather(*self._calls, return_exceptions=True)
 
-    async def follow(self, known: FileStamps, typed: AsyncIterable[str] | None, stop: asyncio.Event) -> None:
-        """Follow the folder and what is typed, until told to end."""
-        watching = asyncio.ensure_future(self._watch(known))
-        reading = asyncio.ensure_future(self._read_commands(typed)) if typed is not None else None
-        ends = [asyncio.ensure_future(self._quit.wait()), asyncio.ensure_future(stop.wait())]
+    async def follow(self, stamps: FileStamps, lines: AsyncIterable[str] | None, stop: asyncio.Event) -> None:
+        """Follow the folder's changes and the typed lines until the session ends."""
+        watcher = asyncio.ensure_future(self._watch(stamps))
+        reader = asyncio.ensure_future(self._read_commands(lines)) if lines is not None else None
+        stop_waits = [asyncio.ensure_future(self._quit.wait()), asyncio.ensure_future(stop.wait())]
         try:
-            await asyncio.wait([*ends, watching], return_when=asyncio.FIRST_COMPLETED)
-            if watching.done():
-                watching.result()  # never ends by itself
+            await asyncio.wait([*stop_waits, watcher], return_when=asyncio.FIRST_COMPLETED)
+            if watcher.done():
+                watcher.result()  # raises: the watcher never ends by itself
         finally:
-            for task in (watching, reading, *ends, *self._calls):
+            for task in (watcher, reader, *stop_waits, *self._calls):
                 if task is not None:
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
                         await task
 
-    async def _watch(self, known: FileStamps) -> None:
-        async for files in watch_changes(self._dev_host.folder, known):
+    async def _watch(self, stamps: FileStamps) -> None:
+        async for files in watch_changes(self._dev_host.folder, stamps):
             self._emit({"event": "changed", "files": list(files)})
             await self.reload(files)
 
     # --- loading ------------------------------------------------------------------------------------------------------
 
     async def reload(self, files: tuple[str, ...] = ()) -> None:
-        """Load the folder as it is now; the last version goes on serving where that fails."""
-        began = time.monotonic()
+        """Load the folder as it is now; if that fails, the last version goes on serving."""
+        started = time.monotonic()
         try:
-            copy = await self._dev_host.take_snapshot()
+            snapshot = await self._dev_host.take_snapshot()
         except PaddockError as error:
             self._report_load_failure(error)
         else:
-            await self._load(copy, began, files)
+            await self._load(snapshot, started, files)
 
-    async def _load(self, copy: SourceSnapshot, began: float, files: tuple[str, ...]) -> None:
-        self._reporter.manifest = copy.manifest
+    async def _load(self, snapshot: SourceSnapshot, started: float, files: tuple[str, ...]) -> None:
+        self._reporter.manifest = snapshot.manifest
         try:
-            loaded = await self._dev_host.load(copy, self._granted)
+            loaded = await self._dev_host.load(snapshot, self._granted)
         except NeedsConsent as error:
-            asked: list[Capability] = [one for one in requested_capabilities(copy.manifest) if one not in self._granted]
-            self._pending_grants = tuple(asked)
+            missing: list[Capability] = [
+                item for item in requested_capabilities(snapshot.manifest) if item not in self._granted
+            ]
+            self._pending_grants = tuple(missing)
             self._report_load_failure(error)
         except PaddockError as error:
             self._report_load_failure(error)
         else:
             self._pending_grants = ()
             self.failed = False
-            self._emit(_loaded_event(loaded, time.monotonic() - began, files))
+            self._emit(_loaded_event(loaded, time.monotonic() - started, files))
             self._start_repeated_call()
 
     def _start_repeated_call(self) -> None:
         if self._repeated_task is not None:
-            self._repeated_task.cancel()  # its answer would be that of a version which no longer serves
-        if self._repeated is not None:
-            self._repeated_task = self._start_call(self._repeated.name, self._repeated.params)
+            self._repeated_task.cancel()  # its result would be that of an outdated version
+        if self._repeated_call is not None:
+            self._repeated_task = self._start_call(self._repeated_call.name, self._repeated_call.params)
 
     def _start_call(self, name: str, params: Mapping[str, Any]) -> asyncio.Task[None]:
         task = asyncio.create_task(self.call(name, params), name=name)
@@ -155,41 +156,41 @@ class DevSession:
     def _report_load_failure(self, error: PaddockError) -> None:
         self.failed = True
         serving = self._dev_host.serving
-        kept = serving.manifest.version if serving else None
+        version = serving.manifest.version if serving else None
         self._emit(
             {
                 "event": "not_loaded",
                 "error": error_to_json(error),
-                "serving": kept,
+                "serving": version,
                 "waiting": bool(self._pending_grants),
             }
         )
 
     async def call(self, name: str, params: Mapping[str, Any]) -> None:
-        """Call the version that serves, and tell the answer."""
-        began = time.monotonic()
-        still = {"event": "still_running", "name": name, "seconds": self._slow_call_s}
-        waiting = asyncio.get_running_loop().call_later(self._slow_call_s, self._emit, still)
+        """Call the serving version, and report the result."""
+        started = time.monotonic()
+        slow_event = {"event": "still_running", "name": name, "seconds": self._slow_call_s}
+        slow_timer = asyncio.get_running_loop().call_later(self._slow_call_s, self._emit, slow_event)
 
         def on_event(event: Mapping[str, Any]) -> None:
-            if not self._reporter.shows_traffic:  # where it is shown, it was seen there
+            if not self._reporter.shows_traffic:  # otherwise it is part of the traffic
                 self._emit({"event": "progress", "name": name, "value": dict(event)})
 
         try:
             result = await self._dev_host.call(name, params, on_event=on_event)
         except PaddockError as error:
             self.failed = True
-            told = {"event": "failed", "name": name, "error": error_to_json(error)}
+            event = {"event": "failed", "name": name, "error": error_to_json(error)}
         else:
-            told = {"event": "answer", "name": name, "result": result}
+            event = {"event": "answer", "name": name, "result": result}
         finally:
-            waiting.cancel()
-        self._emit({**told, "ms": round((time.monotonic() - began) * 1000, 1)})
+            slow_timer.cancel()
+        self._emit({**event, "ms": round((time.monotonic() - started) * 1000, 1)})
 
-    # --- what is typed ------------------------------------------------------------------------------------------------
+    # --- typed commands -----------------------------------------------------------------------------------------------
 
-    async def _read_commands(self, typed: AsyncIterable[str]) -> None:
-        async for line in typed:
+    async def _read_commands(self, lines: AsyncIterable[str]) -> None:
+        async for line in lines:
             try:
                 await self.run_command(line)
             except PaddockError as error:
@@ -198,13 +199,13 @@ class DevSession:
                 return
 
     async def run_command(self, line: str) -> None:
-        """One typed line: a word of `COMMANDS`, or a callable and its parameters as JSON.
+        """Run a typed line: one of `DEV_COMMANDS`, or a callable and its parameters as JSON.
 
         Raises:
             CallerError: it is neither.
         """
-        word, _, rest = line.strip().partition(" ")
-        match word:
+        command, _, rest = line.strip().partition(" ")
+        match command:
             case "":
                 return
             case "quit" | "exit":
@@ -223,9 +224,9 @@ class DevSession:
                 shown = self._reporter.shows_log = not self._reporter.shows_log
                 self._emit({"event": "shows", "what": "logs", "shown": shown})
             case "tools" | "help":
-                self._emit({"event": word, "tools": self.callables(), "commands": DEV_COMMANDS})
+                self._emit({"event": command, "tools": self.callables(), "commands": DEV_COMMANDS})
             case _:
-                self._start_call(word, parse_params(rest))
+                self._start_call(command, parse_params(rest))
 
     def _cancel_calls(self) -> None:
         names = [task.get_name() for task in self._calls]
@@ -234,28 +235,28 @@ class DevSession:
         self._emit({"event": "cancelled", "names": names})
 
     def callables(self) -> list[str]:
-        """What can be called now."""
+        """Return the names that can be called now."""
         serving = self._dev_host.serving
         return [spec.name for spec in serving.callables] if serving else []
 
 
 def parse_params(text: str) -> dict[str, Any]:
-    """The parameters of a typed call; none are `{}`.
+    """Parse the parameters of a typed call; `{}` if there are none.
 
     Raises:
-        CallerError: they are no JSON object.
+        CallerError: they are not a JSON object.
     """
     try:
-        found: Any = json.loads(text or "{}")
+        params: Any = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise CallerError(
             f"the parameters are not JSON: {error}",
             code="json.malformed",
             hint="""write as in: greet {"name": "Ann"}""",
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(params, dict):
         raise CallerError("the parameters must be a JSON object", code="json.malformed", hint="write {…}")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", params)
 
 
 def _loaded_event(loaded: LoadedPlugin, seconds: float, files: tuple[str, ...]) -> dict[str, Any]:
@@ -267,7 +268,7 @@ def _loaded_event(loaded: LoadedPlugin, seconds: float, files: tuple[str, ...]) 
         "callables": [spec.name for spec in loaded.callables],
         "unserved": list(loaded.unserved),
         "undeclared": list(loaded.undeclared),
-        "warnings": [one.to_dict() for one in loaded.copy.warnings],
+        "warnings": [warning.to_dict() for warning in loaded.copy.warnings],
         "files": list(files),
         "ms": round(seconds * 1000, 1),
     }

@@ -1,7 +1,7 @@
-"""A value that fits a JSON Schema: the examples that it carries, or the smallest value made from its words. Pure.
+"""Example values for a JSON Schema: its own examples, or the smallest value that it describes. Pure.
 
-Not every schema says enough: whoever asks checks the value against the schema, and an author who wants another one
-writes `examples`.
+Not every schema is specific enough: the caller validates the value, and an author who wants another one writes
+`examples`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FORMAT_EXAMPLES = {
     "regex": "a",
     "json-pointer": "/a",
 }
-# Texts for patterns: one of them fits most of those that people write.
+# Candidates for patterns: one of them matches most patterns that people write.
 _PATTERN_GUESSES = (
     *("a", "A", "1", "abc", "ABC", "a1", "0", "12", "123", "1.0.0", "2026-01-31", "#000000"),
     *("a-b", "a.b", "A.B", "/a", "d6"),
@@ -38,18 +38,22 @@ _ALL_TYPES = ("object", "array", "string", "integer", "number", "boolean", "null
 
 
 def generate_examples(schema: Any) -> list[Any]:
-    """Values that fit: the examples of the schema that do, else one that was made; empty where none was found.
+    """Return valid values: the schema's valid examples, else a generated one; empty if none was found.
 
     Raises:
-        Invalid: it is no schema.
+        Invalid: it is not a schema.
     """
     compiled = compile_schema(schema)
-    given: Any = cast("Mapping[str, Any]", schema).get("examples") if isinstance(schema, Mapping) else None
-    written = [one for one in cast("list[Any]", given) if compiled.is_valid(one)] if isinstance(given, list) else []
-    if written:
-        return written
-    made = _ExampleGenerator(cast("object", schema)).value(schema, 0)
-    return [made] if compiled.is_valid(made) else []
+    examples: Any = cast("Mapping[str, Any]", schema).get("examples") if isinstance(schema, Mapping) else None
+    valid = (
+        [example for example in cast("list[Any]", examples) if compiled.is_valid(example)]
+        if isinstance(examples, list)
+        else []
+    )
+    if valid:
+        return valid
+    generated = _ExampleGenerator(cast("object", schema)).value(schema, 0)
+    return [generated] if compiled.is_valid(generated) else []
 
 
 class _ExampleGenerator:
@@ -60,64 +64,64 @@ class _ExampleGenerator:
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
             return {} if schema is True else None
         fields = self._merge_schema(cast("Mapping[str, Any]", schema), depth)
-        for known in ("const", "default"):
-            if known in fields:
-                return fields[known]
-        for several in ("examples", "enum"):
-            if isinstance(fields.get(several), list) and fields[several]:
-                return fields[several][0]
-        for either in ("oneOf", "anyOf"):
-            if isinstance(fields.get(either), list):
-                return self._first_fitting(fields, either, depth)
+        for keyword in ("const", "default"):
+            if keyword in fields:
+                return fields[keyword]
+        for list_keyword in ("examples", "enum"):
+            if isinstance(fields.get(list_keyword), list) and fields[list_keyword]:
+                return fields[list_keyword][0]
+        for union_keyword in ("oneOf", "anyOf"):
+            if isinstance(fields.get(union_keyword), list):
+                return self._first_fitting(fields, union_keyword, depth)
         return self._generate(fields, depth)
 
     def _merge_schema(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        """The schema with what it refers to and what all of it says, in one."""
+        """Merge the schema with its `$ref` and its `allOf` parts."""
         fields = dict(schema)
         parts: list[Any] = []
         reference = fields.pop("$ref", None)
         if isinstance(reference, str):
             parts.append(self._resolve_reference(reference))
-        whole = fields.pop("allOf", None)
-        parts += cast("list[Any]", whole) if isinstance(whole, list) else []
+        all_of = fields.pop("allOf", None)
+        parts += cast("list[Any]", all_of) if isinstance(all_of, list) else []
         for part in parts:
             if not isinstance(part, Mapping) or depth > _MAX_DEPTH:
                 continue
-            more = self._merge_schema(cast("Mapping[str, Any]", part), depth + 1)
-            properties = {**more.get("properties", {}), **fields.get("properties", {})}
-            required = [*more.get("required", []), *fields.get("required", [])]
-            fields = {**more, **fields}
+            merged = self._merge_schema(cast("Mapping[str, Any]", part), depth + 1)
+            properties = {**merged.get("properties", {}), **fields.get("properties", {})}
+            required = [*merged.get("required", []), *fields.get("required", [])]
+            fields = {**merged, **fields}
             fields |= {"properties": properties} if properties else {}
             fields |= {"required": required} if required else {}
         return fields
 
     def _resolve_reference(self, reference: str) -> Any:
-        found: Any = self._root
+        target: Any = self._root
         if not reference.startswith("#"):
             return {}
         for step in reference[1:].split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
-            found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, Mapping) else None
-        return cast("object", found)
+            target = cast("Mapping[str, Any]", target).get(key) if isinstance(target, Mapping) else None
+        return cast("object", target)
 
-    def _first_fitting(self, fields: dict[str, Any], either: str, depth: int) -> Any:
-        rest = {name: value for name, value in fields.items() if name != either}
-        tried = [self.value({"allOf": [rest, part]}, depth + 1) for part in fields[either]]
-        return next((one for one in tried if self._fits(fields, one)), tried[0] if tried else None)
+    def _first_fitting(self, fields: dict[str, Any], union_keyword: str, depth: int) -> Any:
+        rest = {name: value for name, value in fields.items() if name != union_keyword}
+        candidates = [self.value({"allOf": [rest, part]}, depth + 1) for part in fields[union_keyword]]
+        return next((value for value in candidates if self._fits(fields, value)), candidates[0] if candidates else None)
 
     def _fits(self, fields: dict[str, Any], value: Any) -> bool:
-        kept = {name: self._root[name] for name in ("$defs", "definitions") if name in self._root}
+        definitions = {name: self._root[name] for name in ("$defs", "definitions") if name in self._root}
         try:
-            return compile_schema({**kept, **fields}).is_valid(value)
+            return compile_schema({**definitions, **fields}).is_valid(value)
         except Invalid:
             return False
 
     def _generate(self, fields: dict[str, Any], depth: int) -> Any:
-        kinds = fields.get("type")
-        kind = next(iter(cast("list[Any]", kinds)), None) if isinstance(kinds, list) else kinds
-        if kind not in _ALL_TYPES:
-            kind = "object" if "properties" in fields or "required" in fields else "string"
-        match kind:
+        types = fields.get("type")
+        type_name = next(iter(cast("list[Any]", types)), None) if isinstance(types, list) else types
+        if type_name not in _ALL_TYPES:
+            type_name = "object" if "properties" in fields or "required" in fields else "string"
+        match type_name:
             case "object":
                 return self._generate_object(fields, depth)
             case "array":
@@ -126,7 +130,7 @@ class _ExampleGenerator:
             case "string":
                 return self._generate_text(fields)
             case "integer" | "number":
-                return _generate_number(fields, whole=kind == "integer")
+                return _generate_number(fields, whole=type_name == "integer")
             case "boolean":
                 return False
             case _:
@@ -134,33 +138,33 @@ class _ExampleGenerator:
 
     def _generate_object(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
         properties = fields.get("properties", {})
-        made = {name: self.value(properties.get(name, {}), depth + 1) for name in fields.get("required", [])}
+        generated = {name: self.value(properties.get(name, {}), depth + 1) for name in fields.get("required", [])}
         for name in properties:
-            if len(made) >= int(fields.get("minProperties", 0)):
+            if len(generated) >= int(fields.get("minProperties", 0)):
                 break
-            made.setdefault(name, self.value(properties[name], depth + 1))
-        return made
+            generated.setdefault(name, self.value(properties[name], depth + 1))
+        return generated
 
     def _generate_text(self, fields: dict[str, Any]) -> str:
         if fields.get("format") in _FORMAT_EXAMPLES:
             return _FORMAT_EXAMPLES[fields["format"]]
-        shortest = int(fields.get("minLength", 0))
+        min_length = int(fields.get("minLength", 0))
         if "pattern" in fields:
-            tried = [*_PATTERN_GUESSES, *(guess * max(shortest, 1) for guess in ("a", "A", "1"))]
-            return next((guess for guess in tried if self._fits(fields, guess)), "")
-        return "a" * max(shortest, min(1, int(fields.get("maxLength", 1))))
+            candidates = [*_PATTERN_GUESSES, *(guess * max(min_length, 1) for guess in ("a", "A", "1"))]
+            return next((guess for guess in candidates if self._fits(fields, guess)), "")
+        return "a" * max(min_length, min(1, int(fields.get("maxLength", 1))))
 
 
 def _generate_number(fields: dict[str, Any], *, whole: bool) -> float | int:
-    """The number nearest to nothing that the bounds allow."""
+    """Return the allowed number nearest to zero."""
     step: float = fields.get("multipleOf", 1 if whole else 0)
     low, high = fields.get("minimum", -math.inf), fields.get("maximum", math.inf)
     if "exclusiveMinimum" in fields:
         low = max(low, fields["exclusiveMinimum"] + (step or 1e-3))
     if "exclusiveMaximum" in fields:
         high = min(high, fields["exclusiveMaximum"] - (step or 1e-3))
-    near = min(max(0, low), high)
+    number = min(max(0, low), high)
     if step:
-        near = math.ceil(near / step) * step
-        near = near if near <= high else math.floor(high / step) * step
-    return int(near) if whole else near
+        number = math.ceil(number / step) * step
+        number = number if number <= high else math.floor(high / step) * step
+    return int(number) if whole else number

@@ -1,4 +1,4 @@
-"""What `paddock plugin new` can make: for each kind of plugin the languages, and what to type next. A table."""
+"""The templates of `paddock plugin new`: languages per kind, and the commands to run next."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PYTHON = "python3"
 
 @dataclass(frozen=True, slots=True)
 class PluginTemplate:
-    """One kind in one language.
+    """The template of one kind in one language.
 
     Attributes:
-        own_tests: What runs the tests that come with it, in its folder.
-        borrows: What is copied into it from elsewhere; see `borrowed.py`.
-        test_flags: What `paddock plugin test` needs to call it.
-        strict_name: Whether its document allows only slugs as names.
+        test_command: Runs the included tests, in the plugin's folder.
+        bundled_files: Files copied into it from elsewhere; see `scaffold.find_bundled_file`.
+        test_flags: Flags that `paddock plugin test` needs to call it.
+        strict_name: Whether its manifest only allows slugs as names.
     """
 
     kind: str
@@ -33,18 +33,21 @@ class PluginTemplate:
 
     @property
     def folder(self) -> str:
-        """Below `templates/`."""
+        """The template's folder below `templates/`."""
         return f"{self.kind}-{self.language}"
 
     def next_commands(self, folder: str, python: str = sys.executable) -> tuple[str, ...]:
-        """What an author types next. Tests in Python are run by the one that we run in: any other lacks the SDK."""
-        place = shlex.quote(folder)
+        """Return the commands for an author to run next.
+
+        Python tests run with this process's interpreter: any other lacks the SDK.
+        """
+        path = shlex.quote(folder)
         tests = shlex.join(python if word == _PYTHON else word for word in self.test_command)
         return (
-            f"paddock plugin check {place}",
-            " ".join(["paddock plugin test", place, *self.test_flags]),
-            f"(cd {place} && {tests})",
-            f"paddock dev {place}",
+            f"paddock plugin check {path}",
+            " ".join(["paddock plugin test", path, *self.test_flags]),
+            f"(cd {path} && {tests})",
+            f"paddock dev {path}",
         )
 
 
@@ -62,21 +65,21 @@ TEMPLATES = (
 
 
 def find_template(kind: str, language: str) -> PluginTemplate:
-    """The template.
+    """Return the template.
 
     Raises:
-        CallerError: there is none; the hint names those that there are.
+        CallerError: there is none; the hint lists those that exist.
     """
-    for one in TEMPLATES:
-        if (one.kind, one.language) == (kind, language):
-            return one
+    for template in TEMPLATES:
+        if (template.kind, template.language) == (kind, language):
+            return template
     if kind not in KINDS:
         raise CallerError(f"{kind!r} is no kind of plugin", code="new.unknown_kind", hint=f"one of {', '.join(KINDS)}")
-    known = ", ".join(one.language for one in TEMPLATES if one.kind == kind)
-    kinds = ", ".join(one.kind for one in TEMPLATES if one.language == language)
-    also = f"; in {language} there is: {kinds}" if kinds else f"; languages: {', '.join(LANGUAGES)}"
+    languages = ", ".join(template.language for template in TEMPLATES if template.kind == kind)
+    kinds = ", ".join(template.kind for template in TEMPLATES if template.language == language)
+    alternatives = f"; in {language} there is: {kinds}" if kinds else f"; languages: {', '.join(LANGUAGES)}"
     raise CallerError(
         f"there is no template of the kind {kind} in {language}",
         code="new.no_template",
-        hint=f"{kind} is there in: {known}{also}",
+        hint=f"{kind} is there in: {languages}{alternatives}",
     )

@@ -1,6 +1,6 @@
-"""What goes over a plugin's wire, in words: which call it is, what came of it, and how long that took. No I/O.
+"""Decoding of a plugin's protocol traffic for display: which call, its result, and how long it took. No I/O.
 
-One `Traffic` listens to one process, because ids mean something in one conversation only.
+One `TrafficDecoder` listens to one process, because request ids are only unique within one connection.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from paddock.manifest.model import Manifest
 MASK = "•••"
 HOST_PREFIXES = ("paddock.", "kaged.")
 EVENT_METHODS = frozenset(f"{host}event" for host in HOST_PREFIXES)
-_HIDDEN_METHODS = frozenset({"worker.describe"})  # the host's own affairs with the worker
-_SECRET_METHODS = frozenset({"secrets.get"})  # whose answers nobody should read over a shoulder
+_HIDDEN_METHODS = frozenset({"worker.describe"})  # internal between the host and the worker
+_SECRET_METHODS = frozenset({"secrets.get"})  # their results must not appear on a screen
 _CALL_METHODS = frozenset({"worker.call", "worker.action", "tools/call"})
-_MAX_PENDING = 4_096  # how many unanswered requests are remembered
+_MAX_PENDING = 4_096  # remembered unanswered requests
 
 TrafficKind = Literal[
     "call", "request", "result", "error", "notification", "event", "asks", "answers", "refuses", "noise"
@@ -29,14 +29,14 @@ TrafficKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class TrafficMessage:
-    """One line of the wire.
+    """One message of the protocol.
 
     Attributes:
         outward: From the host to the plugin.
-        kind: What it is, as seen by the host; `asks`, `answers` and `refuses` are the plugin's own requests.
-        name: The callable, the method, or the method that is answered.
-        value: Parameters, result or error; what only the host and the SDK need is left out.
-        milliseconds: Of an answer: since its request.
+        kind: The kind as seen by the host; `asks`, `answers` and `refuses` are about the plugin's own requests.
+        name: The callable, the method, or the method that is responded to.
+        value: Parameters, result or error, without what only the host and the SDK need.
+        milliseconds: Of a response: since its request.
     """
 
     outward: bool
@@ -46,20 +46,20 @@ class TrafficMessage:
     milliseconds: float | None = None
 
     def to_value(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"to": "plugin" if self.outward else "host", "kind": self.kind, "name": self.name}
-        told["value"] = self.value
-        return told if self.milliseconds is None else {**told, "ms": self.milliseconds}
+        value: dict[str, Any] = {"to": "plugin" if self.outward else "host", "kind": self.kind, "name": self.name}
+        value["value"] = self.value
+        return value if self.milliseconds is None else {**value, "ms": self.milliseconds}
 
 
 @dataclass(slots=True)
 class TrafficDecoder:
-    """Turns lines into exchanges; see `Tap`.
+    """Turns frames into traffic messages; a `Tap` of one process.
 
     Args:
-        plugin: Its name, which is left out of the names of its tools.
-        secrets: Fields of its configuration whose values are not shown.
-        tell: Told of each exchange.
-        clock: Measures.
+        plugin: The plugin's name, which is omitted from the names of its tools.
+        secrets: Configuration fields whose values are masked.
+        on_message: Called with each message.
+        clock: Measures durations.
     """
 
     plugin: str
@@ -90,25 +90,25 @@ class TrafficDecoder:
         name, value = self._display_name_and_value(method, params if isinstance(message.get("params"), dict) else {})
         if "id" not in message:
             if not outward and method in EVENT_METHODS:
-                of, _ = self._host_requests.get(_request_key(params.get("id")), ("", 0.0))
-                self.on_message(TrafficMessage(outward, "event", of, params.get("event")))
+                call_name, _ = self._host_requests.get(_request_key(params.get("id")), ("", 0.0))
+                self.on_message(TrafficMessage(outward, "event", call_name, params.get("event")))
             else:
                 self.on_message(TrafficMessage(outward, "notification", name, value))
             return
-        asked = self._host_requests if outward else self._plugin_requests
-        if len(asked) < _MAX_PENDING:
-            asked[_request_key(message["id"])] = (name, self.clock.monotonic())
+        pending = self._host_requests if outward else self._plugin_requests
+        if len(pending) < _MAX_PENDING:
+            pending[_request_key(message["id"])] = (name, self.clock.monotonic())
         if method in _HIDDEN_METHODS:
             return
-        call = outward and (method in _CALL_METHODS or method.startswith(f"{self.plugin}."))
-        kind: TrafficKind = "call" if call else "request" if outward else "asks"
+        is_call = outward and (method in _CALL_METHODS or method.startswith(f"{self.plugin}."))
+        kind: TrafficKind = "call" if is_call else "request" if outward else "asks"
         self.on_message(TrafficMessage(outward, kind, name, value))
 
     def _on_response(self, message: Mapping[str, Any], *, outward: bool) -> None:
-        asked = self._plugin_requests if outward else self._host_requests
+        pending = self._plugin_requests if outward else self._host_requests
         now = self.clock.monotonic()
-        name, began = asked.pop(_request_key(message.get("id")), ("", now))
-        took = round((now - began) * 1000, 1)
+        name, started = pending.pop(_request_key(message.get("id")), ("", now))
+        duration_ms = round((now - started) * 1000, 1)
         if name in _HIDDEN_METHODS and "error" not in message:
             return
         failed = message.get("error") is not None
@@ -116,25 +116,25 @@ class TrafficDecoder:
         value = message["error"] if failed else message.get("result")
         if kind == "answers" and name in _SECRET_METHODS:
             value = mask_secrets(value, ("value",))
-        self.on_message(TrafficMessage(outward, kind, name, value, took))
+        self.on_message(TrafficMessage(outward, kind, name, value, duration_ms))
 
     def _display_name_and_value(self, method: str, params: Mapping[str, Any]) -> tuple[str, Any]:
-        own = {name: value for name, value in params.items() if name not in ("_context", "_call", "_meta")}
+        visible = {name: value for name, value in params.items() if name not in ("_context", "_call", "_meta")}
         match method:
             case "worker.call" | "worker.action":
-                action = f" {own['action']}" if "action" in own else ""
-                return f"{own.get('callable')}{action}", own.get("payload", own.get("args"))
+                action = f" {visible['action']}" if "action" in visible else ""
+                return f"{visible.get('callable')}{action}", visible.get("payload", visible.get("args"))
             case "tools/call":
-                return str(own.get("name")), own.get("arguments")
+                return str(visible.get("name")), visible.get("arguments")
             case "config.update":
-                return method, {"config": mask_secrets(own.get("config"), self.secrets)}
+                return method, {"config": mask_secrets(visible.get("config"), self.secrets)}
             case _:
-                host = next((host for host in HOST_PREFIXES if method.startswith(host)), "")
-                return method.removeprefix(host).removeprefix(f"{self.plugin}."), own
+                prefix = next((prefix for prefix in HOST_PREFIXES if method.startswith(prefix)), "")
+                return method.removeprefix(prefix).removeprefix(f"{self.plugin}."), visible
 
 
 def mask_secrets(config: Any, secrets: Iterable[str]) -> Any:
-    """A configuration without what nobody should read over a shoulder."""
+    """Return the configuration with its secrets masked."""
     if not isinstance(config, dict):
         return config
     hidden = frozenset(secrets)
@@ -143,49 +143,49 @@ def mask_secrets(config: Any, secrets: Iterable[str]) -> Any:
 
 def _parse_frame(frame: bytes) -> dict[str, Any] | None:
     try:
-        found: Any = json.loads(frame)
+        message: Any = json.loads(frame)
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    return cast("dict[str, Any]", message) if isinstance(message, dict) else None
 
 
 def _request_key(identifier: Any) -> Any:
     return identifier if isinstance(identifier, str | int | float) else repr(identifier)
 
 
-# One event, as a machine reads it; `event` says which it is.
+# Emits one event as JSON data; its field `event` names its type.
 EmitDevEvent: TypeAlias = Callable[[dict[str, Any]], None]
 
 
 class DevEventReporter:
-    """The workshop's `Audience`, and who taps its wires.
+    """Reports the dev host's events and the traffic of its plugin processes.
 
     Attributes:
         manifest: Of the version that was loaded last, or is being loaded.
-        shows_traffic, shows_log: What is told of; may change at any time.
+        shows_traffic, shows_log: What is reported; may change at any time.
     """
 
-    def __init__(self, manifest: Manifest, tell: EmitDevEvent, clock: Clock, *, shows_traffic: bool = True) -> None:
+    def __init__(self, manifest: Manifest, emit: EmitDevEvent, clock: Clock, *, shows_traffic: bool = True) -> None:
         self.manifest = manifest
         self.shows_traffic = shows_traffic
         self.shows_log = True
-        self.emit = tell
+        self.emit = emit
         self._clock = clock
 
     def new_decoder(self) -> TrafficDecoder:
-        """A listener for one process."""
+        """Return a decoder for one process."""
         return TrafficDecoder(self.manifest.name, secret_fields(self.manifest), self._on_traffic, self._clock)
 
-    def _on_traffic(self, exchange: TrafficMessage) -> None:
+    def _on_traffic(self, message: TrafficMessage) -> None:
         if self.shows_traffic:
-            self.emit({"event": "traffic", **exchange.to_value()})
+            self.emit({"event": "traffic", **message.to_value()})
 
     def logged(self, line: str) -> None:
         if self.shows_log:
             self.emit({"event": "log", "line": line})
 
     def announced(self, method: str, params: Mapping[str, Any]) -> None:
-        if not self.shows_traffic:  # where it is shown, it was seen there
+        if not self.shows_traffic:  # otherwise it is part of the traffic
             self.emit({"event": "notification", "name": method, "params": dict(params)})
 
     def ended(self, reason: str, hint: str) -> None:
@@ -193,6 +193,6 @@ class DevEventReporter:
 
 
 def secret_fields(manifest: Manifest) -> frozenset[str]:
-    """The fields of its configuration that are secrets."""
+    """Return the secret fields of the plugin's configuration."""
     declared = (*declared_fields(manifest.config_schema), *declared_fields(manifest.system_config_schema))
-    return frozenset(one.name for one in declared if one.secret)
+    return frozenset(item.name for item in declared if item.secret)

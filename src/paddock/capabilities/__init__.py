@@ -1,1 +1,1 @@
-"""What a plugin may ask of the host: one door, and one family of services a file."""
+"""The host services that plugins can request, behind one dispatcher."""

@@ -1,4 +1,4 @@
-"""What the rules say to a plugin's request: who asks and in which call, and the rules that are in force now."""
+"""Policy decisions about plugins' capability requests."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from paddock.policy.schema import build_vocabulary
 from paddock.policy.target import capability_target
 
 _MAX_CACHED_REQUESTS = 10_000
-# Effects that can be nothing but a request to the outside, or are one as often as not.
+# Effects that always, or about as often as not, mean an outbound request.
 _EXTERNAL_EFFECTS = (Effect.EXTERNAL_CALL, Effect.EXTERNAL_SEND, Effect.WEBHOOK_EMIT, Effect.FINAL_WRITE)
 
 _RequestKey: TypeAlias = tuple[PolicyPrincipal, str, bool, frozenset[str] | None, frozenset[str] | None]
 
 
 class CapabilityAuthorizer(Protocol):
-    """Who decides about what plugins ask for."""
+    """Decides whether a plugin may use a capability."""
 
-    def decide(self, asking: CapabilityRequest, method: CapabilityMethod, *, granted: bool) -> Decision:
-        """What the rules say to this request. Asked thousands of times a second, so it must not wait for anything."""
+    def decide(self, request: CapabilityRequest, method: CapabilityMethod, *, granted: bool) -> Decision:
+        """Return the policy decision for this request.
+
+        Called thousands of times a second, so it must not wait for anything.
+        """
         ...
 
 
 class PolicyProvider(Protocol):
-    """Where the rules that are in force are found."""
+    """Provides the policy that is currently in force."""
 
     @property
     def policy(self) -> Policy: ...
@@ -41,44 +44,53 @@ class PolicyProvider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PolicyCheck:
-    """Asks the rules that are in force. What it asks them is kept: a plugin asks for the same again and again."""
+    """Authorizes capability requests with the policy in force.
+
+    Caches the built policy requests, because plugins repeat the same requests.
+    """
 
     rules: PolicyProvider
     _cache: dict[_RequestKey, PolicyRequest] = field(default_factory=dict[_RequestKey, PolicyRequest])
 
-    def decide(self, asking: CapabilityRequest, method: CapabilityMethod, *, granted: bool) -> Decision:
-        question = (asking.principal, method.name, granted, asking.effects, asking.process_effects)
-        request = self._cache.get(question)
-        if request is None:
-            effects = _external_effects(asking) if method.name == "http.send" else None
+    def decide(self, request: CapabilityRequest, method: CapabilityMethod, *, granted: bool) -> Decision:
+        cache_key = (request.principal, method.name, granted, request.effects, request.process_effects)
+        policy_request = self._cache.get(cache_key)
+        if policy_request is None:
+            effects = _external_effects(request) if method.name == "http.send" else None
             target = capability_target(method.needs, writes=method.writes, effects=effects)
-            request = build_use_request(
-                asking.principal,
+            policy_request = build_use_request(
+                request.principal,
                 target,
                 method=method.name,
                 granted=granted,
-                call_effects=asking.effects,
-                underway_effects=asking.process_effects,
+                call_effects=request.effects,
+                underway_effects=request.process_effects,
             )
             if len(self._cache) >= _MAX_CACHED_REQUESTS:
                 self._cache.clear()
-            self._cache[question] = request
-        return self.rules.policy.decide(request)
+            self._cache[cache_key] = policy_request
+        return self.rules.policy.decide(policy_request)
 
 
-def _external_effects(asking: CapabilityRequest) -> Iterable[Effect] | None:
-    """What a request to the outside is: whatever the call says that it does there, or a call of an outside service."""
-    declared = asking.effects if asking.effects is not None else asking.process_effects
+def _external_effects(request: CapabilityRequest) -> Iterable[Effect] | None:
+    """Return the effects of an outbound HTTP request.
+
+    These are the call's declared external effects. None stands for the default, an external call.
+    """
+    declared = request.effects if request.effects is not None else request.process_effects
     return [effect for effect in _EXTERNAL_EFFECTS if effect in (declared or ())] or None
 
 
 @dataclass(frozen=True, slots=True)
 class ShippedPolicy:
-    """See `InForce`. The rules that every host has, for an author at work on a plugin: users will meet them too."""
+    """A `PolicyProvider` with only the rules that ship with every host.
+
+    Used while a plugin is being developed: its users will meet the same rules.
+    """
 
     policy: Policy
 
 
 def shipped_policy_check() -> PolicyCheck:
-    """Decides as a host does on which nobody has written rules."""
+    """Build the check of a host without custom rules."""
     return PolicyCheck(ShippedPolicy(Policy(checked_rules([shipped_rule_file()], build_vocabulary()))))

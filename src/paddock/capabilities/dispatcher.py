@@ -1,9 +1,9 @@
-"""The one door back: whatever a plugin asks of the host comes through `Door.answer`.
+"""The dispatcher for everything a plugin requests from the host.
 
-    which method → granted? → do the rules allow it? → may the call still act? → record → the family's handler
+    find the method → granted? → allowed by policy? → may the call still act? → record → the service's handler
 
-No handler is reachable otherwise. Which call a request belongs to was settled before, from its token. What nobody
-granted stays denied whatever the rules say; what each kind of plugin may do at all is a rule that nobody can replace.
+No handler is reachable otherwise. The request's call was resolved from its token before. A capability that was not
+granted stays denied whatever the policy says, and no custom rule can extend what a kind of plugin may do.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from paddock.policy.target import capability_target
 ServiceHandler: TypeAlias = Callable[[CapabilityRequest, Mapping[str, Any]], Awaitable[Any]]
 
 
-_UNFENCED_METHOD = "log.write"  # why a call that may not act any more goes on may stand in its plugin's log
+_UNFENCED_METHOD = "log.write"  # a fenced-off call may still log why it goes on
 
 
 class FenceCheck(Protocol):
     """Knows which calls may still act."""
 
-    async def require(self, asking: CapabilityRequest) -> None:
-        """Let through what is asked for in a call that may still have its effect, or that has none.
+    async def require(self, request: CapabilityRequest) -> None:
+        """Check that the request's call may still have its effect, or has none.
 
         Raises:
             Denied: `call.stale`, when it may not.
@@ -41,102 +41,102 @@ class FenceCheck(Protocol):
 
 
 class CapabilityDispatcher:
-    """Answers plugins.
+    """Dispatches plugins' capability requests to the services.
 
     Args:
-        handlers: Who serves each method of `methods.NEEDS`; exactly those.
-        decides: Says whether a plugin may ask for it.
-        fences: Says whether the call may still act for which it asks.
-        asked: Where what is served is recorded.
-        denials: Where refusals are recorded.
+        handlers: The handler of each method in `REQUIRED_CAPABILITIES`; exactly those.
+        authorizer: Decides whether a plugin may use a method.
+        fences: Checks whether the request's call may still act.
+        usage: Records served requests.
+        denials: Records denied requests.
     """
 
     def __init__(
         self,
         handlers: Mapping[str, ServiceHandler],
-        decides: CapabilityAuthorizer,
+        authorizer: CapabilityAuthorizer,
         fences: FenceCheck,
         *,
-        asked: UsageRecorder,
+        usage: UsageRecorder,
         denials: DenialRecorder,
     ) -> None:
         if handlers.keys() != REQUIRED_CAPABILITIES.keys():
             raise HostError(f"unserved or unlisted methods: {sorted(handlers.keys() ^ REQUIRED_CAPABILITIES.keys())}")
         self._handlers = handlers
-        self._decides = decides
+        self._authorizer = authorizer
         self._fences = fences
-        self._asked = asked
+        self._usage = usage
         self._denials = denials
 
-    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
-        """The result of a plugin's request.
+    async def answer(self, request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
+        """Serve a plugin's request and return the result.
 
         Raises:
             NotFound: there is no such method.
-            Denied: it was not granted, the rules forbid it, its call may not act any more, or the family refuses it;
-                recorded.
-            PaddockError: the family could not serve it, and says why.
+            Denied: it was not granted, the policy forbids it, its call may not act any more, or the service refuses it.
+                The denial is recorded.
+            PaddockError: the service could not serve it, and says why.
         """
-        found = effective_method(find_method(asking.manifest, method), params)
-        granted = _is_granted(asking, found)
-        decision = self._decides.decide(asking, found, granted=granted)
+        capability_method = effective_method(find_method(request.manifest, method), params)
+        granted = _is_granted(request, capability_method)
+        decision = self._authorizer.decide(request, capability_method, granted=granted)
         try:
             if not granted or not isinstance(decision, Allow):
-                raise _denied_error(asking, found, decision)
-            if found.name != _UNFENCED_METHOD:
-                await self._fences.require(asking)
-            self._asked.record(asking, found.name)
-            return await self._handlers[found.name](asking, params)
+                raise _denied_error(request, capability_method, decision)
+            if capability_method.name != _UNFENCED_METHOD:
+                await self._fences.require(request)
+            self._usage.record(request, capability_method.name)
+            return await self._handlers[capability_method.name](request, params)
         except Denied as denied:
-            self._denials.record(asking, found.name, denied, decision)
+            self._denials.record(request, capability_method.name, denied, decision)
             raise
 
 
-def _is_granted(asking: CapabilityRequest, method: CapabilityMethod) -> bool:
+def _is_granted(request: CapabilityRequest, method: CapabilityMethod) -> bool:
     needed = method.needs
-    return needed is None or any(covers(held, needed) for held in asking.granted)
+    return needed is None or any(covers(capability, needed) for capability in request.granted)
 
 
-def _denied_error(asking: CapabilityRequest, method: CapabilityMethod, decision: Decision) -> Denied:
-    """What the plugin is told; what a rule keeps from people is not in it."""
+def _denied_error(request: CapabilityRequest, method: CapabilityMethod, decision: Decision) -> Denied:
+    """Build the error for the plugin, without what a rule keeps confidential."""
     code = "storage_access_denied" if method.family == "storage" else "capability_denied"
     details = {"capability": str(method.needs or ""), "method": method.name}
-    if isinstance(decision, Allow) or (not decision.policies and not _is_granted(asking, method)):
+    if isinstance(decision, Allow) or (not decision.policies and not _is_granted(request, method)):
         return Denied(
-            f"{asking.plugin} was not granted {method.needs}",
+            f"{request.plugin} was not granted {method.needs}",
             code=code,
             hint=f"declare '{method.needs}' in its manifest, and grant it",
             details=details,
         )
-    told, kept = _denial_reason(decision)
-    kind = asking.manifest.kind
-    who = f"{asking.plugin} is of kind {kind} and" if kind in PASSIVE_KINDS else asking.plugin
+    reason, confidential = _denial_reason(decision)
+    kind = request.manifest.kind
+    subject = f"{request.plugin} is of kind {kind} and" if kind in PASSIVE_KINDS else request.plugin
     return Denied(
-        f"{who} may not ask for {method.name}: {told}",
+        f"{subject} may not ask for {method.name}: {reason}",
         code=code,
-        hint="" if kept else _denial_hint(asking, method, decision),
+        hint="" if confidential else _denial_hint(request, method, decision),
         details={
             **details,
-            "policies": [] if kept else list(decision.policies),
+            "policies": [] if confidential else list(decision.policies),
             "policy_version": decision.version,
         },
     )
 
 
 def _denial_reason(decision: Ask | Deny) -> tuple[str, bool]:
-    """The words of the rules, and whether these keep something back."""
+    """Return the reason the plugin may see, and whether the rule keeps the real one confidential."""
     if isinstance(decision, Deny):
         return decision.caller_reason, bool(decision.public_reason)
-    return decision.reason, False  # nobody can be asked while a plugin waits for its answer
+    return decision.reason, False  # no person can be asked while a plugin waits for the response
 
 
-def _denial_hint(asking: CapabilityRequest, method: CapabilityMethod, decision: Ask | Deny) -> str:
-    if method.writes and asking.manifest.kind in PASSIVE_KINDS:
+def _denial_hint(request: CapabilityRequest, method: CapabilityMethod, decision: Ask | Deny) -> str:
+    if method.writes and request.manifest.kind in PASSIVE_KINDS:
         return "only operators act and keep anything: make it an operator, or give back what is to be kept"
-    declared = asking.effects if asking.effects is not None else asking.process_effects
+    declared = request.effects if request.effects is not None else request.process_effects
     if declared is not None and Effect.UNKNOWN not in declared:
         missing = sorted(capability_target(method.needs, writes=method.writes).effects - declared)
         if missing:
             declare = f"declare {', '.join(missing)} among the effects of what was called"
-            return declare if asking.effects is not None else f"{declare}, or ask once no call is under way"
+            return declare if request.effects is not None else f"{declare}, or ask once no call is under way"
     return f"paddock policy show {decision.policies[0]}" if decision.policies else "paddock policy show"

@@ -1,4 +1,4 @@
-"""What a plugin can ask for, by its name on the wire, and which grant each needs."""
+"""The capability methods by wire name, and the grant that each requires."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VALUES, _CACHE, _ARTIFACTS = HostService("storage"), HostService("cache"), Host
 _HTTP = HostService("http")
 
 REQUIRED_CAPABILITIES: Mapping[str, Capability | None] = {
-    "log.write": None,  # every plugin may
+    "log.write": None,  # every plugin may use it
     "audit.write": None,
     "rate.limit": HostService("rate"),
     "storage.query": _READ,
@@ -40,8 +40,8 @@ REQUIRED_CAPABILITIES: Mapping[str, Capability | None] = {
     "http.fetch": _HTTP,
     "http.send": _HTTP,
 }
-# What changes or keeps nothing. Everything else only a plugin that may act can ask for, whatever it was granted. A line
-# of the log or the ledger is kept too, but no plugin can read it.
+# Methods that change and store nothing. All others are only for plugins that may act, whatever was granted. Log lines
+# and ledger entries are stored too, but no plugin can read them.
 READ_METHODS = frozenset(
     {
         "log.write",
@@ -57,14 +57,14 @@ READ_METHODS = frozenset(
     }
 )
 SAFE_HTTP_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods of HTTP that change nothing where they are sent."""
+"""HTTP methods that change nothing on the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapabilityMethod:
-    """One thing that can be asked for."""
+    """One method that a plugin can request."""
 
-    name: str  # family.operation, as in NEEDS
+    name: str  # family.operation, as in REQUIRED_CAPABILITIES
     needs: Capability | None
 
     @property
@@ -80,18 +80,18 @@ _METHODS = {name: CapabilityMethod(name, needs) for name, needs in REQUIRED_CAPA
 
 
 def wire_namespace(manifest: Manifest) -> str:
-    """How the host's own methods begin for this plugin."""
+    """Return the prefix of the host's methods for this plugin's dialect."""
     return "kaged" if manifest.dialect is Dialect.KAGED else "paddock"
 
 
 def find_method(manifest: Manifest, wire_name: str) -> CapabilityMethod:
-    """The method that a plugin of this dialect means.
+    """Return the method of this wire name in the plugin's dialect.
 
     Raises:
         NotFound: there is none; names of the other namespace are unknown too.
     """
-    ours, _, name = wire_name.partition(".")
-    method = _METHODS.get(name) if ours == wire_namespace(manifest) else None
+    namespace, _, name = wire_name.partition(".")
+    method = _METHODS.get(name) if namespace == wire_namespace(manifest) else None
     if method is None:
         raise NotFound(
             f"this host serves no {printable(wire_name, 80)}",
@@ -102,16 +102,16 @@ def find_method(manifest: Manifest, wire_name: str) -> CapabilityMethod:
 
 
 def effective_method(method: CapabilityMethod, params: Mapping[str, Any]) -> CapabilityMethod:
-    """What a request comes to: one that `fetch`es with a method that changes something is a `send`."""
+    """Return the method to authorize: `http.fetch` with an unsafe HTTP method is `http.send`."""
     if method.name == "http.fetch" and http_method(params) not in SAFE_HTTP_METHODS:
         return _METHODS["http.send"]
     return method
 
 
 def http_method(params: Mapping[str, Any]) -> str:
-    """The method of HTTP that is asked for; empty where it cannot be read."""
+    """Return the requested HTTP method in upper case; empty if it is not text."""
     request = params.get("request")
     if not isinstance(request, dict):
         return "GET"  # nothing can be sent
-    named: Any = cast("dict[str, Any]", request).get("method", "GET")
-    return named.upper() if isinstance(named, str) else ""
+    method: Any = cast("dict[str, Any]", request).get("method", "GET")
+    return method.upper() if isinstance(method, str) else ""

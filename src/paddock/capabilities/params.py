@@ -1,4 +1,4 @@
-"""Reading what a plugin sent along, so that a wrong request is told in words before anything happens."""
+"""Validation of request parameters, so that a bad request is rejected before it has any effect."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from paddock.core.errors import CallerError
 from paddock.core.schema.json_value import json_problems
 
 
-def invalid_param(name: str, why: str, hint: str = "") -> CallerError:
-    """The error for one parameter."""
-    return CallerError(f"{name} {why}", code="invalid_params", hint=hint, details={"param": name})
+def invalid_param(name: str, problem: str, hint: str = "") -> CallerError:
+    """Build the error for one invalid parameter."""
+    return CallerError(f"{name} {problem}", code="invalid_params", hint=hint, details={"param": name})
 
 
-def text_param(params: Mapping[str, Any], name: str, *, longest: int, default: str | None = None) -> str:
-    """A string parameter, of at least one character unless the default is given or empty text is the default.
+def text_param(params: Mapping[str, Any], name: str, *, max_chars: int, default: str | None = None) -> str:
+    """Read a string parameter. Empty text is only valid where there is a default.
 
     Raises:
-        CallerError: it is missing, no text, too long, or holds what no file and no database keeps.
+        CallerError: it is missing, not text, too long, or contains what no file or database can store.
     """
     value = params.get(name, default)
     if not isinstance(value, str) or (not value and default is None):
         raise invalid_param(name, "must be text" if not isinstance(value, str) else "is empty")
-    if len(value) > longest:
-        raise invalid_param(name, f"is longer than {longest} characters")
+    if len(value) > max_chars:
+        raise invalid_param(name, f"is longer than {max_chars} characters")
     if "\0" in value:
         raise invalid_param(name, "holds a NUL character")
     if not value.isascii():
@@ -37,35 +37,35 @@ def text_param(params: Mapping[str, Any], name: str, *, longest: int, default: s
     return value
 
 
-def number_param(params: Mapping[str, Any], name: str, *, least: float, most: float, default: float) -> float:
-    """A number within bounds; the default where it is missing or null.
+def number_param(params: Mapping[str, Any], name: str, *, minimum: float, maximum: float, default: float) -> float:
+    """Read a number within bounds; the default if it is missing or null.
 
     Raises:
-        CallerError: it is no number, or outside the bounds.
+        CallerError: it is not a number, or out of bounds.
     """
     value = params.get(name)
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise invalid_param(name, "must be a number")
-    if not least <= value <= most:
-        raise invalid_param(name, f"must be from {least:g} to {most:g}")
+    if not minimum <= value <= maximum:
+        raise invalid_param(name, f"must be from {minimum:g} to {maximum:g}")
     return value
 
 
-def encode_json_param(name: str, value: Any, most: int) -> bytes:
-    """The value of this parameter as JSON.
+def encode_json_param(name: str, value: Any, max_bytes: int) -> bytes:
+    """Encode the parameter's value as JSON.
 
     Raises:
-        CallerError: it is no JSON, or longer than `most` bytes.
+        CallerError: it is not JSON, or longer than `max_bytes` bytes.
     """
-    problems = json_problems(value, text=most)
+    problems = json_problems(value, text=max_bytes)
     if problems and problems[0].code != "too_large":
         raise invalid_param(name, f"cannot be kept: {problems[0].message}", problems[0].hint)
     try:
-        kept = b"" if problems else orjson.dumps(value)
+        encoded = b"" if problems else orjson.dumps(value)
     except orjson.JSONEncodeError:
         raise invalid_param(name, "cannot be kept: a number does not fit in 64 bits", "send it as text") from None
-    if problems or len(kept) > most:
-        raise invalid_param(name, f"is larger than {most} bytes", "keep less, or keep it in pieces")
-    return kept
+    if problems or len(encoded) > max_bytes:
+        raise invalid_param(name, f"is larger than {max_bytes} bytes", "keep less, or keep it in pieces")
+    return encoded

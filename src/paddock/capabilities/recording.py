@@ -1,8 +1,8 @@
-"""The record of what plugins asked for and were served.
+"""Ledger records of plugins' capability requests, served and denied.
 
-What is asked for in a call is counted for the call's own entry in the ledger. What a plugin asks for of its own accord
-has no such entry and gets one: the first at once, those that follow within a second as one, with their number. What it
-asks for so while it works on calls is counted apart from what it asks for while nobody wants anything of it.
+Requests within a call are counted for the call's own ledger entry. A request that a plugin makes on its own has no such
+entry and gets one: the first at once, those within the following second as one entry with their number. Such requests
+are counted separately for a process that is working on calls and one that is idle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from paddock.core.ids import PluginName, Tenant
 from paddock.core.rate import RateWindow
 from paddock.policy.decision import Allow, Decision, Deny
 
-RECORD_INTERVAL_S = 1.0  # seconds between two entries about the same
+_log = logging.getLogger("paddock.capabilities")
+
+MAX_DENIALS_PER_S = 20  # per plugin; a flood is one more event and must not fill the disk
+RECORD_INTERVAL_S = 1.0  # seconds between two entries of the same kind
 
 _UsageKey: TypeAlias = tuple[Tenant, PluginName, str, bool]
 
@@ -31,70 +34,65 @@ _UsageKey: TypeAlias = tuple[Tenant, PluginName, str, bool]
 @dataclass(slots=True)
 class _UsageCount:
     timer: asyncio.TimerHandle
-    count: int = 0  # since the last entry
+    count: int = 0  # requests since the last entry
 
 
 class UsageRecorder:
-    """Counts, and publishes the counts.
+    """Counts served requests and publishes the counts.
 
     Args:
-        publisher: Where one tenant's events are recorded.
-        every: How many seconds one entry stands for.
+        publisher: Returns the event sink of a tenant.
+        interval_s: Seconds that one entry covers.
     """
 
-    def __init__(self, publisher: Callable[[Tenant], EventSink], *, every: float = RECORD_INTERVAL_S) -> None:
+    def __init__(self, publisher: Callable[[Tenant], EventSink], *, interval_s: float = RECORD_INTERVAL_S) -> None:
         self._publisher = publisher
-        self._every = every
-        self._counting: dict[_UsageKey, _UsageCount] = {}
+        self._interval_s = interval_s
+        self._counts: dict[_UsageKey, _UsageCount] = {}
 
-    def record(self, asking: CapabilityRequest, method: str) -> None:
-        """Note that this is about to be served."""
-        if asking.method_counts is not None:
-            asking.method_counts[method] = asking.method_counts.get(method, 0) + 1
+    def record(self, request: CapabilityRequest, method: str) -> None:
+        """Count a request that is about to be served."""
+        if request.method_counts is not None:
+            request.method_counts[method] = request.method_counts.get(method, 0) + 1
             return
-        same = (asking.tenant, asking.plugin, method, asking.process_effects is not None)
-        counting = self._counting.get(same)
-        if counting is None:
-            self._publish(same, 1)
-            self._counting[same] = _UsageCount(self._start_timer(same))
+        key = (request.tenant, request.plugin, method, request.process_effects is not None)
+        usage = self._counts.get(key)
+        if usage is None:
+            self._publish(key, 1)
+            self._counts[key] = _UsageCount(self._start_timer(key))
         else:
-            counting.count += 1
+            usage.count += 1
 
     def close(self) -> None:
-        """Record what was counted so far; nothing is served any more."""
-        for same, counting in self._counting.items():
-            counting.timer.cancel()
-            if counting.count:
-                self._publish(same, counting.count)
-        self._counting.clear()
+        """Publish the remaining counts; no request is served any more."""
+        for key, usage in self._counts.items():
+            usage.timer.cancel()
+            if usage.count:
+                self._publish(key, usage.count)
+        self._counts.clear()
 
-    def _interval_ended(self, same: _UsageKey) -> None:
-        counting = self._counting[same]
-        if not counting.count:
-            del self._counting[same]
+    def _interval_ended(self, key: _UsageKey) -> None:
+        usage = self._counts[key]
+        if not usage.count:
+            del self._counts[key]
             return
-        self._publish(same, counting.count)
-        self._counting[same] = _UsageCount(self._start_timer(same))
+        self._publish(key, usage.count)
+        self._counts[key] = _UsageCount(self._start_timer(key))
 
-    def _start_timer(self, same: _UsageKey) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(self._every, self._interval_ended, same)
+    def _start_timer(self, key: _UsageKey) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self._interval_s, self._interval_ended, key)
 
-    def _publish(self, same: _UsageKey, count: int) -> None:
-        tenant, plugin, method, underway = same
+    def _publish(self, key: _UsageKey, count: int) -> None:
+        tenant, plugin, method, underway = key
         self._publisher(tenant).publish(PluginAsked(name=plugin, method=method, count=count, underway=underway))
 
 
-_log = logging.getLogger("paddock.capabilities")
-
-MAX_DENIALS_PER_S = 20  # for one plugin; a flood is one event more, and no reason to fill a disk
-
-
 class DenialRecorder:
-    """Publishes each denial as an event of its own, up to a number a second.
+    """Publishes each denial as an event, up to a number per second.
 
     Args:
-        publisher: Where one tenant's events are recorded.
-        clock: Says when a second is over.
+        publisher: Returns the event sink of a tenant.
+        clock: Measures the rate.
     """
 
     def __init__(self, publisher: Callable[[Tenant], EventSink], clock: Clock) -> None:
@@ -102,30 +100,30 @@ class DenialRecorder:
         self._clock = clock
         self._windows: dict[tuple[Tenant, str], RateWindow] = {}
 
-    def record(self, asking: CapabilityRequest, method: str, denied: Denied, decision: Decision) -> None:
-        """Note that this was refused: by the rules, or in spite of their yes."""
-        events = self._publisher(asking.tenant)
-        window = self._windows.setdefault((asking.tenant, asking.plugin), RateWindow(MAX_DENIALS_PER_S))
+    def record(self, request: CapabilityRequest, method: str, denied: Denied, decision: Decision) -> None:
+        """Publish a denial, whether by the policy or after the policy allowed the request."""
+        events = self._publisher(request.tenant)
+        window = self._windows.setdefault((request.tenant, request.plugin), RateWindow(MAX_DENIALS_PER_S))
         if not window.take(self._clock.monotonic()):
             if window.just_exceeded:
-                events.publish(PluginDenialFlood(name=asking.plugin, limit_per_second=MAX_DENIALS_PER_S))
+                events.publish(PluginDenialFlood(name=request.plugin, limit_per_second=MAX_DENIALS_PER_S))
             return
         sql = denied.details.get("sql")
         if sql is not None:
-            events.publish(PluginStorageDenied(name=asking.plugin, sql=sql))
+            events.publish(PluginStorageDenied(name=request.plugin, sql=sql))
             return
         if isinstance(decision, Deny) and decision.public_reason:
-            # Neither the plugin nor whoever called it is told what was blocked: somebody has to be.
-            facts = {"plugin": asking.plugin, "method": method, "policies": ",".join(decision.policies)}
+            # Neither the plugin nor its caller learns what was blocked, so the operator must.
+            facts = {"plugin": request.plugin, "method": method, "policies": ",".join(decision.policies)}
             _log.warning("a plugin was refused what a rule keeps quiet about", extra={"facts": facts})
         events.publish(
             PluginCapabilityDenied(
-                name=asking.plugin,
+                name=request.plugin,
                 method=method,
                 capability=str(denied.details.get("capability", "")),
-                request_id=asking.call.request if asking.call else None,
+                request_id=request.call.request if request.call else None,
                 policies=() if isinstance(decision, Allow) else decision.policies,
                 policy_version=decision.version or None,
-                call_id=asking.call_id,
+                call_id=request.call_id,
             )
         )

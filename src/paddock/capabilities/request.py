@@ -1,4 +1,4 @@
-"""Who asks the host for something."""
+"""A plugin's capability request: who makes it, with which grants, in which call."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from paddock.policy.principal import PolicyPrincipal
 EarlyAnswer: TypeAlias = Callable[[Any], bool]
 CallEndHook: TypeAlias = Callable[[Callable[[], None]], AbstractContextManager[object]]
 MethodCounts: TypeAlias = dict[str, int]
-"""How often each method was asked for in one call."""
+"""Number of requests per method in one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapabilityRequest:
-    """A plugin, what it was granted, and the call it asks for where it said which.
+    """A plugin, its grants, and the call for which it makes the request, if it names one.
 
     Attributes:
-        granted: What a person granted; not what the manifest asks for.
-        call: None when the plugin acts for itself: no user's secret, no user's identity.
-        instance: Which of the plugin's processes asks, where several versions run side by side. What belongs to a
-            process, such as an open transaction, belongs to this one.
-        channel: The pipes on which that process sends and gets artifacts, where it has any.
-        handed: The hashes of the artifacts that the call's payload names.
-        early: Answers from whichever thread has the result; see `rpc.peer.Asked`.
-        effects: What the call may do to the world; None where no callable was called that could declare it: the
-            plugin acts of its own accord, or was told of a moment in a session.
-        underway: Where it names no call: what the calls that its process works on may do, all together. None where it
-            works on none, or was told of a moment in a session.
-        used_network: Notes the use of the network in every call that its process works on.
-        until_over: For as long as the block runs, the end of the call calls what it is given.
-        tally: Where that call counts what is asked for in it; None where there is no such call.
-        callable: What was called, as the plugin declares it; empty where there is no such call.
-        operation: Which of the plugin's operations the call runs, where that is known.
-        call_id: Of that call, for whoever gets requests that are made for it.
-        atomic: Whether what that call changes in the plugin's tables is noted there, as its recovery wants it.
-        sends_to: Where the host itself sends what is asked for, in headers that the plugin does not see.
-        sends_in: Which headers these are, in lower case.
-        subject: The plugin, as the rules see it.
+        granted: What a person granted, not what the manifest declares.
+        call: None when the plugin acts on its own: no user's secrets, no user's identity.
+        instance: Which of the plugin's processes makes the request, where several versions run side by side. Process
+            state, such as an open transaction, belongs to this instance.
+        channel: The pipes on which that process transfers artifacts, if it has any.
+        artifact_digests: The hashes of the artifacts that the call's payload names.
+        answer_early: Sends the response from whichever thread has the result; see `rpc.peer`.
+        effects: The effects that the call may have. None where no callable was called that could declare them: the
+            plugin acts on its own, or handles a session hook.
+        process_effects: For a request without a call: the effects of all calls that its process is working on,
+            together. None where it works on none, or handles a session hook.
+        used_network: Marks every call that its process is working on as having used the network.
+        on_call_end: While the returned block runs, the end of the call invokes the given callback.
+        method_counts: The call's counts of its requests; None where there is no such call.
+        callable: The callable that was called, as the plugin declares it; empty where there is no such call.
+        operation: The plugin's operation that the call runs, where that is known.
+        call_id: The call's id, for recipients of outbound requests made for it.
+        atomic: Whether the call's changes to the plugin's tables are recorded there, for its recovery.
+        sends_to: The origin to which the host itself sends the requested secret, in headers hidden from the plugin.
+        sends_in: The names of these headers, in lower case.
+        principal: The plugin as a policy principal.
     """
 
     tenant: Tenant

@@ -1,6 +1,6 @@
-"""Threads for blocking work, with as little as possible between the event loop and the work.
+"""A thread pool for blocking work with minimal overhead.
 
-A pool of the standard library costs twice as much a call, which is more than what SQLite needs for a small query.
+The standard library's pool costs twice as much per call, which is more than SQLite needs for a small query.
 """
 
 from __future__ import annotations
@@ -21,47 +21,49 @@ _RETRY_HINT = "try again in a moment"
 
 class _Job(NamedTuple):
     work: Callable[[], Any]
-    answer: asyncio.Future[Any]
-    after: Callable[[], None] | None
+    future: asyncio.Future[Any]
+    on_done: Callable[[], None] | None
 
 
 class ThreadPool:
-    """Up to a number of threads, started when they are needed. Expects one event loop."""
+    """Starts up to a number of threads on demand. Expects one event loop."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads: list[Thread] = []
-        self._under_way = 0
+        self._active_jobs = 0
 
-    def run(self, work: Callable[[], T], after: Callable[[], None] | None = None) -> asyncio.Future[T]:
-        """The work's result, or `Busy`. It runs to its end even when nobody waits for it any more.
+    def run(self, work: Callable[[], T], on_done: Callable[[], None] | None = None) -> asyncio.Future[T]:
+        """Run the work on a thread; the future gets its result, or `Busy`.
+
+        The work runs to its end even if its caller is cancelled.
 
         Args:
             work: Called on a thread.
-            after: Called on the event loop when the work is over, whatever came of it.
+            on_done: Called on the event loop when the work is over, whatever its outcome.
         """
-        answer: asyncio.Future[T] = self._loop.create_future()
-        self._under_way += 1
-        if self._under_way > len(self._threads) < self._most:
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._active_jobs += 1
+        if self._active_jobs > len(self._threads) < self._max_threads:
             self._start_thread()
-        job = _Job(work, answer, after)
+        job = _Job(work, future, on_done)
         if self._threads:
             self._jobs.put(job)
         else:
             self._deliver(job, None, Busy("the system has no thread left", code="storage.busy", hint=_RETRY_HINT))
-        return answer
+        return future
 
     def close(self) -> None:
-        """Let the threads end once they have nothing to do."""
+        """End the threads once the queue is empty."""
         for _ in self._threads:
             self._jobs.put(None)
         self._threads = []
 
     def _start_thread(self) -> None:
         thread = Thread(target=self._serve, name=f"paddock-storage-{len(self._threads)}", daemon=True)
-        with suppress(RuntimeError):  # the system has none left: those that are there do all the work
+        with suppress(RuntimeError):  # the system is out of threads: the existing ones do all the work
             thread.start()
             self._threads.append(thread)
 
@@ -72,17 +74,17 @@ class ThreadPool:
                 result = job.work()
             except BaseException as raised:
                 error = raised
-            with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            with suppress(RuntimeError):  # the loop is closed: there is no one to deliver to
                 self._loop.call_soon_threadsafe(self._deliver, job, result, error)
-            del job, result, error  # keep nothing alive while waiting
+            del job, result, error  # hold no references while waiting
 
     def _deliver(self, job: _Job, result: Any, error: BaseException | None) -> None:
-        self._under_way -= 1
-        if job.after is not None:
-            job.after()
-        if job.answer.cancelled():
+        self._active_jobs -= 1
+        if job.on_done is not None:
+            job.on_done()
+        if job.future.cancelled():
             return
         if error is not None:
-            job.answer.set_exception(error)
+            job.future.set_exception(error)
         else:
-            job.answer.set_result(result)
+            job.future.set_result(result)

@@ -1,1 +1,1 @@
-"""The `paddock` command: one family of commands a file."""
+"""The `paddock` command line: one module per family of commands."""

@@ -1,4 +1,7 @@
-"""The root of the command line. It knows every command's name and first line, and loads only the one that is run."""
+"""The root of the command line.
+
+It knows every command's name and summary, and imports only the command that is run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from paddock.cli.parameters import skip_conversion, skip_conversion_recursively
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """Where a command lives, and what `--help` says of it before it is loaded."""
+    """A command's module, and its summary for `--help` before it is imported."""
 
     module: str
     summary: str
@@ -81,8 +84,8 @@ class LazyGroup(TyperGroup):
         return parameters
 
     def main(self, args: Any = None, prog_name: str | None = None, **extra: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Run to the end of the program. A command line that nobody understands is told as every other error is."""
-        del prog_name  # however it was started, `paddock` is what people type
+        """Run the program to its end. Usage errors are reported like all other errors."""
+        del prog_name  # people type `paddock`, however it was started
         arguments = sys.argv[1:] if args is None else list(args)
         extra["standalone_mode"] = False
         try:
@@ -103,13 +106,13 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = cast("Any", super()).resolve_command(ctx, args)
-        real = load_command(command.name)
-        skip_conversion_recursively(real, ctx)
-        return name, real, rest
+        loaded = load_command(command.name)
+        skip_conversion_recursively(loaded, ctx)
+        return name, loaded, rest
 
 
 def load_command(name: str) -> Any:
-    """The real command behind an entry."""
+    """Import and return a command."""
     command = typer.main.get_command(import_module(COMMANDS[name].module).app)
     command.name = name
     return command
@@ -126,8 +129,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from paddock import __version__
 
         typer.echo(f"paddock {__version__}")
@@ -143,19 +146,21 @@ def root(
 
 
 def main() -> None:
-    """Run the command line; every error that is ours was already told in words by the command itself."""
+    """Run the command line. Commands report their own errors."""
     configure_streams()
     status: int = 0
     try:
         app()
-    except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else 1
+    except SystemExit as exit_request:
+        status = exit_request.code if isinstance(exit_request.code, int) else 1
     except KeyboardInterrupt:
-        # Before a command took over; `reporting` says so for those.
-        silent = "paddock.cli.output.report" not in sys.modules  # then no document can have been printed yet
+        # Interrupted before a command started; `handle_errors` reports it for commands.
+        nothing_printed = (
+            "paddock.cli.output.report" not in sys.modules
+        )  # then no JSON document can have been printed yet
         from paddock.cli.output.report import report_interrupt
         from paddock.core.error_mapping import EXIT_INTERRUPTED
 
-        report_interrupt(as_json=silent and "--json" in sys.argv)
+        report_interrupt(as_json=nothing_printed and "--json" in sys.argv)
         status = EXIT_INTERRUPTED
     sys.exit(flush_streams(status))

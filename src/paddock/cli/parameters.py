@@ -1,9 +1,9 @@
-"""Text and flags need no conversion, so commands take them without the validation library.
+"""Command parameters without type conversion, to avoid importing pydantic.
 
-Typer converts every parameter through pydantic and imports that for the first one that has no value yet, be it only
-`--help`; the import takes as long as a whole `plugin list`. Parameters that are plain text or flags are given their
-own conversion here: none. Everything else (paths, numbers, choices) stays with typer, and so would all of it if typer
-were not built as we know it.
+Typer converts every parameter through pydantic and imports that for the first one without a value, even for `--help`;
+the import takes as long as a whole `plugin list`. Parameters that are plain text or flags get a no-op conversion here.
+Everything else (paths, numbers, choices) stays with typer, and so does all of it if typer's internals differ from what
+is expected here.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import typer
 
 
 class UnconvertedParameter:
-    """What typer asks for a parameter's value; the shape is typer's own."""
+    """A no-op converter, with typer's interface."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value as it is; a parameter that may be repeated and was left out has no values."""
+        """Return the value unchanged; an omitted parameter that may be repeated has no values."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if isinstance(value, bool):
             return value
         for text in cast("Iterable[str]", [value] if isinstance(value, str) else value):
-            # Bytes that are no UTF-8 come as lone surrogates, which could be neither stored nor shown.
+            # Bytes that are not UTF-8 arrive as lone surrogates, which can be neither stored nor printed.
             if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
                 raise typer.BadParameter("is not valid UTF-8", ctx=ctx, param=param)
         return value
 
 
 def skip_conversion(parameters: Iterable[Any]) -> None:
-    """Give every parameter that is plain text or a flag its own conversion."""
+    """Give every parameter that is plain text or a flag a no-op conversion."""
     for parameter in parameters:
         _simplify_help_type(parameter)
         descriptor = getattr(parameter, "type_descriptor", None)
@@ -44,7 +44,7 @@ def skip_conversion(parameters: Iterable[Any]) -> None:
 
 
 def _simplify_help_type(parameter: Any) -> None:
-    """Help names what a person writes: nothing beside a flag or an argument, TEXT where an option takes some."""
+    """Set the type in the help text: none for a flag or an argument, TEXT for an option that takes text."""
     if parameter.param_type_name == "argument":
         parameter.display_type_rich = _hide_type
         if parameter.metavar is None and parameter.nargs == 1:
@@ -62,12 +62,12 @@ def _hide_type(ctx: Any) -> None:
 def _needs_no_conversion(parameter: Any, descriptor: Any) -> bool:
     if descriptor.annotation in (str, list[str]):
         return True
-    # A flag that a variable can set gets text, and typer knows which words mean yes.
+    # A flag with an environment variable gets text, and typer knows which words mean yes.
     return descriptor.annotation is bool and getattr(parameter, "is_flag", False) and parameter.envvar is None
 
 
 def skip_conversion_recursively(command: Any, ctx: Any) -> None:
-    """The same for a command, its `--help`, and the commands below it."""
+    """Skip conversion for a command, its `--help`, and its subcommands."""
     skip_conversion(command.get_params(ctx))
-    for below in getattr(command, "commands", {}).values():
-        skip_conversion_recursively(below, ctx)
+    for subcommand in getattr(command, "commands", {}).values():
+        skip_conversion_recursively(subcommand, ctx)

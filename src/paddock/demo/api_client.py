@@ -1,4 +1,4 @@
-"""A program with an API key, as the demo has one: it makes calls over HTTP and follows them to their end."""
+"""The simulated user's HTTP client: makes calls with an API key and follows them to their end."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from urllib.parse import urlsplit
 from paddock.core.secret import Secret
 
 _API_PREFIX = "/api/v1"
-_RESPONSE_TIMEOUT_S = 60.0  # seconds for an answer
+_RESPONSE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class DemoCallResponse:
-    """What a call came to: the call itself, or the problem that it was answered with."""
+    """The response to a call: the call itself, or an error."""
 
     status: int
     body: dict[str, Any]
 
     @property
     def call_id(self) -> str:
-        """The call, whatever became of it."""
+        """The call's id, whatever its outcome."""
         return str(self.body.get("call_id") or str(self.body.get("instance", "")).rpartition("/")[2])
 
     @property
     def needs_approval(self) -> bool:
-        """Whether a person is asked first."""
+        """Whether the call waits for approval."""
         return self.body.get("status") == "pending_approval"
 
 
 class ApiKeyClient:
-    """Calls in the name of whoever the key is of.
+    """Makes calls as the API key's owner.
 
     Args:
-        url: Where the host is.
+        url: The host's base URL.
         key: The token.
     """
 
     def __init__(self, url: str, key: Secret) -> None:
-        self._where = urlsplit(url).netloc
+        self._address = urlsplit(url).netloc
         self._headers = {"Authorization": f"Bearer {key.reveal()}", "Content-Type": "application/json"}
 
     def call(self, name: str, params: Mapping[str, Any]) -> DemoCallResponse:
-        """Make a call and wait until it is over, or waits for a person.
+        """Make a call and wait until it has ended, or waits for approval.
 
         Raises:
             OSError: the host is gone.
         """
         body = json.dumps({"name": name, "params": params})
-        connection = http.client.HTTPConnection(self._where, timeout=_RESPONSE_TIMEOUT_S)
+        connection = http.client.HTTPConnection(self._address, timeout=_RESPONSE_TIMEOUT_S)
         try:
             connection.request("POST", f"{_API_PREFIX}/calls", body, self._headers)
             response = connection.getresponse()
@@ -60,20 +60,22 @@ class ApiKeyClient:
         finally:
             connection.close()
 
-    def wait_for_end(self, call_id: str, patience: float) -> dict[str, Any] | None:
-        """The call once it is over; None where the host goes away first, or is silent for so many seconds.
+    def wait_for_end(self, call_id: str, timeout_s: float) -> dict[str, Any] | None:
+        """Wait for the end of a call and return it.
+
+        None if the host goes away first, or sends nothing until the timeout.
 
         Raises:
             OSError: the host is gone already.
         """
-        connection = http.client.HTTPConnection(self._where, timeout=patience)
+        connection = http.client.HTTPConnection(self._address, timeout=timeout_s)
         try:
             connection.request(
                 "GET", f"{_API_PREFIX}/calls/{call_id}/events", headers=self._headers | {"Accept": "text/event-stream"}
             )
-            for kind, told in _parse_events(connection.getresponse()):
+            for kind, data in _parse_events(connection.getresponse()):
                 if kind == "end":
-                    return told
+                    return data
         except TimeoutError:
             pass
         finally:

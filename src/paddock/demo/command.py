@@ -1,4 +1,4 @@
-"""`paddock demo`: a host in a temporary home with the example plugins, some history, a second person, and a console."""
+"""`paddock demo`: a host in a temporary home with the example plugins, history, a simulated user and a console."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BROKEN_PLUGIN = "broken-clock"
 
 @dataclass(frozen=True, slots=True)
 class _DemoState:
-    """What the demo has made ready."""
+    """The prepared demo."""
 
     home: Path
     url: str
@@ -36,16 +36,16 @@ class _DemoState:
     running: list[str]
     history: list[DemoCall]
     robin: SimulatedUser
-    waiting: str | None  # Robin's first call
+    waiting: str | None  # the id of Robin's first call
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
         return {
             "home": str(self.home),
             "url": self.url,
-            "installed": [one.to_json() for one in self.installed],
+            "installed": [plugin.to_json() for plugin in self.installed],
             "running": self.running,
-            "calls": [one.to_json() for one in self.history],
+            "calls": [call.to_json() for call in self.history],
             "waiting": self.waiting,
             "ready_after_s": round(self.seconds, 2),
         }
@@ -67,27 +67,27 @@ def demo(
     from paddock.demo.daemon_process import home_environment, start_daemon
     from paddock.demo.home import temporary_home
 
-    began = time.monotonic()
+    started = time.monotonic()
     with temporary_home() as home, start_daemon(home_environment(home, port), home / "serve.log") as daemon:
-        shown = _prepare_demo(home, daemon, began)
+        state = _prepare_demo(home, daemon, started)
         if as_json:
-            print_json(shown.to_json())
+            print_json(state.to_json())
             return
-        _print_step(f"everything is ready after {shown.seconds:.1f} s")
+        _print_step(f"everything is ready after {state.seconds:.1f} s")
         print_message()
         if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
             print_message("That was all, and it is gone now. On a terminal, the demo goes on and its console opens.")
             return
-        _print_welcome(shown, opened=not no_browser and _open_browser(shown.url))
+        _print_welcome(state, opened=not no_browser and _open_browser(state.url))
         try:
-            with shown.robin.run_beside(shown.waiting):
+            with state.robin.run_beside(state.waiting):
                 daemon.wait()
         except KeyboardInterrupt:
             print_message("\nStopping. Nothing of it is left behind.")
 
 
-def _prepare_demo(home: Path, daemon: DemoDaemon, began: float) -> _DemoState:
-    """Fill the home while the daemon starts, then have things happen."""
+def _prepare_demo(home: Path, daemon: DemoDaemon, started: float) -> _DemoState:
+    """Populate the home while the daemon starts, then make the history."""
     from paddock.cli.client.daemon_client import DaemonClient
     from paddock.config.directories import find_directories
     from paddock.demo.api_client import ApiKeyClient
@@ -98,50 +98,54 @@ def _prepare_demo(home: Path, daemon: DemoDaemon, began: float) -> _DemoState:
 
     print_message(styled("Setting up a host in a temporary home …", "bold"))
     installed, key = populate_home(home)
-    _print_step(f"{len(installed)} example plugins in {len({one.dialect for one in installed})} manifest formats")
+    _print_step(f"{len(installed)} example plugins in {len({plugin.dialect for plugin in installed})} manifest formats")
     link = daemon.wait_for_login_link()
     url = link.partition("/login/")[0]
     _print_step(f"a host at {url}")
-    operator, robins = DaemonClient(socket_path(find_directories(os.environ, Path.home()))), ApiKeyClient(url, key)
+    operator, client = DaemonClient(socket_path(find_directories(os.environ, Path.home()))), ApiKeyClient(url, key)
     operator.post("/reconcile")
-    history = make_history(robins, operator)
+    history = make_history(client, operator)
     _print_step(f"some history: {len(history)} calls that were allowed, approved, denied, or failed")
-    robin = SimulatedUser(robins, _print_step)
+    robin = SimulatedUser(client, _print_step)
     waiting = robin.make_first_request()
     return _DemoState(
-        home, link, installed, _running_plugins(operator), history, robin, waiting, time.monotonic() - began
+        home, link, installed, _running_plugins(operator), history, robin, waiting, time.monotonic() - started
     )
 
 
 def _running_plugins(operator: DaemonClient) -> list[str]:
-    """The names of the plugins that run; why others do not is said, but for the one that is meant to fail."""
+    """Return the names of the running plugins; print why others do not run, except the one meant to fail."""
     names: list[str] = []
-    for one in operator.get("/plugins")["plugins"]:
-        runtime: dict[str, Any] = one.get("runtime") or {}
+    for plugin in operator.get("/plugins")["plugins"]:
+        runtime: dict[str, Any] = plugin.get("runtime") or {}
         if runtime.get("state") == "running":
-            names.append(one["name"])
-        elif runtime.get("reason") and one["name"] != BROKEN_PLUGIN:
-            print_message(f"  {styled('!', 'yellow')} {one['name']} does not run: {printable(runtime['reason'], 200)}")
+            names.append(plugin["name"])
+        elif runtime.get("reason") and plugin["name"] != BROKEN_PLUGIN:
+            print_message(
+                f"  {styled('!', 'yellow')} {plugin['name']} does not run: {printable(runtime['reason'], 200)}"
+            )
     return names
 
 
-def _print_welcome(shown: _DemoState, *, opened: bool) -> None:
-    where = "The console opens in your browser; if not, this link does it" if opened else "Open the console with this"
-    print_message(styled(f"{where}. It signs you in, once:", "bold"))
+def _print_welcome(state: _DemoState, *, opened: bool) -> None:
+    instruction = (
+        "The console opens in your browser; if not, this link does it" if opened else "Open the console with this"
+    )
+    print_message(styled(f"{instruction}. It signs you in, once:", "bold"))
     print_message()
-    print_result(f"  {shown.url}")
+    print_result(f"  {state.url}")
     print_message()
     print_message(
         "The first page shows you around in six steps. In another terminal, the command line has the same host:"
     )
-    print_message(f"  export PADDOCK_HOME={shown.home}")
+    print_message(f"  export PADDOCK_HOME={state.home}")
     print_message("  ./run paddock plugin list")
     print_message()
     print_message("Ctrl-C ends it and removes everything.")
 
 
 def _open_browser(url: str) -> bool:
-    """Open the console in a browser with a window; where there is no display there is none."""
+    """Open the console in a browser, if there is a display."""
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     import webbrowser
@@ -152,5 +156,5 @@ def _open_browser(url: str) -> bool:
         return False
 
 
-def _print_step(words: str) -> None:
-    print_message(f"  {styled('✓', 'green')} {words}")
+def _print_step(message: str) -> None:
+    print_message(f"  {styled('✓', 'green')} {message}")

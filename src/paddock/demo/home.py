@@ -1,4 +1,4 @@
-"""The demo's home: temporary, with the example plugins, Robin and one rule in it."""
+"""The demo's temporary home, with the example plugins, Robin and one rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.core.errors import Invalid, NotFound
 from paddock.core.secret import Secret
 
 EXCLUDED_EXAMPLE: Final = "greeter"
-"""The example that the visitor installs."""
+"""The example that is left for the visitor to install."""
 
 _POLICY_FILE: Final = Path(__file__).with_name("demo.cedar")
 
@@ -35,7 +35,7 @@ class DemoPlugin:
 
 @contextmanager
 def temporary_home() -> Generator[Path, None, None]:
-    """A home for this process and those it starts, gone afterwards."""
+    """Create a temporary home for this process and its children, deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="paddock-demo-") as folder:
         for name in [name for name in os.environ if name.startswith("PADDOCK_")]:
             del os.environ[name]
@@ -47,10 +47,10 @@ def temporary_home() -> Generator[Path, None, None]:
 
 
 def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
-    """Install the examples, enable those that can run here, and add Robin; what was installed, and Robin's key.
+    """Install the examples, enable those that can run here, and add Robin; return the plugins and Robin's API key.
 
     Raises:
-        NotFound: the examples are not here.
+        NotFound: the examples are missing.
     """
     from paddock.cli.client.one_shot import local_principal
     from paddock.core.clock import SystemRandom
@@ -64,7 +64,7 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
     from paddock.principals.api_keys import create_key
     from paddock.principals.people import add_person
 
-    directories = [place for place in example_plugins() if place.name != EXCLUDED_EXAMPLE]
+    directories = [directory for directory in example_plugins() if directory.name != EXCLUDED_EXAMPLE]
     if not directories:
         raise NotFound(
             "the example plugins are not here", code="demo.no_examples", hint="run it from a checkout: ./run demo"
@@ -73,12 +73,12 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
     with open_one_shot(os.environ, home) as host:
         store = host.plugins.acting_as(local_principal())
         for directory in directories:
-            with resolve_package(store, parse_source(str(directory))) as prepared:
-                row = commit_install(store, prepared, prepared.missing_consents)
+            with resolve_package(store, parse_source(str(directory))) as package:
+                row = commit_install(store, package, package.missing_consents)
             try:
                 enable(store, row.plugin)
                 enabled = True
-            except Invalid:  # a program that it needs is not on this machine
+            except Invalid:  # a program that it needs is missing on this machine
                 enabled = False
             installed.append(DemoPlugin(row.plugin, row.version, row.dialect, enabled))
 
@@ -96,7 +96,7 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
 
 
 def change_example_server(plugin: str) -> None:
-    """Configure the example server as `paddock plugin configure` does: it offers more from its next start on."""
+    """Configure the example server to offer more from its next start on, as `paddock plugin configure` does."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.host.plugins.config import write_configuration
 

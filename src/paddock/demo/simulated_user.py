@@ -1,7 +1,7 @@
-"""Robin, a second person: a program with a key of Robin's asks for things that need the visitor's yes.
+"""Robin, a simulated user: requests calls that need the visitor's approval.
 
-Robin asks for one thing at a time, says thanks in a note, and asks for the next a while later. What nobody answers
-until it expires is asked once more; then, or when all is asked, Robin goes home.
+Robin requests one call at a time, leaves a thank-you note, and requests the next a while later. A request that expires
+is made once more; if that expires too, or all requests are made, Robin stops.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final
 from paddock.demo.api_client import ApiKeyClient
 
 SIMULATED_USER_NAME: Final = "robin"
-REQUEST_PAUSE_S: Final = 20.0  # seconds from an answer to the next request
-APPROVAL_TIMEOUT_S: Final = 1_800.0  # seconds for which Robin waits for an answer
+REQUEST_PAUSE_S: Final = 20.0  # from an answer to the next request
+APPROVAL_TIMEOUT_S: Final = 1_800.0  # how long Robin waits for an answer
 
 
 @dataclass(frozen=True, slots=True)
 class DemoRequest:
-    """Something that Robin wants done, in a word, and as the call that does it."""
+    """One of Robin's requests: a label, and the call."""
 
     label: str
     name: str
@@ -52,74 +52,74 @@ DEMO_REQUESTS: Final = (
 )
 
 
-def reaction_text(wish: DemoRequest, ended: Mapping[str, Any]) -> str:
-    """What Robin says to what became of a wish. Pure."""
-    if ended["status"] == "succeeded":
-        return f"Thank you! {wish.label[0].upper()}{wish.label[1:]} is done. Robin"
-    if ended["status"] == "in_doubt":
-        return f"Nobody knows whether {wish.label} was done. I will ask around. Robin"
-    return f"Understood, {wish.label} stays undone. Robin"
+def reaction_text(request: DemoRequest, call: Mapping[str, Any]) -> str:
+    """Return Robin's note about the outcome of a request. Pure."""
+    if call["status"] == "succeeded":
+        return f"Thank you! {request.label[0].upper()}{request.label[1:]} is done. Robin"
+    if call["status"] == "in_doubt":
+        return f"Nobody knows whether {request.label} was done. I will ask around. Robin"
+    return f"Understood, {request.label} stays undone. Robin"
 
 
-def has_expired(ended: Mapping[str, Any]) -> bool:
-    """Whether a call is over because its request expired. Pure."""
-    return bool(ended.get("error", {}).get("code") == "approval.expired")
+def has_expired(call: Mapping[str, Any]) -> bool:
+    """Whether a call ended because its approval request expired. Pure."""
+    return bool(call.get("error", {}).get("code") == "approval.expired")
 
 
 class SimulatedUser:
-    """One visit of Robin's.
+    """One run of the simulated user.
 
     Args:
-        client: Calls with Robin's key.
-        tell: Hears in a sentence what Robin does.
-        pause: Seconds from an answer to the next request.
+        client: Makes calls with Robin's API key.
+        report: Receives a sentence about each of Robin's actions.
+        pause_s: Seconds from an answer to the next request.
     """
 
-    def __init__(self, client: ApiKeyClient, tell: Callable[[str], None], pause: float = REQUEST_PAUSE_S) -> None:
+    def __init__(self, client: ApiKeyClient, report: Callable[[str], None], pause_s: float = REQUEST_PAUSE_S) -> None:
         self._client = client
-        self._tell = tell
-        self._pause = pause
-        self._over = threading.Event()
+        self._report = report
+        self._pause_s = pause_s
+        self._stopped = threading.Event()
 
     def make_first_request(self) -> str | None:
-        """Ask for the first thing, so that it waits when the visitor comes; the call that waits, if one does."""
+        """Make the first request, so that it waits when the visitor arrives; return the waiting call, if any."""
         return self._make_request(DEMO_REQUESTS[0])
 
     @contextmanager
-    def run_beside(self, first: str | None) -> Generator[None, None, None]:
-        """Robin waits for answers beside this block, and leaves with it."""
-        staying = threading.Thread(target=self._run, args=(first,), name="robin", daemon=True)
-        staying.start()
+    def run_beside(self, first_call: str | None) -> Generator[None, None, None]:
+        """Run Robin in a thread while the block runs."""
+        thread = threading.Thread(target=self._run, args=(first_call,), name="robin", daemon=True)
+        thread.start()
         try:
             yield
         finally:
-            self._over.set()
+            self._stopped.set()
 
-    def _run(self, asked: str | None) -> None:
-        with suppress(OSError, ValueError, HTTPException):  # the host went away, in the middle of a word
-            for wish in DEMO_REQUESTS:
-                answered = self._follow_request(wish, asked or self._make_request(wish))
+    def _run(self, call_id: str | None) -> None:
+        with suppress(OSError, ValueError, HTTPException):  # the host went away, possibly in the middle of a response
+            for request in DEMO_REQUESTS:
+                answered = self._follow_request(request, call_id or self._make_request(request))
                 if not (
-                    answered or self._follow_request(wish, self._make_request(wish))
-                ):  # nobody is there, not even later
+                    answered or self._follow_request(request, self._make_request(request))
+                ):  # nobody answers, not even the second time
                     return
-                if self._over.wait(self._pause):
+                if self._stopped.wait(self._pause_s):
                     return
-                asked = None
+                call_id = None
 
-    def _make_request(self, wish: DemoRequest) -> str | None:
-        made = self._client.call(wish.name, wish.params)
-        if not made.needs_approval:
+    def _make_request(self, request: DemoRequest) -> str | None:
+        response = self._client.call(request.name, request.params)
+        if not response.needs_approval:
             return None
-        self._tell(f"Robin asks for {wish.label}, and waits for your answer")
-        return made.call_id
+        self._report(f"Robin asks for {request.label}, and waits for your answer")
+        return response.call_id
 
-    def _follow_request(self, wish: DemoRequest, call_id: str | None) -> bool:
-        """Wait for an answer and say something to it; whether there was one."""
-        ended = None if call_id is None else self._client.wait_for_end(call_id, APPROVAL_TIMEOUT_S)
-        if ended is None or has_expired(ended):
+    def _follow_request(self, request: DemoRequest, call_id: str | None) -> bool:
+        """Wait for an answer and leave a note about it; return whether there was one."""
+        call = None if call_id is None else self._client.wait_for_end(call_id, APPROVAL_TIMEOUT_S)
+        if call is None or has_expired(call):
             return False
-        words = reaction_text(wish, ended)
-        self._client.call("native-notes.add_note", {"text": words, "tags": ["robin"]})
-        self._tell(f"Robin leaves a note: “{words}”")
+        text = reaction_text(request, call)
+        self._client.call("native-notes.add_note", {"text": text, "tags": ["robin"]})
+        self._report(f"Robin leaves a note: “{text}”")
         return True

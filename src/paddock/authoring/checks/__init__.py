@@ -1,1 +1,1 @@
-"""The checks of `paddock plugin test`: the wire for every plugin, and beyond it the contract of each Kernel kind."""
+"""The checks of `paddock plugin test`: the protocol for every plugin, and the contract of each Kernel kind."""

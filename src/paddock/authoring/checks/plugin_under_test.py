@@ -1,4 +1,4 @@
-"""What one check found."""
+"""The plugin under test, its callables, and the checks of their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """A check by its name, how it came out, and why."""
+    """A check's name, verdict and reason."""
 
     check: str
     verdict: CheckVerdict
@@ -53,7 +53,7 @@ def skipped(check: str, why: str, hint: str = "") -> CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class CallableUnderTest:
-    """Something to call, with the schemas that it is judged by."""
+    """A callable with the schemas that it is checked against."""
 
     spec: CallableSpec
     input_schema: Any
@@ -65,30 +65,30 @@ class CallableUnderTest:
         return set(self.effects) <= {Effect.READ_ONLY}
 
     def examples(self) -> list[dict[str, Any]]:
-        """Payloads that fit its input; empty where none could be found."""
+        """Return payloads that match its input schema; empty if none could be found."""
         try:
-            found = generate_examples(self.input_schema or {"type": "object"})
+            values = generate_examples(self.input_schema or {"type": "object"})
         except Invalid:
             return []
-        return [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
+        return [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
 
-    def output_errors(self, answer: Any) -> list[Problem]:
-        """What its output schema says against an answer."""
+    def output_errors(self, result: Any) -> list[Problem]:
+        """Return how a result violates its output schema."""
         try:
-            return compile_schema(self.output_schema or {}).errors(answer)
+            return compile_schema(self.output_schema or {}).errors(result)
         except Invalid as error:
             return list(error.problems)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedResponse:
-    """What came of one call: an answer, or an error that stood in its place.
+    """The response to one call: a result, or an error.
 
     Attributes:
-        raw: As it came, with its envelope.
-        error: None for a success; of an envelope that tells of a failure, too.
-        code: The plugin's own word for what went wrong.
-        asked: What it asked of the host meanwhile.
+        raw: As received, with its envelope.
+        error: None for a success; also set for an envelope that reports a failure.
+        host_requests: The capability methods that the plugin requested meanwhile.
+        unwrapped: The result without its envelope.
     """
 
     raw: Any = None
@@ -98,20 +98,21 @@ class CheckedResponse:
 
     @property
     def code(self) -> str:
+        """The plugin's own error code; empty for a success."""
         if self.error is None:
             return ""
         return str(self.error.details.get("plugin_code") or self.error.error_code)
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Of the raw answer; none where it is no object."""
+        """The fields of the raw response; empty if it is not an object."""
         raw: object = self.raw
         return cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
 
 
 @dataclass(slots=True)
 class PluginUnderTest:
-    """The plugin, greeted and configured."""
+    """A running plugin, after its handshake and configuration."""
 
     manifest: Manifest
     trial_run: TrialRun
@@ -121,20 +122,25 @@ class PluginUnderTest:
 
     @property
     def sole_callable(self) -> CallableUnderTest:
-        """Of a Kernel plugin, which is one callable."""
+        """The callable of a Kernel plugin, which has exactly one."""
         return self.callables[0]
 
-    def is_callable(self, one: CallableUnderTest) -> bool:
-        return one.read_only or self.effects_allowed
+    def is_callable(self, target: CallableUnderTest) -> bool:
+        return target.read_only or self.effects_allowed
 
     async def call(
-        self, one: CallableUnderTest, payload: Mapping[str, Any], *, scopes: Iterable[str] | None = None, key: str = ""
+        self,
+        target: CallableUnderTest,
+        payload: Mapping[str, Any],
+        *,
+        scopes: Iterable[str] | None = None,
+        key: str = "",
     ) -> CheckedResponse:
-        """Call it, with the scopes that it asks for unless others are given."""
+        """Call it, with its required scopes unless others are given."""
         self._calls += 1
-        held = frozenset(one.spec.required_scopes if scopes is None else scopes)
+        granted = frozenset(target.spec.required_scopes if scopes is None else scopes)
         context = CallContext(
-            Principal(PrincipalId("local:author"), held, kind="local"),
+            Principal(PrincipalId("local:author"), granted, kind="local"),
             RequestId(f"req_test_{self._calls}"),
             project=ProjectId("test"),
             agent_path=AgentPath("test"),
@@ -143,7 +149,7 @@ class PluginUnderTest:
         before = len(self.trial_run.host_requests)
         raw: Any = None
         try:
-            raw = await self.trial_run.call(one.spec, payload, context, key=key or f"test-{self._calls}")
+            raw = await self.trial_run.call(target.spec, payload, context, key=key or f"test-{self._calls}")
             result = raise_if_failed(self.manifest, raw)
         except PaddockError as error:
             return CheckedResponse(raw, error, tuple(self.trial_run.host_requests[before:]))
@@ -153,14 +159,14 @@ class PluginUnderTest:
 
 
 def declared_callables(manifest: Manifest, schemas: Mapping[str, tuple[Any, Any]]) -> tuple[CallableUnderTest, ...]:
-    """Everything that a manifest declares, with its schemas as values."""
+    """Return everything that a manifest declares to be callable, with resolved schemas."""
     return tuple(
         CallableUnderTest(spec, *schemas.get(spec.name, ({}, {})), callable_effects(manifest, spec))
         for spec in manifest.callables
     )
 
 
-# Bytes that are kept for an answer to name them change nothing that anybody had before.
+# Storing a new artifact is not among them: it changes no existing data.
 WRITE_METHODS = (
     "storage.exec",
     "storage.begin",
@@ -172,40 +178,42 @@ WRITE_METHODS = (
 
 
 async def check_calls(subject: PluginUnderTest) -> list[CheckResult]:
-    """One finding for each callable."""
-    return [await _check_callable(subject, one) for one in subject.callables]
+    """Check each callable with its examples."""
+    return [await _check_callable(subject, target) for target in subject.callables]
 
 
-async def _check_callable(subject: PluginUnderTest, one: CallableUnderTest) -> CheckResult:
-    name = f"call {one.spec.name}"
-    if not subject.is_callable(one):
-        return skipped(name, f"it has effects ({', '.join(one.effects)})", "--effects calls it too")
-    examples = one.examples()
+async def _check_callable(subject: PluginUnderTest, target: CallableUnderTest) -> CheckResult:
+    name = f"call {target.spec.name}"
+    if not subject.is_callable(target):
+        return skipped(name, f"it has effects ({', '.join(target.effects)})", "--effects calls it too")
+    examples = target.examples()
     if not examples:
         return skipped(name, "its input schema gives no value to call it with", "put `examples` into the schema")
     for payload in examples:
-        found = check_output_schema(name, one, await subject.call(one, payload))
-        if found is not None:
-            return found
+        failure = check_output_schema(name, target, await subject.call(target, payload))
+        if failure is not None:
+            return failure
     return passed(name, f"{len(examples)} examples" if len(examples) > 1 else "")
 
 
-def check_output_schema(name: str, one: CallableUnderTest, answer: CheckedResponse) -> CheckResult | None:
-    """What is wrong with an answer to a payload that fits; None when nothing is."""
-    used = [method for method in answer.host_requests if method in WRITE_METHODS]
-    if one.spec.effects is not None and one.read_only and used:
-        return failed(name, f"it declares that it changes nothing, and used {used[0]}", "declare the effect: db_write")
-    if answer.error is not None:
-        said = printable(answer.error.message, 300)
-        return failed(name, f"it answered with an error ({answer.code}): {said}", _hint_for_error(answer.error))
-    broken = one.output_errors(answer.unwrapped)
-    if broken:
-        return failed(name, f"the answer breaks its output schema: {broken[0]}", "mend the answer, or the schema")
+def check_output_schema(name: str, target: CallableUnderTest, response: CheckedResponse) -> CheckResult | None:
+    """Return what is wrong with the response to a valid payload; None if nothing is."""
+    writes = [method for method in response.host_requests if method in WRITE_METHODS]
+    if target.spec.effects is not None and target.read_only and writes:
+        return failed(
+            name, f"it declares that it changes nothing, and used {writes[0]}", "declare the effect: db_write"
+        )
+    if response.error is not None:
+        message = printable(response.error.message, 300)
+        return failed(name, f"it answered with an error ({response.code}): {message}", _hint_for_error(response.error))
+    problems = target.output_errors(response.unwrapped)
+    if problems:
+        return failed(name, f"the answer breaks its output schema: {problems[0]}", "mend the answer, or the schema")
     return None
 
 
 def _hint_for_error(error: PaddockError) -> str:
-    """What its author can do. No payload is to blame for a callable that is not there, or does not answer."""
+    """Return what the author can do. A missing or unresponsive callable is not the fault of the payload."""
     if isinstance(error, NotFound) and error.error_code == "method_not_found":
         return "serve it under the name that the manifest declares"
     if isinstance(error, TimedOut):

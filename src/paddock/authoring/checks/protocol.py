@@ -1,4 +1,4 @@
-"""The checks of the wire, which every plugin has to pass: in this order, since each needs what is before it."""
+"""The protocol checks that every plugin has to pass; in this order, since each depends on the previous ones."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ UNKNOWN_METHOD = "no.such.method"
 RESPONSE_TIMEOUT_S = 5.0
 
 
-async def check_handshake(life: TrialRun) -> list[CheckResult]:
-    """Whether it answers the first exchange as its manifest says, and serves what it declares."""
+async def check_handshake(run: TrialRun) -> list[CheckResult]:
+    """Check that it answers the handshake as its manifest says, and serves what it declares."""
     try:
-        introduced = await life.handshake()
+        handshake = await run.handshake()
     except PaddockError as error:
         return [failed("handshake", error.message, error.hint)]
-    found = [passed("handshake")]
-    declared = [spec for spec in life.manifest.callables if spec.form is CallableForm.METHOD]
-    differing = describe_mismatch(sorted(introduced.missing_callables), introduced.undeclared_methods)
-    if differing:
-        found.append(failed("declared callables", differing, "name the same in the manifest and in the program"))
+    results = [passed("handshake")]
+    declared = [spec for spec in run.manifest.callables if spec.form is CallableForm.METHOD]
+    mismatch = describe_mismatch(sorted(handshake.missing_callables), handshake.undeclared_methods)
+    if mismatch:
+        results.append(failed("declared callables", mismatch, "name the same in the manifest and in the program"))
     elif declared:
-        found.append(passed("declared callables"))
-    return found
+        results.append(passed("declared callables"))
+    return results
 
 
 def describe_mismatch(unserved: Iterable[str], undeclared: Iterable[str]) -> str:
-    """How what a manifest declares and what its program serves differ, in words; empty where they do not."""
+    """Describe how the manifest's declarations and the program's methods differ; empty if they do not."""
     missing, extra = ", ".join(unserved), ", ".join(undeclared)
     if missing and extra:
         return f"the manifest declares {missing}, the program serves {extra}"
@@ -42,58 +42,60 @@ def describe_mismatch(unserved: Iterable[str], undeclared: Iterable[str]) -> str
     return f"the program serves {extra}, which the manifest does not declare" if extra else ""
 
 
-async def check_config(life: TrialRun) -> CheckResult:
-    """Whether it takes its configuration, which is its defaults and what the author gave."""
+async def check_config(run: TrialRun) -> CheckResult:
+    """Check that it accepts its configuration: the defaults and the author's values."""
     try:
-        given = await life.configure()
+        config = await run.configure()
     except PaddockError as error:
         return failed("configuration", error.message, error.hint)
-    return passed("configuration", f"took {', '.join(sorted(given))}" if given else "")
+    return passed("configuration", f"took {', '.join(sorted(config))}" if config else "")
 
 
-async def check_ping(life: TrialRun) -> CheckResult:
+async def check_ping(run: TrialRun) -> CheckResult:
     try:
-        well = await life.ping()
+        healthy = await run.ping()
     except TimeoutError:
         return failed("ping", "no answer in time", "answer pings also while a call is under way")
-    except PeerLost as gone:
-        return failed("ping", gone.reason)
-    return passed("ping") if well else failed("ping", "the answer does not say that it is well", """{"status": "ok"}""")
+    except PeerLost as error:
+        return failed("ping", error.reason)
+    return (
+        passed("ping") if healthy else failed("ping", "the answer does not say that it is well", """{"status": "ok"}""")
+    )
 
 
-async def check_unknown_method(life: TrialRun) -> CheckResult:
-    """Whether a method that nobody has is answered with -32601, and by nothing else."""
+async def check_unknown_method(run: TrialRun) -> CheckResult:
+    """Check that an unknown method is answered with -32601."""
     name = "unknown method"
     try:
-        await life.request(UNKNOWN_METHOD, {}, RESPONSE_TIMEOUT_S)
-    except RpcError as fault:
-        if fault.code == METHOD_NOT_FOUND:
+        await run.request(UNKNOWN_METHOD, {}, RESPONSE_TIMEOUT_S)
+    except RpcError as error:
+        if error.code == METHOD_NOT_FOUND:
             return passed(name)
-        return failed(name, f"answered with {fault.code}: {printable(fault.message, 200)}", "answer with -32601")
+        return failed(name, f"answered with {error.code}: {printable(error.message, 200)}", "answer with -32601")
     except TimeoutError:
         return failed(name, "no answer", "every request has an answer: -32601")
-    except PeerLost as gone:
-        return failed(name, f"it fell over: {gone.reason}", "answer with -32601")
+    except PeerLost as error:
+        return failed(name, f"it fell over: {error.reason}", "answer with -32601")
     return failed(name, "answered as if it knew it", "answer with -32601")
 
 
-async def check_shutdown(life: TrialRun) -> CheckResult:
-    """Whether it ends by itself when it is asked to, in the time that its manifest gives it."""
-    ended = await life.shut_down()
-    limit = f"{life.manifest.timing.shutdown} s"
-    if not ended.in_time:
+async def check_shutdown(run: TrialRun) -> CheckResult:
+    """Check that it ends by itself on request, within its manifest's time limit."""
+    shutdown = await run.shut_down()
+    limit = f"{run.manifest.timing.shutdown} s"
+    if not shutdown.in_time:
         return failed("shutdown", f"still there after {limit}, so it was killed", "end when `shutdown` comes")
-    if ended.code not in (0, None) and not is_mcp_server(life.manifest):
-        return failed("shutdown", f"ended with exit status {ended.code}", "end with 0")
-    return passed("shutdown", f"{ended.seconds * 1000:.0f} ms")
+    if shutdown.code not in (0, None) and not is_mcp_server(run.manifest):
+        return failed("shutdown", f"ended with exit status {shutdown.code}", "end with 0")
+    return passed("shutdown", f"{shutdown.seconds * 1000:.0f} ms")
 
 
-def check_output(life: TrialRun) -> CheckResult:
-    """Whether nothing but the protocol went over its standard output."""
+def check_output(run: TrialRun) -> CheckResult:
+    """Check that its standard output contains nothing but the protocol."""
     name = "standard output"
-    if life.noise:
-        return failed(name, f"no JSON-RPC: {printable(life.noise[0], 200)}", "print to stderr, which is the log")
-    return failed(name, life.kill_reason) if life.kill_reason else passed(name)
+    if run.noise:
+        return failed(name, f"no JSON-RPC: {printable(run.noise[0], 200)}", "print to stderr, which is the log")
+    return failed(name, run.kill_reason) if run.kill_reason else passed(name)
 
 
 def skip_checks(names: tuple[str, ...]) -> list[CheckResult]:

@@ -1,4 +1,4 @@
-"""All checks of one plugin, one after the other, against one real run of it in its cage."""
+"""All checks of one plugin, in sequence, against one real run of it in its cage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from paddock.plugins.dialects.envelope import is_mcp_server
 from paddock.plugins.store.lookup import load_schema
 from paddock.rpc.errors import PeerLost, RpcError
 
-# Told of each finding as it is made.
+# Receives each result as it is made.
 ReportCheckResult: TypeAlias = Callable[[CheckResult], None]
 
 DESCRIBE_TIMEOUT_S = 10.0
@@ -36,65 +36,67 @@ _CHECKS_AFTER_HANDSHAKE = ("configuration", "ping", "unknown method", "shutdown"
 
 
 async def run_checks(
-    workshop: DevHost, copy: SourceSnapshot, report: ReportCheckResult, *, effects: bool
+    dev_host: DevHost, snapshot: SourceSnapshot, report: ReportCheckResult, *, effects: bool
 ) -> list[CheckResult]:
-    """Every finding, in order.
+    """Run all checks and return their results, in order.
 
     Args:
-        workshop: What runs the plugin.
-        copy: The plugin.
-        report: Told meanwhile.
-        effects: Whether callables that change something are called too.
+        dev_host: Runs the plugin.
+        snapshot: The plugin.
+        report: Called with each result as it is made.
+        effects: Whether callables with effects are called too.
     """
-    findings: list[CheckResult] = []
+    results: list[CheckResult] = []
 
-    def tell(*found: CheckResult) -> None:
-        for one in (replace(one, why=workshop.with_author_paths(one.why)) for one in found):
-            findings.append(one)
-            report(one)
+    def record(*new_results: CheckResult) -> None:
+        for result in (replace(result, why=dev_host.with_author_paths(result.why)) for result in new_results):
+            results.append(result)
+            report(result)
 
     try:
-        async with workshop.trial_run(copy, copy.manifest.capabilities) as life:
-            await _run_all_checks(life, copy, tell, effects=effects)
+        async with dev_host.trial_run(snapshot, snapshot.manifest.capabilities) as run:
+            await _run_all_checks(run, snapshot, record, effects=effects)
     except PaddockError as error:
-        tell(failed("start", error.message, error.hint))
-    return findings
+        record(failed("start", error.message, error.hint))
+    return results
 
 
-async def _run_all_checks(life: TrialRun, copy: SourceSnapshot, tell: Callable[..., None], *, effects: bool) -> None:
-    greeted = await protocol.check_handshake(life)
-    tell(*greeted)
-    if greeted[0].verdict is CheckVerdict.FAIL:
-        tell(*protocol.skip_checks(_CHECKS_AFTER_HANDSHAKE))
+async def _run_all_checks(
+    run: TrialRun, snapshot: SourceSnapshot, record: Callable[..., None], *, effects: bool
+) -> None:
+    handshake_results = await protocol.check_handshake(run)
+    record(*handshake_results)
+    if handshake_results[0].verdict is CheckVerdict.FAIL:
+        record(*protocol.skip_checks(_CHECKS_AFTER_HANDSHAKE))
         return
-    tell(await protocol.check_config(life), await protocol.check_ping(life), await protocol.check_unknown_method(life))
+    record(await protocol.check_config(run), await protocol.check_ping(run), await protocol.check_unknown_method(run))
     try:
-        callables = await _find_callables(life, copy)
+        callables = await _find_callables(run, snapshot)
     except (RpcError, TimeoutError, PeerLost) as error:
-        tell(failed("what it offers", f"it did not say: {error}"))
+        record(failed("what it offers", f"it did not say: {error}"))
     else:
-        subject = PluginUnderTest(life.manifest, life, callables, effects)
-        tell(*await check_calls(subject))
-        tell(*await check_kind(subject))
-    tell(await protocol.check_shutdown(life), protocol.check_output(life))
+        subject = PluginUnderTest(run.manifest, run, callables, effects)
+        record(*await check_calls(subject))
+        record(*await check_kind(subject))
+    record(await protocol.check_shutdown(run), protocol.check_output(run))
 
 
-async def _find_callables(life: TrialRun, copy: SourceSnapshot) -> tuple[CallableUnderTest, ...]:
-    """What can be called: as the manifest says, or the code, or the server."""
-    manifest = life.manifest
+async def _find_callables(run: TrialRun, snapshot: SourceSnapshot) -> tuple[CallableUnderTest, ...]:
+    """Return what can be called: from the manifest, the worker's code, or the server."""
+    manifest = run.manifest
     if is_mcp_server(manifest):
-        listed = [parse_tool(one.raw) for one in await life.definitions() or () if one.kind == "tool"]
-        specs = [one for one in listed if isinstance(one, CallableSpec)]
+        parsed = [parse_tool(item.raw) for item in await run.definitions() or () if item.kind == "tool"]
+        specs = [item for item in parsed if isinstance(item, CallableSpec)]
         return tuple(
-            CallableUnderTest(one, one.input_schema, one.output_schema, _declared_effects(one)) for one in specs
+            CallableUnderTest(spec, spec.input_schema, spec.output_schema, _declared_effects(spec)) for spec in specs
         )
-    told: Mapping[str, Mapping[str, Any]] = {}
+    described: Mapping[str, Mapping[str, Any]] = {}
     if isinstance(manifest.runtime, PythonRuntime):
-        told = await _describe_worker(life)
+        described = await _describe_worker(run)
     schemas = {
         spec.name: (
-            _resolve_schema(spec.input_schema, copy, told, spec.name, "input_schema"),
-            _resolve_schema(spec.output_schema, copy, told, spec.name, "output_schema"),
+            _resolve_schema(spec.input_schema, snapshot, described, spec.name, "input_schema"),
+            _resolve_schema(spec.output_schema, snapshot, described, spec.name, "output_schema"),
         )
         for spec in manifest.callables
     }
@@ -102,21 +104,21 @@ async def _find_callables(life: TrialRun, copy: SourceSnapshot) -> tuple[Callabl
 
 
 def _resolve_schema(
-    declared: Schema | None, copy: SourceSnapshot, told: Mapping[str, Mapping[str, Any]], name: str, side: str
+    declared: Schema | None, snapshot: SourceSnapshot, described: Mapping[str, Mapping[str, Any]], name: str, side: str
 ) -> Any:
-    """As the manifest has it, or the code."""
-    own: Mapping[str, Any] = told.get(name) or {}
-    return load_schema(declared, copy.root) or own.get(side) or {}
+    """Return the schema from the manifest, or from the worker's code."""
+    description: Mapping[str, Any] = described.get(name) or {}
+    return load_schema(declared, snapshot.root) or description.get(side) or {}
 
 
 def _declared_effects(spec: CallableSpec) -> tuple[Effect, ...]:
-    """What a server's tool does: here the author is asked, and a hint of theirs counts."""
+    """Return the effects of a server's tool: here its author's own hint counts."""
     read_only = spec.annotations.get("readOnlyHint") is True
     return (Effect.READ_ONLY,) if read_only else (Effect.UNKNOWN,)
 
 
-async def _describe_worker(life: TrialRun) -> Mapping[str, dict[str, Any]]:
-    """The schemas that a worker's code computes."""
-    answer = await life.request("worker.describe", {}, DESCRIBE_TIMEOUT_S)
-    told: Any = cast("dict[str, Any]", answer).get("callables") if isinstance(answer, dict) else {}
-    return cast("dict[str, dict[str, Any]]", told)
+async def _describe_worker(run: TrialRun) -> Mapping[str, dict[str, Any]]:
+    """Return the schemas that a worker's code computes."""
+    response = await run.request("worker.describe", {}, DESCRIBE_TIMEOUT_S)
+    callables: Any = cast("dict[str, Any]", response).get("callables") if isinstance(response, dict) else {}
+    return cast("dict[str, dict[str, Any]]", callables)

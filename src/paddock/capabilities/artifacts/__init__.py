@@ -1,1 +1,1 @@
-"""Artifacts: bytes that are too big for a message, kept under the hash of what they are. One concept a file."""
+"""The artifacts service: bytes too big for a message, stored under their hash."""

@@ -1,9 +1,9 @@
-"""Where the bytes of artifacts lie: files named by their hash, each tenant's in a folder of its own.
+"""The files of artifacts, named by their hash, in one folder per tenant.
 
-    <directory>/of-<tenant>/ab/abcdef…  kept
-    <directory>/drafts/…                still being written; what a killed host left there is swept a day later
+    <directory>/of-<tenant>/ab/abcdef…  committed
+    <directory>/drafts/…                still being written; drafts that a killed host left are deleted after a day
 
-All of it blocks, as files do, and is called from a worker thread.
+All of it blocks and is called from worker threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_DRAFT_AGE_S = 86_400.0
 
 
 class PendingFile:
-    """Bytes that are being written and do not count yet. Threads take turns: one may drop what another writes."""
+    """A draft that is still being written. Locked: one thread may discard what another writes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,18 +40,18 @@ class PendingFile:
     def digest(self) -> str:
         return self._hash.hexdigest()
 
-    def write(self, piece: bytes | memoryview) -> None:
-        """Add a piece.
+    def write(self, chunk: bytes | memoryview) -> None:
+        """Append a chunk.
 
         Raises:
-            StoreUnavailable: the disk does not take it.
+            StoreUnavailable: the disk rejects it.
         """
         with self._lock:
             if self._descriptor is None:
-                return  # dropped meanwhile
-            self._hash.update(piece)
-            self.size += len(piece)
-            rest = memoryview(piece)
+                return  # discarded meanwhile
+            self._hash.update(chunk)
+            self.size += len(chunk)
+            rest = memoryview(chunk)
             try:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
@@ -59,10 +59,10 @@ class PendingFile:
                 raise _unavailable_error(error) from error
 
     def finish(self) -> None:
-        """Nothing is added any more; what was added survives a power cut.
+        """Sync and close the file, so that it survives a power cut.
 
         Raises:
-            StoreUnavailable: the disk does not keep it.
+            StoreUnavailable: the disk rejects it.
         """
         with self._lock:
             if self._descriptor is None:
@@ -75,7 +75,7 @@ class PendingFile:
                 self._close()
 
     def discard(self) -> None:
-        """Nobody wants it. Harmless once it was kept."""
+        """Delete the draft. Harmless once it was committed."""
         with self._lock:
             self._close()
             with suppress(OSError):
@@ -88,17 +88,17 @@ class PendingFile:
 
 
 class ArtifactFiles:
-    """All files below one directory, readable by nobody else."""
+    """All files below one directory, readable by this user only."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory.absolute()
         self._drafts = self._directory / "drafts"
 
     def create_pending(self) -> PendingFile:
-        """An empty draft.
+        """Create an empty draft.
 
         Raises:
-            StoreUnavailable: there is no room or no right to write.
+            StoreUnavailable: there is no space or no permission.
         """
         try:
             self._drafts.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class ArtifactFiles:
             raise _unavailable_error(error) from error
 
     def commit(self, draft: PendingFile, tenant: str) -> None:
-        """Keep what a finished draft holds under its hash. One that is there already is replaced by its equal."""
+        """Move a finished draft to its place by hash. An existing file is replaced by its equal."""
         path = self._path(tenant, draft.digest)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class ArtifactFiles:
             raise _unavailable_error(error) from error
 
     def open(self, tenant: str, digest: str) -> int:
-        """A descriptor to read it with; the caller closes it.
+        """Open an artifact for reading; the caller closes the descriptor.
 
         Raises:
             NotFound: it is gone.
@@ -130,13 +130,13 @@ class ArtifactFiles:
             raise HostError(f"an artifact cannot be read: {error.strerror}", code="artifacts.unreadable") from error
 
     def delete(self, artifacts: Iterable[tuple[str, str]]) -> None:
-        """Forget these, each a tenant and a hash. What is not there is forgotten already."""
+        """Delete these, each a tenant and a hash. Missing ones are ignored."""
         for tenant, digest in artifacts:
             with suppress(OSError):
                 self._path(tenant, digest).unlink(missing_ok=True)
 
     def delete_old_pending(self) -> None:
-        """Remove old drafts: whoever wrote them is gone."""
+        """Delete old drafts, whose writers are gone."""
         before = time.time() - MAX_DRAFT_AGE_S
         with suppress(FileNotFoundError):
             for draft in self._drafts.iterdir():
@@ -147,12 +147,12 @@ class ArtifactFiles:
     def _path(self, tenant: str, digest: str) -> Path:
         if not is_digest(digest):
             raise HostError(f"{digest[:80]!r} is no hash of an artifact", code="artifacts.name")
-        # No tenant's folder is the drafts': a safe name of a tenant stands behind a prefix of its own.
+        # The prefix keeps a tenant named "drafts" apart from the folder of drafts.
         return self._directory / f"of-{safe_path_name(tenant)}" / digest[:2] / digest
 
 
 def artifacts_directory(data: Path) -> Path:
-    """Where the artifacts of a host lie that keeps its data there."""
+    """Return the artifacts directory of a host with this data directory."""
     return data / "artifacts"
 
 

@@ -1,4 +1,4 @@
-"""What the requests of this family may say, read and refused in words. Pure."""
+"""Parameters of the artifacts service's requests, read and validated. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from paddock.capabilities.artifacts.address import is_digest
 from paddock.capabilities.params import invalid_param, text_param
 from paddock.core.errors import CallerError
 
-MAX_INLINE_BYTES = 1 << 20  # bytes that may travel in a message
+MAX_INLINE_BYTES = 1 << 20  # limit for content inside a message
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}(;[ -~]{0,127})?", re.I)
 
 
-def read_range(params: Mapping[str, Any], total: int, most: int) -> tuple[int, int]:
-    """Offset and length of what is asked for."""
+def read_range(params: Mapping[str, Any], total: int, max_bytes: int) -> tuple[int, int]:
+    """Return the offset and length of the requested part."""
     offset = read_count(params, "offset") or 0
     if offset > total:
         raise invalid_param("offset", f"is behind the end; the artifact has {total} bytes")
-    wanted = read_count(params, "length")
-    return offset, min(total - offset, most, total if wanted is None else wanted)
+    length = read_count(params, "length")
+    return offset, min(total - offset, max_bytes, total if length is None else length)
 
 
 def read_count(params: Mapping[str, Any], name: str) -> int | None:
@@ -36,10 +36,10 @@ def read_count(params: Mapping[str, Any], name: str) -> int | None:
 
 
 def read_media_type(params: Mapping[str, Any]) -> str:
-    named = text_param(params, "media_type", longest=255, default=DEFAULT_MEDIA_TYPE)
-    if not _MEDIA_TYPE.fullmatch(named):
+    media_type = text_param(params, "media_type", max_chars=255, default=DEFAULT_MEDIA_TYPE)
+    if not _MEDIA_TYPE.fullmatch(media_type):
         raise invalid_param("media_type", "is no media type", "they look like text/plain or image/png")
-    return named
+    return media_type
 
 
 def read_expected_digest(params: Mapping[str, Any]) -> str | None:
@@ -49,16 +49,16 @@ def read_expected_digest(params: Mapping[str, Any]) -> str | None:
     return digest
 
 
-def decode_base64(written: Any) -> bytes:
-    if not isinstance(written, str):
+def decode_base64(text: Any) -> bytes:
+    if not isinstance(text, str):
         raise invalid_param("base64", "must be text")
-    if len(written) > 4 * -(-MAX_INLINE_BYTES // 3):
+    if len(text) > 4 * -(-MAX_INLINE_BYTES // 3):
         raise CallerError(
             f"more than {MAX_INLINE_BYTES >> 20} MiB do not travel in a message",
             code="artifacts.too_large_inline",
             hint="announce the size instead, and send them on the pipe",
         )
     try:
-        return base64.b64decode(written, validate=True)
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise invalid_param("base64", "is no base64") from None

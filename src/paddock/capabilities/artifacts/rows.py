@@ -1,4 +1,4 @@
-"""The rows behind artifacts: whose each one is, and how much every plugin keeps."""
+"""The artifacts service's rows: which plugin owns which artifact, and each plugin's totals."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArtifactLimits:
-    """How much there may be.
+    """Size limits and quotas.
 
     Attributes:
-        one: Bytes of one artifact.
-        plugin_bytes: Bytes of all that one plugin keeps for one tenant.
-        plugin_count: How many these may be.
+        artifact_bytes: Bytes of one artifact.
+        plugin_bytes: Bytes of all artifacts of one plugin for one tenant.
+        plugin_count: Number of these artifacts.
     """
 
-    one: int = 50 * MIB
+    artifact_bytes: int = 50 * MIB
     plugin_bytes: int = 1024 * MIB
     plugin_count: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class StoredArtifact:
-    """One that is kept."""
+    """A committed artifact."""
 
     digest: str
     media_type: str
@@ -37,7 +37,7 @@ class StoredArtifact:
 
 
 def find_own_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) -> StoredArtifact | None:
-    """The plugin's own of this hash."""
+    """Return the plugin's own artifact of this hash."""
     return _artifact_from_row(
         tx.one(
             "SELECT digest, media_type, size, created_at FROM plugin_artifacts"
@@ -48,7 +48,7 @@ def find_own_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) ->
 
 
 def find_artifact(tx: Transaction, tenant: str, digest: str) -> StoredArtifact | None:
-    """The one of this hash, whichever plugin of the tenant keeps it."""
+    """Return the artifact of this hash, whichever plugin of the tenant owns it."""
     return _artifact_from_row(
         tx.one(
             "SELECT digest, media_type, size, created_at FROM plugin_artifacts"
@@ -61,12 +61,12 @@ def find_artifact(tx: Transaction, tenant: str, digest: str) -> StoredArtifact |
 def insert_artifact(
     tx: Transaction, tenant: str, plugin: str, artifact: StoredArtifact, limits: ArtifactLimits
 ) -> bool:
-    """Note that the plugin keeps this; tells whether that is new. One that it had stays as it was.
+    """Record that the plugin owns this artifact and return whether that is new. An existing row stays unchanged.
 
     Raises:
-        CallerError: `artifacts.full` when it would keep too much.
+        CallerError: `artifacts.full` when this would exceed the quota.
     """
-    # First: on PostgreSQL this row is what changes of one plugin queue for.
+    # First: on PostgreSQL, concurrent changes by one plugin wait for this row.
     before, count = _locked_totals(tx, tenant, plugin)
     if find_own_artifact(tx, tenant, plugin, artifact.digest) is not None:
         return False
@@ -80,13 +80,13 @@ def insert_artifact(
 
 
 def stored_totals(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
-    """Bytes and number of all that a plugin keeps."""
+    """Return the bytes and number of a plugin's artifacts."""
     row = tx.one("SELECT bytes, count FROM plugin_artifact_totals WHERE tenant = ? AND plugin = ?", (tenant, plugin))
     return (row["bytes"], row["count"]) if row else (0, 0)
 
 
 def check_quota(plugin: str, size: int, count: int, limits: ArtifactLimits) -> None:
-    """Refuse what would be too much.
+    """Check these totals against the quota.
 
     Raises:
         CallerError: `artifacts.full`.
@@ -101,29 +101,26 @@ def check_quota(plugin: str, size: int, count: int, limits: ArtifactLimits) -> N
 
 
 def delete_artifact(tx: Transaction, tenant: str, plugin: str, digest: str) -> bool:
-    """The plugin no longer keeps this; tells whether it did."""
+    """Delete the plugin's ownership of an artifact and return whether there was one."""
     before, count = _locked_totals(tx, tenant, plugin)
-    own = find_own_artifact(tx, tenant, plugin, digest)
-    if own is None:
+    artifact = find_own_artifact(tx, tenant, plugin, digest)
+    if artifact is None:
         return False
     tx.execute("DELETE FROM plugin_artifacts WHERE tenant = ? AND plugin = ? AND digest = ?", (tenant, plugin, digest))
-    _add_to_totals(tx, tenant, plugin, before - own.size, count - 1)
+    _add_to_totals(tx, tenant, plugin, before - artifact.size, count - 1)
     return True
 
 
 def delete_all_artifacts(tx: Transaction, plugin: str) -> list[tuple[str, str]]:
-    """The plugin keeps nothing any more, for no tenant. Gives tenant and hash of what nobody else has either.
-
-    For uninstalling.
-    """
-    had = tx.all("SELECT tenant, digest FROM plugin_artifacts WHERE plugin = ?", (plugin,))
+    """Delete an uninstalled plugin's rows, for all tenants; return tenant and hash of those without another owner."""
+    rows = tx.all("SELECT tenant, digest FROM plugin_artifacts WHERE plugin = ?", (plugin,))
     tx.execute("DELETE FROM plugin_artifacts WHERE plugin = ?", (plugin,))
     tx.execute("DELETE FROM plugin_artifact_totals WHERE plugin = ?", (plugin,))
-    return find_unreferenced(tx, [(row["tenant"], row["digest"]) for row in had])
+    return find_unreferenced(tx, [(row["tenant"], row["digest"]) for row in rows])
 
 
 def find_unreferenced(tx: Transaction, digests: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those of these, each a tenant and a hash, that no plugin keeps."""
+    """Return those of these, each a tenant and a hash, that no plugin owns."""
     return [(tenant, digest) for tenant, digest in digests if find_artifact(tx, tenant, digest) is None]
 
 
@@ -132,7 +129,7 @@ def _artifact_from_row(row: Row | None) -> StoredArtifact | None:
 
 
 def _locked_totals(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
-    """What `kept_by` says, in a row that is ours from here on."""
+    """Return `stored_totals` and lock their row."""
     tx.execute(
         "INSERT INTO plugin_artifact_totals (tenant, plugin, bytes, count) VALUES (?, ?, 0, 0)"
         " ON CONFLICT (tenant, plugin) DO UPDATE SET count = plugin_artifact_totals.count",

@@ -1,1 +1,1 @@
-"""Web services through the host: which may be reached, how they are asked, and what is given back."""
+"""The http service: outbound web requests that the host makes for plugins."""

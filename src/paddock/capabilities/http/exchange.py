@@ -1,4 +1,4 @@
-"""One request and its answer, over a connection to an address that was checked."""
+"""One HTTP request and its response, over a connection to a checked address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paddock.net.web_url import WebEgressPolicy
 DIAL_TIMEOUT_S = 10.0
 
 RETRYABLE_ERRORS = frozenset({"http.unreachable", "http.lost"})
-"""What may be otherwise a moment later."""
+"""Error codes after which a retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,11 @@ class FetchExchange:
     """Sends requests for one plugin.
 
     Attributes:
-        granted: Where they may go.
-        outside: Looks names up and makes connections.
-        tls: How servers are trusted.
-        lookups: How many names may be looked up at a time.
-        may_send: Asked before each request, once there is a connection for it; raises where it may not be sent any
-            more.
+        granted: The destinations that the plugin may reach.
+        outside: Resolves names and opens connections.
+        tls: Provides the TLS context that decides which servers are trusted.
+        lookups: Limits concurrent name lookups.
+        may_send: Called before each request, once its connection is open; raises if it may not be sent any more.
     """
 
     granted: WebEgressPolicy
@@ -44,7 +43,7 @@ class FetchExchange:
     may_send: Callable[[], Awaitable[None]]
 
     def check(self, origin: HttpOrigin) -> None:
-        """See that the plugin may mean this place. Where its name leads is seen when it is dialled.
+        """Check that the plugin may address this origin. The address that it resolves to is checked when dialling.
 
         Raises:
             Denied: it may not.
@@ -52,19 +51,19 @@ class FetchExchange:
         if not self.granted.allows(origin.host, origin.port):
             raise _denied_error(origin, NOT_GRANTED, "was not granted")
 
-    async def send(self, hop: FetchHop, headers: Headers, most: int) -> FetchReply:
-        """The answer to a request.
+    async def send(self, hop: FetchHop, headers: Headers, max_bytes: int) -> FetchReply:
+        """Send a request and return the response.
 
         Raises:
-            Denied: its name leads to where nobody may go, or it may not be sent any more.
-            Unreachable: there is none, it is too large, or the certificate is not trusted.
+            Denied: the name resolves to a forbidden address, or the request may not be sent any more.
+            Unreachable: there is no response, it is too large, or the certificate is not trusted.
         """
         origin = hop.address.origin
         tls = self.tls() if origin.scheme == "https" else None
         client = HttpClient(origin, tls, dial=partial(self._dial, origin))
         try:
             async with client.request(hop.method, hop.address.target, wire_headers(headers), hop.body) as response:
-                body = b"" if hop.method == "HEAD" else await response.read_body(most)
+                body = b"" if hop.method == "HEAD" else await response.read_body(max_bytes)
                 return FetchReply(response.status, response.headers, body)
         except DialFailed as error:
             if error.denied:
@@ -84,29 +83,29 @@ class FetchExchange:
 
     async def _dial(self, origin: HttpOrigin) -> socket.socket:
         destination = Destination(origin.host, origin.port)
-        made, _address = await dial(
+        connection, _address = await dial(
             destination, self.granted, self.outside, lookups=self.lookups, seconds=DIAL_TIMEOUT_S
         )
         try:
             await self.may_send()
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
 
 def _error_message(origin: HttpOrigin, error: HttpConnectionLost) -> str:
-    said = str(error)
-    return said if str(origin) in said else f"{origin}: {said}"
+    message = str(error)
+    return message if str(origin) in message else f"{origin}: {message}"
 
 
-def _denied_error(origin: HttpOrigin, reason: str, why: str) -> Denied:
-    wanted = f"net:{f'[{origin.host}]' if ':' in origin.host else origin.host}:{origin.port}"
+def _denied_error(origin: HttpOrigin, reason: str, problem: str) -> Denied:
+    capability = f"net:{f'[{origin.host}]' if ':' in origin.host else origin.host}:{origin.port}"
     return Denied(
-        f"{origin} {why}",
+        f"{origin} {problem}",
         code="http.not_allowed",
-        hint=f"declare '{wanted}' in its manifest, and grant it"
+        hint=f"declare '{capability}' in its manifest, and grant it"
         if reason == NOT_GRANTED
         else "only a grant of the address itself, 'net:ADDRESS:PORT', opens a way to it",
-        details={"capability": wanted, "reason": reason},
+        details={"capability": capability, "reason": reason},
     )

@@ -1,4 +1,4 @@
-"""One request to one place, and its answer. Plain values."""
+"""One request to one origin, its reply, and the redirect that follows from it. Plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.net.web_url import WebTarget, parse_web_url
 
 @dataclass(frozen=True, slots=True)
 class FetchHop:
-    """One request to one place."""
+    """One request to one origin."""
 
     method: str
     address: WebTarget
@@ -23,13 +23,13 @@ class FetchHop:
 
     @property
     def safe(self) -> bool:
-        """Whether it changes nothing there."""
+        """Whether its method changes nothing on the server."""
         return self.method in SAFE_HTTP_METHODS
 
 
 @dataclass(frozen=True, slots=True)
 class FetchReply:
-    """An answer, whole; its headers by name in lower case."""
+    """A complete response; its headers by name in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,18 +43,18 @@ _REDIRECT_UNCHANGED = (307, 308)
 
 
 def follow_redirect(hop: FetchHop, status: int, location: str | None) -> FetchHop | None:
-    """The request that follows from this answer; None where it is the answer.
+    """Return the next hop after this response; None if there is none.
 
-    What changes something is never repeated at another place: whoever asked gets the redirect itself.
+    A request that changes something is never repeated at another origin: the plugin gets the redirect itself.
 
     Raises:
-        Unreachable: it leads to what is no web address.
-        Denied: it leads to an address in an odd spelling.
+        Unreachable: the location is not a web address.
+        Denied: the location is an address in an obfuscated spelling.
     """
     if status not in (*_REDIRECT_TO_GET, *_REDIRECT_UNCHANGED) or not location:
         return None
     try:
-        place = parse_web_url(urljoin(hop.address.url, location))
+        target = parse_web_url(urljoin(hop.address.url, location))
     except (CallerError, ValueError) as error:
         if isinstance(error, CallerError) and error.error_code != "http.bad_url":
             raise
@@ -64,6 +64,6 @@ def follow_redirect(hop: FetchHop, status: int, location: str | None) -> FetchHo
     method, headers, body = hop.method, hop.headers, hop.body
     if (status == 303 and method != "HEAD") or (status in _REDIRECT_TO_GET and method == "POST"):
         method, headers, body = "GET", without_content(headers), None
-    elsewhere = place.origin != hop.address.origin
-    following = FetchHop(method, place, cross_origin_headers(headers) if elsewhere else headers, body)
-    return None if elsewhere and not following.safe else following
+    cross_origin = target.origin != hop.address.origin
+    next_hop = FetchHop(method, target, cross_origin_headers(headers) if cross_origin else headers, body)
+    return None if cross_origin and not next_hop.safe else next_hop

@@ -1,4 +1,4 @@
-"""What a plugin wants fetched, read from what it sent. Pure."""
+"""The `http.fetch` request as read from a plugin's parameters. Pure."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _KNOWN_FIELDS = frozenset({"method", "url", "headers", "body", "json", "base64",
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """A request, with how long and how often it is tried."""
+    """A request with its timeout, size limit and retry settings."""
 
     first: FetchHop
     secrets: tuple[SecretHeader, ...]
-    seconds: float
+    timeout_s: float
     max_bytes: int
     redirects: bool
     retries: int
@@ -39,16 +39,16 @@ class FetchRequest:
 
 
 def read_fetch_request(params: Mapping[str, Any]) -> FetchRequest:
-    """What the parameters of `http.fetch` ask for.
+    """Read the parameters of `http.fetch`.
 
     Raises:
-        CallerError: something of it is wrong.
-        Denied: the url is written in a way that nobody may ask for.
+        CallerError: a parameter is invalid.
+        Denied: the URL is written in a forbidden way.
     """
-    sent: Any = params.get("request")
-    if not isinstance(sent, dict):
+    value: Any = params.get("request")
+    if not isinstance(value, dict):
         raise invalid_param("request", "must be an object", "at least {'url': 'https://…'}")
-    request = cast("dict[str, Any]", sent)
+    request = cast("dict[str, Any]", value)
     unknown = sorted(request.keys() - _KNOWN_FIELDS)
     if unknown:
         raise invalid_param("request", f"has no {unknown[0][:40]!r}", f"it has {', '.join(sorted(_KNOWN_FIELDS))}")
@@ -59,52 +59,52 @@ def read_fetch_request(params: Mapping[str, Any]) -> FetchRequest:
     if not isinstance(redirects, bool):
         raise invalid_param("redirects", "must be true or false")
     headers, secrets = split_secret_headers(request.get("headers") or {})
-    body, kind = _read_body(request)
+    body, media_type = _read_body(request)
     if body is not None and method in SAFE_HTTP_METHODS:
         raise invalid_param("body", f"cannot be sent with {method}", "use POST")
-    if kind is not None and header_value(headers, "content-type") is None:
-        headers = (*headers, ("Content-Type", kind))
+    if media_type is not None and header_value(headers, "content-type") is None:
+        headers = (*headers, ("Content-Type", media_type))
     if body is None and method not in SAFE_HTTP_METHODS and method != "DELETE":
-        body = b""  # so that it is said to be empty
-    place = parse_web_url(text_param(request, "url", longest=MAX_URL_CHARS))
-    if secrets and place.origin.scheme != "https":
+        body = b""  # so that a content length of 0 is sent
+    target = parse_web_url(text_param(request, "url", max_chars=MAX_URL_CHARS))
+    if secrets and target.origin.scheme != "https":
         raise invalid_param("url", "is not https, and a secret would go over the wire for all to read", "use https")
     return FetchRequest(
-        FetchHop(method, place, headers, body),
+        FetchHop(method, target, headers, body),
         secrets,
-        number_param(request, "timeout", least=0.1, most=MAX_TIMEOUT_S, default=DEFAULT_TIMEOUT_S),
-        int(number_param(request, "max_bytes", least=1, most=MAX_BODY_BYTES, default=MAX_BODY_BYTES)),
+        number_param(request, "timeout", minimum=0.1, maximum=MAX_TIMEOUT_S, default=DEFAULT_TIMEOUT_S),
+        int(number_param(request, "max_bytes", minimum=1, maximum=MAX_BODY_BYTES, default=MAX_BODY_BYTES)),
         redirects,
-        int(number_param(params, "retries", least=0, most=MAX_RETRIES, default=DEFAULT_RETRIES)),
-        number_param(params, "backoff", least=0, most=MAX_BACKOFF_S, default=DEFAULT_BACKOFF_S),
+        int(number_param(params, "retries", minimum=0, maximum=MAX_RETRIES, default=DEFAULT_RETRIES)),
+        number_param(params, "backoff", minimum=0, maximum=MAX_BACKOFF_S, default=DEFAULT_BACKOFF_S),
     )
 
 
 def _read_body(request: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
-    """What is sent along, and what kind of thing it is where that is plain."""
-    named = [name for name in ("body", "json", "base64") if request.get(name) is not None]
-    if len(named) > 1:
-        raise invalid_param("body", f"is given as {' and as '.join(named)}", "give one of them")
-    if not named:
+    """Return the body, and its media type where the parameter implies one."""
+    given = [name for name in ("body", "json", "base64") if request.get(name) is not None]
+    if len(given) > 1:
+        raise invalid_param("body", f"is given as {' and as '.join(given)}", "give one of them")
+    if not given:
         return None, None
-    if named == ["json"]:
+    if given == ["json"]:
         try:
-            body, kind = orjson.dumps(request["json"]), "application/json"
+            body, media_type = orjson.dumps(request["json"]), "application/json"
         except TypeError:
             raise invalid_param("json", "is none that can be written") from None
-    elif named == ["base64"]:
+    elif given == ["base64"]:
         try:
             body = binascii.a2b_base64(
-                text_param(request, "base64", longest=MAX_BODY_BYTES * 2, default=""), strict_mode=True
+                text_param(request, "base64", max_chars=MAX_BODY_BYTES * 2, default=""), strict_mode=True
             )
         except (binascii.Error, ValueError):
             raise invalid_param("base64", "is none") from None
-        kind = None
+        media_type = None
     else:
-        body, kind = (
-            text_param(request, "body", longest=MAX_BODY_BYTES, default="").encode(),
+        body, media_type = (
+            text_param(request, "body", max_chars=MAX_BODY_BYTES, default="").encode(),
             "text/plain; charset=utf-8",
         )
     if len(body) > MAX_BODY_BYTES:
-        raise invalid_param(named[0], f"is larger than {MAX_BODY_BYTES} bytes", "send it in pieces")
-    return body, kind
+        raise invalid_param(given[0], f"is larger than {MAX_BODY_BYTES} bytes", "send it in pieces")
+    return body, media_type

@@ -1,11 +1,11 @@
-"""The http family: a plugin without a network asks web services through the host.
+"""The http service: a plugin without network access reaches web services through the host.
 
 http.fetch {request: {method, url, headers, body | json | base64, timeout, max_bytes, redirects}, retries, backoff}
     → {status, headers, body | base64, url, attempts}
 
-Requests that change something are `http.send` to the rules, by whichever name they come: only calls that declare an
-effect on the outside make them. Every place is checked, also those that redirects lead to, and each request is one
-entry in the ledger. None is sent for a call that may not act any more, and none outlives its call.
+For the policy, a request that changes something is `http.send`, under whichever name it comes: only calls that declare
+an external effect may make it. Every origin is checked, also those of redirects, and each hop is one entry in the
+ledger. No request is sent for a call that may not act any more, and none outlives its call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from paddock.net.dial import OutboundNetwork, SystemNetwork
 from paddock.net.http_client import parse_retry_after
 from paddock.net.web_url import WebEgressPolicy
 
-MAX_CONCURRENT = 16  # of one plugin and tenant
+MAX_CONCURRENT = 16  # per plugin and tenant
 MAX_CONCURRENT_TOTAL = 256
 _MAX_CONCURRENT_LOOKUPS = 4
 
@@ -51,27 +51,27 @@ class _ActiveFetches:
 
 @dataclass(slots=True)
 class _HopStats:
-    """What has come of one hop so far."""
+    """The progress and result of one hop."""
 
-    times: int = 0
-    up: int = 0
-    down: int = 0
+    attempts: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
     status: int | None = None
-    error: str | None = "http.ended"  # whoever asked is gone, or the call for which it asked
+    error: str | None = "http.ended"  # the plugin, or the call that the request was for, is gone
 
 
 class HttpService:
-    """Asks web services for plugins.
+    """Makes web requests for plugins.
 
     Args:
-        publish_for: Where a tenant's events are recorded.
-        clock: Measures.
-        random: Spreads repetitions in time.
-        fences: Say whether a call may still act; asked before each request.
-        outside: Looks names up and makes connections; the system's where none is given.
-        tls: How servers are trusted; as the system does where it is not given.
-        secret: The value of a secret that a plugin names, where it may have it; None where it is not set.
-        bound: The values that a plugin is not to see in any answer.
+        publish_for: Returns the event sink of a tenant.
+        clock: Measures durations.
+        random: Adds jitter to retries.
+        fences: Checks before each request whether its call may still act.
+        outside: Resolves names and opens connections; the system's by default.
+        tls: Provides the TLS context; the system's by default.
+        secret: Returns the value of a secret that the plugin may use; None if it is not set.
+        bound: Returns the values that the plugin must not see in any response.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class HttpService:
         self._random = random
         self._fences = fences
         self._outside = outside or SystemNetwork()
-        self._tls = cache(tls)  # takes a moment, and most hosts never need it
+        self._tls = cache(tls)  # slow to build, and most hosts never need it
         self._secret = secret
         self._bound = bound
         self._active: dict[tuple[Tenant, PluginName], _ActiveFetches] = {}
@@ -99,119 +99,124 @@ class HttpService:
     def handlers(self) -> dict[str, ServiceHandler]:
         return {"http.fetch": self.fetch, "http.send": self.fetch}
 
-    async def fetch(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of a web service, whatever its status.
+    async def fetch(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a web service's response, whatever its status.
 
         Raises:
-            CallerError: the request is wrong.
-            Denied: it leads to where the plugin may not go, or changes something for no call.
-            Busy: the plugin has too many under way.
-            Unreachable: there is no answer, or none that can be given.
+            CallerError: the request is invalid.
+            Denied: the plugin may not reach the destination, or the request changes something without a call.
+            Busy: the plugin has too many requests in flight.
+            Unreachable: there is no response, or none that can be returned.
         """
-        with anyio.CancelScope() as scope, asking.on_call_end(scope.cancel):
-            return await self._fetch(asking, params)
+        with anyio.CancelScope() as scope, request.on_call_end(scope.cancel):
+            return await self._fetch(request, params)
         raise Unreachable("the call for which it was asked is over", code="http.ended")
 
-    async def _fetch(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        asked = read_fetch_request(params)
-        if asking.call is None and not asked.first.safe:
+    async def _fetch(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        fetch = read_fetch_request(params)
+        if request.call is None and not fetch.first.safe:
             raise Denied(
-                f"{asked.first.method} is sent for a call alone, and the request names none",
+                f"{fetch.first.method} is sent for a call alone, and the request names none",
                 code="http.no_call",
                 hint="pass on the token of the call, as the SDK does; nothing is changed on the web between calls",
             )
-        with self._concurrency_slot(asking) as lookups:
-            may_send = partial(self._fences.require, asking)
-            exchange = FetchExchange(WebEgressPolicy(asking.granted), self._outside, self._tls, lookups, may_send)
-            exchange.check(asked.first.address.origin)  # before a secret is fetched for it
+        with self._concurrency_slot(request) as lookups:
+            may_send = partial(self._fences.require, request)
+            exchange = FetchExchange(WebEgressPolicy(request.granted), self._outside, self._tls, lookups, may_send)
+            exchange.check(fetch.first.address.origin)  # before its secrets are read
             values = {
                 name: await self._secret_value(
-                    replace(asking, sends_to=asked.first.address.origin, sends_in=headers), name
+                    replace(request, sends_to=fetch.first.address.origin, sends_in=headers), name
                 )
-                for name, headers in headers_by_secret(asked.secrets).items()
+                for name, headers in headers_by_secret(fetch.secrets).items()
             }
-            hidden = secret_spellings({*values.values(), *await self._bound(asking)})
-            until = anyio.current_time() + asked.seconds
+            hidden = secret_spellings({*values.values(), *await self._bound(request)})
+            deadline = anyio.current_time() + fetch.timeout_s
             hop, attempts = (
-                replace(asked.first, headers=fill_secret_headers(asked.first.headers, asked.secrets, values)),
+                replace(fetch.first, headers=fill_secret_headers(fetch.first.headers, fetch.secrets, values)),
                 1,
             )
             for _ in range(MAX_REDIRECTS + 1):
-                reply, times = await self._send_recorded(asking, exchange, asked, hop, until)
-                attempts += times - 1  # where a redirect leads is not tried again, but asked for the first time
-                then = follow_redirect(hop, reply.status, reply.headers.get("location")) if asked.redirects else None
-                if then is None:
+                reply, sent_times = await self._send_recorded(request, exchange, fetch, hop, deadline)
+                attempts += sent_times - 1  # the first request to a redirect's target is not a retry
+                next_hop = (
+                    follow_redirect(hop, reply.status, reply.headers.get("location")) if fetch.redirects else None
+                )
+                if next_hop is None:
                     return fetch_result(redact_reply(reply, hidden), redact_text(hop.address.url, hidden), attempts)
-                hop = then
+                hop = next_hop
         raise Unreachable(f"more than {MAX_REDIRECTS} redirects", code="http.too_many_redirects")
 
-    async def _secret_value(self, asking: CapabilityRequest, name: str) -> str:
-        value = await self._secret(asking, name)
+    async def _secret_value(self, request: CapabilityRequest, name: str) -> str:
+        value = await self._secret(request, name)
         if value is None:
             hint = f"paddock secret set {shlex.quote(name)}"
             raise NotFound(f"the secret {name} is not set", code="http.no_secret", hint=hint)
         return value
 
     @contextmanager
-    def _concurrency_slot(self, asking: CapabilityRequest) -> Generator[anyio.Semaphore, None, None]:
-        key = (asking.tenant, asking.plugin)
-        own = self._active.get(key) or _ActiveFetches()
-        if own.count >= MAX_CONCURRENT or sum(one.count for one in self._active.values()) >= MAX_CONCURRENT_TOTAL:
+    def _concurrency_slot(self, request: CapabilityRequest) -> Generator[anyio.Semaphore, None, None]:
+        key = (request.tenant, request.plugin)
+        active = self._active.get(key) or _ActiveFetches()
+        if (
+            active.count >= MAX_CONCURRENT
+            or sum(other.count for other in self._active.values()) >= MAX_CONCURRENT_TOTAL
+        ):
             raise Busy(f"{MAX_CONCURRENT} requests of a plugin may be under way at once", code="http.busy")
-        own.count += 1
-        self._active[key] = own
+        active.count += 1
+        self._active[key] = active
         try:
-            yield own.lookups
+            yield active.lookups
         finally:
-            own.count -= 1
-            if not own.count:
+            active.count -= 1
+            if not active.count:
                 del self._active[key]
 
     async def _send_recorded(
-        self, asking: CapabilityRequest, exchange: FetchExchange, asked: FetchRequest, hop: FetchHop, until: float
+        self, request: CapabilityRequest, exchange: FetchExchange, fetch: FetchRequest, hop: FetchHop, deadline: float
     ) -> tuple[FetchReply, int]:
-        """The answer to one hop, in time or not at all, and its entry in the ledger."""
+        """Send one hop before the deadline, and record it in the ledger."""
         exchange.check(hop.address.origin)
-        sent, begun = _HopStats(), self._clock.monotonic()
+        stats, started = _HopStats(), self._clock.monotonic()
         try:
-            with anyio.move_on_after(until - anyio.current_time()):
-                reply = await self._send_with_retries(asking, exchange, asked, hop, sent, until)
-                sent.status, sent.error = reply.status, None
-                return reply, sent.times
-            raise Unreachable(f"{hop.address.origin} did not answer within {asked.seconds:g} s", code="http.timeout")
+            with anyio.move_on_after(deadline - anyio.current_time()):
+                reply = await self._send_with_retries(request, exchange, fetch, hop, stats, deadline)
+                stats.status, stats.error = reply.status, None
+                return reply, stats.attempts
+            raise Unreachable(f"{hop.address.origin} did not answer within {fetch.timeout_s:g} s", code="http.timeout")
         except PaddockError as error:
-            sent.error = error.error_code
+            stats.error = error.error_code
             raise
         finally:
-            # What never left has its record as a denial.
-            if sent.times:
-                self._publish_for(asking.tenant).publish(self._event(asking, hop, sent, begun))
+            # A request that was never sent is recorded as a denial.
+            if stats.attempts:
+                self._publish_for(request.tenant).publish(self._event(request, hop, stats, started))
 
     async def _send_with_retries(
         self,
-        asking: CapabilityRequest,
+        request: CapabilityRequest,
         exchange: FetchExchange,
-        asked: FetchRequest,
+        fetch: FetchRequest,
         hop: FetchHop,
-        sent: _HopStats,
-        until: float,
+        stats: _HopStats,
+        deadline: float,
     ) -> FetchReply:
-        """The answer to one hop, sent as often as it may be while there is time."""
-        headers = add_call_headers(hop.headers, hop.method, hop.address.url, hop.body, _call_mark(asking))
-        again = asked.retries if is_retryable(hop) else 0
-        if asking.call is None:
-            asking.used_network()  # before the first byte: whoever is answered meanwhile has used it too
+        """Send one hop, with retries while there is time."""
+        headers = add_call_headers(hop.headers, hop.method, hop.address.url, hop.body, _call_mark(request))
+        retries = fetch.retries if is_retryable(hop) else 0
+        if request.call is None:
+            request.used_network()  # before the first byte: calls that end meanwhile have used the network too
         while True:
-            sent.times += 1
-            sent.up += len(hop.body or b"")
+            stats.attempts += 1
+            stats.bytes_up += len(hop.body or b"")
             failure: Unreachable | None = None
             reply: FetchReply | None = None
             try:
-                reply = await exchange.send(hop, headers, asked.max_bytes)
-                sent.down += len(reply.body)
+                reply = await exchange.send(hop, headers, fetch.max_bytes)
+                stats.bytes_down += len(reply.body)
             except Denied:
-                sent.times -= 1
-                sent.up -= len(hop.body or b"")
+                stats.attempts -= 1
+                stats.bytes_up -= len(hop.body or b"")
                 raise
             except Unreachable as error:
                 if error.error_code not in RETRYABLE_ERRORS:
@@ -219,9 +224,9 @@ class HttpService:
                 failure = error
             if reply is not None and reply.status not in RETRYABLE_STATUSES:
                 return reply
-            told = reply and parse_retry_after(reply.headers.get("retry-after"), self._clock.now())
-            wait = retry_delay(sent.times, asked.backoff, self._jitter(), told)
-            if sent.times > again or anyio.current_time() + wait >= until:
+            retry_after = reply and parse_retry_after(reply.headers.get("retry-after"), self._clock.now())
+            wait = retry_delay(stats.attempts, fetch.backoff, self._jitter(), retry_after)
+            if stats.attempts > retries or anyio.current_time() + wait >= deadline:
                 if reply is None:
                     raise failure or Unreachable("no answer", code="http.timeout")
                 return reply
@@ -230,27 +235,27 @@ class HttpService:
     def _jitter(self) -> float:
         return int.from_bytes(self._random.bytes(2)) / 65536
 
-    def _event(self, asking: CapabilityRequest, hop: FetchHop, sent: _HopStats, begun: float) -> PluginFetched:
+    def _event(self, request: CapabilityRequest, hop: FetchHop, stats: _HopStats, started: float) -> PluginFetched:
         return PluginFetched(
-            name=asking.plugin,
+            name=request.plugin,
             method=hop.method,
             host=hop.address.origin.host,
             port=hop.address.origin.port,
-            status=sent.status,
-            bytes_up=sent.up,
-            bytes_down=sent.down,
-            duration_ms=round((self._clock.monotonic() - begun) * 1000, 3),
-            times=sent.times,
-            error_code=sent.error,
-            request_id=asking.call.request if asking.call else None,
-            call_id=asking.call_id,
+            status=stats.status,
+            bytes_up=stats.bytes_up,
+            bytes_down=stats.bytes_down,
+            duration_ms=round((self._clock.monotonic() - started) * 1000, 3),
+            times=stats.attempts,
+            error_code=stats.error,
+            request_id=request.call.request if request.call else None,
+            call_id=request.call_id,
         )
 
 
-def _call_mark(asking: CapabilityRequest) -> CallMark:
-    if asking.call is None:
+def _call_mark(request: CapabilityRequest) -> CallMark:
+    if request.call is None:
         return CallMark()
-    key = asking.call.idempotency_key or asking.call_id
-    # Others may have chosen the same key, and the service cannot tell tenants and callables of this host apart.
-    own = None if key is None else "\0".join((asking.tenant, asking.plugin, asking.callable, key))
-    return CallMark(asking.call_id, asking.call.fence, own)
+    key = request.call.idempotency_key or request.call_id
+    # Others may have chosen the same key, and the recipient cannot tell this host's tenants and callables apart.
+    scoped_key = None if key is None else "\0".join((request.tenant, request.plugin, request.callable, key))
+    return CallMark(request.call_id, request.call.fence, scoped_key)

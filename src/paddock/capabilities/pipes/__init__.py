@@ -1,1 +1,1 @@
-"""Bytes beside the messages: two pipes that a plugin process was started with, and the transfers on them."""
+"""Artifact transfers over two pipes beside a plugin process's message stream."""

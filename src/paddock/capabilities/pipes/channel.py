@@ -1,8 +1,8 @@
-"""The host's ends of the two pipes on which one plugin process sends and gets artifacts.
+"""The host's ends of the two pipes on which a plugin process transfers artifacts.
 
-What is read is on the disk before more is read, and what is sent is read from the disk when there is room for it: a
-transfer never holds more than one piece in memory, however big the artifact is and whether or not anybody reads.
-A plugin that breaks the rules here loses its pipes, and nobody else notices.
+Received bytes are on disk before more are read, and sent bytes are read from disk when the pipe has room: a transfer
+never holds more than one chunk in memory, however big the artifact is and whether or not the plugin reads.
+A plugin that violates the protocol loses its pipes; other plugins are not affected.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from paddock.capabilities.pipes.frames import FRAME_HEADER, FrameChunk, FramePar
 from paddock.capabilities.pipes.incoming_transfer import IncomingTransfer
 from paddock.core.errors import Busy, CallerError
 
-MAX_STREAMS = 8  # under way at once in one process
+MAX_STREAMS = 8  # concurrent transfers of one process
 CHUNK_BYTES = 256 * 1024
-STALL_TIMEOUT_S = 60.0  # that a plugin may leave unread what it asked for
-MAX_STALLED_STREAMS = 32  # transfers that are remembered after nothing came of them for too long
-MAX_STRAY_BYTES = 1 << 20  # bytes that nobody waits for, in the life of a process: a few may be on their way
+STALL_TIMEOUT_S = 60.0  # how long a plugin may leave requested bytes unread
+MAX_STALLED_STREAMS = 32  # timed-out transfers that are remembered
+MAX_STRAY_BYTES = 1 << 20  # unexpected bytes in a process's lifetime: a few may still be in flight
 
-# Gives the next piece of what is sent, and nothing at its end.
+# Returns the next chunk to send; empty at the end.
 NextChunk: TypeAlias = Callable[[], Awaitable[bytes]]
 
 
 class PipeChannel:
-    """One process's pipes. Opened by `open_channel`."""
+    """The artifact pipes of one process. Opened by `open_channel`."""
 
     def __init__(self, source: int, sink: int, on_violation: Callable[[str], None]) -> None:
         self._source = source
@@ -40,75 +40,75 @@ class PipeChannel:
         self._loop = asyncio.get_running_loop()
         self._frames = FrameParser()
         self._transfers: dict[int, IncomingTransfer] = {}
-        self._stalled: dict[int, IncomingTransfer] = {}  # over, and kept to say why; the oldest first
+        self._stalled: dict[int, IncomingTransfer] = {}  # timed out, and remembered to say why; oldest first
         self._senders: set[asyncio.Task[None]] = set()
         self._write_lock = asyncio.Lock()
-        self._last = 0
-        self._stray = 0
-        self._closed = ""  # why
+        self._last_stream = 0
+        self._stray_bytes = 0
+        self._close_reason = ""  # empty while open
         self._reader = self._loop.create_task(self._read())
 
-    def expect(self, arrival: IncomingTransfer) -> int:
-        """The number under which the plugin may send this.
+    def expect(self, transfer: IncomingTransfer) -> int:
+        """Return the stream number under which the plugin may send this transfer.
 
         Raises:
-            Busy: too many transfers are under way.
+            Busy: too many transfers are in progress.
             CallerError: the pipes are closed.
         """
         stream = self._next_stream()
-        self._transfers[stream] = arrival
-        arrival.on_stalled = partial(self._forget_stalled, stream)
+        self._transfers[stream] = transfer
+        transfer.on_stalled = partial(self._forget_stalled, stream)
         return stream
 
     def find_transfer(self, stream: int) -> IncomingTransfer:
-        """What was announced under this number; one that stalled says so to whoever waits for it.
+        """Return the announced transfer with this stream number; a stalled one fails with its reason when awaited.
 
         Raises:
-            CallerError: nothing was, or it is over.
+            CallerError: none was announced, or it is over.
         """
-        arrival = self._transfers.get(stream) or self._stalled.get(stream)
-        if arrival is None:
+        transfer = self._transfers.get(stream) or self._stalled.get(stream)
+        if transfer is None:
             raise CallerError(
-                f"no transfer {stream} is under way{f': {self._closed}' if self._closed else ''}",
+                f"no transfer {stream} is under way{f': {self._close_reason}' if self._close_reason else ''}",
                 code="artifacts.unknown_stream",
                 hint="begin one with artifacts.put",
             )
-        return arrival
+        return transfer
 
     def forget_transfer(self, stream: int) -> None:
-        """Nobody waits for this any more; a few bytes of it may still come."""
-        arrival = self._transfers.pop(stream, None)
-        if arrival is not None:
-            arrival.release()
+        """Drop a transfer; a few bytes of it may still arrive."""
+        transfer = self._transfers.pop(stream, None)
+        if transfer is not None:
+            transfer.release()
 
     def _forget_stalled(self, stream: int) -> None:
-        """It makes room for others. Should the plugin go on sending, its bytes are expected and thrown away."""
-        arrival = self._transfers.pop(stream, None)
-        if arrival is None:
+        """Free a stalled transfer's slot. If the plugin goes on sending, its bytes are expected and discarded."""
+        transfer = self._transfers.pop(stream, None)
+        if transfer is None:
             return
-        arrival.release()
-        self._stalled[stream] = arrival
+        transfer.release()
+        self._stalled[stream] = transfer
         if len(self._stalled) > MAX_STALLED_STREAMS:
             del self._stalled[next(iter(self._stalled))]
 
-    def send(self, next_piece: NextChunk, done: Callable[[], None]) -> int:
-        """Send pieces until there are no more, beside everything else; gives the number under which they come.
+    def send(self, next_chunk: NextChunk, on_done: Callable[[], None]) -> int:
+        """Send chunks in the background until there are no more; return their stream number.
 
         Args:
-            next_piece: Asked when there is room for one more.
-            done: Called once, however it ends.
+            next_chunk: Called when the pipe has room for another chunk.
+            on_done: Called once, however the transfer ends.
 
         Raises:
-            Busy: too many transfers are under way.
+            Busy: too many transfers are in progress.
             CallerError: the pipes are closed.
         """
         stream = self._next_stream()
-        task = self._loop.create_task(self._send(stream, next_piece))
+        task = self._loop.create_task(self._send(stream, next_chunk))
         self._senders.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._senders.discard(task)
-            done()
+            on_done()
             if not task.cancelled() and (error := task.exception()) is not None:
                 self.close(f"an artifact could not be read: {error}")
 
@@ -116,10 +116,10 @@ class PipeChannel:
         return stream
 
     def close(self, reason: str) -> None:
-        """Let go of the pipes; every transfer under way ends. Harmless when they are gone already."""
-        if self._closed:
+        """Close the pipes and end every transfer. Harmless if they are closed already."""
+        if self._close_reason:
             return
-        self._closed = reason
+        self._close_reason = reason
         for task in (self._reader, *self._senders):
             task.cancel()
         for stream in list(self._transfers):
@@ -131,9 +131,9 @@ class PipeChannel:
         os.close(self._sink)
 
     def _next_stream(self) -> int:
-        if self._closed:
+        if self._close_reason:
             raise CallerError(
-                f"the pipes for artifacts are closed: {self._closed}",
+                f"the pipes for artifacts are closed: {self._close_reason}",
                 code="artifacts.channel_closed",
                 hint="small ones can still travel in the message itself",
             )
@@ -141,10 +141,10 @@ class PipeChannel:
             raise Busy(
                 f"{MAX_STREAMS} transfers are under way", code="artifacts.busy", hint="finish or commit one first"
             )
-        self._last += 1
-        return self._last
+        self._last_stream += 1
+        return self._last_stream
 
-    # --- what comes ---------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         while True:
@@ -160,41 +160,41 @@ class PipeChannel:
                 self._source_closed()
                 return
             try:
-                for piece in self._frames.feed(data):
-                    await self._handle_chunk(piece)
-            except FramingError as wrong:
-                self._report_violation(str(wrong))
+                for chunk in self._frames.feed(data):
+                    await self._handle_chunk(chunk)
+            except FramingError as error:
+                self._report_violation(str(error))
                 return
 
-    async def _handle_chunk(self, piece: FrameChunk) -> None:
-        arrival = self._transfers.get(piece.stream) or self._stalled.get(piece.stream)
-        if arrival is None:
-            self._stray += len(piece.content) + FRAME_HEADER.size
-        elif piece.content:
-            self._stray += await arrival.write_chunk(piece.content)
+    async def _handle_chunk(self, chunk: FrameChunk) -> None:
+        transfer = self._transfers.get(chunk.stream) or self._stalled.get(chunk.stream)
+        if transfer is None:
+            self._stray_bytes += len(chunk.content) + FRAME_HEADER.size
+        elif chunk.content:
+            self._stray_bytes += await transfer.write_chunk(chunk.content)
         else:
-            arrival.end()
-        if self._stray > MAX_STRAY_BYTES:
+            transfer.end()
+        if self._stray_bytes > MAX_STRAY_BYTES:
             raise FramingError(f"more than {MAX_STRAY_BYTES} bytes came that nobody waits for")
 
     def _source_closed(self) -> None:
-        """It closed its end: nothing more will come. What it asked for is still sent."""
-        for arrival in self._transfers.values():
-            arrival.fail(CallerError("the plugin closed its pipe", code="artifacts.channel_closed"))
+        """Handle the plugin closing its end: nothing more arrives, but requested bytes are still sent."""
+        for transfer in self._transfers.values():
+            transfer.fail(CallerError("the plugin closed its pipe", code="artifacts.channel_closed"))
 
     def _report_violation(self, detail: str) -> None:
         self.close(detail)
         self._on_violation(detail)
 
-    # --- what goes ----------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
-    async def _send(self, stream: int, next_piece: NextChunk) -> None:
-        piece = b"."
-        while piece:
-            piece = await next_piece()
-            # One frame at a time: frames of different transfers may alternate, their bytes may not.
+    async def _send(self, stream: int, next_chunk: NextChunk) -> None:
+        chunk = b"."
+        while chunk:
+            chunk = await next_chunk()
+            # One frame at a time: frames of different transfers may interleave, their bytes may not.
             async with self._write_lock:
-                await self._write(FRAME_HEADER.pack(stream, len(piece)) + piece)
+                await self._write(FRAME_HEADER.pack(stream, len(chunk)) + chunk)
 
     async def _write(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -218,7 +218,7 @@ class PipeChannel:
         try:
             await ready
         finally:
-            if not self._closed:
+            if not self._close_reason:
                 unwatch(descriptor)
 
 
@@ -226,18 +226,18 @@ class PipeChannel:
 async def open_channel(
     ends: tuple[int, int] | None, on_violation: Callable[[str], None]
 ) -> AsyncGenerator[PipeChannel | None, None]:
-    """The channel over these two pipes for as long as the block runs; none where there are none.
+    """Open the channel over two pipes for as long as the block runs; None where there are none.
 
     Args:
-        ends: A descriptor to read from and one to write to. They are the channel's from here on.
-        on_violation: Told when the plugin broke the rules, and what it did.
+        ends: A descriptor to read from and one to write to. The channel takes ownership of them.
+        on_violation: Called with a description when the plugin violates the protocol.
     """
     if ends is None:
         yield None
         return
     for descriptor in ends:
         os.set_blocking(descriptor, False)
-        # Room for some pieces, so that both sides work at once; where a user's pipes are many it stays as it is.
+        # Room for some chunks, so that both sides work at once; fails where a user's pipe quota is used up.
         with contextlib.suppress(OSError):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 4 * CHUNK_BYTES)
     channel = PipeChannel(*ends, on_violation)

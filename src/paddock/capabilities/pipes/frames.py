@@ -1,6 +1,6 @@
-"""How bytes of several transfers share one pipe: a head of eight bytes, then so many bytes of one of them. Pure.
+"""The framing that multiplexes several transfers on one pipe: an eight-byte header, then that many bytes. Pure.
 
-stream   four bytes, the highest first: which transfer
+stream   four bytes, big-endian: which transfer
 length   four bytes: how many bytes follow; 0 ends the transfer
 """
 
@@ -14,46 +14,46 @@ MAX_FRAME_BYTES = 1 << 20
 
 
 class FrameChunk(NamedTuple):
-    """Some bytes of a transfer, at most one frame's; none at all is its end."""
+    """Bytes of a transfer, at most one frame's; empty at its end."""
 
     stream: int
     content: memoryview
 
 
 class FramingError(Exception):
-    """What came is no frame: nothing after it can be understood."""
+    """The bytes are not a frame, so nothing after them can be parsed."""
 
 
 class FrameParser:
-    """Takes the pipe's bytes apart as they come. Keeps no content, only a head that has not come whole."""
+    """Splits a pipe's bytes into frames as they arrive. Buffers no content, only an incomplete header."""
 
     def __init__(self) -> None:
-        self._head = b""
+        self._header = b""
         self._stream = 0
-        self._left = 0  # of the frame that has begun
+        self._remaining = 0  # bytes of the current frame
 
     def feed(self, data: bytes) -> list[FrameChunk]:
-        """The pieces in these bytes, which follow those of the last time.
+        """Return the chunks in these bytes, which follow those of the previous call.
 
         Raises:
-            Unframed: a frame would be longer than any may be.
+            FramingError: a frame exceeds the maximum length.
         """
-        pieces: list[FrameChunk] = []
+        chunks: list[FrameChunk] = []
         rest = memoryview(data)
         while rest:
-            if self._left:
-                content, rest = rest[: self._left], rest[self._left :]
-                self._left -= len(content)
-                pieces.append(FrameChunk(self._stream, content))
+            if self._remaining:
+                content, rest = rest[: self._remaining], rest[self._remaining :]
+                self._remaining -= len(content)
+                chunks.append(FrameChunk(self._stream, content))
                 continue
-            wanted = FRAME_HEADER.size - len(self._head)
-            self._head += bytes(rest[:wanted])
-            rest = rest[wanted:]
-            if len(self._head) == FRAME_HEADER.size:
-                self._stream, self._left = FRAME_HEADER.unpack(self._head)
-                self._head = b""
-                if self._left > MAX_FRAME_BYTES:
-                    raise FramingError(f"a frame of {self._left} bytes; at most {MAX_FRAME_BYTES} are allowed")
-                if not self._left:
-                    pieces.append(FrameChunk(self._stream, memoryview(b"")))
-        return pieces
+            missing = FRAME_HEADER.size - len(self._header)
+            self._header += bytes(rest[:missing])
+            rest = rest[missing:]
+            if len(self._header) == FRAME_HEADER.size:
+                self._stream, self._remaining = FRAME_HEADER.unpack(self._header)
+                self._header = b""
+                if self._remaining > MAX_FRAME_BYTES:
+                    raise FramingError(f"a frame of {self._remaining} bytes; at most {MAX_FRAME_BYTES} are allowed")
+                if not self._remaining:
+                    chunks.append(FrameChunk(self._stream, memoryview(b"")))
+        return chunks

@@ -1,4 +1,4 @@
-"""One transfer on its way in: so many bytes were announced, and each piece is put on the disk as it comes."""
+"""One incoming transfer: a number of bytes was announced, and each chunk is written to disk as it arrives."""
 
 from __future__ import annotations
 
@@ -8,87 +8,87 @@ from typing import TypeAlias
 
 from paddock.core.errors import CallerError, PaddockError
 
-IDLE_TIMEOUT_S = 60.0  # without a byte, or without a commit once all are there
+IDLE_TIMEOUT_S = 60.0  # without a byte, or without a commit once complete
 
-# Runs work that blocks, and in any case to its end.
+# Runs blocking work on a thread, always to its end.
 RunInThread: TypeAlias = Callable[[Callable[[], None]], "asyncio.Future[None]"]
 
 
 class IncomingTransfer:
-    """What a plugin announced and has not committed yet.
+    """A transfer that a plugin announced and has not committed yet.
 
     Args:
-        size: How many bytes were announced.
-        write: Puts a piece on the disk. Blocks.
-        on_thread: Runs work that blocks.
-        released: Called once, when it was kept or given up.
+        size: The announced number of bytes.
+        write: Writes a chunk to disk. Blocks.
+        run_in_thread: Runs blocking work on a thread.
+        on_released: Called once, when the transfer was committed or abandoned.
     """
 
     def __init__(
         self,
         size: int,
         write: Callable[[memoryview], None],
-        on_thread: RunInThread,
-        released: Callable[[], None],
+        run_in_thread: RunInThread,
+        on_released: Callable[[], None],
     ) -> None:
         self.size = size
         self.received = 0
         self._write = write
-        self._on_thread = on_thread
-        self._released: Callable[[], None] | None = released
+        self._run_in_thread = run_in_thread
+        self._on_released: Callable[[], None] | None = on_released
         self._loop = asyncio.get_running_loop()
-        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         self._error: PaddockError | None = None
-        self.on_stalled: Callable[[], None] = self.release  # called when nothing came for too long
+        self.on_stalled: Callable[[], None] = self.release  # called when the transfer timed out
         self._timer = self._loop.call_later(IDLE_TIMEOUT_S, self._timed_out)
 
     async def write_chunk(self, content: memoryview) -> int:
-        """Keep a piece. Gives how many of its bytes are beyond what was announced; those are not kept."""
+        """Write a chunk; return how many of its bytes exceed the announced size and were dropped."""
         self._restart_timer()
         room = self.size - self.received
-        beyond = max(0, len(content) - max(0, room))
+        excess = max(0, len(content) - max(0, room))
         self.received += len(content)
-        if beyond:
+        if excess:
             self.fail(_size_mismatch_error(f"more than the {self.size} bytes that were announced came"))
         elif self._error is None:
             try:
-                await self._on_thread(lambda: self._write(content))
+                await self._run_in_thread(lambda: self._write(content))
             except PaddockError as error:
                 self.fail(error)
-        return min(beyond, len(content))
+        return min(excess, len(content))
 
     def end(self) -> None:
-        """The plugin says that this was all."""
+        """Handle the plugin's end-of-transfer frame."""
         if self.received < self.size:
             self.fail(_size_mismatch_error(f"{self.received} bytes came, and {self.size} were announced"))
-        if not self._over.done():
-            self._over.set_result(None)
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     async def wait_complete(self) -> None:
-        """Wait until everything came.
+        """Wait until all bytes have arrived.
 
         Raises:
-            PaddockError: it did not, or could not be kept.
+            PaddockError: they did not arrive, or could not be stored.
         """
-        await asyncio.wait({self._over})
+        await asyncio.wait({self._ended})
         if self._error is not None:
             raise self._error
-        self._timer.cancel()  # from here on it is the host that takes its time
+        self._timer.cancel()  # from here on only the host can be slow
 
     def fail(self, error: PaddockError) -> None:
-        """Nothing will come of it, for this reason; whoever commits is told."""
+        """Fail the transfer; its commit raises this error."""
         if self._error is None:
             self._error = error
-        if not self._over.done():
-            self._over.set_result(None)
+        if not self._ended.done():
+            self._ended.set_result(None)
 
     def release(self) -> None:
-        """It was kept, or nobody wants it any more."""
+        """Release the transfer after its commit, or because it was abandoned."""
         self._timer.cancel()
         self.fail(_size_mismatch_error("the transfer was given up"))
-        released, self._released = self._released, None
-        if released is not None:
-            released()
+        on_released, self._on_released = self._on_released, None
+        if on_released is not None:
+            on_released()
 
     def _restart_timer(self) -> None:
         self._timer.cancel()

@@ -1,1 +1,1 @@
-"""TODO: paddock.capabilities.services."""
+"""The small host services: log, audit, cache, keyvalue, rate limits, secrets."""

@@ -1,8 +1,8 @@
-"""The audit family: what a plugin wants remembered of what it did, in the ledger, beside the call that it did it in.
+"""The audit service: a plugin's own entries in the ledger, beside the call that it works on.
 
 audit.write {action, details} → {written}
 
-It is the plugin's word and marked so: nothing of it decides anything.
+An entry is the plugin's claim and marked as such: no decision depends on it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MAX_ENTRIES_PER_S = 50
 
 
 class AuditService:
-    """Hands entries on to the ledger.
+    """Publishes plugins' audit entries to the ledger.
 
     Args:
-        publish_for: Where a tenant's events are recorded.
-        clock: Says when a second is over.
+        publish_for: Returns the event sink of a tenant.
+        clock: Measures the rate.
     """
 
     def __init__(self, publish_for: Callable[[Tenant], EventSink], clock: Clock) -> None:
@@ -41,32 +41,32 @@ class AuditService:
     def handlers(self) -> dict[str, ServiceHandler]:
         return {"audit.write": self.write}
 
-    async def write(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, bool]:
-        """Keep one entry; tells whether it was kept. Those over `ENTRIES_A_SECOND` are not.
+    async def write(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, bool]:
+        """Publish one entry and return whether it was accepted; entries over `MAX_ENTRIES_PER_S` are dropped.
 
         Raises:
-            CallerError: the action is no text, or the details are no object, or too large.
+            CallerError: the action is not text, or the details are not an object or too large.
         """
-        action = text_param(params, "action", longest=MAX_ACTION_CHARS)
+        action = text_param(params, "action", max_chars=MAX_ACTION_CHARS)
         details: Any = params.get("details", {})
         if not isinstance(details, dict):
             raise invalid_param("details", "must be an object")
         encode_json_param("details", details, MAX_DETAILS_BYTES)
-        if not self._within_rate(asking):
+        if not self._within_rate(request):
             return {"written": False}
-        call = asking.call
-        self._publish_for(asking.tenant).publish(
+        call = request.call
+        self._publish_for(request.tenant).publish(
             PluginAudited(
-                name=asking.plugin,
+                name=request.plugin,
                 action=printable(action, MAX_ACTION_CHARS),
                 details=cast("dict[str, Any]", details),
                 request_id=call.request if call else None,
                 principal=call.principal.id if call else None,
-                call_id=asking.call_id,
+                call_id=request.call_id,
             )
         )
         return {"written": True}
 
-    def _within_rate(self, asking: CapabilityRequest) -> bool:
-        window = self._windows.setdefault((asking.tenant, asking.plugin), RateWindow(MAX_ENTRIES_PER_S))
+    def _within_rate(self, request: CapabilityRequest) -> bool:
+        window = self._windows.setdefault((request.tenant, request.plugin), RateWindow(MAX_ENTRIES_PER_S))
         return window.take(self._clock.monotonic())

@@ -1,4 +1,4 @@
-"""The keyvalue family: durable JSON values by key, in the host's own store."""
+"""The keyvalue service: durable JSON values by key, in the host's own store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_PAGE_KEYS = 100
 
 
 class KeyValueService:
-    """Values that outlive the plugin's process and the host's. Each put is durable when it is answered."""
+    """Values that outlive the processes of the plugin and the host. A put is durable once it returns."""
 
     def __init__(self, database: Database, clock: Clock, limits: KeyValueLimits | None = None) -> None:
         self._database = database
@@ -42,45 +42,45 @@ class KeyValueService:
             "keyvalue.list": self.list,
         }
 
-    async def get(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """`{value, found}`; the value is null where nothing was found."""
-        key = text_param(params, "key", longest=MAX_KEY_CHARS)
-        kept = await self._database.read(lambda tx: get_value(tx, asking.tenant, asking.plugin, key))
-        return {"value": None if kept is None else orjson.loads(kept), "found": kept is not None}
+    async def get(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `{value, found}`; the value is null if the key is missing."""
+        key = text_param(params, "key", max_chars=MAX_KEY_CHARS)
+        value = await self._database.read(lambda tx: get_value(tx, request.tenant, request.plugin, key))
+        return {"value": None if value is None else orjson.loads(value), "found": value is not None}
 
-    async def put(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep any JSON value under a key.
+    async def put(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a JSON value under a key.
 
         Raises:
-            CallerError: the key or the value is not acceptable, or the plugin keeps too much already.
+            CallerError: the key or the value is invalid, or the plugin's quota is exhausted.
         """
-        key = text_param(params, "key", longest=MAX_KEY_CHARS)
+        key = text_param(params, "key", max_chars=MAX_KEY_CHARS)
         if "value" not in params:
             raise invalid_param("value", "is missing")
         value = encode_json_param("value", params["value"], MAX_VALUE_BYTES).decode()
-        at = self._clock.now().isoformat()
+        now = self._clock.now().isoformat()
         limits = self._limits
         await self._database.write(
-            lambda tx: put_value(tx, asking.tenant, asking.plugin, key, value, at=at, limits=limits)
+            lambda tx: put_value(tx, request.tenant, request.plugin, key, value, changed_at=now, limits=limits)
         )
         return {}
 
-    async def delete(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Forget a value; tells whether there was one."""
-        key = text_param(params, "key", longest=MAX_KEY_CHARS)
-        gone = await self._database.write(lambda tx: delete_value(tx, asking.tenant, asking.plugin, key))
-        return {"deleted": gone}
+    async def delete(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Delete a value and return whether there was one."""
+        key = text_param(params, "key", max_chars=MAX_KEY_CHARS)
+        deleted = await self._database.write(lambda tx: delete_value(tx, request.tenant, request.plugin, key))
+        return {"deleted": deleted}
 
-    async def list(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Keys that begin with `prefix`, after the key `after`, at most `limit`: `{keys, next}`.
+    async def list(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `{keys, next}`: at most `limit` keys that begin with `prefix` and come after `after`.
 
-        `next` is what to pass as `after` for the following page; null when there is none.
+        `next` is the `after` of the following page; null if this is the last one.
         """
-        prefix = text_param(params, "prefix", longest=MAX_KEY_CHARS, default="")
-        after = text_param(params, "after", longest=MAX_KEY_CHARS, default="")
-        limit = int(number_param(params, "limit", least=1, most=MAX_PAGE_KEYS, default=DEFAULT_PAGE_KEYS))
-        found = await self._database.read(
-            lambda tx: list_keys(tx, asking.tenant, asking.plugin, prefix=prefix, after=after, limit=limit + 1)
+        prefix = text_param(params, "prefix", max_chars=MAX_KEY_CHARS, default="")
+        after = text_param(params, "after", max_chars=MAX_KEY_CHARS, default="")
+        limit = int(number_param(params, "limit", minimum=1, maximum=MAX_PAGE_KEYS, default=DEFAULT_PAGE_KEYS))
+        keys = await self._database.read(
+            lambda tx: list_keys(tx, request.tenant, request.plugin, prefix=prefix, after=after, limit=limit + 1)
         )
-        page = found[:limit]
-        return {"keys": page, "next": page[-1] if len(found) > limit else None}
+        page = keys[:limit]
+        return {"keys": page, "next": page[-1] if len(keys) > limit else None}

@@ -1,4 +1,4 @@
-"""The rows behind keyvalue: durable values by key, each plugin's its own, for each tenant."""
+"""The keyvalue service's rows: durable values by key, separate for each plugin and tenant."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_VALUE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class KeyValueLimits:
-    """How much one plugin may keep for one tenant: bytes of keys and values, and how many of them."""
+    """Quota of one plugin for one tenant: bytes of keys and values, and number of keys."""
 
     bytes: int = 64 << 20
     keys: int = 100_000
 
 
 def get_value(tx: Transaction, tenant: str, plugin: str, key: str) -> str | None:
-    """The JSON kept under a key."""
+    """Return the JSON stored under a key."""
     row = tx.one(
         "SELECT value FROM plugin_values WHERE tenant = ? AND plugin = ? AND key = ?",
         (tenant, plugin, key),
@@ -28,19 +28,19 @@ def get_value(tx: Transaction, tenant: str, plugin: str, key: str) -> str | None
 
 
 def put_value(
-    tx: Transaction, tenant: str, plugin: str, key: str, value: str, *, at: str, limits: KeyValueLimits
+    tx: Transaction, tenant: str, plugin: str, key: str, value: str, *, changed_at: str, limits: KeyValueLimits
 ) -> None:
-    """Keep this JSON under the key, in place of what was there.
+    """Store JSON under a key, replacing its value.
 
     Raises:
-        CallerError: `keyvalue.full` when the plugin would keep too much.
+        CallerError: `keyvalue.full` when this would exceed the plugin's quota.
     """
     bytes_before, keys_before = _locked_totals(tx, tenant, plugin)
     size = _size(key, value)
-    before = _stored_size(tx, tenant, plugin, key)
-    bytes_after = bytes_before + size - (before or 0)
-    keys_after = keys_before + (before is None)
-    if (bytes_after > limits.bytes and size > (before or 0)) or keys_after > limits.keys:
+    old_size = _stored_size(tx, tenant, plugin, key)
+    bytes_after = bytes_before + size - (old_size or 0)
+    keys_after = keys_before + (old_size is None)
+    if (bytes_after > limits.bytes and size > (old_size or 0)) or keys_after > limits.keys:
         raise CallerError(
             f"{plugin} keeps as much as it may: {limits.bytes} bytes under {limits.keys} keys",
             code="keyvalue.full",
@@ -50,13 +50,13 @@ def put_value(
         "INSERT INTO plugin_values (tenant, plugin, key, value, size, changed_at) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (tenant, plugin, key) DO UPDATE"
         " SET value = excluded.value, size = excluded.size, changed_at = excluded.changed_at",
-        (tenant, plugin, key, value, size, at),
+        (tenant, plugin, key, value, size, changed_at),
     )
     _add_to_totals(tx, tenant, plugin, bytes_after, keys_after)
 
 
 def delete_value(tx: Transaction, tenant: str, plugin: str, key: str) -> bool:
-    """Forget what is under a key; tells whether there was anything."""
+    """Delete a value and return whether there was one."""
     bytes_before, keys_before = _locked_totals(tx, tenant, plugin)
     size = _stored_size(tx, tenant, plugin, key)
     if size is None:
@@ -67,25 +67,28 @@ def delete_value(tx: Transaction, tenant: str, plugin: str, key: str) -> bool:
 
 
 def list_keys(tx: Transaction, tenant: str, plugin: str, *, prefix: str, after: str, limit: int) -> list[str]:
-    """Keys that begin with a prefix and come after a key, in the order of their characters' numbers."""
-    beyond = _prefix_end(prefix)
+    """List the keys with a prefix that come after a key, in code point order."""
+    prefix_end = _prefix_end(prefix)
     rows = tx.all(
         "SELECT key FROM plugin_values WHERE tenant = ? AND plugin = ? AND key >= ? AND key > ?"
         " AND (? = '' OR key < ?) ORDER BY key LIMIT ?",
-        (tenant, plugin, prefix, after, beyond, beyond, limit),
+        (tenant, plugin, prefix, after, prefix_end, prefix_end, limit),
     )
     return [row["key"] for row in rows]
 
 
 def delete_all_values(tx: Transaction, plugin: str) -> int:
-    """Drop everything of a plugin, for all tenants; gives how many values that were. For uninstalling."""
-    dropped = tx.execute("DELETE FROM plugin_values WHERE plugin = ?", (plugin,))
+    """Delete all values of an uninstalled plugin, for all tenants, and return their number."""
+    deleted = tx.execute("DELETE FROM plugin_values WHERE plugin = ?", (plugin,))
     tx.execute("DELETE FROM plugin_value_totals WHERE plugin = ?", (plugin,))
-    return dropped
+    return deleted
 
 
 def _locked_totals(tx: Transaction, tenant: str, plugin: str) -> tuple[int, int]:
-    """Bytes and keys, in a row that is ours from here on: on PostgreSQL it is what changes of one plugin queue for."""
+    """Return the totals of bytes and keys, and lock their row.
+
+    On PostgreSQL, concurrent changes by one plugin wait for this row.
+    """
     tx.execute(
         "INSERT INTO plugin_value_totals (tenant, plugin, bytes, keys) VALUES (?, ?, 0, 0)"
         " ON CONFLICT (tenant, plugin) DO UPDATE SET keys = plugin_value_totals.keys",
@@ -112,10 +115,10 @@ def _size(key: str, value: str) -> int:
 
 
 def _prefix_end(prefix: str) -> str:
-    """The first text after all that begin with the prefix; empty when there is none."""
+    """Return the first string after all strings with the prefix; empty if there is none."""
     for length in range(len(prefix), 0, -1):
         last = ord(prefix[length - 1])
         if last < 0x10FFFF:
-            following = 0xE000 if last == 0xD7FF else last + 1  # no text holds what stands between
+            following = 0xE000 if last == 0xD7FF else last + 1  # skip the surrogates, which no text contains
             return prefix[: length - 1] + chr(following)
     return ""

@@ -1,4 +1,4 @@
-"""The log family: a plugin's own lines, made safe to show and bounded."""
+"""The log service: a plugin's log lines, sanitized and rate limited."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LogSink: TypeAlias = Callable[[CapabilityRequest, str, str, Mapping[str, str]], 
 
 
 class LogService:
-    """Hands lines on to a sink.
+    """Passes log lines to a sink.
 
     Args:
-        sink: Told who, the level, the message and the fields. Called on the event loop; must not wait.
-        clock: Says when a second is over.
+        sink: Receives the request, the level, the message and the fields. Called on the event loop; must not wait.
+        clock: Measures the rate.
     """
 
     def __init__(self, sink: LogSink, clock: Clock) -> None:
@@ -38,11 +38,11 @@ class LogService:
     def handlers(self) -> dict[str, ServiceHandler]:
         return {"log.write": self.write}
 
-    async def write(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, bool]:
-        """Write one line; tells whether it was kept. Lines over `LINES_A_SECOND` are not.
+    async def write(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, bool]:
+        """Write one line and return whether it was accepted; lines over `MAX_LINES_PER_S` are dropped.
 
         Raises:
-            CallerError: the level is unknown, or the message no text.
+            CallerError: the level is unknown, or the message is not text.
         """
         level = params.get("level", "info")
         if level not in LEVELS:
@@ -53,24 +53,24 @@ class LogService:
         fields: Any = params.get("fields") or {}
         if not isinstance(fields, dict):
             raise invalid_param("fields", "must be an object")
-        if not self._within_rate(asking):
+        if not self._within_rate(request):
             return {"written": False}
         self._sink(
-            asking, level, printable(message, MAX_MESSAGE_CHARS), _printable_fields(cast("dict[Any, Any]", fields))
+            request, level, printable(message, MAX_MESSAGE_CHARS), _printable_fields(cast("dict[Any, Any]", fields))
         )
         return {"written": True}
 
-    def _within_rate(self, asking: CapabilityRequest) -> bool:
-        window = self._windows.setdefault((asking.tenant, asking.plugin), RateWindow(MAX_LINES_PER_S))
+    def _within_rate(self, request: CapabilityRequest) -> bool:
+        window = self._windows.setdefault((request.tenant, request.plugin), RateWindow(MAX_LINES_PER_S))
         return window.take(self._clock.monotonic())
 
 
 def _printable_fields(fields: dict[Any, Any]) -> dict[str, str]:
-    """The first few fields as short printable texts; what is no text is shown as JSON."""
-    shown: dict[str, str] = {}
+    """Return the first fields as short printable texts; values that are not text become JSON."""
+    printable_fields: dict[str, str] = {}
     for key, value in list(fields.items())[:MAX_FIELDS]:
-        shown[printable(str(key), 64)] = printable(_field_text(value), MAX_FIELD_CHARS)
-    return shown
+        printable_fields[printable(str(key), 64)] = printable(_field_text(value), MAX_FIELD_CHARS)
+    return printable_fields
 
 
 def _field_text(value: Any) -> str:

@@ -1,9 +1,9 @@
-"""The rate family: a plugin that must not do something too often asks here first, and is told how long to wait.
+"""The rate service: token buckets with which a plugin limits how often it does something.
 
 rate.limit {bucket, cost, per_minute} → {allowed, retry_after}
 
-A bucket holds a minute's worth and fills as time passes. It is the plugin's own, for each tenant, and forgotten when
-the host ends.
+A bucket holds one minute's worth of tokens and refills over time. Buckets are separate for each plugin and tenant, and
+are lost when the host ends.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from paddock.core.rate import TokenBucketState, seconds_until_available
 DEFAULT_PER_MINUTE = 60.0
 MAX_PER_MINUTE = 60_000.0
 MAX_BUCKET_NAME_CHARS = 128
-MAX_BUCKETS = 256  # of one plugin; the one not asked for longest goes first, full as it will be
+MAX_BUCKETS = 256  # per plugin; the least recently used, refilled by then, is dropped first
 
 
 class RateLimitService:
-    """The buckets of all plugins.
+    """The token buckets of all plugins.
 
     Args:
-        clock: Fills them.
+        clock: Refills them.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -38,29 +38,32 @@ class RateLimitService:
     def handlers(self) -> dict[str, ServiceHandler]:
         return {"rate.limit": self.limit}
 
-    async def limit(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Take so much out of a bucket, or say how long it takes until there is as much in it.
+    async def limit(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Take tokens out of a bucket, or return how long it takes until it holds enough.
 
         Raises:
-            CallerError: a parameter is wrong, or more is wanted than the bucket can ever hold.
+            CallerError: a parameter is invalid, or the cost exceeds the bucket's capacity.
         """
-        name = text_param(params, "bucket", longest=MAX_BUCKET_NAME_CHARS)
-        a_minute = number_param(params, "per_minute", least=1, most=MAX_PER_MINUTE, default=DEFAULT_PER_MINUTE)
-        cost = number_param(params, "cost", least=0, most=MAX_PER_MINUTE, default=1)
-        if cost > a_minute:
+        name = text_param(params, "bucket", max_chars=MAX_BUCKET_NAME_CHARS)
+        per_minute = number_param(params, "per_minute", minimum=1, maximum=MAX_PER_MINUTE, default=DEFAULT_PER_MINUTE)
+        cost = number_param(params, "cost", minimum=0, maximum=MAX_PER_MINUTE, default=1)
+        if cost > per_minute:
             raise invalid_param(
-                "cost", f"is more than the {a_minute:g} that the bucket holds", "ask for less, or a larger one"
+                "cost", f"is more than the {per_minute:g} that the bucket holds", "ask for less, or a larger one"
             )
-        own = self._buckets.setdefault((asking.tenant, asking.plugin), OrderedDict())
+        buckets = self._buckets.setdefault((request.tenant, request.plugin), OrderedDict())
         now = self._clock.monotonic()
-        left = own.pop(name, TokenBucketState(a_minute, now)).available(a_minute, now)
-        allowed = left >= cost
-        own[name] = TokenBucketState(left - cost if allowed else left, now)
-        if len(own) > MAX_BUCKETS:
-            own.popitem(last=False)
-        return {"allowed": allowed, "retry_after": 0.0 if allowed else seconds_until_available(cost, left, a_minute)}
+        available = buckets.pop(name, TokenBucketState(per_minute, now)).available(per_minute, now)
+        allowed = available >= cost
+        buckets[name] = TokenBucketState(available - cost if allowed else available, now)
+        if len(buckets) > MAX_BUCKETS:
+            buckets.popitem(last=False)
+        return {
+            "allowed": allowed,
+            "retry_after": 0.0 if allowed else seconds_until_available(cost, available, per_minute),
+        }
 
     def forget(self, plugin: str) -> None:
-        """Drop what is known of a plugin that was uninstalled."""
+        """Drop the buckets of an uninstalled plugin."""
         for key in [key for key in self._buckets if key[1] == plugin]:
             del self._buckets[key]

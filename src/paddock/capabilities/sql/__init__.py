@@ -1,1 +1,1 @@
-"""Tables for plugins: one guarded SQLite file for each plugin and tenant. See docs/design for why."""
+"""The storage service: one guarded SQLite file for each plugin and tenant. See docs/design for why."""

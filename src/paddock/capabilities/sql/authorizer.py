@@ -1,8 +1,8 @@
-"""What a plugin's SQL may do: the answers to SQLite's own questions while it compiles a statement.
+"""The SQLite authorizer and progress handler that bound what a plugin's SQL may do.
 
-SQLite asks before every table it reads or writes, every function, every change of the schema, also for what views,
-triggers and full-text tables do on the plugin's behalf. What is not on a list here is refused, so that a newer SQLite
-with more in it opens nothing.
+SQLite calls the authorizer while compiling a statement, for every table it reads or writes, every function, and every
+schema change, also for what views, triggers and full-text tables do on the plugin's behalf. Everything that is not on
+an allowlist here is denied, so that features of a newer SQLite stay closed.
 """
 
 # apsw's type stubs name a class that Python 3.11 does not have yet.
@@ -17,7 +17,7 @@ from typing import Self
 
 import apsw
 
-from paddock.capabilities.sql.effect_records import EFFECTS_TABLE as NOTES
+from paddock.capabilities.sql.effect_records import EFFECTS_TABLE
 from paddock.capabilities.sql.functions import (
     ALLOWED_FUNCTIONS,
     ALLOWED_MODULES,
@@ -46,17 +46,17 @@ _DEFINITIONS = frozenset(
     }
 )  # fmt: skip
 
-_HOST_TIMEOUT_S = 30.0  # seconds
-_DISK_CHECK_INTERVAL_S = 0.05  # seconds between two looks at how much was written
-_MAX_WRITE_BYTES_PER_S = 2 << 30  # bytes that a statement writes in a second of a processor's time, at most
-_MEMORY_SETTLE_DELAYS_S = (0.01,) * 20  # seconds until memory counts as one's own; a function's own is gone by then
-_MAX_AUTHORIZER_CALLS = 50_000  # while one statement is compiled; views of views of views can ask without end
+_HOST_TIMEOUT_S = 30.0
+_DISK_CHECK_INTERVAL_S = 0.05  # between two checks of the bytes written
+_MAX_WRITE_BYTES_PER_S = 2 << 30  # most that a statement writes to memory per second of CPU time
+_MEMORY_SETTLE_DELAYS_S = (0.01,) * 20  # then memory counts as the statement's; other functions' is freed by then
+_MAX_AUTHORIZER_CALLS = 50_000  # while compiling one statement; nested views can multiply them without end
 
 
 class SqlAuthorizer:
-    """Answers for one connection, which is used by one thread at a time.
+    """The authorizer and progress handler of one connection, which one thread uses at a time.
 
-    What it saw while a statement was compiled can be read off afterwards.
+    What it observed while compiling a statement can be read afterwards.
     """
 
     def __init__(self, limits: StorageLimits, monotonic: Callable[[], float]) -> None:
@@ -64,57 +64,63 @@ class SqlAuthorizer:
         self._monotonic = monotonic
         self._written_before: int | None = None
         self._memory_before = 0
-        self._worked_before = 0.0
-        self._hoards = self._examining = False
-        self._looked = 0.0
-        self.trusted = True  # statements of our own are running
+        self._cpu_before = 0.0
+        self._accumulates = self._compiling = False
+        self._last_disk_check = 0.0
+        self.trusted = True  # the host's own statements are running
         self._reset()
 
     def install(self, connection: apsw.Connection) -> None:
-        """Answer SQLite's questions about this connection from now on."""
+        """Install the handlers on this connection."""
         connection.authorizer = self.authorize
-        self._look_every = partial(connection.set_progress_handler, self.progress)
-        self._look_every(CHECK_INTERVAL_INSTRUCTIONS)
+        self._set_check_interval = partial(connection.set_progress_handler, self.progress)
+        self._set_check_interval(CHECK_INTERVAL_INSTRUCTIONS)
 
     def running_plugin_sql(
-        self, *, may_write: bool, deadline: float, examining: bool = False, altering: bool = False, hoards: bool = False
+        self,
+        *,
+        may_write: bool,
+        deadline: float,
+        compiling: bool = False,
+        altering: bool = False,
+        accumulates: bool = False,
     ) -> Self:
-        """Within `with guard.plugin_runs(…):`, a statement is the plugin's.
+        """Guard a plugin's statement: `with authorizer.running_plugin_sql(…):`.
 
-        What was seen can be read afterwards, until the next one.
+        What was observed can be read afterwards, until the next statement.
 
         Args:
             may_write: Whether it may change tables.
-            deadline: When it is ended.
-            examining: It is compiled for the first time, and not run.
-            altering: It was found to alter a table.
-            hoards: It was found to be one that may hold more than its values.
+            deadline: When it is interrupted.
+            compiling: It is compiled for the first time, and not run.
+            altering: It is known to alter a table.
+            accumulates: It may hold more than its values in memory.
         """
         self._reset()
-        self._examining = examining
+        self._compiling = compiling
         self.may_write = may_write
         self.altering = altering
         self.deadline = deadline
         self._memory_before = apsw.memory_used()
-        self._looked = self._monotonic()
+        self._last_disk_check = self._monotonic()
         self._written_before = None
-        self._hoards = hoards
+        self._accumulates = accumulates
         return self
 
-    # By hand: a generator would take longer than what it guards.
+    # No generator context manager: that would take longer than the guarded statement.
     def __enter__(self) -> None:
         self.trusted = False
-        if self._hoards:
-            self._worked_before = time.thread_time()
-            self._look_every(AGGREGATE_CHECK_INTERVAL_INSTRUCTIONS)
+        if self._accumulates:
+            self._cpu_before = time.thread_time()
+            self._set_check_interval(AGGREGATE_CHECK_INTERVAL_INSTRUCTIONS)
 
     def __exit__(self, *_raised: object) -> None:
         self.trusted = True
-        if self._hoards:
-            self._look_every(CHECK_INTERVAL_INSTRUCTIONS)
+        if self._accumulates:
+            self._set_check_interval(CHECK_INTERVAL_INSTRUCTIONS)
 
     def allow_host_sql(self) -> None:
-        """A statement of our own comes next; it has some time of its own, and nothing of it was seen yet."""
+        """Prepare for a statement of the host's own: reset what was observed, and restart the time limit."""
         self._reset()
         self.deadline = self._monotonic()
 
@@ -122,52 +128,52 @@ class SqlAuthorizer:
         self.may_write = self.altering = False
         self.deadline = 0.0
         self.writes = self.defines = False
-        self.searches = self.squares = 0
-        self.writes_json = self.collects = False
-        self.refused = ""  # what was refused, in words
-        self.stopped = ""  # why a statement that went on too long was ended
-        self._questions = 0
+        self.pattern_calls = self.quadratic_calls = 0
+        self.writes_json = self.aggregates_json = False
+        self.denied_action = ""  # description of the first denied action
+        self.interrupt_reason = ""  # why the statement was interrupted
+        self._calls = 0
 
-    # --- asked by SQLite --------------------------------------------------------------------------------------------
+    # --- called by SQLite -------------------------------------------------------------------------------------------
 
     def authorize(self, action: int, first: str | None, second: str | None, schema: str | None, by: str | None) -> int:
-        """Whether a statement may do one thing."""
+        """Return whether a statement may perform one action."""
         del by
         if self.trusted:
             return _OK
-        self._questions += 1
-        if self._too_many_questions():
+        self._calls += 1
+        if self._too_many_calls():
             return _DENY
         if self._allowed(action, first or "", second or "", schema):
             return _OK
-        kind = apsw.mapping_authorizer_function.get(action, action)
-        words = str(kind).removeprefix("SQLITE_").replace("_", " ").lower()
-        named = second if action == apsw.SQLITE_FUNCTION else first
-        self.refused = self.refused or (f"{words} {named}" if named else words)
+        action_name = apsw.mapping_authorizer_function.get(action, action)
+        action_text = str(action_name).removeprefix("SQLITE_").replace("_", " ").lower()
+        object_name = second if action == apsw.SQLITE_FUNCTION else first
+        self.denied_action = self.denied_action or (f"{action_text} {object_name}" if object_name else action_text)
         return _DENY
 
     def progress(self) -> bool:
-        """Whether to end the running statement."""
+        """Return whether to interrupt the running statement."""
         now = self._monotonic()
         if self.trusted:
-            # Committing can still be work that the plugin left: its full-text tables write their index then.
+            # A commit can include the plugin's work: its full-text tables write their index then.
             return now >= self.deadline + _HOST_TIMEOUT_S
         if now >= self.deadline:
-            self.stopped = f"it ran for more than {self._limits.statement_seconds:g} s"
-        elif self._hoards and self._memory_grew() and self._exceeds_memory():
-            self.stopped = f"it needs more than {self._limits.statement_memory >> 20} MiB of memory"
-        elif now - self._looked > _DISK_CHECK_INTERVAL_S:
+            self.interrupt_reason = f"it ran for more than {self._limits.statement_seconds:g} s"
+        elif self._accumulates and self._memory_grew() and self._exceeds_memory():
+            self.interrupt_reason = f"it needs more than {self._limits.statement_memory >> 20} MiB of memory"
+        elif now - self._last_disk_check > _DISK_CHECK_INTERVAL_S:
             self._check_disk_writes(now)
-        return bool(self.stopped)
+        return bool(self.interrupt_reason)
 
     def _exceeds_memory(self) -> bool:
-        """Whether a statement that may hold more than its values holds too much.
+        """Whether a statement that accumulates values holds too much memory.
 
-        Collected JSON is not held to the length of a value before it is done. SQLite counts memory for all connections
-        together, so a neighbour's must be told apart: a statement cannot have written more than it had time for, and
-        what neighbours need passes while this one stands still.
+        Aggregated JSON is only held to the length limit of a value once it is complete. SQLite counts memory for all
+        connections together, so other connections' memory must be told apart: a statement cannot have written more than
+        its CPU time allows, and what others need is freed while this one pauses.
         """
-        if (time.thread_time() - self._worked_before) * _MAX_WRITE_BYTES_PER_S < self._limits.statement_memory:
+        if (time.thread_time() - self._cpu_before) * _MAX_WRITE_BYTES_PER_S < self._limits.statement_memory:
             return False
         for pause in _MEMORY_SETTLE_DELAYS_S:
             time.sleep(pause)
@@ -179,29 +185,29 @@ class SqlAuthorizer:
         return apsw.memory_used() - self._memory_before > self._limits.statement_memory
 
     def _check_disk_writes(self, now: float) -> None:
-        # What sorting, grouping and recursion do not hold in memory, SQLite writes to temporary files without a limit.
+        # Sorting, grouping and recursion spill into temporary files, which SQLite does not limit.
         written = thread_write_bytes()
         if self._written_before is None:
             self._written_before = written
         elif written - self._written_before > self._limits.statement_bytes:
-            self.stopped = f"it writes more than {self._limits.statement_bytes >> 20} MiB to the disk"
-        self._looked = now
+            self.interrupt_reason = f"it writes more than {self._limits.statement_bytes >> 20} MiB to the disk"
+        self._last_disk_check = now
 
     # --- the rules --------------------------------------------------------------------------------------------------
 
     def _allowed(self, action: int, first: str, second: str, schema: str | None) -> bool:
         if action in (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE):
             return True
-        if NOTES in (first.lower(), second.lower()):
-            return False  # the host's own, whatever is to be done with it
+        if EFFECTS_TABLE in (first.lower(), second.lower()):
+            return False  # reserved for the host, whatever the action
         if action == apsw.SQLITE_READ:
             return self._readable(first.lower(), schema)
         if action == apsw.SQLITE_FUNCTION:
             return self._callable(second.lower())
         if action == apsw.SQLITE_PRAGMA:
-            # Full-text tables ask for the one, ALTER TABLE for the other. What a statement asks first is what it is.
-            its_own = self._examining and self._questions == 1
-            return (first == "data_version" and not its_own) or (self.altering and first == "quick_check")
+            # Full-text tables use data_version, ALTER TABLE quick_check. The first call is about the statement itself.
+            is_statement = self._compiling and self._calls == 1
+            return (first == "data_version" and not is_statement) or (self.altering and first == "quick_check")
         self.writes = True
         if not self.may_write:
             return False
@@ -225,23 +231,23 @@ class SqlAuthorizer:
         return schema in (None, "main") and table not in FORBIDDEN_TABLES
 
     def _callable(self, function: str) -> bool:
-        self.searches += function in PATTERN_FUNCTIONS
-        self.squares += function in QUADRATIC_FUNCTIONS
+        self.pattern_calls += function in PATTERN_FUNCTIONS
+        self.quadratic_calls += function in QUADRATIC_FUNCTIONS
         self.writes_json |= function in JSON_BUILDERS
-        self.collects |= function in JSON_AGGREGATES
+        self.aggregates_json |= function in JSON_AGGREGATES
         return function in ALLOWED_FUNCTIONS or (self.altering and function in ALTER_TABLE_FUNCTIONS)
 
-    def _too_many_questions(self) -> bool:
-        if self._questions > _MAX_AUTHORIZER_CALLS or self._monotonic() >= self.deadline:
-            self.stopped = "it takes too long to be understood"
-        return bool(self.stopped)
+    def _too_many_calls(self) -> bool:
+        if self._calls > _MAX_AUTHORIZER_CALLS or self._monotonic() >= self.deadline:
+            self.interrupt_reason = "it takes too long to be understood"
+        return bool(self.interrupt_reason)
 
 
 def thread_write_bytes() -> int:
-    """How many bytes this thread has handed to the kernel to write; 0 where the kernel does not count."""
+    """Return how many bytes this thread has written; 0 where the kernel does not count them."""
     try:
         with open("/proc/thread-self/io", "rb") as counters:  # noqa: PTH123  # no path to build, many times a second
-            words = counters.read().split()
+            fields = counters.read().split()
     except OSError:
         return 0
-    return int(words[words.index(b"wchar:") + 1])
+    return int(fields[fields.index(b"wchar:") + 1])

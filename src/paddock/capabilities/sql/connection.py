@@ -1,4 +1,4 @@
-"""One plugin's file of tables: opened with every safety that SQLite has, and used by one thread at a time."""
+"""A guarded connection to one plugin's SQLite file, used by one thread at a time."""
 
 # apsw's type stubs name a class that Python 3.11 does not have yet.
 # pyright: reportUnknownMemberType=false
@@ -28,10 +28,10 @@ from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import CallId
 
 _PAGE_BYTES = 4096
-_BUSY_MS = 2_000
-_MAX_CACHED_STATEMENTS = 256  # statements whose examination is kept
+_BUSY_TIMEOUT_MS = 2_000
+_MAX_CACHED_STATEMENTS = 256  # compiled statements
 _MAX_CACHED_SQL_CHARS = 4_096
-# Full-text tables keep their index in tables beside them, which are nobody's business.
+# Excludes the shadow tables of full-text indexes.
 _LIST_TABLES = (
     "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual', 'view')"
     " AND substr(name, 1, 7) <> 'sqlite_' AND name <> ? ORDER BY name"
@@ -51,7 +51,7 @@ _DB_CONFIG = {
 
 
 class StatementResult(NamedTuple):
-    """What one statement did and found."""
+    """The result of one statement."""
 
     rows_affected: int
     columns: list[str]
@@ -59,7 +59,7 @@ class StatementResult(NamedTuple):
 
 
 class GuardedConnection:
-    """An open file. Every method blocks, and raises errors of our own tree only."""
+    """An open file. Every method blocks, and only raises errors of the host's own tree."""
 
     def __init__(self, path: Path, limits: StorageLimits, monotonic: Callable[[], float]) -> None:
         self.path = path
@@ -67,13 +67,13 @@ class GuardedConnection:
         self._monotonic = monotonic
         self._authorizer = SqlAuthorizer(limits, monotonic)
         self._statements: OrderedDict[str, CompiledStatement] = OrderedDict()
-        self._changes_before = 0  # of the transaction that is open
+        self._changes_before = 0  # total changes when the open transaction began
         create_file(path)
         self._connection = self._open_connection()
         self._has_effect_table = self._object_exists(effect_records.EFFECTS_TABLE)
 
     def close(self) -> None:
-        """Let go of the file; an open transaction is rolled back."""
+        """Close the file; an open transaction is rolled back."""
         with suppress(apsw.Error):
             self._connection.close()
 
@@ -82,174 +82,176 @@ class GuardedConnection:
         return self._connection.in_transaction
 
     def run(
-        self, sql: str, bound: Bindings, *, may_write: bool, seconds: float, doing: EffectWrite | None = None
+        self, sql: str, bindings: Bindings, *, may_write: bool, seconds: float, effect: EffectWrite | None = None
     ) -> StatementResult:
-        """Run one statement of the plugin's: wholly, or not at all.
+        """Run one statement of the plugin: completely, or not at all.
 
-        Outside of a transaction, what it changes is noted together with the change where `doing` says for which call.
+        Outside of a transaction, `effect` records the change for its call together with the change.
 
         Raises:
-            Denied: it is not the plugin's to run.
-            CallerError: it is wrong, or wants too much.
+            Denied: the plugin may not run it.
+            CallerError: it is invalid, or exceeds a limit.
             Conflict: a constraint forbids it, or its call may not change anything any more.
-            StoreUnavailable, HostError: the file or the disk; nothing was changed.
+            StoreUnavailable, HostError: the file or the disk failed; nothing was changed.
         """
         deadline = self._monotonic() + seconds
-        within = self.in_transaction
-        self._authorizer.allow_host_sql()  # what was seen of the statement before is not this one's, nor is its time
+        was_in_transaction = self.in_transaction
+        self._authorizer.allow_host_sql()  # discard the previous statement's observations and time
         try:
-            known = self._compile(sql, bound, may_write, deadline)
-            if not known.writes:
-                return StatementResult(0, known.columns, self._fetch_rows(known, bound, may_write, deadline))
+            statement = self._compile(sql, bindings, may_write, deadline)
+            if not statement.writes:
+                return StatementResult(0, statement.columns, self._fetch_rows(statement, bindings, may_write, deadline))
             if not may_write:
                 raise denied_statement_error(sql, "a query only reads; change tables with exec")  # noqa: TRY301
-            return self._run_write(known, bound, deadline, doing)
+            return self._run_write(statement, bindings, deadline, effect)
         except Exception as error:
-            # The one boundary to SQLite: whatever comes out of it is told in our own words.
+            # The one boundary to SQLite: its errors are mapped to the host's own.
             raise statement_error(error, sql, self._authorizer, self.path) from error
         finally:
-            # SQLite ends a transaction by itself when a statement in it fails badly, and the schema is what it was.
-            if within and not self.in_transaction:
+            # SQLite rolls back a transaction by itself after severe errors, and with it schema changes.
+            if was_in_transaction and not self.in_transaction:
                 self._statements.clear()
 
     def tables(self) -> list[str]:
-        """The names of the plugin's tables and views."""
-        return [row[0] for row in self._run_own(_LIST_TABLES, (effect_records.EFFECTS_TABLE,))]
+        """Return the names of the plugin's tables and views."""
+        return [row[0] for row in self._run_host_sql(_LIST_TABLES, (effect_records.EFFECTS_TABLE,))]
 
     def begin(self) -> None:
-        """Begin a transaction, which the following statements belong to."""
-        self._run_own("BEGIN IMMEDIATE")
+        """Begin a transaction for the following statements."""
+        self._run_host_sql("BEGIN IMMEDIATE")
         self._changes_before = self._connection.total_changes()
 
-    def commit(self, doing: EffectWrite | None = None) -> None:
-        """Make the transaction's changes durable. When that fails, nothing of it was kept.
+    def commit(self, effect: EffectWrite | None = None) -> None:
+        """Make the transaction's changes durable. If that fails, all of them are rolled back.
 
-        What it changes is noted together with the change where `doing` says for which call.
+        `effect` records the changes for its call together with the commit.
 
         Raises:
             Conflict: that call may not change anything any more.
-            StoreUnavailable, HostError: the file or the disk.
+            StoreUnavailable, HostError: the file or the disk failed.
         """
         try:
-            if doing is not None and self._connection.total_changes() != self._changes_before:
-                self._record_effect(doing)
-            self._run_own("COMMIT")
+            if effect is not None and self._connection.total_changes() != self._changes_before:
+                self._record_effect(effect)
+            self._run_host_sql("COMMIT")
         except BaseException:
             self.rollback()
             raise
-        self._has_effect_table |= doing is not None and doing.noted
+        self._has_effect_table |= effect is not None and effect.recorded
 
     def rollback(self) -> None:
-        """Take back the transaction's changes, where there are any left."""
+        """Roll back the transaction, if one is open."""
         self._statements.clear()
         if self.in_transaction:
-            self._run_own("ROLLBACK")
+            self._run_host_sql("ROLLBACK")
 
     def end_call(self, call: CallId, fence: int, *, started_at: str, now: str) -> RecordedEffect | None:
-        """What a call has noted; see `notes.end`.
+        """Return the effect that a call has recorded; see `effect_records.close_call`.
 
         Raises:
-            StoreUnavailable, HostError: it cannot be known now.
+            StoreUnavailable, HostError: it cannot be determined now.
         """
-        self._run_own("BEGIN IMMEDIATE")
+        self._run_host_sql("BEGIN IMMEDIATE")
         try:
             self._create_effect_table()
-            done = effect_records.close_call(self._run_own, call, fence, started_at=started_at, now=now)
-            self._run_own("COMMIT")
+            recorded = effect_records.close_call(self._run_host_sql, call, fence, started_at=started_at, now=now)
+            self._run_host_sql("COMMIT")
         except BaseException:
             self.rollback()
             raise
         self._has_effect_table = True
-        return done
+        return recorded
 
-    def _record_effect(self, doing: EffectWrite) -> None:
+    def _record_effect(self, effect: EffectWrite) -> None:
         self._create_effect_table()
-        effect_records.record_effect(self._run_own, doing)
+        effect_records.record_effect(self._run_host_sql, effect)
 
     def _create_effect_table(self) -> None:
         if not self._has_effect_table:
-            effect_records.create_effects_table(self._run_own)
+            effect_records.create_effects_table(self._run_host_sql)
 
     def _object_exists(self, name: str) -> bool:
-        return bool(self._run_own(_OBJECT_EXISTS, (name,)))
+        return bool(self._run_host_sql(_OBJECT_EXISTS, (name,)))
 
     # --- running ----------------------------------------------------------------------------------------------------
 
-    def _compile(self, sql: str, bound: Bindings, may_write: bool, deadline: float) -> CompiledStatement:
-        known = self._statements.get(sql)
-        if known is not None:
+    def _compile(self, sql: str, bindings: Bindings, may_write: bool, deadline: float) -> CompiledStatement:
+        statement = self._statements.get(sql)
+        if statement is not None:
             self._statements.move_to_end(sql)
-            return known
-        with self._authorizer.running_plugin_sql(may_write=may_write, deadline=deadline, examining=True):
-            known = compile_statement(self._connection, self._authorizer, sql, bound)
+            return statement
+        with self._authorizer.running_plugin_sql(may_write=may_write, deadline=deadline, compiling=True):
+            statement = compile_statement(self._connection, self._authorizer, sql, bindings)
         if len(sql) <= _MAX_CACHED_SQL_CHARS:
-            self._statements[sql] = known
+            self._statements[sql] = statement
             if len(self._statements) > _MAX_CACHED_STATEMENTS:
                 self._statements.popitem(last=False)
-        return known
+        return statement
 
     def _run_write(
-        self, known: CompiledStatement, bound: Bindings, deadline: float, doing: EffectWrite | None
+        self, statement: CompiledStatement, bindings: Bindings, deadline: float, effect: EffectWrite | None
     ) -> StatementResult:
         connection = self._connection
         nested = connection.in_transaction
         connection.execute("SAVEPOINT a_call" if nested else "BEGIN IMMEDIATE")
         try:
             before = connection.total_changes()
-            rows = self._fetch_rows(known, bound, True, deadline)
-            # changes() keeps the number of the last statement that changed anything, so ask whether this one did.
+            rows = self._fetch_rows(statement, bindings, True, deadline)
+            # changes() is about the last statement that changed anything, so check whether this one did.
             changed = connection.total_changes() != before
-            affected = connection.changes() if changed and not known.defines else 0
-            if known.altering and not self._has_effect_table and self._object_exists(effect_records.EFFECTS_TABLE):
-                raise denied_statement_error(known.statement, f"the name {effect_records.EFFECTS_TABLE}")  # noqa: TRY301
-            if doing is not None and changed and not nested:
-                self._record_effect(doing)
+            affected = connection.changes() if changed and not statement.defines else 0
+            if statement.altering and not self._has_effect_table and self._object_exists(effect_records.EFFECTS_TABLE):
+                raise denied_statement_error(statement.statement, f"the name {effect_records.EFFECTS_TABLE}")  # noqa: TRY301
+            if effect is not None and changed and not nested:
+                self._record_effect(effect)
             connection.execute("RELEASE a_call" if nested else "COMMIT")
         except BaseException:
             self._undo(nested)
             raise
         finally:
-            if known.defines:
+            if statement.defines:
                 self._statements.clear()
-        self._has_effect_table |= doing is not None and doing.noted
-        return StatementResult(affected, known.columns, rows)
+        self._has_effect_table |= effect is not None and effect.recorded
+        return StatementResult(affected, statement.columns, rows)
 
     def _undo(self, nested: bool) -> None:
-        # After the worst errors SQLite has rolled back everything by itself.
+        # After severe errors SQLite has rolled back everything by itself.
         if self._connection.in_transaction:
             with suppress(apsw.Error):
                 self._connection.execute("ROLLBACK TO a_call; RELEASE a_call" if nested else "ROLLBACK")
 
-    def _fetch_rows(self, known: CompiledStatement, bound: Bindings, may_write: bool, deadline: float) -> list[Any]:
-        connection, most = self._connection, self._limits.result_bytes
+    def _fetch_rows(
+        self, statement: CompiledStatement, bindings: Bindings, may_write: bool, deadline: float
+    ) -> list[Any]:
+        connection, max_bytes = self._connection, self._limits.result_bytes
         rows: list[tuple[Bindable, ...]] = []
         size = 0
         with self._authorizer.running_plugin_sql(
-            may_write=may_write, altering=known.altering, hoards=known.accumulates, deadline=deadline
+            may_write=may_write, altering=statement.altering, accumulates=statement.accumulates, deadline=deadline
         ):
-            self._limit_values(known.largest_value)
+            self._set_value_limit(statement.max_value_bytes)
             try:
-                for row in connection.execute(known.statement, bound):
-                    size += estimated_size(row) + known.size_of_names
-                    if size > most:
-                        raise result_too_large_error(most)
+                for row in connection.execute(statement.statement, bindings):
+                    size += estimated_size(row) + statement.names_bytes
+                    if size > max_bytes:
+                        raise result_too_large_error(max_bytes)
                     rows.append(row)
             finally:
-                self._limit_values(MAX_VALUE_BYTES)
-        objects = as_objects(known.columns, rows)
-        # A character can become six bytes of JSON, so a small answer need not be measured.
-        if size * 6 > most and len(orjson.dumps(objects)) > most:
-            raise result_too_large_error(most)
+                self._set_value_limit(MAX_VALUE_BYTES)
+        objects = as_objects(statement.columns, rows)
+        # A character becomes at most six bytes of JSON, so small results need not be measured.
+        if size * 6 > max_bytes and len(orjson.dumps(objects)) > max_bytes:
+            raise result_too_large_error(max_bytes)
         return objects
 
-    def _limit_values(self, largest: int) -> None:
-        if largest != self._largest_value:
-            self._largest_value = largest
-            self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, largest)
+    def _set_value_limit(self, max_bytes: int) -> None:
+        if max_bytes != self._value_limit:
+            self._value_limit = max_bytes
+            self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, max_bytes)
 
-    # --- our own statements -----------------------------------------------------------------------------------------
+    # --- host statements --------------------------------------------------------------------------------------------
 
-    def _run_own(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _run_host_sql(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         self._authorizer.allow_host_sql()
         try:
             rows = cast("list[Any]", self._connection.execute(sql, values).fetchall())
@@ -263,18 +265,18 @@ class GuardedConnection:
         connection = None
         try:
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
-            connection.set_busy_timeout(_BUSY_MS)
+            connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
             for setting, value in _DB_CONFIG.items():
                 connection.config(setting, value)
             for limit, value in SQLITE_LIMITS.items():
                 connection.limit(limit, value)
             connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-            self._largest_value = MAX_VALUE_BYTES
+            self._value_limit = MAX_VALUE_BYTES
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "FULL")
             connection.pragma("foreign_keys", True)
             connection.pragma("cell_size_check", True)
-            connection.pragma("temp_store", 1)  # in files, where what is written can be counted
+            connection.pragma("temp_store", 1)  # in files, where writes can be counted
             connection.pragma("journal_size_limit", 4 << 20)
             connection.pragma("max_page_count", self._limits.file_bytes // _PAGE_BYTES)
             install_bounded_functions(connection)
@@ -287,19 +289,19 @@ class GuardedConnection:
 
 
 def create_file(path: Path) -> None:
-    """Make the file where it is missing, and its folders, for nobody else to read.
+    """Create the file and its folders if missing, readable by this user only.
 
-    It is not opened: whoever closes it takes away the locks of all connections that this process has to it.
+    It is not opened: closing any descriptor of it would drop the locks of all this process's connections to it.
 
     Raises:
-        StoreUnavailable: it cannot be made, or something else stands in its place.
+        StoreUnavailable: it cannot be created, or something else stands in its place.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.mknod(path, stat.S_IFREG | 0o600)
-        plain = stat.S_ISREG(path.lstat().st_mode)
+        is_regular = stat.S_ISREG(path.lstat().st_mode)
     except OSError as error:
         raise file_access_error(error) from error
-    if not plain:
+    if not is_regular:
         raise StoreUnavailable("something else stands in the place of the plugin's storage", code="storage.unavailable")

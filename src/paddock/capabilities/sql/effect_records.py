@@ -1,11 +1,11 @@
-"""Notes of what calls have done, which the host keeps beside a plugin's tables.
+"""Effect records: the host's record of a call's changes, kept in the plugin's own database.
 
-A call whose recovery is `atomic` changes its tables in one transaction, and the note of it is part of that: it is there
-if and only if the change is. Whoever finds out later what became of the call reads it. Where there is none they leave
-one that says so, and from then on the call cannot change anything any more, whoever still works on it.
+A call whose recovery is `atomic` changes its tables in one transaction, and its record is part of that: it exists if
+and only if the change does. Recovery reads it to find out the call's outcome. If there is none, recovery writes a
+closing record, and from then on the call cannot change anything any more, whichever process still works on it.
 """
 
-# ruff: noqa: S608 - what is put together are names of our own; every value is bound
+# ruff: noqa: S608 - only the host's own names are interpolated; every value is bound
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from paddock.core.errors import CallerError, Conflict, HostError
 from paddock.core.ids import CallId
 
 EFFECTS_TABLE = "paddock_effects"
-"""Named so in the plugin's file, where no statement of its own may read or change it."""
+"""The table's name in the plugin's file. The plugin's own statements cannot read or change it."""
 
 MAX_RESULT_BYTES = 256 << 10
-MAX_PENDING_RELEASES = 1_000  # calls that wait for their notes to go
-RETENTION = timedelta(days=30)  # of those that nobody let go of: their host died before it could
-_EXPIRED_CALL = ""  # in place of a call's id: notes from before that time were let go of
+MAX_PENDING_RELEASES = 1_000  # calls whose records wait for deletion
+RETENTION = timedelta(days=30)  # for records that were never released because their host died
+_EXPIRED_CALL = ""  # marker row in place of a call id: records from before its time were deleted
 
 RunSql: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
-"""Runs a statement of the host's own."""
+"""Runs one of the host's own statements."""
 
 
 @dataclass(slots=True)
@@ -40,35 +40,35 @@ class EffectWrite:
     Args:
         call: Its id.
         fence: How often its key was claimed.
-        result: What it will answer, as JSON; None where the plugin does not say.
-        now: The time.
-        oldest: Until when notes are let go of; None to let go of none.
-        over: Calls of which nobody will ask any more.
-        noted: Whether it was: what changes nothing is not.
+        result: The result it will return, as JSON; None if the plugin does not declare it.
+        now: The current time.
+        delete_before: Delete records from before this time; None to delete none.
+        released_calls: Calls whose records are no longer needed.
+        recorded: Set once recorded; a call that changes nothing is not recorded.
     """
 
     call: CallId
     fence: int
     result: str | None
     now: str
-    oldest: str | None = None
-    over: tuple[str, ...] = ()
-    noted: bool = False
+    delete_before: str | None = None
+    released_calls: tuple[str, ...] = ()
+    recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedEffect:
-    """What a call has noted: that it changed the plugin's tables, and what it answers where it said so."""
+    """The record of a call that changed the plugin's tables, with its result if it declared one."""
 
     result: Any
     result_hash: str | None
 
 
 def encode_result(result: Any) -> str:
-    """What a call says that it will answer, as it is kept.
+    """Encode the result that a call declares, as it is stored.
 
     Raises:
-        CallerError: it is too large, or cannot be kept.
+        CallerError: it is too large, or not JSON.
     """
     try:
         text = orjson.dumps(result)
@@ -80,7 +80,7 @@ def encode_result(result: Any) -> str:
 
 
 def create_effects_table(run: RunSql) -> None:
-    """Have a place for notes; within a transaction."""
+    """Create the table for effect records; within a transaction."""
     run(
         f"CREATE TABLE IF NOT EXISTS main.{EFFECTS_TABLE} (call TEXT PRIMARY KEY, fence INTEGER NOT NULL, "
         "happened INTEGER NOT NULL, result TEXT, result_hash TEXT, noted_at TEXT NOT NULL) STRICT",
@@ -88,47 +88,47 @@ def create_effects_table(run: RunSql) -> None:
     )
 
 
-def record_effect(run: RunSql, doing: EffectWrite) -> None:
-    """Note that a call changes the tables, in the transaction in which it does.
+def record_effect(run: RunSql, effect: EffectWrite) -> None:
+    """Record that a call changes the tables, in the same transaction as the change.
 
     Raises:
-        Conflict: it has changed them before, or was given up.
+        Conflict: it has changed them before, or was closed.
     """
-    found = run(f"SELECT fence, happened FROM main.{EFFECTS_TABLE} WHERE call = ?", (doing.call,))
-    if found and found[0][1]:
+    rows = run(f"SELECT fence, happened FROM main.{EFFECTS_TABLE} WHERE call = ?", (effect.call,))
+    if rows and rows[0][1]:
         raise Conflict(
             "this call has changed its tables already",
             code="storage.one_transaction",
             hint="what is atomic is one transaction: put all statements that change rows into it",
         )
-    if found and found[0][0] >= doing.fence:
+    if rows and rows[0][0] >= effect.fence:
         raise Conflict(
             "this call was given up: it counts as not made",
             code="storage.call_over",
             hint="nothing was changed; whoever made the call may make it again",
         )
-    digest = None if doing.result is None else hash_of(orjson.loads(doing.result))
-    values = (doing.call, doing.fence, doing.result, digest, doing.now)
+    digest = None if effect.result is None else hash_of(orjson.loads(effect.result))
+    values = (effect.call, effect.fence, effect.result, digest, effect.now)
     run(f"INSERT OR REPLACE INTO main.{EFFECTS_TABLE} VALUES (?, ?, 1, ?, ?, ?)", values)
-    for call in doing.over:
+    for call in effect.released_calls:
         run(f"DELETE FROM main.{EFFECTS_TABLE} WHERE call = ? AND happened = 1", (call,))
-    if doing.oldest is not None:
-        _delete_old(run, doing.oldest)
-    doing.noted = True
+    if effect.delete_before is not None:
+        _delete_old(run, effect.delete_before)
+    effect.recorded = True
 
 
 def close_call(run: RunSql, call: CallId, fence: int, *, started_at: str, now: str) -> RecordedEffect | None:
-    """What a call has noted. One that has noted nothing cannot change anything from here on; within a transaction.
+    """Return a call's recorded effect; a call without one can change nothing from here on. Within a transaction.
 
     Raises:
-        HostError: notes from its time are not kept any more.
+        HostError: records from its time have been deleted.
     """
-    found = run(f"SELECT result, result_hash FROM main.{EFFECTS_TABLE} WHERE call = ? AND happened = 1", (call,))
-    if found:
-        result, digest = found[0]
+    rows = run(f"SELECT result, result_hash FROM main.{EFFECTS_TABLE} WHERE call = ? AND happened = 1", (call,))
+    if rows:
+        result, digest = rows[0]
         return RecordedEffect(None if result is None else orjson.loads(result), digest)
-    forgotten = run(f"SELECT noted_at FROM main.{EFFECTS_TABLE} WHERE call = ?", (_EXPIRED_CALL,))
-    if forgotten and forgotten[0][0] >= started_at:
+    expired = run(f"SELECT noted_at FROM main.{EFFECTS_TABLE} WHERE call = ?", (_EXPIRED_CALL,))
+    if expired and expired[0][0] >= started_at:
         raise HostError(
             "what calls of that time have changed is not known any more",
             code="effect.note_forgotten",
@@ -148,7 +148,7 @@ def _delete_old(run: RunSql, oldest: str) -> None:
 
 
 def missing_call_error() -> CallerError:
-    """The refusal of a change that names no call, to a plugin of which some call is atomic."""
+    """Build the error for a change without a call, by a plugin that has an atomic callable."""
     return CallerError(
         "a plugin with an atomic callable changes its tables only in calls that it names",
         code="storage.unnamed_call",

@@ -1,4 +1,7 @@
-"""SQLite's errors as errors of our own tree, in words for whoever wrote the statement."""
+"""Mapping of SQLite's errors to the host's own, worded for the author of the statement."""
+
+# apsw's type stubs name a class that Python 3.11 does not have yet.
+# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _PLAIN_NAME = re.compile(r".\w{1,64}.\Z")
 
 
 def redact_sql(sql: str) -> str:
-    """The statement with every literal replaced by `?`, comments gone, short enough to keep."""
+    """Return the statement with literals replaced by `?`, without comments, shortened for storage."""
     return printable(" ".join(_TOKENS.sub(_redact_token, sql[: 8 * MAX_REDACTED_CHARS]).split()), MAX_REDACTED_CHARS)
 
 
@@ -41,21 +44,17 @@ def _redact_token(token: re.Match[str]) -> str:
         case "word":
             return token[0]
         case "name":
-            # Some write text in double quotes; only what looks like a name is kept.
+            # Some authors write text in double quotes; only what looks like a name is kept.
             return token[0] if _PLAIN_NAME.match(token[0]) else "?"
         case _:
             return "?"
 
 
-# apsw's type stubs name a class that Python 3.11 does not have yet.
-# pyright: reportUnknownMemberType=false
-
-
 _MAX_MESSAGE_CHARS = 500
 _MIN_FREE_BYTES = 4 << 20  # a disk with less than this counts as full
 
-# What SQLite refuses by itself, and what names things that are not the plugin's: its internals, other schemas, and
-# names as the host knows other plugins' tables by. The schema of the plugin's own tables is called main.
+# Messages about what SQLite itself forbids, and about names that are not the plugin's: SQLite's internals, other
+# schemas, and the full names of other plugins' tables. The schema of the plugin's own tables is called main.
 _FORBIDDEN_MESSAGE = re.compile(
     r"""may\ not\ be\ (?:modified|dropped|altered|indexed)
       | reserved\ for\ internal\ use | unknown\ database | unsafe\ use\ of | is\ prohibited | not\ authorized
@@ -68,43 +67,45 @@ _FORBIDDEN_MESSAGE = re.compile(
 )
 
 
-def denied_statement_error(sql: str, why: str) -> Denied:
-    """The refusal of a statement that reaches for what is not the plugin's."""
+def denied_statement_error(sql: str, reason: str) -> Denied:
+    """Build the error for a statement that reaches beyond the plugin's own tables."""
     return Denied(
-        f"the statement is not allowed: {printable(why, 200)}",
+        f"the statement is not allowed: {printable(reason, 200)}",
         code="storage_access_denied",
         hint="a plugin has its own tables, one statement a call; see the reference of storage for what it may use",
         details={"sql": redact_sql(sql)},
     )
 
 
-def statement_error(error: Exception, sql: str, guard: SqlAuthorizer, path: Path) -> PaddockError:
-    """The error to raise in place of one that came out of SQLite while a plugin's statement ran."""
+def statement_error(error: Exception, sql: str, authorizer: SqlAuthorizer, path: Path) -> PaddockError:
+    """Map an exception raised while a plugin's statement ran."""
     if isinstance(error, PaddockError):
         return error
-    if guard.stopped:
-        return CallerError(f"the statement was stopped: {guard.stopped}", code="storage.too_slow", hint=_SPLIT_HINT)
-    if guard.refused and isinstance(error, apsw.AuthError | apsw.SQLError):
-        return denied_statement_error(sql, guard.refused)
-    words = printable(str(error), _MAX_MESSAGE_CHARS)
+    if authorizer.interrupt_reason:
+        return CallerError(
+            f"the statement was stopped: {authorizer.interrupt_reason}", code="storage.too_slow", hint=_SPLIT_HINT
+        )
+    if authorizer.denied_action and isinstance(error, apsw.AuthError | apsw.SQLError):
+        return denied_statement_error(sql, authorizer.denied_action)
+    message = printable(str(error), _MAX_MESSAGE_CHARS)
     match error:
         case apsw.AuthError():
-            return denied_statement_error(sql, words)
-        case apsw.SQLError() if _FORBIDDEN_MESSAGE.search(words):
-            return denied_statement_error(sql, words)
+            return denied_statement_error(sql, message)
+        case apsw.SQLError() if _FORBIDDEN_MESSAGE.search(message):
+            return denied_statement_error(sql, message)
         case KeyError():
-            return CallerError(f"no value is given for the parameter {words}", code="storage.sql")
+            return CallerError(f"no value is given for the parameter {message}", code="storage.sql")
         case apsw.SQLError() | apsw.MismatchError() | apsw.RangeError() | apsw.BindingsError() | apsw.AbortError():
-            return CallerError(f"SQLite says: {words}", code="storage.sql", details={"sql": redact_sql(sql)})
+            return CallerError(f"SQLite says: {message}", code="storage.sql", details={"sql": redact_sql(sql)})
         case apsw.ConstraintError():
-            return Conflict(f"SQLite says: {words}", code="storage.constraint")
+            return Conflict(f"SQLite says: {message}", code="storage.constraint")
         case apsw.TooBigError() | apsw.NoMemError() | MemoryError():
             return CallerError("a value or the statement is too large", code="storage.too_big", hint=_SPLIT_HINT)
         case TextTooLong():
-            return CallerError(words, code="storage.too_big", hint=_SPLIT_HINT)
+            return CallerError(message, code="storage.too_big", hint=_SPLIT_HINT)
         case apsw.CorruptError() if getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB:
             return CallerError(
-                f"a full-text index does not fit its table: {words}",
+                f"a full-text index does not fit its table: {message}",
                 code="storage.sql",
                 hint="INSERT INTO ft(ft) VALUES ('rebuild')",
             )
@@ -115,14 +116,14 @@ def statement_error(error: Exception, sql: str, guard: SqlAuthorizer, path: Path
         case apsw.Error():
             return file_error(error, path)
         case _:
-            return HostError(f"a plugin's storage failed: {type(error).__name__}: {words}", code="storage.failed")
+            return HostError(f"a plugin's storage failed: {type(error).__name__}: {message}", code="storage.failed")
 
 
 _SPLIT_HINT = "do it in smaller steps: LIMIT, an index, several statements in one transaction"
 
 
 def file_error(error: apsw.Error, path: Path) -> PaddockError:
-    """The error for trouble with the file, not with the statement. Nothing is told of where the file lies."""
+    """Map an error of the file rather than the statement. The file's path is not disclosed."""
     match error:
         case apsw.FullError() if not _disk_is_full(path):
             return CallerError(
@@ -149,7 +150,7 @@ def file_error(error: apsw.Error, path: Path) -> PaddockError:
 
 
 def file_access_error(error: OSError) -> PaddockError:
-    """The error for a file that cannot be made or opened."""
+    """Map the error of a file that cannot be created or opened."""
     if error.errno in OUT_OF_SPACE_ERRNOS:
         return _out_of_space_error()
     return StoreUnavailable(

@@ -1,4 +1,4 @@
-"""Where a plugin's tables lie, and what they are called: inside by the plugin, outside by people."""
+"""Paths of the plugins' database files, and table names as people see them."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ _MAX_NAME_CHARS = 128
 
 
 def database_file(directory: Path, tenant: str, plugin: str) -> Path:
-    """The file of one plugin for one tenant.
+    """Return the file of one plugin for one tenant.
 
     Raises:
-        HostError: a name that could lead elsewhere.
+        HostError: a name that could escape the directory.
     """
     return directory / safe_path_name(tenant) / f"{safe_path_name(plugin)}.sqlite"
 
 
 def database_files(path: Path) -> list[Path]:
-    """The file and what SQLite keeps beside it."""
+    """Return the file and SQLite's companions of it."""
     return [path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal"))]
 
 
 def full_table_name(plugin: str, table: str) -> str:
-    """A table as operators and the audit trail know it; the plugin itself never sees this name.
+    """Return a table's name for operators and the audit trail; the plugin itself never sees it.
 
-    >>> full_name("oh-my-pi", "presets")
+    >>> full_table_name("oh-my-pi", "presets")
     'plugin_oh_my_pi_presets'
     """
     return f"plugin_{plugin.replace('-', '_')}_{table}"
 
 
 def safe_path_name(name: str) -> str:
-    """A tenant or plugin as part of a path.
+    """Return a tenant's or plugin's name for use in a path.
 
     Raises:
-        HostError: a name that could lead elsewhere.
+        HostError: a name that could escape the directory.
     """
     if len(name) > _MAX_NAME_CHARS or not _SAFE_NAME.fullmatch(name):
         raise HostError(f"{name[:40]!r} cannot name a storage file", code="storage.name")

@@ -1,7 +1,7 @@
-"""One plugin's storage while the host runs: whose turn it is, and the transaction that is open.
+"""One plugin's database while the host runs: its lock, and its open transaction.
 
-Calls take turns: one statement at a time on a file. A transaction keeps the turn from begin to commit, so whatever else
-the plugin asks for meanwhile waits for its end, and gives up after a while.
+Statements on a file run one at a time. A transaction holds the lock from begin to commit, so the plugin's other
+requests wait for its end, up to a timeout.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MAX_REMEMBERED_ENDS = 32
 
 @dataclass(slots=True, eq=False)
 class OpenTransaction:
-    """A transaction under way."""
+    """A transaction in progress."""
 
     id: str
     instance: str  # the process that began it
-    ends_at: float  # at the latest, by the loop's clock
-    call: CallId | None = None  # in which it was begun
-    atomic: bool = False  # whether that call notes what it changes
+    ends_at: float  # deadline, by the loop's clock
+    call: CallId | None = None  # the call that began it
+    atomic: bool = False  # whether that call's changes are recorded
     timer: asyncio.TimerHandle | None = None
 
     def stop_timer(self) -> None:
@@ -42,16 +42,16 @@ class OpenTransaction:
 
 
 class PluginDatabase:
-    """What the event loop knows of one file. The file itself is touched on worker threads only."""
+    """The event loop's state of one file. The file itself is only touched on worker threads."""
 
     def __init__(self, path: Path, limits: StorageLimits, monotonic: Callable[[], float]) -> None:
         self.path = path
         self.file: GuardedConnection | None = None
         self.transaction: OpenTransaction | None = None
-        self.step = asyncio.Lock()  # within the transaction: one statement at a time
-        self.over: list[str] = []  # calls whose notes nobody will ask for
-        self.looked_through = False  # whether old notes were let go of since this host runs
-        self._turn = asyncio.Lock()
+        self.statement_lock = asyncio.Lock()  # one statement at a time within the transaction
+        self.released_calls: list[str] = []  # calls whose effect records are no longer needed
+        self.old_records_deleted = False  # whether old effect records were deleted since this host started
+        self._lock = asyncio.Lock()
         self._waiting = 0
         self._limits = limits
         self._monotonic = monotonic
@@ -59,43 +59,43 @@ class PluginDatabase:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody uses it or waits for it."""
-        return not self._turn.locked() and not self._waiting
+        """Whether it is neither locked nor waited for."""
+        return not self._lock.locked() and not self._waiting
 
     async def acquire(self) -> None:
-        """Wait for one's turn; whoever has it calls `end_turn`.
+        """Wait for the lock; the holder calls `release`.
 
         Raises:
-            Busy: too many wait already, or it took too long.
+            Busy: too many are waiting already, or it took too long.
         """
         if self.idle:
-            await self._turn.acquire()
+            await self._lock.acquire()
             return
         if self._waiting >= self._limits.waiting_calls:
             raise _busy_error(f"{self._waiting} calls wait for this plugin's storage already")
         self._waiting += 1
         try:
             async with asyncio.timeout(self._limits.wait_seconds):
-                await self._turn.acquire()
+                await self._lock.acquire()
         except TimeoutError:
-            why = "a transaction is" if self.transaction else "other calls are"
-            raise _busy_error(f"{why} under way in this plugin's storage for too long") from None
+            subject = "a transaction is" if self.transaction else "other calls are"
+            raise _busy_error(f"{subject} under way in this plugin's storage for too long") from None
         finally:
             self._waiting -= 1
 
     def release(self) -> None:
-        self._turn.release()
+        self._lock.release()
 
     def require_transaction(self, transaction_id: str, instance: str) -> OpenTransaction:
-        """The open transaction, where that is the one meant.
+        """Return the open transaction, if it has this id.
 
         Raises:
             Conflict: `storage.transaction_over`, with the reason.
             NotFound: there never was one of that id.
         """
-        open_now = self.transaction
-        if open_now is not None and (open_now.id, open_now.instance) == (transaction_id, instance):
-            return open_now
+        transaction = self.transaction
+        if transaction is not None and (transaction.id, transaction.instance) == (transaction_id, instance):
+            return transaction
         if transaction_id in self._ends:
             raise Conflict(
                 f"this transaction is over: {self._ends[transaction_id]}",
@@ -104,19 +104,19 @@ class PluginDatabase:
             )
         raise NotFound(f"there is no transaction {printable(transaction_id, 40)}", code="storage.no_transaction")
 
-    def end_transaction(self, transaction: OpenTransaction, why: str) -> None:
-        """Note that it is over and why, and let the others go on."""
+    def end_transaction(self, transaction: OpenTransaction, reason: str) -> None:
+        """Remember that it is over and why, and release the lock."""
         transaction.stop_timer()
         self.transaction = None
-        self._ends[transaction.id] = why
+        self._ends[transaction.id] = reason
         if len(self._ends) > _MAX_REMEMBERED_ENDS:
             self._ends.popitem(last=False)
         self.release()
 
     def with_file(self, work: Callable[[GuardedConnection], T]) -> T:
-        """Work with the file, on a worker thread and in turn.
+        """Run work on the file; call it on a worker thread while holding the lock.
 
-        A file found damaged is let go of, so that one restored from a backup is seen.
+        A damaged file is closed, so that one restored from a backup is picked up.
         """
         try:
             if self.file is None:
@@ -130,11 +130,12 @@ class PluginDatabase:
 
 
 def belongs_to_transaction(method: str, params: Mapping[str, Any]) -> bool:
-    """Whether a request belongs to a transaction: everything else that the plugin asks of its storage waits for the end
-    of that, so however much waits, this must come through.
+    """Whether a request belongs to a transaction.
+
+    The plugin's other storage requests wait for the end of that, so such a request must get through however many wait.
     """
     return ".storage." in method and isinstance(params.get("transaction"), str)
 
 
-def _busy_error(why: str) -> Busy:
-    return Busy(why, code="storage.busy", hint="try again in a moment")
+def _busy_error(message: str) -> Busy:
+    return Busy(message, code="storage.busy", hint="try again in a moment")

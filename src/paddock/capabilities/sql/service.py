@@ -1,4 +1,4 @@
-"""The storage family: SQL for plugins, on worker threads, each plugin in a file of its own.
+"""The storage service: SQL for plugins, on worker threads, one file per plugin and tenant.
 
 storage.query {sql, params}   → {rows, columns}
 storage.exec {sql, params}    → {rows_affected}, and {rows, columns} where the statement returns any
@@ -6,7 +6,7 @@ storage.schema {}             → {tables}
 storage.begin {}              → {transaction}; pass it as `transaction` to the calls that belong to it
 storage.commit {transaction}, storage.rollback {transaction} → {}
 
-What a call changes whose recovery is `atomic` is noted with the change; `exec` and `commit` take its `result` then.
+The changes of a call whose recovery is `atomic` are recorded with the change; `exec` and `commit` take its `result`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from paddock.rpc.peer import REPLY_SENT
 
 T = TypeVar("T")
 
-_MAX_THREADS = 32  # a file uses at most one at a time
+_MAX_THREADS = 32  # a file uses at most one
 
 
 class SqlService:
-    """Every plugin's tables below one directory. Expects one event loop."""
+    """All plugins' databases below one directory. Expects one event loop."""
 
     def __init__(self, directory: Path, *, clock: Clock, random: Random, limits: StorageLimits | None = None) -> None:
         self._directory = directory.absolute()
@@ -53,9 +53,7 @@ class SqlService:
         self._workers = ThreadPool(_MAX_THREADS)
         if not apsw.hard_heap_limit(-1):
             apsw.hard_heap_limit(self._limits.heap_bytes)
-        self._databases: dict[
-            tuple[str, str], PluginDatabase
-        ] = {}  # by tenant and plugin, the least recently used first
+        self._databases: dict[tuple[str, str], PluginDatabase] = {}  # by tenant and plugin, least recently used first
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -69,273 +67,275 @@ class SqlService:
             "storage.rollback": self.rollback,
         }
 
-    # --- what plugins ask for ---------------------------------------------------------------------------------------
+    # --- requests of plugins ----------------------------------------------------------------------------------------
 
-    async def exec(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Run one statement, wholly or not at all. Errors are those of `GuardedFile.run`, and `Busy`."""
-        return await self._run_statement(asking, params, _exec_result, may_write=True)
+    async def exec(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Run one statement, completely or not at all. Errors are those of `GuardedConnection.run`, and `Busy`."""
+        return await self._run_statement(request, params, _exec_result, may_write=True)
 
-    async def query(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def query(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
         """Run one statement that only reads."""
-        return await self._run_statement(asking, params, _query_result, may_write=False)
+        return await self._run_statement(request, params, _query_result, may_write=False)
 
-    async def schema(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The names of the plugin's tables and views."""
-        place = self._database(asking.tenant, asking.plugin)
-        return {"tables": await self._in_turn(place, _transaction_id(params), asking, GuardedConnection.tables)}
+    async def schema(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the names of the plugin's tables and views."""
+        database = self._database(request.tenant, request.plugin)
+        return {"tables": await self._run_locked(database, _transaction_id(params), request, GuardedConnection.tables)}
 
-    async def begin(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def begin(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a transaction. It is rolled back when it idles, when it lasts too long, and when its process ends."""
         del params
-        _require_call_named(asking)
-        # Finished even when whoever asks goes away meanwhile: the turn must not be lost.
-        return await asyncio.shield(self._loop.create_task(self._begin(asking)))
+        _require_call_named(request)
+        # Shielded: if the caller goes away meanwhile, the lock must not be lost.
+        return await asyncio.shield(self._loop.create_task(self._begin(request)))
 
-    async def commit(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Make a transaction's changes durable. When that fails, nothing of it was kept."""
-        _require_call_named(asking)
-        return await asyncio.shield(self._loop.create_task(self._commit(asking, params)))
+    async def commit(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a transaction's changes durable. If that fails, all of them are rolled back."""
+        _require_call_named(request)
+        return await asyncio.shield(self._loop.create_task(self._commit(request, params)))
 
-    async def rollback(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Take a transaction's changes back."""
-        ended = self._end_transaction(asking, params, GuardedConnection.rollback, "rolled back")
-        return await asyncio.shield(self._loop.create_task(ended))
+    async def rollback(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Roll back a transaction."""
+        end = self._end_transaction(request, params, GuardedConnection.rollback, "rolled back")
+        return await asyncio.shield(self._loop.create_task(end))
 
-    # --- notes of what calls have done ------------------------------------------------------------------------------
+    # --- effect records ---------------------------------------------------------------------------------------------
 
     async def end_call(
         self, tenant: Tenant, plugin: PluginName, call: CallId, fence: int, *, started_at: str
     ) -> RecordedEffect | None:
-        """What a call whose recovery is atomic has noted. One that has noted nothing changes nothing from here on.
+        """Return the recorded effect of an atomic call. A call without one can change nothing from here on.
 
         Raises:
             Busy: its transaction may still be open, or others are.
-            PaddockError: it cannot be known now.
+            PaddockError: it cannot be determined now.
         """
         now = self._clock.now().isoformat()
 
         def work(file: GuardedConnection) -> RecordedEffect | None:
             return file.end_call(call, fence, started_at=started_at, now=now)
 
-        return await self._in_turn(self._database(tenant, plugin), None, None, work)
+        return await self._run_locked(self._database(tenant, plugin), None, None, work)
 
     def release_effect_record(self, tenant: Tenant, plugin: PluginName, call: CallId) -> None:
-        """What became of a call is known elsewhere: its note goes with the next that is made."""
-        place = self._databases.get((tenant, plugin))
-        if place is not None and len(place.over) < effect_records.MAX_PENDING_RELEASES:
-            place.over.append(call)
+        """Mark a call's record as no longer needed; it is deleted with the next record that is written."""
+        database = self._databases.get((tenant, plugin))
+        if database is not None and len(database.released_calls) < effect_records.MAX_PENDING_RELEASES:
+            database.released_calls.append(call)
 
     def _effect_write(
-        self, place: PluginDatabase, asking: CapabilityRequest, params: Mapping[str, Any]
+        self, database: PluginDatabase, request: CapabilityRequest, params: Mapping[str, Any]
     ) -> EffectWrite | None:
-        if not asking.atomic:
+        if not request.atomic:
             return None
-        if asking.call is None or asking.call_id is None or asking.call.fence is None:
+        if request.call is None or request.call_id is None or request.call.fence is None:
             raise HostError("a call without a record changes tables", code="effect.stale")
         result = effect_records.encode_result(params["result"]) if "result" in params else None
         now = self._clock.now()
-        oldest = None if place.looked_through else (now - effect_records.RETENTION).isoformat()
-        return EffectWrite(asking.call_id, asking.call.fence, result, now.isoformat(), oldest, tuple(place.over))
+        oldest = None if database.old_records_deleted else (now - effect_records.RETENTION).isoformat()
+        return EffectWrite(
+            request.call_id, request.call.fence, result, now.isoformat(), oldest, tuple(database.released_calls)
+        )
 
     # --- for the host -----------------------------------------------------------------------------------------------
 
     async def rollback_of_instance(self, tenant: Tenant, plugin: PluginName, instance: str = "") -> None:
-        """A process of the plugin is gone: roll back the transaction that it left open."""
-        place = self._databases.get((tenant, plugin))
-        left = place.transaction if place else None
-        if place is not None and left is not None and left.instance == instance:
-            await self._abort_transaction(place, left, "the process that began it ended")
+        """Roll back the transaction that an ended process left open."""
+        database = self._databases.get((tenant, plugin))
+        transaction = database.transaction if database else None
+        if database is not None and transaction is not None and transaction.instance == instance:
+            await self._abort_transaction(database, transaction, "the process that began it ended")
 
     async def tables(self, tenant: Tenant, plugin: PluginName) -> tuple[str, ...]:
-        """The plugin's tables by their full names, for people; none where it never stored anything."""
-        place = self._database(tenant, plugin)
-        if not place.path.exists():
+        """Return the plugin's tables by their full names, for people; empty if it never stored anything."""
+        database = self._database(tenant, plugin)
+        if not database.path.exists():
             return ()
-        found = await self._in_turn(place, None, None, GuardedConnection.tables)
-        return tuple(full_table_name(plugin, table) for table in found)
+        tables = await self._run_locked(database, None, None, GuardedConnection.tables)
+        return tuple(full_table_name(plugin, table) for table in tables)
 
     async def drop(self, tenant: Tenant, plugin: PluginName) -> tuple[str, ...]:
-        """Drop everything of one plugin, which must not run any more; gives the full names of its tables."""
-        place = self._database(tenant, plugin)
-        if place.transaction is not None:
-            await self._abort_transaction(place, place.transaction, "the plugin is being uninstalled")
+        """Delete the database of a plugin, which must have stopped; return the full names of its tables."""
+        database = self._database(tenant, plugin)
+        if database.transaction is not None:
+            await self._abort_transaction(database, database.transaction, "the plugin is being uninstalled")
         try:
             dropped = await self.tables(tenant, plugin)
         except PaddockError:
-            dropped = ()  # damaged, perhaps; it goes all the same
-        await place.acquire()
+            dropped = ()  # perhaps damaged; it is deleted all the same
+        await database.acquire()
         try:
-            await self._workers.run(lambda: _delete_files(place))
+            await self._workers.run(lambda: _delete_files(database))
         finally:
-            place.release()
+            database.release()
             self._databases.pop((tenant, plugin), None)
         return dropped
 
     async def forget(self, plugin: PluginName) -> None:
-        """Drop everything of one plugin, of all tenants that have it open here. For uninstalling."""
+        """Delete an uninstalled plugin's databases, for all tenants that have one open here."""
         for tenant in [tenant for tenant, name in self._databases if name == plugin]:
             await self.drop(Tenant(tenant), plugin)
 
     async def aclose(self) -> None:
-        """Roll back what is open, and let go of every file."""
+        """Roll back open transactions and close every file."""
         self._closed = True
-        await asyncio.gather(*(self._shut_down(place) for place in self._databases.values()))
+        await asyncio.gather(*(self._shut_down(database) for database in self._databases.values()))
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._workers.close()
 
-    async def _shut_down(self, place: PluginDatabase) -> None:
-        if place.transaction is not None:
-            await self._abort_transaction(place, place.transaction, "the host is closing")
-        with suppress(PaddockError):  # a statement that does not end is left to end with the process
-            await self._close(place)
+    async def _shut_down(self, database: PluginDatabase) -> None:
+        if database.transaction is not None:
+            await self._abort_transaction(database, database.transaction, "the host is closing")
+        with suppress(PaddockError):  # a statement that does not end is left to the end of the process
+            await self._close(database)
 
-    # --- turns ------------------------------------------------------------------------------------------------------
+    # --- statements and transactions --------------------------------------------------------------------------------
 
     async def _run_statement(
         self,
-        asking: CapabilityRequest,
+        request: CapabilityRequest,
         params: Mapping[str, Any],
-        told: Callable[[StatementResult], dict[str, Any]],
+        to_result: Callable[[StatementResult], dict[str, Any]],
         *,
         may_write: bool,
     ) -> Any:
-        sql = text_param(params, "sql", longest=MAX_SQL_CHARS)
-        bound: Bindings = read_bindings(params.get("params"))
+        sql = text_param(params, "sql", max_chars=MAX_SQL_CHARS)
+        bindings: Bindings = read_bindings(params.get("params"))
         seconds = self._limits.statement_seconds
         if may_write:
-            _require_call_named(asking)
-        place = self._database(asking.tenant, asking.plugin)
+            _require_call_named(request)
+        database = self._database(request.tenant, request.plugin)
         transaction = _transaction_id(params)
-        doing = self._effect_write(place, asking, params) if may_write and transaction is None else None
+        effect = self._effect_write(database, request, params) if may_write and transaction is None else None
 
         def run(file: GuardedConnection) -> Any:
-            answer = told(file.run(sql, bound, may_write=may_write, seconds=seconds, doing=doing))
-            # From here, so that the plugin does not wait until the event loop has heard of it.
-            return REPLY_SENT if asking.answer_early(answer) else answer
+            response = to_result(file.run(sql, bindings, may_write=may_write, seconds=seconds, effect=effect))
+            # Respond from this thread, so that the plugin does not wait for the event loop.
+            return REPLY_SENT if request.answer_early(response) else response
 
-        answer = await self._in_turn(place, transaction, asking, run)
-        _effect_noted(place, doing)
-        return answer
+        response = await self._run_locked(database, transaction, request, run)
+        _effect_recorded(database, effect)
+        return response
 
-    async def _in_turn(
+    async def _run_locked(
         self,
-        place: PluginDatabase,
+        database: PluginDatabase,
         transaction_id: str | None,
-        asking: CapabilityRequest | None,
+        request: CapabilityRequest | None,
         work: Callable[[GuardedConnection], T],
     ) -> T:
-        if transaction_id is not None and asking is not None:
-            return await self._in_transaction(place, transaction_id, asking.instance, work)
-        await place.acquire()
-        # The turn ends with the work, not with whoever waits for it: a cancelled caller's statement still runs.
-        return await self._workers.run(partial(place.with_file, work), after=place.release)
+        if transaction_id is not None and request is not None:
+            return await self._in_transaction(database, transaction_id, request.instance, work)
+        await database.acquire()
+        # The lock is released with the work, not with its caller: a cancelled caller's statement still runs.
+        return await self._workers.run(partial(database.with_file, work), on_done=database.release)
 
     async def _in_transaction(
-        self, place: PluginDatabase, transaction_id: str, instance: str, work: Callable[[GuardedConnection], T]
+        self, database: PluginDatabase, transaction_id: str, instance: str, work: Callable[[GuardedConnection], T]
     ) -> T:
-        place.require_transaction(transaction_id, instance)
-        return await self._run_shielded(self._step(place, transaction_id, instance, work))
+        database.require_transaction(transaction_id, instance)
+        return await self._run_shielded(self._run_in_transaction(database, transaction_id, instance, work))
 
     async def _run_shielded(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of this, which goes on when whoever waits for it does not: a thread has the file until then."""
+        """Run work to its end even if the caller is cancelled: until then a thread uses the file."""
         return await asyncio.shield(self._loop.create_task(work))
 
-    async def _step(
-        self, place: PluginDatabase, transaction_id: str, instance: str, work: Callable[[GuardedConnection], T]
+    async def _run_in_transaction(
+        self, database: PluginDatabase, transaction_id: str, instance: str, work: Callable[[GuardedConnection], T]
     ) -> T:
-        async with place.step:
-            transaction = place.require_transaction(transaction_id, instance)
+        async with database.statement_lock:
+            transaction = database.require_transaction(transaction_id, instance)
             transaction.stop_timer()
             try:
-                return await self._workers.run(partial(place.with_file, work))
+                return await self._workers.run(partial(database.with_file, work))
             finally:
-                if place.file is None or not place.file.in_transaction:
-                    place.end_transaction(transaction, "a statement failed so badly that SQLite rolled it back")
+                if database.file is None or not database.file.in_transaction:
+                    database.end_transaction(transaction, "a statement failed so badly that SQLite rolled it back")
                 else:
-                    self._start_timer(place, transaction)
+                    self._start_timer(database, transaction)
 
-    async def _begin(self, asking: CapabilityRequest) -> dict[str, Any]:
-        place = self._database(asking.tenant, asking.plugin)
-        await place.acquire()
-        return await self._run_shielded(self._begin_locked(place, asking))
+    async def _begin(self, request: CapabilityRequest) -> dict[str, Any]:
+        database = self._database(request.tenant, request.plugin)
+        await database.acquire()
+        return await self._run_shielded(self._begin_locked(database, request))
 
-    async def _begin_locked(self, place: PluginDatabase, asking: CapabilityRequest) -> dict[str, Any]:
+    async def _begin_locked(self, database: PluginDatabase, request: CapabilityRequest) -> dict[str, Any]:
         try:
-            await self._workers.run(partial(place.with_file, GuardedConnection.begin))
+            await self._workers.run(partial(database.with_file, GuardedConnection.begin))
         except BaseException:
-            place.release()
+            database.release()
             raise
-        total = self._loop.time() + self._limits.transaction_total
-        name = new_id("tx", self._clock, self._random)
-        transaction = OpenTransaction(name, asking.instance, total, asking.call_id, asking.atomic)
-        place.transaction = transaction
-        self._start_timer(place, transaction)
+        ends_at = self._loop.time() + self._limits.transaction_total
+        transaction_id = new_id("tx", self._clock, self._random)
+        transaction = OpenTransaction(transaction_id, request.instance, ends_at, request.call_id, request.atomic)
+        database.transaction = transaction
+        self._start_timer(database, transaction)
         return {"transaction": transaction.id}
 
-    async def _commit(self, asking: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-        place = self._database(asking.tenant, asking.plugin)
-        doing = self._effect_write(place, asking, params)
-        ended = await self._end_transaction(
-            asking, params, partial(GuardedConnection.commit, doing=doing), "committed", keeps=True
+    async def _commit(self, request: CapabilityRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+        database = self._database(request.tenant, request.plugin)
+        effect = self._effect_write(database, request, params)
+        result = await self._end_transaction(
+            request, params, partial(GuardedConnection.commit, effect=effect), "committed", commits=True
         )
-        _effect_noted(place, doing)
-        return ended
+        _effect_recorded(database, effect)
+        return result
 
     async def _end_transaction(
         self,
-        asking: CapabilityRequest,
+        request: CapabilityRequest,
         params: Mapping[str, Any],
         work: Callable[[GuardedConnection], None],
-        why: str,
+        reason: str,
         *,
-        keeps: bool = False,
+        commits: bool = False,
     ) -> dict[str, Any]:
-        place = self._database(asking.tenant, asking.plugin)
-        transaction_id = text_param(params, "transaction", longest=64)
-        await self._run_shielded(self._end_locked(place, transaction_id, asking, work, why, keeps=keeps))
+        database = self._database(request.tenant, request.plugin)
+        transaction_id = text_param(params, "transaction", max_chars=64)
+        await self._run_shielded(self._end_locked(database, transaction_id, request, work, reason, commits=commits))
         return {}
 
     async def _end_locked(
         self,
-        place: PluginDatabase,
+        database: PluginDatabase,
         transaction_id: str,
-        asking: CapabilityRequest,
+        request: CapabilityRequest,
         work: Callable[[GuardedConnection], None],
-        why: str,
+        reason: str,
         *,
-        keeps: bool,
+        commits: bool,
     ) -> None:
-        async with place.step:
-            transaction = place.require_transaction(transaction_id, asking.instance)
-            if keeps and (transaction.atomic or asking.atomic) and transaction.call != asking.call_id:
+        async with database.statement_lock:
+            transaction = database.require_transaction(transaction_id, request.instance)
+            if commits and (transaction.atomic or request.atomic) and transaction.call != request.call_id:
                 raise Conflict("this transaction belongs to another call", code="storage.other_call")
             transaction.stop_timer()
             try:
-                await self._workers.run(partial(place.with_file, work))
+                await self._workers.run(partial(database.with_file, work))
             except BaseException:
-                why = "it could not be committed"
+                reason = "it could not be committed"
                 raise
             finally:
-                place.end_transaction(transaction, why)
+                database.end_transaction(transaction, reason)
 
-    async def _abort_transaction(self, place: PluginDatabase, transaction: OpenTransaction, why: str) -> None:
-        async with place.step:
-            if place.transaction is not transaction:
+    async def _abort_transaction(self, database: PluginDatabase, transaction: OpenTransaction, reason: str) -> None:
+        async with database.statement_lock:
+            if database.transaction is not transaction:
                 return
             with suppress(PaddockError):
-                await self._workers.run(partial(place.with_file, GuardedConnection.rollback))
-            place.end_transaction(transaction, why)
+                await self._workers.run(partial(database.with_file, GuardedConnection.rollback))
+            database.end_transaction(transaction, reason)
 
-    def _start_timer(self, place: PluginDatabase, transaction: OpenTransaction) -> None:
-        idle = self._loop.time() + self._limits.transaction_idle
-        if transaction.ends_at <= idle:
-            at, why = transaction.ends_at, f"it lasted longer than {self._limits.transaction_total:g} s"
+    def _start_timer(self, database: PluginDatabase, transaction: OpenTransaction) -> None:
+        idle_at = self._loop.time() + self._limits.transaction_idle
+        if transaction.ends_at <= idle_at:
+            expires_at, reason = transaction.ends_at, f"it lasted longer than {self._limits.transaction_total:g} s"
         else:
-            at, why = idle, f"nothing was asked of it for {self._limits.transaction_idle:g} s"
-        transaction.timer = self._loop.call_at(at, self._expire, place, transaction, why)
+            expires_at, reason = idle_at, f"nothing was asked of it for {self._limits.transaction_idle:g} s"
+        transaction.timer = self._loop.call_at(expires_at, self._expire, database, transaction, reason)
 
-    def _expire(self, place: PluginDatabase, transaction: OpenTransaction, why: str) -> None:
-        task = self._loop.create_task(self._abort_transaction(place, transaction, f"{why}, and was rolled back"))
+    def _expire(self, database: PluginDatabase, transaction: OpenTransaction, reason: str) -> None:
+        task = self._loop.create_task(self._abort_transaction(database, transaction, f"{reason}, and was rolled back"))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -345,37 +345,39 @@ class SqlService:
         if self._closed:
             raise StoreUnavailable("the host is closing", code="storage.unavailable")
         key = (tenant, plugin)
-        place = self._databases.pop(key, None) or self._new_database(tenant, plugin)
-        self._databases[key] = place
+        database = self._databases.pop(key, None) or self._new_database(tenant, plugin)
+        self._databases[key] = database
         if len(self._databases) > self._limits.open_files:
-            self._close_one_idle(place)
-        return place
+            self._close_one_idle(database)
+        return database
 
     def _new_database(self, tenant: Tenant, plugin: PluginName) -> PluginDatabase:
         return PluginDatabase(database_file(self._directory, tenant, plugin), self._limits, self._clock.monotonic)
 
-    def _close_one_idle(self, besides: PluginDatabase) -> None:
-        unused = next((key for key, one in self._databases.items() if one.idle and one is not besides), None)
+    def _close_one_idle(self, in_use: PluginDatabase) -> None:
+        unused = next(
+            (key for key, database in self._databases.items() if database.idle and database is not in_use), None
+        )
         if unused is not None:
             task = self._loop.create_task(self._close(self._databases.pop(unused)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _close(self, place: PluginDatabase) -> None:
-        await place.acquire()
+    async def _close(self, database: PluginDatabase) -> None:
+        await database.acquire()
         try:
-            file, place.file = place.file, None
+            file, database.file = database.file, None
             if file is not None:
                 await self._workers.run(file.close)
         finally:
-            place.release()
+            database.release()
 
 
 @asynccontextmanager
 async def open_sql_service(
     directory: Path, *, clock: Clock, random: Random, limits: StorageLimits | None = None
 ) -> AsyncGenerator[SqlService, None]:
-    """Storage for as long as the block runs."""
+    """Open the storage service for as long as the block runs."""
     storage = SqlService(directory, clock=clock, random=random, limits=limits)
     try:
         yield storage
@@ -384,47 +386,47 @@ async def open_sql_service(
 
 
 def delete_plugin_files(directory: Path, plugin: str) -> int:
-    """Remove a plugin's files of all tenants, while no host has them open; gives how many. For one-shot commands."""
-    dropped = 0
+    """Delete a plugin's files of all tenants while no host has them open; return their number."""
+    deleted = 0
     for folder in directory.iterdir() if directory.is_dir() else ():
         path = database_file(directory, folder.name, plugin)
-        dropped += path.exists()
+        deleted += path.exists()
         for file in database_files(path):
             file.unlink(missing_ok=True)
-    return dropped
+    return deleted
 
 
-def _delete_files(place: PluginDatabase) -> None:
-    if place.file is not None:
-        place.file.close()
-        place.file = None
-    for file in database_files(place.path):
+def _delete_files(database: PluginDatabase) -> None:
+    if database.file is not None:
+        database.file.close()
+        database.file = None
+    for file in database_files(database.path):
         file.unlink(missing_ok=True)
 
 
-def _exec_result(answer: StatementResult) -> dict[str, Any]:
-    affected: dict[str, Any] = {"rows_affected": answer.rows_affected}
-    return affected | _query_result(answer) if answer.columns else affected
+def _exec_result(result: StatementResult) -> dict[str, Any]:
+    affected: dict[str, Any] = {"rows_affected": result.rows_affected}
+    return affected | _query_result(result) if result.columns else affected
 
 
-def _query_result(answer: StatementResult) -> dict[str, Any]:
-    return {"rows": answer.rows, "columns": answer.columns}
+def _query_result(result: StatementResult) -> dict[str, Any]:
+    return {"rows": result.rows, "columns": result.columns}
 
 
-def _require_call_named(asking: CapabilityRequest) -> None:
-    """Refuse a change that would be noted nowhere, although it may be that of a call whose recovery is atomic."""
-    if asking.call is None and any(spec.recovery == "atomic" for spec in asking.manifest.callables):
+def _require_call_named(request: CapabilityRequest) -> None:
+    """Reject a change without a call by a plugin with atomic callables: it would be recorded nowhere."""
+    if request.call is None and any(spec.recovery == "atomic" for spec in request.manifest.callables):
         raise effect_records.missing_call_error()
 
 
-def _effect_noted(place: PluginDatabase, doing: EffectWrite | None) -> None:
-    if doing is not None and doing.noted:
-        place.looked_through = True
-        place.over = [call for call in place.over if call not in doing.over]
+def _effect_recorded(database: PluginDatabase, effect: EffectWrite | None) -> None:
+    if effect is not None and effect.recorded:
+        database.old_records_deleted = True
+        database.released_calls = [call for call in database.released_calls if call not in effect.released_calls]
 
 
 def _transaction_id(params: Mapping[str, Any]) -> str | None:
-    given = params.get("transaction")
-    if given is not None and not isinstance(given, str):
+    transaction_id = params.get("transaction")
+    if transaction_id is not None and not isinstance(transaction_id, str):
         raise invalid_param("transaction", "must be the text that begin gave")
-    return given
+    return transaction_id

@@ -1,4 +1,4 @@
-"""What can be known of a statement before it runs, by letting SQLite compile it and not run it."""
+"""Analysis of a statement before it runs: SQLite compiles it, and does not execute it."""
 
 # apsw's type stubs name a class that Python 3.11 does not have yet.
 # pyright: reportUnknownMemberType=false
@@ -24,67 +24,67 @@ _FULL_TEXT_OPCODES = frozenset({"VOpen", "VUpdate"})
 
 @dataclass(frozen=True, slots=True)
 class CompiledStatement:
-    """One statement that is the plugin's to run."""
+    """One statement that the plugin may run."""
 
-    statement: str  # without anything that comes after it
+    statement: str  # without trailing text
     writes: bool
     defines: bool  # changes the schema
     altering: bool
-    accumulates: bool  # may hold more than its values at once: JSON of many rows, what a full-text table found
-    columns: list[str]  # of the rows it gives; none where it gives none
-    size_of_names: int  # in the JSON of one row, about
-    largest_value: int
+    accumulates: bool  # may hold more than its values: JSON of many rows, matches of a full-text table
+    columns: list[str]  # empty if it returns no rows
+    names_bytes: int  # approximate bytes of the names in the JSON of one row
+    max_value_bytes: int
 
 
 def compile_statement(
-    connection: apsw.Connection, guard: SqlAuthorizer, sql: str, bound: Bindings
+    connection: apsw.Connection, authorizer: SqlAuthorizer, sql: str, bindings: Bindings
 ) -> CompiledStatement:
-    """Compile the statement under the guard's eyes.
+    """Compile the statement under the authorizer.
 
     Raises:
         Denied: there is a second statement.
         CallerError: there is no statement at all.
-        apsw.Error: SQLite cannot compile it, or the guard refused something.
+        apsw.Error: SQLite cannot compile it, or the authorizer denied an action.
     """
-    only: list[str] = []
+    statements: list[str] = []
     columns: list[str] = []
 
-    def described(cursor: apsw.Cursor, _statement: str, _bound: object) -> bool:
+    def read_columns(cursor: apsw.Cursor, _statement: str, _bound: object) -> bool:
         columns.extend(column[0] for column in cursor.get_description())
-        return False  # seen enough
+        return False  # abort: the columns are known
 
-    def begins(_cursor: apsw.Cursor, statement: str, _bound: object) -> bool:
-        # SQLite itself says where a statement ends, so no trick with quotes or comments hides a second one.
-        rest = statement if only else sql.removeprefix(statement)
+    def check_single(_cursor: apsw.Cursor, statement: str, _bound: object) -> bool:
+        # SQLite itself reports where a statement ends, so no trick with quotes or comments can hide a second one.
+        rest = statement if statements else sql.removeprefix(statement)
         if not _END_OF_STATEMENT.match(rest):
             raise denied_statement_error(sql, "a second statement")
-        only.append(statement)
+        statements.append(statement)
         return True
 
     try:
-        connection.exec_trace = begins
-        instructions = [row[1] for row in connection.execute(sql, bound, explain=1, can_cache=False)]
-        if _END_OF_STATEMENT.match(only[0] if only else ""):
+        connection.exec_trace = check_single
+        instructions = [row[1] for row in connection.execute(sql, bindings, explain=1, can_cache=False)]
+        if _END_OF_STATEMENT.match(statements[0] if statements else ""):
             raise CallerError("there is no statement", code="invalid_params", details={"param": "sql"})
-        connection.exec_trace = described
+        connection.exec_trace = read_columns
         with suppress(apsw.ExecTraceAbort):
-            # Not one kept from before: its columns are those of the schema that it was compiled for.
-            connection.execute(only[0], bound, can_cache=False)
+            # Bypass the statement cache: cached columns are those of an earlier schema.
+            connection.execute(statements[0], bindings, can_cache=False)
     finally:
         connection.exec_trace = None
     names = unique_column_names(columns)
     return CompiledStatement(
-        statement=only[0],
-        writes=guard.writes,
-        defines=guard.defines,
-        altering=guard.altering,
-        accumulates=guard.collects or not _FULL_TEXT_OPCODES.isdisjoint(instructions),
+        statement=statements[0],
+        writes=authorizer.writes,
+        defines=authorizer.defines,
+        altering=authorizer.altering,
+        accumulates=authorizer.aggregates_json or not _FULL_TEXT_OPCODES.isdisjoint(instructions),
         columns=names,
-        size_of_names=sum(map(len, names)) + 4 * len(names),
-        largest_value=value_limit(
+        names_bytes=sum(map(len, names)) + 4 * len(names),
+        max_value_bytes=value_limit(
             instructions=len(instructions),
-            searches=guard.searches,
-            squares=guard.squares,
-            writes_json=guard.writes_json,
+            pattern_calls=authorizer.pattern_calls,
+            quadratic_calls=authorizer.quadratic_calls,
+            writes_json=authorizer.writes_json,
         ),
     )

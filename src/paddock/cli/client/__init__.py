@@ -1,1 +1,1 @@
-"""TODO: paddock.cli.client."""
+"""Access to a host for commands: through the running daemon, or in this process."""

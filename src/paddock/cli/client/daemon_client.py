@@ -1,4 +1,4 @@
-"""A running daemon as commands see it: its API over the local socket, its errors as the errors they are."""
+"""The client of a running daemon: its API over the local socket, with its errors as exceptions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 API_PREFIX = "/api/v1"
 EVENT_STREAM_TYPE = "text/event-stream"
-RESPONSE_TIMEOUT_S = 60.0  # seconds for an answer that takes no plugin's time
+RESPONSE_TIMEOUT_S = 60.0  # for a response that does not wait for a plugin
 
 _ERROR_TYPES: Mapping[Category, type[PaddockError]] = {
     Category.VALIDATION: CallerError,
@@ -58,58 +58,61 @@ _RETRYABLE_ERROR_TYPES: Mapping[Category, type[PaddockError]] = {
 
 
 class DaemonClient:
-    """Asks the daemon. Leaving early, by Ctrl-C for instance, hangs up, and that cancels a call that is waited for."""
+    """Sends requests to the daemon.
+
+    Leaving early, for instance by Ctrl-C, closes the connection, and that cancels a call that is being waited for.
+    """
 
     def __init__(self, path: Path, tenant: str = DEFAULT_TENANT) -> None:
         self.path = path
         self._tenant = tenant
 
-    def get(self, path: str, *, wait: float | None = RESPONSE_TIMEOUT_S) -> Any:
-        """What a GET answers.
+    def get(self, path: str, *, timeout_s: float | None = RESPONSE_TIMEOUT_S) -> Any:
+        """Send a GET and return the response.
 
         Raises:
-            PaddockError: what the daemon says went wrong, or that it is gone.
+            PaddockError: the error that the daemon returned, or that it is gone.
         """
-        with self._open_response("GET", path, None, wait) as answer:
-            return _parse_json(answer.read())
+        with self._open_response("GET", path, None, timeout_s) as response:
+            return _parse_json(response.read())
 
     def post(
-        self, path: str, body: Any = None, *, wait: float | None = RESPONSE_TIMEOUT_S, acting_as: str | None = None
+        self, path: str, body: Any = None, *, timeout_s: float | None = RESPONSE_TIMEOUT_S, acting_as: str | None = None
     ) -> Any:
-        """What a POST answers; see `get`. `acting_as` is in whose name, as in `user:ann`."""
-        with self._open_response("POST", path, body, wait, acting_as=acting_as) as answer:
-            return _parse_json(answer.read())
+        """Send a POST and return the response; see `get`. `acting_as` names the principal, as in `user:ann`."""
+        with self._open_response("POST", path, body, timeout_s, acting_as=acting_as) as response:
+            return _parse_json(response.read())
 
-    def put(self, path: str, body: Any, *, wait: float | None = RESPONSE_TIMEOUT_S) -> Any:
-        """What a PUT answers; see `get`."""
-        with self._open_response("PUT", path, body, wait) as answer:
-            return _parse_json(answer.read())
+    def put(self, path: str, body: Any, *, timeout_s: float | None = RESPONSE_TIMEOUT_S) -> Any:
+        """Send a PUT and return the response; see `get`."""
+        with self._open_response("PUT", path, body, timeout_s) as response:
+            return _parse_json(response.read())
 
     @contextmanager
     def stream_events(
-        self, path: str, *, wait: float | None = None
+        self, path: str, *, timeout_s: float | None = None
     ) -> Generator[Iterator[tuple[str, dict[str, Any]]], None, None]:
-        """The server-sent events at a path, each with its kind, until the daemon ends them or the block does.
+        """Iterate over the server-sent events at a path, each with its kind, until the daemon or the block ends them.
 
         Raises:
-            TimedOut: neither did within so many seconds.
+            TimedOut: neither did within that many seconds.
         """
-        with self._open_response("GET", path, None, wait) as answer:
-            yield answer.events()
+        with self._open_response("GET", path, None, timeout_s) as response:
+            yield response.events()
 
     @contextmanager
     def stream_call(
-        self, body: dict[str, Any], seconds: float | None, acting_as: str | None = None
+        self, body: dict[str, Any], timeout_s: float | None, acting_as: str | None = None
     ) -> Generator[tuple[str, Iterator[tuple[str, dict[str, Any]]]], None, None]:
-        """Make a call: its id, and what it tells to its end; leaving the block before that cancels it.
+        """Make a call; yield its id and its events. Leaving the block before its end cancels the call.
 
         Raises:
-            TimedOut: it did not end within these seconds.
+            TimedOut: it did not end within that many seconds.
         """
         with self._open_response(
-            "POST", "/calls", body, seconds, accept=EVENT_STREAM_TYPE, acting_as=acting_as
-        ) as answer:
-            yield answer.call_id, answer.events()
+            "POST", "/calls", body, timeout_s, accept=EVENT_STREAM_TYPE, acting_as=acting_as
+        ) as response:
+            yield response.call_id, response.events()
 
     @contextmanager
     def _open_response(
@@ -117,53 +120,53 @@ class DaemonClient:
         method: str,
         path: str,
         body: Any,
-        wait: float | None,
+        timeout_s: float | None,
         accept: str = "application/json",
         acting_as: str | None = None,
     ) -> Generator[_DaemonResponse, None, None]:
         from paddock.cli.client.local_http import LocalHttpExchange
 
-        sent = encode_body(body) if body is not None else None
-        with _translate_connection_errors(wait, accept):
-            exchange = LocalHttpExchange(self.path, wait)
+        encoded = encode_body(body) if body is not None else None
+        with _translate_connection_errors(timeout_s, accept):
+            exchange = LocalHttpExchange(self.path, timeout_s)
         with exchange:
-            answer = _DaemonResponse(exchange, wait, accept)
-            with _translate_connection_errors(wait, accept):
-                exchange.send_request(method, API_PREFIX + self._with_tenant_param(path), sent, accept, acting_as)
+            response = _DaemonResponse(exchange, timeout_s, accept)
+            with _translate_connection_errors(timeout_s, accept):
+                exchange.send_request(method, API_PREFIX + self._with_tenant_param(path), encoded, accept, acting_as)
             if exchange.status >= 400:
-                raise error_from_problem(_parse_json(answer.read()), exchange.status)
-            yield answer
+                raise error_from_problem(_parse_json(response.read()), exchange.status)
+            yield response
 
     def _with_tenant_param(self, path: str) -> str:
-        """The same address for another tenant than the default one, where this asks about that."""
+        """Add the tenant to the path unless it is the default tenant."""
         if self._tenant == DEFAULT_TENANT:
             return path
         return f"{path}{'&' if '?' in path else '?'}tenant={path_segment(self._tenant)}"
 
 
 class _DaemonResponse:
-    """What comes back. Only its own troubles are the daemon's: whoever reads it may fail at writing elsewhere."""
+    """A response of the daemon. Only connection errors while reading it are translated, not the reader's own."""
 
-    def __init__(self, exchange: LocalHttpExchange, wait: float | None, accept: str) -> None:
+    def __init__(self, exchange: LocalHttpExchange, timeout_s: float | None, accept: str) -> None:
         self._exchange = exchange
-        self._expected = (wait, accept)
+        self._expected = (timeout_s, accept)
 
     @property
     def call_id(self) -> str:
-        """The id of the call that it is about."""
-        return self._exchange.where.partition("?")[0].rpartition("/")[2]
+        """The id of the call that the response is about."""
+        return self._exchange.content_location.partition("?")[0].rpartition("/")[2]
 
     def read(self) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         with _translate_connection_errors(*self._expected):
             return self._exchange.read_body()
 
     def events(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Server-sent events, each with its kind."""
-        held = b""
-        while piece := self._read_chunk():
-            *whole, held = (held + piece).split(b"\n\n")
-            for block in whole:
+        """Iterate over server-sent events, each with its kind."""
+        buffer = b""
+        while chunk := self._read_chunk():
+            *blocks, buffer = (buffer + chunk).split(b"\n\n")
+            for block in blocks:
                 fields = {name: value for name, _, value in (line.partition(b": ") for line in block.split(b"\n"))}
                 if b"data" in fields:  # a comment has none
                     yield fields.get(b"event", b"message").decode(), json.loads(fields[b"data"])
@@ -174,8 +177,8 @@ class _DaemonResponse:
 
 
 @contextmanager
-def _translate_connection_errors(wait: float | None, accept: str) -> Generator[None, None, None]:
-    """Around everything that is said to the daemon or heard from it, and around nothing else."""
+def _translate_connection_errors(timeout_s: float | None, accept: str) -> Generator[None, None, None]:
+    """Map connection errors; wraps only the exchange with the daemon."""
     from paddock.cli.client.local_http import MalformedHttpResponse, SocketNotAccepting
 
     try:
@@ -184,7 +187,7 @@ def _translate_connection_errors(wait: float | None, accept: str) -> Generator[N
         raise _daemon_unresponsive_error() from None
     except TimeoutError:
         code = "call.timeout" if accept == EVENT_STREAM_TYPE else "daemon.timeout"
-        raise TimedOut(f"no answer within {wait:g} s", code=code, hint="what it was asked is cancelled") from None
+        raise TimedOut(f"no answer within {timeout_s:g} s", code=code, hint="what it was asked is cancelled") from None
     except (OSError, MalformedHttpResponse) as error:
         raise HostError(
             "the connection to the daemon was lost", code="daemon.lost", hint="start it again: paddock serve"
@@ -192,22 +195,22 @@ def _translate_connection_errors(wait: float | None, accept: str) -> Generator[N
 
 
 def encode_body(body: Any) -> bytes:
-    """A body as it is sent: characters as themselves, which takes less room than escapes."""
+    """Encode a request body as compact JSON without ASCII escapes."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def running_daemon(directories: Directories | None = None, *, tenant: str = DEFAULT_TENANT) -> DaemonClient | None:
-    """The daemon of this home, if one listens.
+    """Return the client of this home's daemon, if one is listening.
 
     Raises:
-        Busy: one listens and takes nobody in.
-        Denied: the home is somebody else's.
-        HostError: the system does not let us look.
+        Busy: it listens and does not accept connections.
+        Denied: the home belongs to another user.
+        HostError: the system does not allow the check.
     """
     path = socket_path(directories or find_directories(os.environ, Path.home()))
     try:
         if not path.is_socket():
-            return None  # the usual case, told before anything is imported for it
+            return None  # the common case, handled before any import
         from paddock.cli.client.local_http import SocketNotAccepting, connect
 
         try:
@@ -216,24 +219,24 @@ def running_daemon(directories: Directories | None = None, *, tenant: str = DEFA
             raise _daemon_unresponsive_error() from None
     except OSError as error:
         if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
-            return None  # what a killed daemon left
+            return None  # left by a killed daemon
         if error.errno in (errno.EACCES, errno.EPERM):
             raise _socket_owner_error(path) from None
         raise HostError(f"cannot reach the daemon: {error.strerror}", code="daemon.unreachable") from error
     return DaemonClient(path, tenant)
 
 
-def require_daemon(for_what: str, tenant: str = DEFAULT_TENANT) -> DaemonClient:
-    """The daemon of this home, for what no command can do alone; asked about a tenant.
+def require_daemon(purpose: str, tenant: str = DEFAULT_TENANT) -> DaemonClient:
+    """Return the client of this home's daemon, for a tenant; for commands that need a daemon.
 
     Raises:
-        Unreachable: none runs.
+        Unreachable: no daemon runs.
         PaddockError: see `running_daemon`.
     """
     daemon = running_daemon(tenant=tenant)
     if daemon is None:
         raise Unreachable(
-            f"no daemon runs, and {for_what} needs one",
+            f"no daemon runs, and {purpose} needs one",
             code="daemon.not_running",
             hint="start one in another terminal: paddock serve",
         )
@@ -250,46 +253,49 @@ def _socket_owner_error(path: Path) -> Denied:
     from paddock.web.daemon_address import path_owner
 
     owner = path_owner(path)
-    whose = f"belongs to {owner}" if owner else "belongs to somebody else"
+    ownership = f"belongs to {owner}" if owner else "belongs to somebody else"
     return Denied(
-        f"the daemon's socket {path} {whose}",
+        f"the daemon's socket {path} {ownership}",
         code="daemon.not_yours",
         hint=f"run the command as {owner or 'that user'}, or set PADDOCK_HOME to a directory of your own",
     )
 
 
 def path_segment(name: str) -> str:
-    """A name as one part of a path."""
+    """Quote a name as one segment of a path."""
     from urllib.parse import quote
 
     return quote(name, safe="")
 
 
 def error_from_problem(body: Any, status: int) -> PaddockError:
-    """The error that a problem body was made from: the same code, words and exit code."""
-    told = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-    message, hint = str(told.get("message") or told.get("detail") or f"HTTP {status}"), str(told.get("hint") or "")
-    code, details = str(told.get("code") or "daemon.unclear"), cast("dict[str, Any]", told.get("details") or {})
+    """Rebuild the error behind a problem body: same code, message and exit code."""
+    problem = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    message, hint = (
+        str(problem.get("message") or problem.get("detail") or f"HTTP {status}"),
+        str(problem.get("hint") or ""),
+    )
+    code, details = str(problem.get("code") or "daemon.unclear"), cast("dict[str, Any]", problem.get("details") or {})
     try:
-        category = Category(told.get("category", "internal"))
+        category = Category(problem.get("category", "internal"))
     except ValueError:
         category = Category.INTERNAL
-    if category is Category.VALIDATION and (errors := told.get("errors")):
-        return Invalid(message, [_parse_problem(one) for one in errors], code=code, hint=hint, details=details)
-    kind = _RETRYABLE_ERROR_TYPES.get(category) if told.get("retryable") else None
-    error = (kind or _ERROR_TYPES[category])(message, code=code, hint=hint, details=details)
-    if told.get("retryable") is False:
-        error.__dict__["retryable"] = False  # as of what took too long and may have happened
+    if category is Category.VALIDATION and (errors := problem.get("errors")):
+        return Invalid(message, [_parse_problem(item) for item in errors], code=code, hint=hint, details=details)
+    error_type = _RETRYABLE_ERROR_TYPES.get(category) if problem.get("retryable") else None
+    error = (error_type or _ERROR_TYPES[category])(message, code=code, hint=hint, details=details)
+    if problem.get("retryable") is False:
+        error.__dict__["retryable"] = False  # as for a call that timed out and may have happened
     return error
 
 
-def _parse_problem(told: dict[str, Any]) -> Problem:
+def _parse_problem(value: dict[str, Any]) -> Problem:
     return Problem(
-        str(told.get("path", "")),
-        str(told.get("message", "")),
-        str(told.get("hint", "")),
-        str(told.get("code", "invalid")),
-        told.get("line"),
+        str(value.get("path", "")),
+        str(value.get("message", "")),
+        str(value.get("hint", "")),
+        str(value.get("code", "invalid")),
+        value.get("line"),
     )
 
 

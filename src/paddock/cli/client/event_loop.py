@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, on uvloop where it is installed."""
+    """Run the coroutine and return its result, on uvloop where that is installed."""
     if os.environ.get("PADDOCK_DEBUG") != "1":
-        # What a host notes by the way is for the log of a daemon, which has one: commands say themselves what matters.
+        # The host's log records are for a daemon's log; commands print what matters themselves.
         logging.getLogger("paddock").addHandler(logging.NullHandler())
     try:
         import uvloop

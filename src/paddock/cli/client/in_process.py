@@ -1,4 +1,4 @@
-"""One call without a daemon: a host is opened, starts the one plugin, and is closed again."""
+"""Calls, approvals and reads without a daemon: a host is opened in this process for the one command."""
 
 from __future__ import annotations
 
@@ -26,91 +26,103 @@ from paddock.gate.idempotency.states import validate_idempotency_key
 from paddock.host.host import Host
 from paddock.host.wiring.open_host import Config, open_host
 
-_CANCEL_TIMEOUT_S = 5.0  # seconds for a call that nobody wants any more
+T = TypeVar("T")
+ReadWithHost: TypeAlias = Callable[[Host, CallContext], Awaitable[dict[str, Any]]]
+
+_CANCEL_TIMEOUT_S = 5.0  # for an abandoned call to end
 
 
 async def call_in_process(
     name: str,
     params: dict[str, Any],
-    seconds: float | None,
-    answering: QuestionPrompt,
-    waiting: ApprovalPrompt,
+    timeout_s: float | None,
+    questions: QuestionPrompt,
+    approvals: ApprovalPrompt,
     acting_as: str | None = None,
     tenant: str = DEFAULT_TENANT,
     key: str | None = None,
-    left: list[dict[str, Any]] | None = None,
+    abandoned: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The call as data, with its result; `acting_as` is in whose name it is made, `tenant` where, and `key` what an
-    effect happens once under. `left` gets the call as it is when nobody waits for it any more.
+    """Make a call and return it as JSON data, with its result.
+
+    Args:
+        name: The callable.
+        params: Its parameters.
+        timeout_s: After how many seconds the call is cancelled.
+        questions: Answers the plugin's questions.
+        approvals: Handles a required approval.
+        acting_as: The principal to call as; the local operator by default.
+        tenant: The tenant to call in.
+        key: The idempotency key of an effect.
+        abandoned: Receives the state of a call that is no longer waited for.
 
     Raises:
         PaddockError: it failed.
-        TimeoutError: it took longer than that; it was cancelled.
+        TimeoutError: it timed out and was cancelled.
     """
     config = Config(role="command", start="nothing", cwd=working_directory())
-    with CallEventLine() as shown:
+    with CallEventLine() as event_line:
         async with open_host(config) as host:
-            operator, whose = user_name(os.geteuid()), await host.tenant(tenant)
+            operator, tenant_name = user_name(os.geteuid()), await host.tenant(tenant)
             context = (
-                host.operator_context(operator, whose)
+                host.operator_context(operator, tenant_name)
                 if acting_as is None
-                else host.call_context(await host.principal(acting_as, whose), operator=operator)
+                else host.call_context(await host.principal(acting_as, tenant_name), operator=operator)
             )
             if key is not None:
                 context = replace(context, idempotency_key=validate_idempotency_key(key))
-            async with asyncio.timeout(seconds):
-                live = host.calls.start_by_name(name, params, context)
+            async with asyncio.timeout(timeout_s):
+                handle = host.calls.start_by_name(name, params, context)
                 try:
-                    await _follow_call(host, live, shown, answering, waiting)
+                    await _follow_call(host, handle, event_line, questions, approvals)
                 except NeedsApproval:
-                    raise  # it is for whoever answers later
+                    raise  # the call stays for whoever answers later
                 except BaseException:
-                    await host.approvals.cancel(live)  # nobody wants it any more, nor an answer to what it asks
+                    await host.approvals.cancel(handle)  # the call and its approval request are abandoned
                     with suppress(TimeoutError):
                         async with asyncio.timeout(_CANCEL_TIMEOUT_S):
-                            await live.wait_ended()
-                    if left is not None:
-                        left.append(live.to_json())
+                            await handle.wait_ended()
+                    if abandoned is not None:
+                        abandoned.append(handle.to_json())
                     raise
-                return live.to_json()
+                return handle.to_json()
 
 
 async def _follow_call(
-    host: Host, live: CallHandle, shown: CallEventLine, answering: QuestionPrompt, waiting: ApprovalPrompt
+    host: Host, handle: CallHandle, event_line: CallEventLine, questions: QuestionPrompt, approvals: ApprovalPrompt
 ) -> None:
-    async for event in live.events():
+    async for event in handle.events():
         if event.kind == "event":
-            shown.show(event.data)
+            event_line.show(event.data)
         elif event.kind == "approval":
-            shown.clear()
-            await _prompt_for_approval(host, event.data, waiting, live.context.tenant)
+            event_line.clear()
+            await _prompt_for_approval(host, event.data, approvals, handle.context.tenant)
         elif event.data["type"] == "question":
-            shown.clear()
-            await answering.answer(event.data, partial(_answer_question, live, event.data["id"]))
-    await live.wait()
+            event_line.clear()
+            await questions.answer(event.data, partial(_answer_question, handle, event.data["id"]))
+    await handle.wait()
 
 
-async def _prompt_for_approval(host: Host, held: Mapping[str, Any], waiting: ApprovalPrompt, tenant: Tenant) -> None:
-    by = host.operator_context(user_name(os.geteuid()), tenant).principal
+async def _prompt_for_approval(
+    host: Host, request: Mapping[str, Any], approvals: ApprovalPrompt, tenant: Tenant
+) -> None:
+    operator = host.operator_context(user_name(os.geteuid()), tenant).principal
 
     async def send(approved: bool, body: Mapping[str, Any]) -> None:
         if approved:
-            await host.approvals.approve(held["approval"], by, remember=parse_remember(dict(body)))
+            await host.approvals.approve(request["approval"], operator, remember=parse_remember(dict(body)))
         else:
-            await host.approvals.deny(held["approval"], by)
+            await host.approvals.deny(request["approval"], operator)
 
-    await waiting.answer(held, send)
-
-
-def _answer_question(live: CallHandle, question: str, answer: Mapping[str, Any]) -> None:
-    live.questions.answer(question, QuestionAnswer(answer["action"], answer.get("content", {})))
+    await approvals.answer(request, send)
 
 
-T = TypeVar("T")
+def _answer_question(handle: CallHandle, question: str, answer: Mapping[str, Any]) -> None:
+    handle.questions.answer(question, QuestionAnswer(answer["action"], answer.get("content", {})))
 
 
 async def run_with_host(work: Callable[[Host, Principal], Awaitable[T]], tenant: str = DEFAULT_TENANT) -> T:
-    """The work's result, with a host that is open for it and whoever sits at this machine."""
+    """Open a host, run the work with it as the local operator, and return its result."""
     async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
         return await work(host, await _local_operator(host, tenant))
 
@@ -118,44 +130,45 @@ async def run_with_host(work: Callable[[Host, Principal], Awaitable[T]], tenant:
 async def answer_approval_in_process(
     approval_id: str, verdict: str, body: dict[str, Any], tenant: str = DEFAULT_TENANT
 ) -> tuple[dict[str, Any], Any]:
-    """The request after the answer, and the call as data where it was made.
+    """Answer an approval request; return the request, and the call as JSON data if it was made.
 
     Raises:
-        PaddockError: the answer was not taken.
+        PaddockError: the answer was rejected.
     """
-    with CallEventLine() as shown:
+    with CallEventLine() as event_line:
         async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
-            by = await _local_operator(host, tenant)
+            operator = await _local_operator(host, tenant)
             if verdict == "deny":
-                return await host.approvals.deny(approval_id, by, comment=body["comment"]), None
-            answered = await host.approvals.approve(
-                approval_id, by, comment=body["comment"], remember=parse_remember(body), payload=body.get("params")
+                return await host.approvals.deny(approval_id, operator, comment=body["comment"]), None
+            request = await host.approvals.approve(
+                approval_id,
+                operator,
+                comment=body["comment"],
+                remember=parse_remember(body),
+                payload=body.get("params"),
             )
-            live = host.calls.find(answered["call_id"], by.tenant)
-            if live.approval_required is not None:  # more people are needed
-                return answered, None
-            async for event in live.events():
+            handle = host.calls.find(request["call_id"], operator.tenant)
+            if handle.approval_required is not None:  # more people are needed
+                return request, None
+            async for event in handle.events():
                 if event.kind == "event":
-                    shown.show(event.data)
-            return await host.approvals.find(by.tenant, answered["id"]), live.to_json()
+                    event_line.show(event.data)
+            return await host.approvals.find(operator.tenant, request["id"]), handle.to_json()
 
 
 async def _local_operator(host: Host, tenant: str) -> Principal:
     return host.operator_context(user_name(os.geteuid()), await host.tenant(tenant)).principal
 
 
-ReadWithHost: TypeAlias = Callable[[Host, CallContext], Awaitable[dict[str, Any]]]
-
-
 def read_in_process(read: ReadWithHost, tenant: str = DEFAULT_TENANT) -> dict[str, Any]:
-    """What is read, for the person who types, in a tenant.
+    """Read something with a host as the local operator, in a tenant.
 
     Raises:
-        PaddockError: it cannot be.
+        PaddockError: it cannot be read.
     """
 
-    async def reading() -> dict[str, Any]:
+    async def run() -> dict[str, Any]:
         async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
             return await read(host, host.operator_context(user_name(os.geteuid()), await host.tenant(tenant)))
 
-    return run_async(reading())
+    return run_async(run())

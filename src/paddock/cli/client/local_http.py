@@ -1,7 +1,7 @@
-"""Just enough HTTP to talk with our own daemon over its socket.
+"""A minimal HTTP client for the daemon's local socket.
 
-The standard library's client brings TLS and mail parsing along and takes longer to import than most commands run.
-One request a connection; the answer has a length or comes in chunks, as our server sends it.
+The standard library's client pulls in TLS and mail parsing and takes longer to import than most commands run.
+One request per connection; the response has a content length or is chunked, as the daemon sends it.
 """
 
 from __future__ import annotations
@@ -15,61 +15,62 @@ from types import TracebackType
 
 from paddock.web.daemon_address import socket_address
 
-CONNECT_TIMEOUT_S = 2.0  # seconds; a local socket takes a connection at once or not at all
+CONNECT_TIMEOUT_S = 2.0  # a local socket accepts at once or not at all
+_CONNECT_RETRY_S = 0.02
 _MAX_LINE_BYTES = 65_536
 
 
-_CONNECT_RETRY_S = 0.02  # seconds before knocking again
-
-
 class MalformedHttpResponse(Exception):
-    """Whatever listens there does not speak as our daemon does."""
+    """The listener's response is not HTTP as the daemon sends it."""
 
 
 class SocketNotAccepting(Exception):
-    """Somebody listens there and takes nobody in."""
+    """A process listens on the socket but does not accept connections."""
 
 
 def connect(path: Path) -> socket.socket:
-    """A connection to the socket at this path.
+    """Connect to the socket at this path.
 
     Raises:
-        NoAnswer: so many wait there already that nobody else was let in for a while.
-        OSError: nobody listens there, or we must not ask.
+        SocketNotAccepting: the backlog was full until the timeout.
+        OSError: nothing listens there, or access is denied.
     """
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        made.settimeout(CONNECT_TIMEOUT_S)
+        connection.settimeout(CONNECT_TIMEOUT_S)
         with socket_address(path) as address:
-            _connect_with_retry(made, address)
+            _connect_with_retry(connection, address)
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection
 
 
-def _connect_with_retry(made: socket.socket, address: str) -> None:
+def _connect_with_retry(connection: socket.socket, address: str) -> None:
     deadline = time.monotonic() + CONNECT_TIMEOUT_S
     while True:
         try:
-            return made.connect(address)
+            return connection.connect(address)
         except (BlockingIOError, TimeoutError):
             if time.monotonic() > deadline:
                 raise SocketNotAccepting from None
-        time.sleep(_CONNECT_RETRY_S)  # there is nothing to wait on: the kernel queues no more
+        time.sleep(_CONNECT_RETRY_S)  # poll: the kernel's backlog is full, and there is nothing to wait on
 
 
 class LocalHttpExchange:
-    """One request and its answer, all of it within so many seconds. Leaving the block hangs up, which is noticed."""
+    """One request and its response, all within a number of seconds.
 
-    def __init__(self, path: Path, seconds: float | None) -> None:
+    Leaving the block closes the connection, which the daemon notices.
+    """
+
+    def __init__(self, path: Path, timeout_s: float | None) -> None:
         self._socket = connect(path)
-        self._deadline = time.monotonic() + seconds if seconds is not None else None
-        self._answer: BufferedReader = self._socket.makefile("rb")
-        self._left: int | None = None  # of the present chunk, or of the whole body
+        self._deadline = time.monotonic() + timeout_s if timeout_s is not None else None
+        self._response: BufferedReader = self._socket.makefile("rb")
+        self._content_length: int | None = None
         self._chunked = False
         self.status = 0
-        self.where = ""  # the address of what the answer is about
+        self.content_location = ""
 
     def __enter__(self) -> LocalHttpExchange:
         return self
@@ -77,17 +78,19 @@ class LocalHttpExchange:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._answer.close()
+        self._response.close()
         self._socket.close()
 
     def send_request(
         self, method: str, target: str, body: bytes | None, accept: str, acting_as: str | None = None
     ) -> None:
-        """Send the request and read the answer up to its body; `acting_as` is in whose name, and has no line ends.
+        """Send the request and read the response's headers.
+
+        `acting_as` names the principal, and must not contain line breaks.
 
         Raises:
-            TimeoutError: the seconds are over.
-            OSError, BadAnswer: no answer came, or none that can be understood.
+            TimeoutError: the deadline has passed.
+            OSError, MalformedHttpResponse: there is no response, or it cannot be parsed.
         """
         self._apply_deadline()
         head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: {accept}\r\n"
@@ -95,55 +98,55 @@ class LocalHttpExchange:
             head += f"Paddock-As: {acting_as}\r\n"
         if body is not None:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        # Whoever refuses a request early says why, and hangs up while we still speak.
+        # A server that rejects a request early responds and closes while we are still sending.
         with suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(head.encode("ascii") + b"\r\n" + (body or b""))
-        words = self._read_line().split(b" ", 2)
-        if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+        status_line = self._read_line().split(b" ", 2)
+        if len(status_line) < 2 or not status_line[0].startswith(b"HTTP/1.") or not status_line[1].isdigit():
             raise MalformedHttpResponse("not an HTTP answer")
-        self.status = int(words[1])
+        self.status = int(status_line[1])
         while line := self._read_line().strip():
             name, _, value = line.partition(b":")
             match name.lower():
                 case b"content-length":
-                    self._left = int(value)
+                    self._content_length = int(value)
                 case b"transfer-encoding":
                     self._chunked = b"chunked" in value.lower()
                 case b"content-location":
-                    self.where = value.strip().decode("ascii", "replace")
+                    self.content_location = value.strip().decode("ascii", "replace")
                 case _:
                     pass
 
     def read_body(self) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         if not self._chunked:
-            return self._answer.read(self._left if self._left is not None else -1)
+            return self._response.read(self._content_length if self._content_length is not None else -1)
         return b"".join(iter(self.read_chunk, b""))
 
     def read_chunk(self) -> bytes:
-        """The next piece of a body that comes in pieces; nothing at its end."""
+        """Return the next chunk of a chunked body; empty at its end."""
         self._apply_deadline()
         try:
             size = int(self._read_line().split(b";")[0], 16)
         except ValueError:
             raise MalformedHttpResponse("a chunk without a size") from None
-        piece = self._answer.read(size)
-        if len(piece) < size:
+        chunk = self._response.read(size)
+        if len(chunk) < size:
             raise MalformedHttpResponse("the answer was cut short")
-        self._read_line()  # each piece is followed by a line end
-        return piece
+        self._read_line()  # each chunk is followed by a line break
+        return chunk
 
     def _apply_deadline(self) -> None:
         if self._deadline is None:
             self._socket.settimeout(None)
             return
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        self._socket.settimeout(left)
+        self._socket.settimeout(remaining)
 
     def _read_line(self) -> bytes:
-        line = self._answer.readline(_MAX_LINE_BYTES)
+        line = self._response.readline(_MAX_LINE_BYTES)
         if not line.endswith(b"\n"):
             raise MalformedHttpResponse("the answer was cut short")
         return line

@@ -1,4 +1,4 @@
-"""One MCP client on lines without a daemon: a host is opened for as long as the client stays."""
+"""An MCP server on stdio without a daemon: a host is opened for as long as the client stays."""
 
 from __future__ import annotations
 
@@ -24,37 +24,39 @@ from paddock.mcp_server.stdio_transport import StdioTransport, open_stdio_transp
 async def open_in_process_transport(
     acting_as: str | None, tenant: str, write: Callable[[bytes], None]
 ) -> AsyncGenerator[StdioTransport, None]:
-    """A host and a client of it for as long as the block runs. `acting_as` is in whose name, and `tenant` where.
+    """Open a host and a stdio transport on it for as long as the block runs.
+
+    `acting_as` names the principal, `tenant` the tenant.
 
     Raises:
-        PaddockError: the host cannot be opened, or nobody has that name.
+        PaddockError: the host cannot be opened, or there is no such principal.
     """
     config = Config(role="command", start="enabled", cwd=working_directory())
     async with open_host(config) as host:
-        whose = await host.tenant(tenant)
-        context = _context_provider(host, acting_as, whose)
-        await context()  # where nobody has that name, it does not begin
-        gateway = McpServer(host, _NoHttpRequests(), SystemClock())
+        tenant_name = await host.tenant(tenant)
+        context = _context_provider(host, acting_as, tenant_name)
+        await context()  # fails now if there is no such principal
+        server = McpServer(host, _NoHttpRequests(), SystemClock())
         try:
-            async with open_stdio_transport(gateway, whose, context, write) as lines:
-                yield lines
+            async with open_stdio_transport(server, tenant_name, context, write) as transport:
+                yield transport
         finally:
-            gateway.close()
+            server.close()
 
 
 def _context_provider(host: Host, acting_as: str | None, tenant: Tenant) -> ContextProvider:
     operator = user_name(os.geteuid())
 
-    async def now() -> CallContext:
+    async def current_context() -> CallContext:
         if acting_as is None:
             return host.operator_context(operator, tenant)
         return host.call_context(await host.principal(acting_as, tenant), operator=operator)
 
-    return now
+    return current_context
 
 
 class _NoHttpRequests:
-    """Whoever makes requests over HTTP, where none come."""
+    """The authenticator of HTTP requests, which do not occur on stdio."""
 
     async def context_for(self, scope: Scope) -> CallContext:
         del scope

@@ -1,4 +1,4 @@
-"""Opening the host for one command."""
+"""A host without plugins or calls, opened for one command."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from paddock.host.wiring.one_shot import OneShotHost, open_one_shot
 
 
 def local_principal() -> PrincipalId:
-    """Who types this."""
+    """Return the principal of the person at this terminal."""
     return PrincipalId(f"local:{user_name(os.geteuid())}")
 
 
 @contextmanager
 def open_for_read(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, None]:
-    """For a command that only looks, at plugins as a tenant has them.
+    """Open the host for a command that only reads, with plugins as the tenant has them.
 
     Raises:
         NotFound: there is no such tenant.
@@ -35,21 +35,21 @@ def open_for_read(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, 
         if tenant != DEFAULT_TENANT:
             from paddock.principals.tenants import require_tenant
 
-            found = host.plugins.database.read(lambda tx: require_tenant(tx, tenant))
-            host = replace(host, plugins=host.plugins.for_tenant(found.name))
+            tenant_record = host.plugins.database.read(lambda tx: require_tenant(tx, tenant))
+            host = replace(host, plugins=host.plugins.for_tenant(tenant_record.name))
         yield host
 
 
 def plugin_path_segment(name: str) -> str:
-    """A plugin's name as one part of an address that a daemon is asked at.
+    """Return a plugin's name as a path segment of the daemon's API.
 
     Raises:
-        NotFound: no plugin can have it; the same that asking for it without a daemon gives.
+        NotFound: no plugin can have it; the same error as without a daemon.
     """
     from paddock.cli.client.daemon_client import path_segment
     from paddock.plugins.store.lookup import require_plugin
 
-    if not name or "/" in name:  # addresses cannot hold it; should it be an alias, the plugin's own name can
+    if not name or "/" in name:  # no path can contain it; if it is an alias, the plugin's own name can be used
         with open_for_read() as host:
             name = host.plugins.database.read(lambda tx: require_plugin(tx, name)).name
     return path_segment(name)
@@ -57,7 +57,7 @@ def plugin_path_segment(name: str) -> str:
 
 @contextmanager
 def open_for_change(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None, None]:
-    """For a command that changes something: what a killed one left behind is tidied first, a daemon is told last."""
+    """Open the host for a command that changes something: cleans up after killed commands, then notifies a daemon."""
     with open_for_read(tenant) as host:
         clean_up_killed_commands(host)
         yield host
@@ -65,21 +65,21 @@ def open_for_change(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None
 
 
 def clean_up_killed_commands(host: OneShotHost) -> None:
-    """Clear away what a killed command left behind."""
+    """Clean up what killed commands left behind."""
     from paddock.cli.client.daemon_client import running_daemon
     from paddock.plugins.manage.remove import reconcile_config_entries
     from paddock.plugins.store.purge import pending_purges
 
     host.plugins.sweep()
     reconcile_config_entries(host.plugins)
-    if pending_purges(host.plugins) and running_daemon(host.directories) is None:  # a daemon sees to them by itself
+    if pending_purges(host.plugins) and running_daemon(host.directories) is None:  # a daemon purges them itself
         apply_removals(host)
 
 
 def apply_removals(host: OneShotHost) -> None:
-    """Have a daemon end what is gone, and drop what that kept; without one only the second is left to do.
+    """Have the daemon stop removed plugins and purge their data; without a daemon, purge it here.
 
-    What a daemon could not drop in time is still marked afterwards (`leavings.leaving`).
+    What a daemon could not purge in time stays marked (`purge.pending_purges`).
     """
     from paddock.cli.client.daemon_client import running_daemon
     from paddock.gate.idempotency.retention import erase_plugin
@@ -95,5 +95,5 @@ def apply_removals(host: OneShotHost) -> None:
             partial(erase_plugin, clock=plugins.clock, random=plugins.random),
         )
         return
-    with suppress(PaddockError):  # it looks by itself every few seconds; this only makes it sooner
+    with suppress(PaddockError):  # it reconciles by itself every few seconds; this only makes it sooner
         daemon.post("/reconcile")

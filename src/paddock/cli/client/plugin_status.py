@@ -1,4 +1,4 @@
-"""Whether a plugin runs after a command changed it: asked of the daemon, where there is one."""
+"""Whether a plugin runs after a command changed it, as the daemon reports it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from paddock.cli.output.report import print_message, styled
 from paddock.core.errors import Failed, Problem, Unavailable
 
 
-def wait_until_running(name: str, *, way_back: str = "", anew: bool = False) -> dict[str, Any] | None:
-    """How a changed plugin is doing once it runs or is known not to; None where no daemon runs or nobody enabled it.
+def wait_until_running(name: str, *, rollback_command: str = "", restart: bool = False) -> dict[str, Any] | None:
+    """Wait until a changed plugin runs or is known not to; return its runtime.
+
+    None without a daemon, or if the plugin is not enabled.
 
     Args:
         name: The plugin.
-        way_back: What to type when it does not run.
-        anew: Whether a process that runs has to make way for a new one, because its files were not the right ones.
+        rollback_command: The command to suggest if it does not run.
+        restart: Whether a running process must be replaced because its files were wrong.
 
     Raises:
         Unavailable: it should run, and does not.
@@ -24,47 +26,47 @@ def wait_until_running(name: str, *, way_back: str = "", anew: bool = False) -> 
     daemon = running_daemon()
     if daemon is None:
         return None
-    shown = daemon.get(f"/plugins/{path_segment(name)}")
-    runtime: dict[str, Any] | None = shown["runtime"]
-    given_up = runtime is not None and runtime["state"] == "failed"  # which no person asked for
-    if not shown["enabled"] and not given_up:
+    plugin = daemon.get(f"/plugins/{path_segment(name)}")
+    runtime: dict[str, Any] | None = plugin["runtime"]
+    has_failed = runtime is not None and runtime["state"] == "failed"  # not by a person's choice
+    if not plugin["enabled"] and not has_failed:
         return None
-    # Also the way to start one again that failed too often.
-    started = daemon.post(f"/plugins/{path_segment(name)}/enable" + ("?anew=1" if anew else ""))
+    # Also restarts a plugin that failed too often.
+    started = daemon.post(f"/plugins/{path_segment(name)}/enable" + ("?anew=1" if restart else ""))
     if started["state"] != "running":
-        raise start_failed_error(started, way_back)
-    how = "was started anew" if anew else "runs"
-    print_message(f"{styled('✓', 'green')} {started['name']} {started['version']} {how} (pid {started['pid']})")
+        raise start_failed_error(started, rollback_command)
+    verb = "was started anew" if restart else "runs"
+    print_message(f"{styled('✓', 'green')} {started['name']} {started['version']} {verb} (pid {started['pid']})")
     return runtime_from_response(started)
 
 
 def runtime_from_response(started: dict[str, Any]) -> dict[str, Any]:
-    """How the process is doing, of what the daemon answers when it started one; as `list` and `info` show it."""
+    """Extract the runtime from the daemon's response to a start, as `list` and `info` show it."""
     return {field: value for field, value in started.items() if field not in ("name", "version")}
 
 
-def start_failed_error(started: dict[str, Any], way_back: str = "") -> Unavailable:
-    """A plugin that was enabled, and that the daemon could not start."""
+def start_failed_error(started: dict[str, Any], rollback_command: str = "") -> Unavailable:
+    """Build the error for an enabled plugin that the daemon could not start."""
     name = started["name"]
     hint = started["hint"] or f"see what it wrote: paddock plugin logs {name}"
-    kind = Failed if started["state"] == "failed" else Unavailable
-    return kind(
+    error_type = Failed if started["state"] == "failed" else Unavailable
+    return error_type(
         f"{name} {started['version']} is enabled and does not run ({started['state']}): "
         f"{started['reason'] or 'nobody knows why'}",
         code=started["error_code"] or None,
-        hint=f"{hint}; or go back: {way_back}" if way_back else hint,
+        hint=f"{hint}; or go back: {rollback_command}" if rollback_command else hint,
         details=started,
     )
 
 
 def stale_config_warnings(started: dict[str, Any]) -> tuple[Problem, ...]:
-    """That it runs, and not with what is configured by now."""
+    """Warn if the plugin runs with an older configuration than the stored one."""
     if not started["unused_config"]:
         return ()
-    told = f"the new one is not used, and it goes on with the one it had: {started['unused_config']}"
-    return (Problem("configuration", told, code="config.unused"),)
+    message = f"the new one is not used, and it goes on with the one it had: {started['unused_config']}"
+    return (Problem("configuration", message, code="config.unused"),)
 
 
-def warnings_from_response(shown: dict[str, Any]) -> tuple[Problem, ...]:
-    """What stands in a daemon's answer about a plugin: it may run as another user than this command."""
-    return tuple(Problem(**one) for one in shown["warnings"])
+def warnings_from_response(response: dict[str, Any]) -> tuple[Problem, ...]:
+    """Return the warnings in a daemon's response about a plugin: it may run as another user than this command."""
+    return tuple(Problem(**warning) for warning in response["warnings"])

@@ -1,27 +1,20 @@
-"""Secrets for a plugin that runs from its folder, as `--secret NAME=@FILE`. A value never stands on a command line."""
+"""Secrets from files, prompts and stdin. A secret's value never appears on a command line."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paddock.core.errors import NotFound, OperatorError
-
-if TYPE_CHECKING:
-    from paddock.core.secret import Secret
-import os
-import sys
-from typing import TYPE_CHECKING
-
 from paddock.cli.output.report import print_message
+from paddock.core.errors import NotFound, OperatorError
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from paddock.core.secret import Secret
     from paddock.host.wiring.one_shot import OneShotHost
     from paddock.secrets.wrapping_keys import WrappingKeys
@@ -33,26 +26,26 @@ SecretFileOption = Annotated[
 ]
 
 
-def read_secret_files(given: Sequence[str] | None) -> dict[str, Secret]:
-    """The secrets by name, read from their files.
+def read_secret_files(options: Sequence[str] | None) -> dict[str, Secret]:
+    """Read the secrets of `--secret NAME=@FILE` options, by name.
 
     Raises:
         NotFound: a file cannot be read.
-        OperatorError: no secret can be called or be like that.
+        OperatorError: a name or a value is invalid.
     """
-    return dict(map(_read_secret_file, given or ()))
+    return dict(map(_read_secret_file, options or ()))
 
 
-def _read_secret_file(given: str) -> tuple[str, Secret]:
+def _read_secret_file(option: str) -> tuple[str, Secret]:
     from paddock.core.secret import Secret
     from paddock.secrets.rows import MAX_SECRET_CHARS, validate_secret_name
 
-    name, _, file = given.partition("=")
+    name, _, file = option.partition("=")
     if not file.startswith("@"):
         raise typer.BadParameter("write NAME=@FILE: everybody sees what is on a command line", param_hint="--secret")
     try:
-        with Path(file[1:]).open(encoding="utf-8") as opened:
-            value = opened.read(MAX_SECRET_CHARS + 2).removesuffix("\n")
+        with Path(file[1:]).open(encoding="utf-8") as stream:
+            value = stream.read(MAX_SECRET_CHARS + 2).removesuffix("\n")
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         hint = "name a file that is there and that you can read: --secret NAME=@FILE"
@@ -67,7 +60,7 @@ def _read_secret_file(given: str) -> tuple[str, Secret]:
 
 
 def open_wrapping_keys(host: OneShotHost) -> WrappingKeys:
-    """The keys of this home. Nobody is asked before a key is needed, or without a terminal."""
+    """Return the wrapping keys of this home. Prompts only when a key is needed, and only at a terminal."""
     from paddock.host.secrets.keys import load_secret_keys
 
     settings = host.loaded.settings
@@ -82,38 +75,38 @@ def open_wrapping_keys(host: OneShotHost) -> WrappingKeys:
 
 
 def warn_about_store_log(log: Path | None) -> None:
-    """Say where the store's log still holds what a secret was before."""
+    """Print that the store's log still contains the old value of a secret."""
     if log is not None:
         print_message(
             f"  {log} holds what was sealed until whoever reads there now is done; rotate, to have it open nowhere"
         )
 
 
-def prompt_hidden(what: str) -> Secret:
-    """What a person types at a prompt that does not show it; empty where they type nothing."""
+def prompt_hidden(label: str) -> Secret:
+    """Prompt for a secret without echo; empty if nothing is typed."""
     import getpass
 
     from paddock.core.secret import Secret
 
     try:
-        return Secret(getpass.getpass(f"{printable(what, 128)} (not shown): ", sys.stderr))
+        return Secret(getpass.getpass(f"{printable(label, 128)} (not shown): ", sys.stderr))
     except EOFError:
         return Secret("")
 
 
-def check_secret_value(text: str, forgets: str) -> str:
-    """What was typed or sent, where it can be kept.
+def check_secret_value(text: str, removal_hint: str) -> str:
+    """Return the value if it can be stored.
 
     Args:
-        text: What it is.
-        forgets: Words on how to forget a value, for whoever gave none.
+        text: The value.
+        removal_hint: How to delete a secret, for the hint if the value is empty.
 
     Raises:
-        OperatorError: it is none, or too long.
+        OperatorError: it is empty or too long.
     """
     from paddock.secrets import rows
 
-    return rows.validate_secret_value(text, f"type it at the prompt, or send it on stdin; {forgets}")
+    return rows.validate_secret_value(text, f"type it at the prompt, or send it on stdin; {removal_hint}")
 
 
 def _prompt_new_passphrase() -> Secret:

@@ -1,7 +1,7 @@
-"""Lines on stdin and stdout, for a command that another program talks with.
+"""Lines on stdin and stdout, for a command that another program talks to.
 
-Threads read and write, so that it does not matter what the streams are, and that nobody who shares them with us (a
-terminal, a shell) finds them changed. Whoever has something to say never waits for a reader.
+Threads read and write, so that any kind of stream works, and so that processes that share the streams (a terminal, a
+shell) do not find them switched to non-blocking. Writing never waits for the reader.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from paddock.rpc.framing import LineSplitter
 
 STDIN, STDOUT = 0, 1
 FLUSH_TIMEOUT_S: Final = 1.0
-"""Seconds at the end for what still waits to be read."""
+"""How long the end waits for the reader to take the remaining output."""
 PAUSE_READING_BYTES: Final = 1024 * 1024
-"""How many bytes may wait to be read before nothing more is heard."""
+"""Unread output above which no more input is read."""
 MAX_UNREAD_BYTES: Final = 64 * 1024 * 1024
-"""How many before nobody is believed to read them: what a daemon or a plugin tells by itself does not stop for that."""
+"""Unread output above which the reader counts as gone: messages of a daemon or a plugin do not stop by themselves."""
 _CHUNK_BYTES: Final = 64 * 1024
-_MAX_CHUNKS_AHEAD: Final = 4  # chunks that are read before they are dealt with
+_MAX_CHUNKS_AHEAD: Final = 4  # chunks read ahead of their processing
 
 
 class StdioLines:
-    """Made by `standard_lines`."""
+    """The two streams as lines. Made by `open_stdio_lines`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._input_chunks: asyncio.Queue[bytes] = asyncio.Queue()
         self._ahead = threading.Semaphore(_MAX_CHUNKS_AHEAD)
         self._output_lines: SimpleQueue[bytes | None] = SimpleQueue()
-        self.reader_gone = False  # nobody reads stdout any more
+        self.reader_gone = False  # the reader of stdout is gone
         self._unread_bytes = 0
         self._writable = asyncio.Event()
         self._writable.set()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Each line of stdin, until its end, until nobody reads stdout any more, or until `end`.
+        """Iterate over the lines of stdin until its end, until the reader of stdout is gone, or until `stop_reading`.
 
         Raises:
-            Violation: a line is longer, or has more structure, than we take.
+            FramingViolation: a line is longer, or more deeply nested, than allowed.
         """
         splitter = LineSplitter()
         while chunk := await self._input_chunks.get():
             self._ahead.release()
             for line in splitter.feed(chunk):
-                await self._writable.wait()  # who does not listen is not listened to
+                await self._writable.wait()  # backpressure: read no more while output is unread
                 yield line
         if splitter.held:
             for line in splitter.feed(b"\n"):  # the last line need not be ended
                 yield line
 
     def write(self, line: bytes) -> None:
-        """Say a line, given without its end."""
+        """Queue a line, given without its line break."""
         if self.reader_gone:
             return
         self._unread_bytes += len(line)
@@ -72,7 +72,7 @@ class StdioLines:
         self._output_lines.put(line + b"\n")
 
     def stop_reading(self) -> None:
-        """Hear nothing more."""
+        """End `lines`."""
         self._input_chunks.put_nowait(b"")
 
     def _on_written(self, size: int) -> None:
@@ -80,7 +80,7 @@ class StdioLines:
         if self._unread_bytes <= PAUSE_READING_BYTES:
             self._writable.set()
 
-    # On threads.
+    # The following run on threads.
 
     def run_reader(self) -> None:
         while True:
@@ -94,10 +94,10 @@ class StdioLines:
 
     def run_writer(self) -> None:
         while (line := self._output_lines.get()) is not None:
-            left = memoryview(line)
+            remaining = memoryview(line)
             try:
-                while left:
-                    left = left[os.write(STDOUT, left) :]
+                while remaining:
+                    remaining = remaining[os.write(STDOUT, remaining) :]
             except OSError:
                 self.reader_gone = True
                 self._call_in_loop(self.stop_reading)
@@ -107,9 +107,9 @@ class StdioLines:
     def close(self) -> None:
         self._output_lines.put(None)
 
-    def _call_in_loop(self, what: Callable[[], None]) -> bool:
+    def _call_in_loop(self, callback: Callable[[], None]) -> bool:
         try:
-            self._loop.call_soon_threadsafe(what)
+            self._loop.call_soon_threadsafe(callback)
         except RuntimeError:  # the loop is closed
             return False
         return True
@@ -117,9 +117,9 @@ class StdioLines:
 
 @contextmanager
 def open_stdio_lines() -> Generator[StdioLines, None, None]:
-    """The streams as lines while the block runs; afterwards everything was written that was read in time."""
+    """Open the streams while the block runs; at the end, the remaining output is flushed within a timeout."""
     streams = StdioLines()
-    # Daemon threads: one may wait for ever for a side that says nothing, or that does not read.
+    # Daemon threads: they may block forever on a peer that neither writes nor reads.
     reader = threading.Thread(target=streams.run_reader, name="paddock-stdin", daemon=True)
     writer = threading.Thread(target=streams.run_writer, name="paddock-stdout", daemon=True)
     reader.start()

@@ -1,4 +1,4 @@
-"""What the commands about tenants, people, groups, keys and consents share: whose, by whom, and how it is kept."""
+"""Audited access to the store, shared by the commands for tenants, people, groups, keys and consents."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ DEFAULT_TENANT_NAME = str(DEFAULT_TENANT)
 
 
 def local_principal() -> PrincipalId:
-    """Who types this."""
-    from paddock.cli.client.one_shot import local_principal as typing
+    """Return the principal of the person at this terminal."""
+    from paddock.cli.client.one_shot import local_principal as principal
 
-    return typing()
+    return principal()
 
 
 def read_store(unit: Callable[[Transaction], T]) -> T:
-    """Look something up."""
+    """Run a read transaction."""
     from paddock.cli.client.one_shot import open_for_read
 
     with open_for_read() as host:
@@ -43,36 +43,36 @@ def read_store(unit: Callable[[Transaction], T]) -> T:
 
 
 def change_store(tenant: str, unit: Callable[[AuditedTransaction], T]) -> T:
-    """Change something, as whoever types this. A running daemon goes by it when this returns."""
+    """Run an audited change as the local principal. A running daemon applies it before this returns."""
     from paddock.cli.client.one_shot import open_for_read
 
     with open_for_read() as host:
         store = replace(host.plugins, tenant=Tenant(tenant))
-        made = audited_transactions(store)
-        changed = store.database.write(lambda tx: unit(made(tx)))
+        audited = audited_transactions(store)
+        result = store.database.write(lambda tx: unit(audited(tx)))
         invalidate_daemon_credentials(host)
-        return changed
+        return result
 
 
 def invalidate_daemon_credentials(host: OneShotHost) -> None:
-    """Have a running daemon forget who it knows credentials to be of: what was taken away is gone at once."""
+    """Have a running daemon drop its cached credentials, so that a revocation takes effect at once."""
     from paddock.cli.client.daemon_client import running_daemon
 
     daemon = running_daemon(host.directories)
     if daemon is not None:
-        with suppress(PaddockError):  # it looks by itself a moment later; this only makes it sooner
+        with suppress(PaddockError):  # its cache expires a moment later; this only makes it sooner
             daemon.post("/principals/changed")
 
 
 def audited_transactions(store: PluginStore) -> Callable[[Transaction], AuditedTransaction]:
-    """Makes each unit of work on a tenant's rows a change by whoever types this."""
+    """Return a function that turns a transaction into an audited change by the local principal."""
     return store.acting_as(local_principal()).audited_change
 
 
 def remove_with_approvals(tenant: str, work: Callable[[AuditedTransaction, ApprovalTransaction], T]) -> T:
-    """Remove somebody or something that others may have asked, with what is theirs among requests for a yes.
+    """Remove a principal together with its approval requests.
 
-    Nothing of it lies in the store's log afterwards, where nobody reads in that right now.
+    Afterwards the store's log contains none of it, unless another process reads there right now.
     """
     from paddock.cli.client.one_shot import open_for_read
 
@@ -91,18 +91,18 @@ def remove_with_approvals(tenant: str, work: Callable[[AuditedTransaction, Appro
 
 
 def approval_transaction(store: PluginStore, tx: Transaction) -> ApprovalTransaction:
-    """A unit of work about requests for a yes, by whoever uses the store."""
+    """Build a unit of work on approval requests, by the store's principal."""
     from paddock.approvals.store import ApprovalTransaction
     from paddock.ledger.write.append import TransactionLedger
 
-    def told(tx: Transaction, tenant: Tenant, call: str | None) -> TransactionLedger:
+    def ledger(tx: Transaction, tenant: Tenant, call: str | None) -> TransactionLedger:
         return TransactionLedger(tx, store.clock, store.random, tenant, call, store.by)
 
-    return ApprovalTransaction(tx, store.tenant, store.now(), store.clock, store.random, told)
+    return ApprovalTransaction(tx, store.tenant, store.now(), store.clock, store.random, ledger)
 
 
-def report_change(as_json: bool, words: str, **facts: object) -> None:
-    """What a change came to."""
+def report_change(as_json: bool, message: str, **facts: object) -> None:
+    """Print the result of a change."""
     if as_json:
         print_json(facts)
-    print_message(f"{styled('✓', 'green')} {words}")
+    print_message(f"{styled('✓', 'green')} {message}")

@@ -1,4 +1,4 @@
-"""`paddock approvals …`: what waits for a person, and the answers. Asks the daemon, or opens a host where none runs."""
+"""`paddock approvals …`: approval requests and their answers, through the daemon or with a host in this process."""
 
 from __future__ import annotations
 
@@ -54,33 +54,33 @@ def list_(
     from paddock.cli.client.daemon_client import path_segment
     from paddock.cli.output.outcome_text import ERASED_TEXT, is_closed
 
-    asked = f"limit={count}{'&all=1' if ended else ''}{f'&before={path_segment(before)}' if before is not None else ''}"
-    listed = _fetch(
-        f"/approvals?{asked}",
+    query = f"limit={count}{'&all=1' if ended else ''}{f'&before={path_segment(before)}' if before is not None else ''}"
+    page = _fetch(
+        f"/approvals?{query}",
         lambda host, by: _list_in_process(host, by, ended=ended, before=before, limit=count),
         tenant,
     )
     if as_json:
-        print_json(listed)
+        print_json(page)
         return
-    if not listed["approvals"]:
+    if not page["approvals"]:
         print_message("nothing waits for a person")
         return
     rows = [
         [
-            one["id"],
-            one["state"],
-            one["kind"],
-            _approval_name(one["preview"]),
-            one["requester"] or ERASED_TEXT,
-            "-" if is_closed(one) else one["expires_at"][:19],
+            item["id"],
+            item["state"],
+            item["kind"],
+            _approval_name(item["preview"]),
+            item["requester"] or ERASED_TEXT,
+            "-" if is_closed(item) else item["expires_at"][:19],
         ]
-        for one in listed["approvals"]
+        for item in page["approvals"]
     ]
     for line in format_table(["ID", "STATE", "KIND", "CALL", "ASKED BY", "UNTIL"], rows):
         print_result(line)
-    if listed["next"]:
-        print_message(f"there may be more: --before {listed['next']}")
+    if page["next"]:
+        print_message(f"there may be more: --before {page['next']}")
 
 
 @app.command("show", epilog="Example: paddock approvals show ID")
@@ -93,14 +93,14 @@ def show(
     from paddock.cli.output.approval_prompt import print_preview
     from paddock.cli.output.outcome_text import describe_approval, is_closed, is_erased
 
-    found = _fetch(
+    request = _fetch(
         f"/approvals/{path_segment(approval_id)}", lambda host, by: host.approvals.find(by.tenant, approval_id), tenant
     )
     if as_json:
-        print_json(found)
+        print_json(request)
         return
-    print_preview(found["preview"], found["kind"], over=is_closed(found), erased=is_erased(found))
-    for line in describe_approval(found):
+    print_preview(request["preview"], request["kind"], closed=is_closed(request), erased=is_erased(request))
+    for line in describe_approval(request):
         print_message(f"  {line}")
 
 
@@ -160,21 +160,22 @@ def revoke(
     """End a yes that lasts."""
     from paddock.cli.client.daemon_client import path_segment
 
-    ended = _fetch(
+    standing = _fetch(
         f"/approvals/standing/{path_segment(standing_id)}/revoke",
         lambda host, by: host.approvals.revoke_standing(standing_id, by),
         tenant,
         body={},
     )
     if as_json:
-        print_json(ended)
-    elif ended["revoked_at"]:
-        by = f" by {ended['revoked_by']}" if ended["revoked_by"] else ""
+        print_json(standing)
+    elif standing["revoked_at"]:
+        by = f" by {standing['revoked_by']}" if standing["revoked_by"] else ""
         print_message(
-            f"the standing approval for {_approval_name(ended)} was revoked already, at {ended['revoked_at'][:19]}{by}"
+            f"the standing approval for {_approval_name(standing)} was revoked already,"
+            f" at {standing['revoked_at'][:19]}{by}"
         )
     else:
-        print_message(f"the standing approval for {_approval_name(ended)} is good for nothing any more")
+        print_message(f"the standing approval for {_approval_name(standing)} is good for nothing any more")
 
 
 def _send_verdict(
@@ -184,37 +185,37 @@ def _send_verdict(
     from paddock.cli.client.event_loop import run_async
 
     daemon = running_daemon(tenant=tenant)
-    look = f"/approvals/{path_segment(approval_id)}"
+    address = f"/approvals/{path_segment(approval_id)}"
     if not yes:
         _confirm_verdict(approval_id, verdict, tenant)
     if daemon is not None:
-        answered = daemon.post(f"{look}/{verdict}", body)
+        approval = daemon.post(f"{address}/{verdict}", body)
         call = None
     else:
         from paddock.cli.client.in_process import answer_approval_in_process
 
-        answered, call = run_async(answer_approval_in_process(approval_id, verdict, body, tenant))
+        approval, call = run_async(answer_approval_in_process(approval_id, verdict, body, tenant))
     if as_json:
-        print_json(answered if call is None else {**answered, "call": call})
-    elif answered["id"] != approval_id:
-        print_message(f"{answered['id']}, with your parameters, replaced {approval_id}")
+        print_json(approval if call is None else {**approval, "call": call})
+    elif approval["id"] != approval_id:
+        print_message(f"{approval['id']}, with your parameters, replaced {approval_id}")
     if call is not None and call.get("error"):
         from paddock.cli.client.daemon_client import error_from_problem
 
-        print_message(f"approved {answered['id']}, and the call failed")
+        print_message(f"approved {approval['id']}, and the call failed")
         raise typer.Exit(report_error(error_from_problem(call["error"], 500), as_json=False))
     if not as_json:
-        print_message(f"{styled('✓', 'green')} {_verdict_text(answered, verdict, tenant)}")
-        if answered["standing"]:
+        print_message(f"{styled('✓', 'green')} {_verdict_text(approval, verdict, tenant)}")
+        if approval["standing"]:
             print_message(
-                f"  the yes lasts; to end it: paddock approvals revoke {answered['standing']}{tenant_option(tenant)}"
+                f"  the yes lasts; to end it: paddock approvals revoke {approval['standing']}{tenant_option(tenant)}"
             )
         if call is not None:
             print_json(call["result"])
 
 
 def _verdict_text(approval: Mapping[str, Any], verdict: str, tenant: str) -> str:
-    """What an answer came to."""
+    """Describe the result of an answer."""
     if approval["state"] == "withdrawn":
         return f"you took {approval['id']} back; the call is not made"
     if verdict == "deny":
@@ -222,7 +223,7 @@ def _verdict_text(approval: Mapping[str, Any], verdict: str, tenant: str) -> str
     if approval["state"] == "pending" and approval["editors"] and not approval["answers"]:
         return f"you changed the parameters, so another person has to say yes: paddock approvals show {approval['id']}"
     if approval["state"] == "pending":
-        missing = approval["quorum"] - sum(one["approved"] for one in approval["answers"])
+        missing = approval["quorum"] - sum(answer["approved"] for answer in approval["answers"])
         return f"you approved {approval['id']}; it takes {missing} more"
     if approval["state"] == "consumed":
         return f"approved {approval['id']}; the call was made: paddock explain {approval['call_id']}"
@@ -240,33 +241,37 @@ def _confirm_verdict(approval_id: str, verdict: str, tenant: str) -> None:
             hint="there is no terminal to ask on; if you mean it:"
             f" paddock approvals {verdict} {approval_id}{tenant_option(tenant)} --yes",
         )
-    found = _fetch(
+    request = _fetch(
         f"/approvals/{path_segment(approval_id)}", lambda host, by: host.approvals.find(by.tenant, approval_id), tenant
     )
-    print_preview(found["preview"], found["kind"])
+    print_preview(request["preview"], request["kind"])
     if not ask_yes_no("Approve it?" if verdict == "approve" else "Deny it?"):
         raise NeedsConsent("you did not say yes, and nothing was answered", code="consent_refused")
 
 
 def _list_standing(tenant: str, *, revoked: bool, as_json: bool) -> None:
     path = f"/approvals/standing{'?all=1' if revoked else ''}"
-    listed = _fetch(path, lambda host, by: _list_standing_in_process(host, by, revoked=revoked), tenant)
+    response = _fetch(path, lambda host, by: _list_standing_in_process(host, by, revoked=revoked), tenant)
     if as_json:
-        print_json(listed)
+        print_json(response)
         return
-    if not listed["standing"]:
+    if not response["standing"]:
         print_message("no yes lasts longer than its call")
         return
     columns = ["id", "holder", "call", "reach", "scope", "given_by", "given_at"]
-    heads = ["ID", "FOR", "CALL", "REACH", "SCOPE", "GIVEN BY", "GIVEN"]
+    headings = ["ID", "FOR", "CALL", "REACH", "SCOPE", "GIVEN BY", "GIVEN"]
     if revoked:
-        columns, heads = [*columns, "revoked_at"], [*heads, "REVOKED"]
-    cells = [
-        one
-        | {"call": _approval_name(one), "given_at": one["given_at"][:19], "revoked_at": (one["revoked_at"] or "")[:19]}
-        for one in listed["standing"]
+        columns, headings = [*columns, "revoked_at"], [*headings, "REVOKED"]
+    rows = [
+        item
+        | {
+            "call": _approval_name(item),
+            "given_at": item["given_at"][:19],
+            "revoked_at": (item["revoked_at"] or "")[:19],
+        }
+        for item in response["standing"]
     ]
-    for line in format_table(heads, [[one[column] for column in columns] for one in cells]):
+    for line in format_table(headings, [[item[column] for column in columns] for item in rows]):
         print_result(line)
 
 
@@ -280,12 +285,12 @@ async def _list_standing_in_process(host: Host, by: Principal, *, revoked: bool)
     return {"standing": await host.approvals.list_standing(by.tenant, revoked=revoked)}
 
 
-def _approval_name(one: Mapping[str, Any]) -> str:
-    return f"{one['plugin']} {one['callable'] or '(everything)'}"
+def _approval_name(approval: Mapping[str, Any]) -> str:
+    return f"{approval['plugin']} {approval['callable'] or '(everything)'}"
 
 
-def _fetch(path: str, by_ourselves: Callable[[Host, Principal], Awaitable[Any]], tenant: str, body: Any = None) -> Any:
-    """What the daemon answers, or a host that is opened for this."""
+def _fetch(path: str, in_process: Callable[[Host, Principal], Awaitable[Any]], tenant: str, body: Any = None) -> Any:
+    """Ask the daemon, or without one a host in this process."""
     from paddock.cli.client.daemon_client import running_daemon
 
     daemon = running_daemon(tenant=tenant)
@@ -294,4 +299,4 @@ def _fetch(path: str, by_ourselves: Callable[[Host, Principal], Awaitable[Any]],
     from paddock.cli.client.event_loop import run_async
     from paddock.cli.client.in_process import run_with_host
 
-    return run_async(run_with_host(by_ourselves, tenant))
+    return run_async(run_with_host(in_process, tenant))

@@ -1,4 +1,4 @@
-"""`paddock artifact get`: the big bytes that a plugin's answer names by their address."""
+"""`paddock artifact get`: download the artifacts that a plugin's response names by their address."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def get(
             return
         _save(content, output, artifact)
     if as_json:
-        about = {"uri": artifact_address(digest), "file": str(output), "size": artifact.size}
-        print_json(about | {"media_type": artifact.media_type})
+        summary = {"uri": artifact_address(digest), "file": str(output), "size": artifact.size}
+        print_json(summary | {"media_type": artifact.media_type})
     else:
         print_message(f"{styled('✓', 'green')} wrote {output} ({artifact.size} bytes, {artifact.media_type})")
 
 
 def _open_artifact(digest: str, tenant: str) -> tuple[StoredArtifact, int]:
-    """What is known of it, and a descriptor to read it with."""
+    """Return an artifact's row, and a descriptor to read it with."""
     from paddock.capabilities.artifacts.files import ArtifactFiles, artifacts_directory
     from paddock.capabilities.artifacts.rows import find_artifact
     from paddock.cli.client.one_shot import open_for_read
@@ -76,7 +76,7 @@ def _open_artifact(digest: str, tenant: str) -> tuple[StoredArtifact, int]:
 
 
 def _save(content: BinaryIO, output: Path, artifact: StoredArtifact) -> None:
-    """All of it, or no file at all."""
+    """Write the artifact to a new file; on failure no file is left."""
     try:
         with output.open("xb") as file:
             try:
@@ -93,12 +93,12 @@ def _save(content: BinaryIO, output: Path, artifact: StoredArtifact) -> None:
 
 
 def _copy(content: BinaryIO, sink: BinaryIO, artifact: StoredArtifact) -> None:
-    hashed = hashlib.sha256()
-    while piece := content.read(_CHUNK_BYTES):
-        hashed.update(piece)
-        sink.write(piece)
+    hasher = hashlib.sha256()
+    while chunk := content.read(_CHUNK_BYTES):
+        hasher.update(chunk)
+        sink.write(chunk)
     sink.flush()
-    if hashed.hexdigest() != artifact.digest:
+    if hasher.hexdigest() != artifact.digest:
         raise HostError(
             "the bytes of this artifact were changed on the disk", code="artifacts.damaged", hint="check the disk"
         )

@@ -1,4 +1,4 @@
-"""`paddock calls …`: looking at calls of the daemon that nobody waits for, answering what they ask, and ending them."""
+"""`paddock calls …`: look at, follow, answer and cancel the daemon's calls."""
 
 from __future__ import annotations
 
@@ -37,22 +37,23 @@ _DAEMON_PURPOSE = "looking at its calls"
 @handle_errors
 def list_(
     *,
-    most: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last calls.")] = 20,
+    limit: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last calls.")] = 20,
     tenant: TenantOption = DEFAULT_TENANT_NAME,
     as_json: JsonOption = False,
 ) -> None:
     """List the last calls, newest first: those under way, and those that ended since the daemon runs."""
     from paddock.cli.client.daemon_client import require_daemon
 
-    listed = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls?limit={most}")
+    page = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls?limit={limit}")
     if as_json:
-        print_json(listed)
+        print_json(page)
         return
-    if not listed["calls"]:
+    if not page["calls"]:
         print_message("nothing was called since the daemon runs")
         return
     rows = [
-        [one["call_id"], _call_name(one), _status_text(one), _format_time(one["started_at"])] for one in listed["calls"]
+        [call["call_id"], _call_name(call), _status_text(call), _format_time(call["started_at"])]
+        for call in page["calls"]
     ]
     for line in format_table(["ID", "CALL", "STATUS", "STARTED"], rows):
         print_result(line)
@@ -73,21 +74,21 @@ def show(call_id: CallIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME,
         return
     until = f" until {_format_time(call['ended_at'])}" if call["ended_at"] else ""
     print_message(f"{_call_name(call)} {_status_text(call)}, since {_format_time(call['started_at'])}{until}")
-    if going := call.get("in_progress"):
-        often = "once" if going["asked"] == 1 else f"{going['asked']} times"
-        then = f", next at {_format_time(going['next'])}" if going["next"] else ""
+    if polling := call.get("in_progress"):
+        poll_count = "once" if polling["asked"] == 1 else f"{polling['asked']} times"
+        next_poll = f", next at {_format_time(polling['next'])}" if polling["next"] else ""
         print_message(
-            f"  its operator was asked {often}{then}, and until {_format_time(going['until'])} at the latest;"
-            " it said last:"
+            f"  its operator was asked {poll_count}{next_poll},"
+            f" and until {_format_time(polling['until'])} at the latest; it said last:"
         )
-        print_json(going["result"])
+        print_json(polling["result"])
     for question in call["questions"]:
         print_open_question(question)
-    if held := call.get("approval"):
-        print_preview(held["preview"], held["kind"])
-        print_message(f"  {styled('→', 'dim')} {approve_hint(held, tenant)}")
-    if flagged := undisclosed_text(call.get("undisclosed")):
-        print_message(f"{styled('flagged:', 'yellow')} {flagged}")
+    if approval := call.get("approval"):
+        print_preview(approval["preview"], approval["kind"])
+        print_message(f"  {styled('→', 'dim')} {approve_hint(approval, tenant)}")
+    if warning := undisclosed_text(call.get("undisclosed")):
+        print_message(f"{styled('flagged:', 'yellow')} {warning}")
     if call["status"] == "succeeded":
         print_json(call["result"])
     elif error := call.get("error"):
@@ -115,20 +116,20 @@ def follow(
     from paddock.cli.output.approval_prompt import ApprovalPrompt
     from paddock.cli.output.question_prompt import QuestionPrompt, read_answers_option
 
-    answering = QuestionPrompt(read_answers_option(answers), looking=True)
+    questions = QuestionPrompt(read_answers_option(answers), observer_only=True)
     daemon = require_daemon("following a call", tenant)
     try:
         with daemon.stream_events(f"/calls/{path_segment(call_id)}/events") as events:
-            made = follow_call(
+            call = follow_call(
                 daemon,
                 _skip_answered_questions(daemon, call_id, events),
-                answering,
-                ApprovalPrompt(wait=True, served=True, tenant=tenant, own=False),
+                questions,
+                ApprovalPrompt(wait=True, has_daemon=True, tenant=tenant, own_call=False),
             )
     except KeyboardInterrupt:
         print_message(f"the call goes on; end it with: paddock calls cancel {call_id}{tenant_option(tenant)}")
         raise
-    print_json(made if as_json else made["result"])
+    print_json(call if as_json else call["result"])
 
 
 @app.command("answer", epilog="""Example: paddock calls answer ID '{"colour": "red"}'""")
@@ -147,22 +148,22 @@ def answer(
     from paddock.cli.client.daemon_client import path_segment, require_daemon
     from paddock.cli.output.question_prompt import build_answer, print_open_question, read_answer_argument
 
-    said = read_answer_argument(given)
+    value = read_answer_argument(given)
     daemon = require_daemon("answering a call", tenant)
     address = f"/calls/{path_segment(call_id)}"
-    waiting = daemon.get(address)["questions"]
-    if not waiting:
+    open_questions = daemon.get(address)["questions"]
+    if not open_questions:
         raise NotFound(
             "the call asks nothing",
             code="question.not_found",
             hint=f"see how it is doing: paddock calls show {call_id}{tenant_option(tenant)}",
         )
-    first, *rest = waiting
-    call = daemon.post(f"{address}/questions/{first['id']}", build_answer(first, said))
+    first, *rest = open_questions
+    call = daemon.post(f"{address}/questions/{first['id']}", build_answer(first, value))
     if as_json:
         print_json(call)
         return
-    print_message(f"{styled('✓', 'green')} {'declined' if said is False else 'answered'}; the call goes on")
+    print_message(f"{styled('✓', 'green')} {'declined' if value is False else 'answered'}; the call goes on")
     for question in rest:
         print_open_question(question)
 
@@ -176,17 +177,17 @@ def cancel(call_id: CallIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAM
     daemon = require_daemon("cancelling a call", tenant)
     daemon.post(f"/calls/{path_segment(call_id)}/cancel")
     with daemon.stream_events(f"/calls/{path_segment(call_id)}/events") as events:
-        ended = next((told for kind, told in events if kind == "end"), None)
+        ended = next((error for kind, error in events if kind == "end"), None)
     call = ended or daemon.get(f"/calls/{path_segment(call_id)}")
     if as_json:
         print_json(call)
         return
-    doubtful, told = call["status"] == "in_doubt", cast("dict[str, Any]", call.get("error") or {})
+    in_doubt, error = call["status"] == "in_doubt", cast("dict[str, Any]", call.get("error") or {})
     print_message(
-        f"{styled('!', 'yellow') if doubtful else styled('✓', 'green')} {_call_name(call)} {_status_text(call)}"
+        f"{styled('!', 'yellow') if in_doubt else styled('✓', 'green')} {_call_name(call)} {_status_text(call)}"
     )
-    if doubtful and told:
-        print_message(f"  {styled('→', 'dim')} {printable(told['hint'], 600)}")
+    if in_doubt and error:
+        print_message(f"  {styled('→', 'dim')} {printable(error['hint'], 600)}")
 
 
 def _call_name(call: dict[str, Any]) -> str:
@@ -196,29 +197,29 @@ def _call_name(call: dict[str, Any]) -> str:
 
 
 def _status_text(call: dict[str, Any]) -> str:
-    waiting = len(call.get("questions", ()))
-    if not waiting:
+    open_questions = len(call.get("questions", ()))
+    if not open_questions:
         return str(call["status"])
-    return f"{call['status']} ({'1 question waits' if waiting == 1 else f'{waiting} questions wait'})"
+    return f"{call['status']} ({'1 question waits' if open_questions == 1 else f'{open_questions} questions wait'})"
 
 
 def _skip_answered_questions(
     daemon: DaemonClient, call_id: str, events: Iterator[tuple[str, dict[str, Any]]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What was told of a call, without what somebody has answered since."""
+    """Pass a call's events on, without questions and approvals that were answered meanwhile."""
     from paddock.cli.client.daemon_client import path_segment
 
-    for kind, told in events:
+    for kind, data in events:
         if kind == "approval":
-            held = daemon.get(f"/calls/{path_segment(call_id)}").get("approval")
-            if not held or held["approval"] != told["approval"]:
+            approval = daemon.get(f"/calls/{path_segment(call_id)}").get("approval")
+            if not approval or approval["approval"] != data["approval"]:
                 continue
-        if kind == "question" and told["type"] == "question":
-            waiting = daemon.get(f"/calls/{path_segment(call_id)}")["questions"]
-            if all(one["id"] != told["id"] for one in waiting):
+        if kind == "question" and data["type"] == "question":
+            open_questions = daemon.get(f"/calls/{path_segment(call_id)}")["questions"]
+            if all(question["id"] != data["id"] for question in open_questions):
                 continue
-        yield kind, told
+        yield kind, data
 
 
-def _format_time(at: object) -> str:
-    return str(at)[:19].replace("T", " ")
+def _format_time(timestamp: object) -> str:
+    return str(timestamp)[:19].replace("T", " ")

@@ -1,4 +1,4 @@
-"""A client's settings file, written anew: in one step for every reader, with what it was kept beside it."""
+"""An MCP client's settings file: the snippet to paste, and its atomic replacement with a backup."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ from paddock.manifest.client_config import (
 from paddock.store.filesystem import sync_directory
 
 BACKUP_SUFFIX = ".before-paddock"
+WILDCARD_ADDRESSES = ("0.0.0.0", "[::]")  # noqa: S104 - a daemon may listen on them, but no client connects to them
+TOKEN_PLACEHOLDER = "KEY"  # noqa: S105 - a placeholder for the person's own key
 
 
 def replace_text(path: Path, before: str, after: str) -> Path:
-    """Write a file anew, and keep what it was; where that is kept.
+    """Replace a file's text atomically and return the path of its backup.
 
-    The file keeps its mode and its owner, and a link to it stays one. The copy is for its owner alone: such files hold
-    keys.
+    The file keeps its mode and owner, and a symbolic link stays one. The backup is readable by its owner only: such
+    files contain keys.
 
     Raises:
         Conflict: it changed since it was read.
@@ -49,12 +51,12 @@ def replace_text(path: Path, before: str, after: str) -> Path:
             raise Conflict(
                 f"{path} changed while you were deciding", code="import.file_changed", hint="run the command again"
             )
-        known = real.stat()
-        kept = _write_backup(real, before)
+        status = real.stat()
+        backup = _write_backup(real, before)
         try:
-            _replace_atomically(real, after, known)
+            _replace_atomically(real, after, status)
         except BaseException:
-            kept.unlink(missing_ok=True)  # it is a copy of what still stands there, with its keys
+            backup.unlink(missing_ok=True)  # a copy of the unchanged file, with its keys
             raise
         sync_directory(real.parent)
     except OSError as error:
@@ -63,76 +65,72 @@ def replace_text(path: Path, before: str, after: str) -> Path:
             code="import.unwritable",
             hint="look at who may write it, or paste the lines yourself",
         ) from None
-    return kept
+    return backup
 
 
 def _write_backup(real: Path, text: str) -> Path:
     for number in count(1):
-        kept = real.with_name(f"{real.name}{BACKUP_SUFFIX}" + (f"-{number}" if number > 1 else ""))
+        backup = real.with_name(f"{real.name}{BACKUP_SUFFIX}" + (f"-{number}" if number > 1 else ""))
         with suppress(FileExistsError):
-            descriptor = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             _write_file(descriptor, text)
-            return kept
+            return backup
     raise AssertionError("numbers do not end")
 
 
-def _replace_atomically(real: Path, text: str, known: os.stat_result) -> None:
+def _replace_atomically(real: Path, text: str, status: os.stat_result) -> None:
     descriptor, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
     try:
-        _write_file(descriptor, text, known)
+        _write_file(descriptor, text, status)
         Path(name).replace(real)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
 
 
-def _write_file(descriptor: int, text: str, known: os.stat_result | None = None) -> None:
+def _write_file(descriptor: int, text: str, status: os.stat_result | None = None) -> None:
     with open(descriptor, "wb") as file:
-        if known is not None:
-            os.fchmod(descriptor, known.st_mode & 0o777)
-            if (os.geteuid(), os.getegid()) != (known.st_uid, known.st_gid):
-                os.fchown(descriptor, known.st_uid, known.st_gid)
+        if status is not None:
+            os.fchmod(descriptor, status.st_mode & 0o777)
+            if (os.geteuid(), os.getegid()) != (status.st_uid, status.st_gid):
+                os.fchown(descriptor, status.st_uid, status.st_gid)
         file.write(text.encode())
         file.flush()
         os.fsync(descriptor)
 
 
-WILDCARD_ADDRESSES = ("0.0.0.0", "[::]")  # noqa: S104 - where a daemon may listen, and no client asks
-TOKEN_PLACEHOLDER = "KEY"  # noqa: S105 - stands where a person puts theirs
-
-
 @dataclass(frozen=True, slots=True)
 class McpClientSettings:
-    """The settings of a client as they were read."""
+    """A client's settings file as it was read."""
 
     path: Path
     text: str
     form: str
-    paddock_entries: frozenset[str] = frozenset()  # the servers that are Paddock itself
+    paddock_entries: frozenset[str] = frozenset()  # names of the entries that are Paddock itself
 
     def stdio(self) -> dict[str, Any]:
-        """How the client starts Paddock, with the home that this command has."""
+        """Return the entry with which the client starts Paddock, with this command's home."""
         home = os.environ.get("PADDOCK_HOME")
         return stdio_entry(self.form, {"PADDOCK_HOME": home} if home else {})
 
 
 def read_client_settings(path: Path) -> McpClientSettings | None:
-    """The settings in a file; None where it lists no servers, as a package does not."""
+    """Read a client's settings; None if the file lists no servers, as a package does not."""
     try:
         text = path.read_bytes().decode()
         lists = parse_server_lists(path.name, text)
     except (OSError, ValueError, Invalid):
         return None
-    listed = [one for servers in lists for one in servers.holder.within(servers.key).value.items()]
-    own = frozenset(title for title, server in listed if is_paddock(server))
-    return McpClientSettings(path, text, lists[0].form, own) if lists else None
+    entries = [entry for servers in lists for entry in servers.holder.within(servers.key).value.items()]
+    paddock_entries = frozenset(title for title, server in entries if is_paddock(server))
+    return McpClientSettings(path, text, lists[0].form, paddock_entries) if lists else None
 
 
 def require_client_settings(client: McpClientSettings | None, path: Path) -> McpClientSettings:
-    """Refuse to write into what is no client's settings.
+    """Check that the file is a client's settings.
 
     Raises:
-        OperatorError: it is none.
+        OperatorError: it is not.
     """
     if client is None:
         raise OperatorError(
@@ -144,7 +142,7 @@ def require_client_settings(client: McpClientSettings | None, path: Path) -> Mcp
 
 
 def print_client_snippet(client: McpClientSettings, http: HttpSettings, *, as_json: bool) -> dict[str, Any]:
-    """Print what is pasted into the client's settings; the same as data."""
+    """Print the snippet to paste into the client's settings, and return it as JSON data."""
     stdio = config_snippet(client.form, client.stdio())
     url = _mcp_url(http)
     over_http = config_snippet(client.form, http_entry(url, TOKEN_PLACEHOLDER)) if url else None
@@ -166,7 +164,7 @@ def print_client_snippet(client: McpClientSettings, http: HttpSettings, *, as_js
 
 
 def _mcp_url(http: HttpSettings) -> str | None:
-    """Where clients reach `/mcp`; None where only the daemon knows, or nobody does."""
+    """Return the URL of `/mcp`; None if HTTP is off or only the daemon knows the port."""
     if http.public_url:
         return f"{http.public_url.rstrip('/')}/mcp"
     host, _, port = http.address.rpartition(":")
@@ -176,22 +174,23 @@ def _mcp_url(http: HttpSettings) -> str | None:
 
 
 def update_client_settings(
-    client: McpClientSettings, taken: Sequence[str], retype: str, *, yes: bool
+    client: McpClientSettings, imported: Sequence[str], retype: str, *, yes: bool
 ) -> dict[str, Any]:
-    """Put Paddock into the client's settings in place of the servers that were taken over, once a person says yes.
+    """After confirmation, replace the imported servers in the client's settings by Paddock.
 
     Raises:
-        NeedsConsent: they do not.
-        PaddockError: it cannot be written, or is not what was read any more.
+        NeedsConsent: the person declined.
+        PaddockError: the file cannot be written, or changed since it was read.
     """
-    after = replace_with_paddock(client.path.name, client.text, frozenset(taken), client.stdio())
-    shown = printable(str(client.path), 400)
-    named = printable(", ".join(taken), 400)
+    after = replace_with_paddock(client.path.name, client.text, frozenset(imported), client.stdio())
+    path_text = printable(str(client.path), 400)
+    names = printable(", ".join(imported), 400)
     backup = f"{client.path.name}{BACKUP_SUFFIX}"
-    question = f"Replace {named} in {shown} by Paddock? What it is now is kept beside it, as {backup}."
+    question = f"Replace {names} in {path_text} by Paddock? What it is now is kept beside it, as {backup}."
     confirm(question, yes=yes, retype=f"{retype} --replace")
-    kept = replace_text(client.path, client.text, after)
+    backup_path = replace_text(client.path, client.text, after)
     print_message(
-        f"{styled('✓', 'green')} {shown} has Paddock in place of {named}; what it was: {printable(str(kept), 400)}"
+        f"{styled('✓', 'green')} {path_text} has Paddock in place of {names};"
+        f" what it was: {printable(str(backup_path), 400)}"
     )
-    return {"written": str(client.path), "backup": str(kept)}
+    return {"written": str(client.path), "backup": str(backup_path)}

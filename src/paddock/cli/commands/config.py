@@ -1,4 +1,4 @@
-"""`paddock config show`: every setting, its value, and who set it."""
+"""`paddock config show`: every setting, its value, and its origin."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ def show(
     rows = loaded.rows()
     print_problems(loaded.warnings, "!", "yellow")
     if as_json:
-        settings = {name: {"value": value, "origin": str(where)} for name, value, where in rows}
+        settings = {name: {"value": value, "origin": str(value_origin)} for name, value, value_origin in rows}
         print_json({"settings": settings, "warnings": [problem.to_dict() for problem in loaded.warnings]})
         return
     headings = ["SETTING", "VALUE", "ORIGIN"] if origin else ["SETTING", "VALUE"]
-    for line in format_table(headings, [[name, value, str(where)][: len(headings)] for name, value, where in rows]):
+    for line in format_table(
+        headings, [[name, value, str(value_origin)][: len(headings)] for name, value, value_origin in rows]
+    ):
         print_result(line)

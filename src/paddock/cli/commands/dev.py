@@ -1,4 +1,4 @@
-"""`paddock dev`: a plugin from its folder, started again whenever a file of it is saved."""
+"""`paddock dev`: run a plugin from its folder, and reload it whenever a file is saved."""
 
 from __future__ import annotations
 
@@ -72,19 +72,19 @@ def dev(
     from paddock.manifest.read import read_package
 
     manifest = read_package(directory).single()
-    repeated = RepeatedCall(call, read_parameters(params, call)) if call else None
+    repeated_call = RepeatedCall(call, read_parameters(params, call)) if call else None
     settings, secrets = read_parameters(config), read_secret_files(secret)
     _confirm_capabilities(manifest, yes=yes, retype=f"paddock dev {directory}")
-    with _open_home(home) as place:
+    with _open_home(home) as home_path:
         status = run_async(
             _run_session(
                 directory.resolve(),
-                place,
+                home_path,
                 manifest,
-                repeated,
+                repeated_call,
                 settings,
                 secrets,
-                lasting=home is not None,
+                persistent=home is not None,
                 traffic=traffic,
                 once=once,
                 as_json=as_json,
@@ -94,7 +94,7 @@ def dev(
 
 
 def _confirm_capabilities(manifest: Manifest, *, yes: bool, retype: str) -> None:
-    """Show once what the plugin will be able to do, and ask; changes that stay within it are not asked about again."""
+    """Show the plugin's capabilities once, and ask; changes within them are not asked about again."""
     from paddock.cli.output.consent_prompt import confirm, print_consent_screen
     from paddock.manifest.consent_text import consent_sections
     from paddock.manifest.permissions import requested_capabilities
@@ -104,14 +104,14 @@ def _confirm_capabilities(manifest: Manifest, *, yes: bool, retype: str) -> None
     screen = ConsentScreen(heading, (("id", manifest.name),), tuple(consent_sections(manifest)), f"Run {heading}?")
     if not yes:
         print_consent_screen(screen)
-        details = {"capabilities": [str(one) for one in requested_capabilities(manifest)]}
+        details = {"capabilities": [str(item) for item in requested_capabilities(manifest)]}
         confirm(screen.question, yes=yes, retype=retype, details=details)
 
 
 @contextmanager
-def _open_home(given: Path | None) -> Generator[Path, None, None]:
-    if given is not None:
-        yield given.resolve()
+def _open_home(home: Path | None) -> Generator[Path, None, None]:
+    if home is not None:
+        yield home.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="paddock-dev-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
@@ -121,11 +121,11 @@ async def _run_session(
     folder: Path,
     home: Path,
     manifest: Manifest,
-    repeated: RepeatedCall | None,
+    repeated_call: RepeatedCall | None,
     config: Mapping[str, Any],
     secrets: Mapping[str, Secret],
     *,
-    lasting: bool,
+    persistent: bool,
     traffic: bool,
     once: bool,
     as_json: bool,
@@ -142,33 +142,33 @@ async def _run_session(
     from paddock.manifest.permissions import requested_capabilities
 
     with (
-        anyio.CancelScope() as everything,
-        stop_on_signals(everything, lambda: None) as stop,
+        anyio.CancelScope() as scope,
+        stop_on_signals(scope, lambda: None) as stop,
         open_input_line() as line,
     ):
-        tell = _print_json_event if as_json else _DevEventPrinter(line.print_above if line else print_result)
-        listening = DevEventReporter(manifest, tell, SystemClock(), shows_traffic=traffic)
+        report = _print_json_event if as_json else _DevEventPrinter(line.print_above if line else print_result)
+        reporter = DevEventReporter(manifest, report, SystemClock(), shows_traffic=traffic)
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
-        opened = open_dev_host(
+        dev_host = open_dev_host(
             home,
             folder,
-            listening,
+            reporter,
             environ=environ,
-            tap=listening.new_decoder,
+            tap=reporter.new_decoder,
             config=config,
             secrets=secrets,
-            lasting=lasting,
+            lasting=persistent,
         )
         try:
-            async with opened as workshop:
-                session = DevSession(workshop, listening, requested_capabilities(manifest), repeated)
-                known = scan_folder(folder)
+            async with dev_host as workshop:
+                session = DevSession(workshop, reporter, requested_capabilities(manifest), repeated_call)
+                snapshot = scan_folder(folder)
                 await session.start(await workshop.take_snapshot())
                 if once:
                     await session.wait_for_calls()
                     return 1 if session.failed else 0
-                tell({"event": "watching", "folder": str(folder), "home": str(home)})
-                await session.follow(known, line.lines() if line else None, stop)
+                report({"event": "watching", "folder": str(folder), "home": str(home)})
+                await session.follow(snapshot, line.lines() if line else None, stop)
         except PaddockError as error:
             if not as_json:
                 raise
@@ -179,20 +179,20 @@ async def _run_session(
 
 
 class _DevEventPrinter:
-    """Events for people."""
+    """Prints events as text."""
 
-    def __init__(self, line: Any) -> None:
-        self._line = line
+    def __init__(self, print_line: Any) -> None:
+        self._print_line = print_line
 
     def __call__(self, event: dict[str, Any]) -> None:
         from paddock.cli.commands.dev_text import describe_dev_event
 
         if event["event"] == "watching":
-            self._line(f"following {event['folder']}; type 'help' for what can be typed, Ctrl-C ends")
+            self._print_line(f"following {event['folder']}; type 'help' for what can be typed, Ctrl-C ends")
             sys.stdout.flush()
             return
         for text in describe_dev_event(event):
-            self._line(text)
+            self._print_line(text)
         sys.stdout.flush()
 
 

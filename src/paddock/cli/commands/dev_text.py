@@ -1,4 +1,4 @@
-"""The events of `paddock dev` in words: one line each, two where there is something to do about it. Pure but colour."""
+"""The events of `paddock dev` as text: one line each, two where there is a hint. Pure but for colour."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any, cast
 
 from paddock.authoring.checks.protocol import describe_mismatch
 from paddock.cli.output.report import styled
-from paddock.cli.output.status_line import describe_call_event as progress_in_words
+from paddock.cli.output.status_line import describe_call_event
 from paddock.core.printable import printable
-from paddock.host.plugins.logs.log_lines import format_for_terminal as log_in_words
+from paddock.host.plugins.logs.log_lines import format_for_terminal
 
 _MAX_VALUE_CHARS = 400
 
 
 def describe_dev_event(event: Mapping[str, Any]) -> list[str]:
-    """The lines of one event."""
+    """Return the lines of one event."""
     match event["event"]:
         case "loaded":
             return _loaded_lines(event)
         case "changed":
-            return []  # what came of it is told
+            return []  # its result is reported
         case "not_loaded":
             return _load_failed_lines(event)
         case "traffic":
             return [_traffic_line(event)]
         case "log":
-            first, *rest = log_in_words(str(event["line"]))
+            first, *rest = format_for_terminal(str(event["line"]))
             return [f"{_dim('│')} {first}", *(f"{_dim('│')}   {line}" for line in rest)]
         case "notification":
             return [f"← {event['name']} {_compact_json(event['params'])}"]
         case "progress":
-            return [f"{_dim('…')} {progress_in_words(event['value'])}"]
+            return [f"{_dim('…')} {describe_call_event(event['value'])}"]
         case "answer":
             return [f"{_green('=')} {event['name']} {_compact_json(event['result'], 4_000)}  {_duration_text(event)}"]
         case "failed":
@@ -48,30 +48,30 @@ def describe_dev_event(event: Mapping[str, Any]) -> list[str]:
         case "misunderstood":
             return [f"{_red('✗')} {_error_text(event['error'])}", *_error_detail_lines(event["error"])]
         case "ended":
-            words = f"{_red('✗')} it ended: {printable(event['reason'], _MAX_VALUE_CHARS)}"
-            return [words, *_hint_lines(event["hint"])]
+            lines = f"{_red('✗')} it ended: {printable(event['reason'], _MAX_VALUE_CHARS)}"
+            return [lines, *_hint_lines(event["hint"])]
         case "shows":
             return [f"{event['what']} {'shown' if event['shown'] else 'hidden'}"]
         case "tools":
             return [f"callable: {', '.join(event['tools']) or 'nothing'}"]
         case "help":
             tools = ", ".join(event["tools"]) or "nothing yet"
-            words = [f"  {name.ljust(8)} {means}" for name, means in event["commands"].items()]
-            return [f"""type a callable and its parameters, as in: greet {{"name": "Ann"}}   ({tools})""", *words]
+            lines = [f"  {name.ljust(8)} {meaning}" for name, meaning in event["commands"].items()]
+            return [f"""type a callable and its parameters, as in: greet {{"name": "Ann"}}   ({tools})""", *lines]
         case _:
             return [_compact_json(event)]
 
 
 def _loaded_lines(event: Mapping[str, Any]) -> list[str]:
-    offers = ", ".join(event["callables"]) or "nothing"
+    callables = ", ".join(event["callables"]) or "nothing"
     files = f" after {_changed_files_text(event['files'])}" if event["files"] else ""
     lines = [
         f"{_green('✓')} {event['name']} {event['version']} runs{files} ({_duration_text(event)}):"
-        f" {printable(offers, 300)}"
+        f" {printable(callables, 300)}"
     ]
-    if differing := describe_mismatch(event["unserved"], event["undeclared"]):
-        lines.append(f"  {_yellow('!')} {differing}")
-    return [*lines, *(f"  {_yellow('!')} {_problem_line(one)}" for one in event["warnings"])]
+    if mismatch := describe_mismatch(event["unserved"], event["undeclared"]):
+        lines.append(f"  {_yellow('!')} {mismatch}")
+    return [*lines, *(f"  {_yellow('!')} {_problem_line(problem)}" for problem in event["warnings"])]
 
 
 def _load_failed_lines(event: Mapping[str, Any]) -> list[str]:
@@ -79,23 +79,23 @@ def _load_failed_lines(event: Mapping[str, Any]) -> list[str]:
     lines = [f"{_red('✗')} not loaded: {_error_text(error)}", *_error_detail_lines(error)]
     if event["waiting"]:
         lines.append(f"  {_dim('→')} type 'allow' to grant it to this session")
-    kept = f"{event['serving']} goes on serving" if event["serving"] else "nothing serves yet"
-    return [*lines, f"  {_dim('→')} {kept}; save again when it is mended"]
+    serving = f"{event['serving']} goes on serving" if event["serving"] else "nothing serves yet"
+    return [*lines, f"  {_dim('→')} {serving}; save again when it is mended"]
 
 
 def _traffic_line(event: Mapping[str, Any]) -> str:
     arrow = "→" if event["to"] == "plugin" else "←"
     kind, value = event["kind"], event["value"]
-    took = f"  {_duration_text(event)}" if "ms" in event else ""
+    duration = f"  {_duration_text(event)}" if "ms" in event else ""
     if kind in ("error", "refuses") and isinstance(value, dict):
         fault = cast("dict[str, Any]", value)
-        said = printable(str(fault.get("message")), _MAX_VALUE_CHARS)
-        return f"{arrow} {kind} {event['name']} {fault.get('code')} {said}{took}"
+        message = printable(str(fault.get("message")), _MAX_VALUE_CHARS)
+        return f"{arrow} {kind} {event['name']} {fault.get('code')} {message}{duration}"
     if kind == "noise":
         return f"{arrow} {_yellow('not JSON-RPC')} {printable(str(value), _MAX_VALUE_CHARS)}"
-    shown = "" if value in (None, {}) and kind not in ("result", "answers") else f" {_compact_json(value)}"
-    word = "" if kind in ("request", "notification") else f"{kind} "
-    return f"{arrow} {word}{event['name']}{shown}{took}"
+    value_text = "" if value in (None, {}) and kind not in ("result", "answers") else f" {_compact_json(value)}"
+    label = "" if kind in ("request", "notification") else f"{kind} "
+    return f"{arrow} {label}{event['name']}{value_text}{duration}"
 
 
 def _error_text(error: Mapping[str, Any]) -> str:
@@ -104,7 +104,10 @@ def _error_text(error: Mapping[str, Any]) -> str:
 
 def _error_detail_lines(error: Mapping[str, Any]) -> list[str]:
     problems: Any = error.get("errors") or error.get("problems") or []
-    return [*(f"  {_red('✗')} {_problem_line(one)}" for one in problems), *_hint_lines(str(error.get("hint") or ""))]
+    return [
+        *(f"  {_red('✗')} {_problem_line(problem)}" for problem in problems),
+        *_hint_lines(str(error.get("hint") or "")),
+    ]
 
 
 def _problem_line(problem: Mapping[str, Any]) -> str:
@@ -118,16 +121,16 @@ def _hint_lines(hint: str) -> list[str]:
 
 
 def _changed_files_text(files: list[str]) -> str:
-    shown = ", ".join(files[:3])
-    return printable(shown + (f" and {len(files) - 3} more" if len(files) > 3 else ""), 200)
+    names = ", ".join(files[:3])
+    return printable(names + (f" and {len(files) - 3} more" if len(files) > 3 else ""), 200)
 
 
 def _duration_text(event: Mapping[str, Any]) -> str:
     return _dim(f"{event['ms']:.0f} ms" if event["ms"] >= 10 else f"{event['ms']:.1f} ms")
 
 
-def _compact_json(value: Any, longest: int = _MAX_VALUE_CHARS) -> str:
-    return printable(json.dumps(value, ensure_ascii=False, default=str), longest)
+def _compact_json(value: Any, max_chars: int = _MAX_VALUE_CHARS) -> str:
+    return printable(json.dumps(value, ensure_ascii=False, default=str), max_chars)
 
 
 def _dim(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`paddock doctor`: what works on this machine, and what to type where it does not."""
+"""`paddock doctor`: checks of this machine and the daemon, with commands that repair what fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-DAEMON_TIMEOUT_S = 10.0  # seconds for the daemon; less than doctor waits for a look
+DAEMON_TIMEOUT_S = 10.0  # less than doctor's own timeout for a check
 
 
 @app.command("doctor", epilog="Example: paddock doctor --json")
@@ -43,7 +43,7 @@ def _ask_daemon(directories: Directories) -> DaemonReport | None:
     daemon = running_daemon(directories)
     if daemon is None:
         return None
-    status = daemon.get("/status", wait=DAEMON_TIMEOUT_S)
+    status = daemon.get("/status", timeout_s=DAEMON_TIMEOUT_S)
     return DaemonReport(
-        daemon.get("/plugins", wait=DAEMON_TIMEOUT_S)["plugins"], status["troubles"], status["takes_calls"]
+        daemon.get("/plugins", timeout_s=DAEMON_TIMEOUT_S)["plugins"], status["troubles"], status["takes_calls"]
     )

@@ -1,4 +1,4 @@
-"""`paddock explain ID`: any decision in plain words. Reads the record itself, so no daemon has to run."""
+"""`paddock explain ID`: explain any decision. Reads the ledger itself, so no daemon is needed."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def explain(
     now = datetime.now(UTC)
     with open_for_read(tenant) as host:
         policy = load_policy(host.directories, host.loaded.settings.policy)
-        by = host.plugins.database.read(lambda tx: resolve_principal(tx, who or local_principal(), tenant, now))
-        found = Explainer(host.plugins.for_tenant(by.tenant), policy, now).explain(name, by)
+        principal = host.plugins.database.read(lambda tx: resolve_principal(tx, who or local_principal(), tenant, now))
+        explanations = Explainer(host.plugins.for_tenant(principal.tenant), policy, now).explain(name, principal)
     if as_json:
-        print_json(explanations_to_json(name, found))
+        print_json(explanations_to_json(name, explanations))
         return
-    for place, one in enumerate(found):
-        first, *rest = one.lines()
-        print_result(("\n" if place else "") + styled(first, "bold", stream=sys.stdout))
+    for index, explanation in enumerate(explanations):
+        first, *rest = explanation.lines()
+        print_result(("\n" if index else "") + styled(first, "bold", stream=sys.stdout))
         for line in rest:
             print_result(wrap_text(line, 6))

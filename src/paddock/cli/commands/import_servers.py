@@ -1,4 +1,4 @@
-"""`paddock import FILE`: MCP servers that another program has in its settings become plugins of ours."""
+"""`paddock import FILE`: import another program's MCP servers as plugins."""
 
 from __future__ import annotations
 
@@ -87,68 +87,72 @@ def import_(
     path = Path(file)
     if not os.path.exists(file):  # noqa: PTH110 - a path that cannot be one is no file either, and no error
         raise NotFound(f"there is no file {file}", code="import.no_such_file", hint="is the path spelt right?")
-    named = [("only", one) for one in only or []] + [("capability", one) for one in capability or []]
-    retype = f"paddock import {shlex.quote(file)}" + "".join(f" --{flag} {shlex.quote(text)}" for flag, text in named)
-    added = _parse_capabilities(capability or [])
+    options = [("only", name) for name in only or []] + [("capability", text) for text in capability or []]
+    retype = f"paddock import {shlex.quote(file)}" + "".join(f" --{flag} {shlex.quote(text)}" for flag, text in options)
+    capabilities = _parse_capabilities(capability or [])
     client = read_client_settings(path)
     if replace_:
         require_client_settings(client, path)
     if path.suffix.lower() in ARCHIVE_SUFFIXES:
-        _reject_capabilities_for_bundle(path, added)
+        _reject_capabilities_for_bundle(path, capabilities)
         with open_for_change() as host:
             value = install_package(host.plugins, InstallRequest(parse_source(file)), grant or [], retype, yes=yes)
         report_installed(value, as_json=as_json)
         return
     servers = _exclude_paddock(_select_servers(path, only or []), client, path)
-    if added and len(servers) > 1:
+    if capabilities and len(servers) > 1:
         raise OperatorError(
             f"{path.name} has {len(servers)} servers, and --capability is meant for one",
             code="import.capability_for_many",
             hint=f"name it: {retype} --only NAME",
         )
-    done: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     failures: list[PaddockError] = []
     with open_for_change() as host:
         store, http = replace(host.plugins, keys=open_wrapping_keys(host)), host.loaded.settings.http
         for index, (title, reading) in enumerate(servers):
             if len(servers) > 1:
                 print_message(f"[{index + 1}/{len(servers)}] {printable(title)}")
-            again = retype if only or len(servers) == 1 else f"{retype} --only {shlex.quote(title)}"
+            retype_one = retype if only or len(servers) == 1 else f"{retype} --only {shlex.quote(title)}"
             try:
-                one = _add_capabilities(reading, added)
+                server = _add_capabilities(reading, capabilities)
                 grants = [*(grant or []), *(capability or [])]
-                done.append({"server": title} | _import_server(store, reading, one, path, grants, again, yes=yes))
-                _report_copied_secrets(done[-1], one, path)
+                results.append(
+                    {"server": title} | _import_server(store, reading, server, path, grants, retype_one, yes=yes)
+                )
+                _report_copied_secrets(results[-1], server, path)
             except PaddockError as error:
-                # One server says nothing about the next.
+                # One server's failure says nothing about the next.
                 failures.append(error)
-                unasked = isinstance(error, NeedsConsent) and error.error_code != "consent_refused"
-                action = "waiting" if unasked else "refused" if isinstance(error, NeedsConsent) else "failed"
+                not_asked = isinstance(error, NeedsConsent) and error.error_code != "consent_refused"
+                action = "waiting" if not_asked else "refused" if isinstance(error, NeedsConsent) else "failed"
                 name = reading.plugins[0].manifest.name if reading.plugins else slug(title)
-                done.append({"server": title, "name": name, "action": action, "error": error_to_json(error)})
+                results.append({"server": title, "name": name, "action": action, "error": error_to_json(error)})
                 if error.error_code == "consent_refused":
                     print_message(f"{styled('–', 'yellow')} left out {printable(title)}: you said no")
                 else:
                     print_error(error)
     if len(servers) > 1:
-        _print_summary(done)
-    told: dict[str, Any] = {}
-    taken = [str(value["server"]) for value in done if "error" not in value]
-    if client is not None and taken:
+        _print_summary(results)
+    client_result: dict[str, Any] = {}
+    imported = [str(value["server"]) for value in results if "error" not in value]
+    if client is not None and imported:
         try:
-            told = update_client_settings(client, taken, retype, yes=yes) if replace_ else {}
+            client_result = update_client_settings(client, imported, retype, yes=yes) if replace_ else {}
         except PaddockError as error:
             failures.append(error)
             print_error(error)
-        told = {"client": print_client_snippet(client, http, as_json=as_json or bool(told)) | told}
+        client_result = {
+            "client": print_client_snippet(client, http, as_json=as_json or bool(client_result)) | client_result
+        }
     if as_json:
-        print_json({"imported": done} | told | ({"error": error_to_json(failures[0])} if failures else {}))
+        print_json({"imported": results} | client_result | ({"error": error_to_json(failures[0])} if failures else {}))
     if failures:
         raise typer.Exit(exit_code(failures[0]))
 
 
 def _select_servers(path: Path, only: Sequence[str]) -> list[tuple[str, ManifestResult]]:
-    """The servers that were asked for, by the name the file has for them; each by that name or by its plugin's."""
+    """Return the selected servers with their names in the file; `--only` takes that name or the plugin's."""
     from paddock.manifest.names import slug
     from paddock.manifest.read import read_each_server
 
@@ -167,21 +171,23 @@ def _select_servers(path: Path, only: Sequence[str]) -> list[tuple[str, Manifest
             code="import.no_servers",
             hint=f"this is how a file with one looks: {_EXAMPLE_SETTINGS}",
         )
-    known = {title: {title, slug(title), *(one.manifest.name for one in reading.plugins)} for title, reading in servers}
-    missing = [name for name in only if not any(name in names for names in known.values())]
+    names_of = {
+        title: {title, slug(title), *(one.manifest.name for one in reading.plugins)} for title, reading in servers
+    }
+    missing = [name for name in only if not any(name in names for names in names_of.values())]
     if missing:
         raise NotFound(
             f"{path.name} has no server {', '.join(missing)}",
             code="import.no_such_server",
-            hint=f"it has: {', '.join(known)}",
+            hint=f"it has: {', '.join(names_of)}",
         )
-    return [(title, reading) for title, reading in servers if not only or known[title].intersection(only)]
+    return [(title, reading) for title, reading in servers if not only or names_of[title].intersection(only)]
 
 
 def _exclude_paddock(
     servers: Sequence[tuple[str, ManifestResult]], client: McpClientSettings | None, path: Path
 ) -> list[tuple[str, ManifestResult]]:
-    """The servers that are not Paddock itself, as it stands in a file that was handed back."""
+    """Exclude Paddock's own entry, as it stands in a file that was imported before."""
     others = [(title, reading) for title, reading in servers if client is None or title not in client.paddock_entries]
     if not others:
         raise OperatorError(
@@ -192,18 +198,18 @@ def _exclude_paddock(
     return others
 
 
-def _add_capabilities(reading: ManifestResult, added: Sequence[Capability]) -> ImportedServer:
-    """The server as it will be installed.
+def _add_capabilities(reading: ManifestResult, capabilities: Sequence[Capability]) -> ImportedServer:
+    """Return the server as it will be installed.
 
     Raises:
-        Invalid: it has mistakes; carries all of them.
+        Invalid: it has problems; carries all of them.
     """
     from dataclasses import replace
 
     from paddock.manifest.permissions import with_capabilities
 
-    one = reading.all()[0]
-    return replace(one, manifest=with_capabilities(one.manifest, added))
+    server = reading.all()[0]
+    return replace(server, manifest=with_capabilities(server.manifest, capabilities))
 
 
 def _import_server(
@@ -216,25 +222,29 @@ def _import_server(
     *,
     yes: bool,
 ) -> dict[str, Any]:
-    """One server, shown, asked about and installed: as the package that its command would fetch, where it does that."""
+    """Show, confirm and install one server; as the package that its command would fetch, if it does that."""
     from paddock.cli.commands.plugin.install import confirm_and_commit
     from paddock.cli.output.status_line import ProgressLine
     from paddock.manifest.rules.readiness import FETCHED_AT_START
     from paddock.plugins.install.import_servers import find_server_package, resolve_server
 
     package = find_server_package(server)
-    with ProgressLine() as line, resolve_server(store, server, package, path.resolve(), line.callback) as prepared:
+    with ProgressLine() as line, resolve_server(store, server, package, path.resolve(), line.callback) as resolved:
         line.clear()
-        told = {problem.message for problem in prepared.warnings}
-        told |= {problem.message for problem in reading.warnings if package and problem.code == FETCHED_AT_START}
-        print_problems([problem for problem in reading.warnings if problem.message not in told], "!", "yellow")
+        shown_messages = {problem.message for problem in resolved.warnings}
+        shown_messages |= {
+            problem.message for problem in reading.warnings if package and problem.code == FETCHED_AT_START
+        }
+        print_problems(
+            [problem for problem in reading.warnings if problem.message not in shown_messages], "!", "yellow"
+        )
         if package:
-            named = printable(package.typed_source, 200)
+            source = printable(package.typed_source, 200)
             print_message(
-                f"  {styled('→', 'dim')} its command would fetch a package at every start; installed instead: {named}"
+                f"  {styled('→', 'dim')} its command would fetch a package at every start; installed instead: {source}"
             )
-        value = confirm_and_commit(store, prepared, grants, retype, yes=yes)
-    return value | ({"package": package.typed_source} if package else {})
+        result = confirm_and_commit(store, resolved, grants, retype, yes=yes)
+    return result | ({"package": package.typed_source} if package else {})
 
 
 def _parse_capabilities(texts: Sequence[str]) -> list[Capability]:
@@ -246,31 +256,31 @@ def _parse_capabilities(texts: Sequence[str]) -> list[Capability]:
         raise OperatorError(f"--capability: {error.message}", code="capability.malformed", hint=error.hint) from None
 
 
-def _reject_capabilities_for_bundle(path: Path, added: Sequence[Capability]) -> None:
-    if added:
-        listed = ", ".join(f"'{one}'" for one in added)
+def _reject_capabilities_for_bundle(path: Path, capabilities: Sequence[Capability]) -> None:
+    if capabilities:
+        names = ", ".join(f"'{item}'" for item in capabilities)
         raise OperatorError(
             f"{path.name} is a package, and what it asks for is part of it",
             code="import.capability_for_package",
-            hint=f"unpack it, add a paddock.yaml with 'capabilities: [{listed}]', and install the directory",
+            hint=f"unpack it, add a paddock.yaml with 'capabilities: [{names}]', and install the directory",
         )
 
 
-def _report_copied_secrets(value: dict[str, Any], one: ImportedServer, path: Path) -> None:
-    """Where the keys went, by name: the file they came from still has them."""
-    copied = sorted(name for name, text in one.values.items() if not _VARIABLE_PATTERN.fullmatch(str(text)))
-    if copied and value["action"] in ("installed", "upgraded"):
-        value["configured"] = copied
+def _report_copied_secrets(result: dict[str, Any], server: ImportedServer, path: Path) -> None:
+    """Print which keys were stored as secrets: the file they came from still contains them."""
+    copied = sorted(name for name, text in server.values.items() if not _VARIABLE_PATTERN.fullmatch(str(text)))
+    if copied and result["action"] in ("installed", "upgraded"):
+        result["configured"] = copied
         names = printable(", ".join(copied), 400)
         print_message(
             f"  {styled('→', 'dim')} sealed among your secrets: {names}. {printable(path.name)} still has what it had"
         )
 
 
-def _print_summary(done: Sequence[dict[str, Any]]) -> None:
+def _print_summary(results: Sequence[dict[str, Any]]) -> None:
     print_message()
-    for value in done:
-        taken = "error" not in value
-        mark = styled("✓", "green") if taken else styled("–", "yellow")
-        words = "waits for your yes" if value["action"] == "waiting" else value["action"]
-        print_message(f"{mark} {printable(str(value['server']))}: {words}")
+    for result in results:
+        imported = "error" not in result
+        mark = styled("✓", "green") if imported else styled("–", "yellow")
+        status = "waits for your yes" if result["action"] == "waiting" else result["action"]
+        print_message(f"{mark} {printable(str(result['server']))}: {status}")

@@ -1,4 +1,4 @@
-"""`paddock key …`: signing keys, and whose signatures count here."""
+"""`paddock key …`: signing keys, and which keys are trusted."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def trust(
     from paddock.plugins.trust.trusted_keys import trust_key
 
     path = Path(key)
-    readable = not key.startswith(("ed25519:", "ssh-ed25519")) and path.is_file()
+    is_file = not key.startswith(("ed25519:", "ssh-ed25519")) and path.is_file()
     with open_for_change() as host:
-        row = trust_key(host.plugins, path if readable else key, label or (path.stem if readable else "unnamed"))
+        row = trust_key(host.plugins, path if is_file else key, label or (path.stem if is_file else "unnamed"))
     if as_json:
         print_json({"key_id": row.key_id, "label": row.label, "public_key": row.public_key})
     print_message(f"{styled('✓', 'green')} trusting {row.label} ({row.key_id})")
@@ -123,9 +123,11 @@ def remove(
     from paddock.plugins.trust.trusted_keys import distrust_key, require_trusted_key
 
     with open_for_change() as host:
-        found = host.plugins.database.read(lambda tx: require_trusted_key(tx, key))
-        confirm(f"Stop trusting {found.label} ({found.key_id})?", yes=yes, retype=f"paddock key remove {found.key_id}")
-        row = distrust_key(host.plugins, found.key_id)
+        trusted = host.plugins.database.read(lambda tx: require_trusted_key(tx, key))
+        confirm(
+            f"Stop trusting {trusted.label} ({trusted.key_id})?", yes=yes, retype=f"paddock key remove {trusted.key_id}"
+        )
+        row = distrust_key(host.plugins, trusted.key_id)
     if as_json:
         print_json({"key_id": row.key_id, "label": row.label, "removed": True})
     print_message(f"{styled('✓', 'green')} no longer trusting {row.label} ({row.key_id})")

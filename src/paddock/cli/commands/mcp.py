@@ -1,4 +1,4 @@
-"""`paddock mcp`: everything that may be used, to an MCP client that starts us and talks with us over its pipes."""
+"""`paddock mcp`: an MCP server on stdio, for a client that starts this command."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ app = typer.Typer(add_completion=False)
 
 _EXAMPLES = "Examples: paddock mcp   ·   paddock mcp --as user:ann   ·   paddock mcp --tenant acme"
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_DRAIN_TIMEOUT_S = 10.0  # seconds for calls under way when the client says nothing more
+_DRAIN_TIMEOUT_S = 10.0  # for requests in flight after the end of the client's input
 
 WriteStdoutLine: TypeAlias = Callable[[bytes], None]
 
 
 class LineTransport(Protocol):
-    """Whoever deals with what the client says."""
+    """Handles the client's lines."""
 
     def receive_line(self, line: bytes) -> None: ...
 
     async def drain(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the requests in flight."""
         ...
 
 
@@ -73,14 +73,14 @@ def mcp(
     if acting_as is not None:
         from paddock.principals.principal_name import parse_principal_name
 
-        tenant = parse_principal_name(acting_as, tenant).tenant  # nothing else stands in a header
+        tenant = parse_principal_name(acting_as, tenant).tenant  # also validates it for use in a header
     daemon = running_daemon(tenant=tenant)
-    way = (
+    open_transport = (
         _in_process_transport(acting_as, tenant)
         if daemon is None
         else _daemon_transport(daemon.path, acting_as, tenant)
     )
-    raise typer.Exit(run_async(_serve_stdio(way)))
+    raise typer.Exit(run_async(_serve_stdio(open_transport)))
 
 
 def _in_process_transport(acting_as: str | None, tenant: str) -> OpenLineTransport:
@@ -98,8 +98,8 @@ def _daemon_transport(path: Path, acting_as: str | None, tenant: str) -> OpenLin
     return lambda write: open_bridge(path, target, headers, write)
 
 
-async def _serve_stdio(way: OpenLineTransport) -> int:
-    """Talk until the client has nothing more to say, or a signal comes. The exit code."""
+async def _serve_stdio(open_transport: OpenLineTransport) -> int:
+    """Serve until the end of the client's input or a signal; return the exit code."""
     import asyncio
 
     from paddock.cli.client.stdio import open_stdio_lines
@@ -109,27 +109,27 @@ async def _serve_stdio(way: OpenLineTransport) -> int:
     loop, signals, stopped = asyncio.get_running_loop(), list[signal.Signals](), asyncio.Event()
     with open_stdio_lines() as streams:
 
-        def asked(number: signal.Signals) -> None:
+        def on_signal(number: signal.Signals) -> None:
             signals.append(number)
             stopped.set()
             streams.stop_reading()
 
-        for one in _STOP_SIGNALS:
-            loop.add_signal_handler(one, asked, one)
-        async with way(streams.write) as carrier:
+        for item in _STOP_SIGNALS:
+            loop.add_signal_handler(item, on_signal, item)
+        async with open_transport(streams.write) as transport:
             try:
-                await _forward_lines(streams, carrier)
+                await _forward_lines(streams, transport)
             except FramingViolation as violation:
                 print_message(f"the client said what cannot be taken: {violation.detail}")
                 return 1
             if not streams.reader_gone:
-                ends = {loop.create_task(carrier.drain()), loop.create_task(stopped.wait())}
-                await asyncio.wait(ends, timeout=_DRAIN_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
-                for one in ends:
-                    one.cancel()
+                waits = {loop.create_task(transport.drain()), loop.create_task(stopped.wait())}
+                await asyncio.wait(waits, timeout=_DRAIN_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+                for item in waits:
+                    item.cancel()
     return EXIT_INTERRUPTED if signal.SIGINT in signals else EXIT_OK
 
 
-async def _forward_lines(streams: StdioLines, carrier: LineTransport) -> None:
+async def _forward_lines(streams: StdioLines, transport: LineTransport) -> None:
     async for line in streams.lines():
-        carrier.receive_line(line)
+        transport.receive_line(line)

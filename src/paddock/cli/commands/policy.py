@@ -1,16 +1,10 @@
-"""What the commands about rules look up in this home, where there is one: they need none to read rules."""
+"""`paddock policy …`: check, show, test and try the rules. A home is read if there is one, but not needed."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from paddock.config.directories import Directories
-    from paddock.config.settings import Settings
-    from paddock.plugins.store.store import PluginStore
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +26,7 @@ from paddock.core.printable import printable
 if TYPE_CHECKING:
     from paddock.config.directories import Directories
     from paddock.config.settings import Settings
+    from paddock.plugins.store.store import PluginStore
     from paddock.policy.cases import PolicyCase
     from paddock.policy.engine import Policy
     from paddock.policy.rules import Rule
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_existing_store(directories: Directories, settings: Settings) -> Generator[PluginStore | None, None, None]:
-    """The plugins and the database of this home; None where nothing was ever kept in it. Nothing is made for this.
+    """Open the plugin store of this home; None if it has none. Nothing is created.
 
     Raises:
         StoreUnavailable: the store cannot be opened.
@@ -86,7 +81,7 @@ def try_(
     from paddock.host.policy.hypothetical_call import HypotheticalCall, decide_hypothetical
     from paddock.policy.load import load_policy
 
-    supposed = HypotheticalCall(
+    hypothetical = HypotheticalCall(
         who or local_principal(),
         name,
         roles=tuple(role or ()),
@@ -101,23 +96,23 @@ def try_(
     )
     with open_for_read() as host:
         policy = load_policy(host.directories, host.loaded.settings.policy)
-        answered = decide_hypothetical(host.plugins, policy, supposed, datetime.now(UTC))
-    target, explained = answered.target, answered.explanation
+        verdict = decide_hypothetical(host.plugins, policy, hypothetical, datetime.now(UTC))
+    target, explanation = verdict.target, verdict.explanation
     if as_json:
-        about = {
+        target_json = {
             "effects": sorted(target.effects),
             "tags": sorted(target.traits.tags),
             "flags": sorted(target.flags),
-            "installed": answered.installed,
+            "installed": verdict.installed,
         }
-        print_json(explained.to_value() | {"roles": sorted(answered.subject.roles), "target": about})
+        print_json(explanation.to_value() | {"roles": sorted(verdict.subject.roles), "target": target_json})
         return
-    if not answered.installed:
+    if not verdict.installed:
         print_message(
             f"{styled('!', 'yellow')} nothing installed is called {target.name}; it is taken as you describe it"
         )
-    first, *rest = explained.lines()
-    print_result(styled(first, {"allow": "green", "deny": "red", "ask": "yellow"}[explained.answer]))
+    first, *rest = explanation.lines()
+    print_result(styled(first, {"allow": "green", "deny": "red", "ask": "yellow"}[explanation.answer]))
     for line in rest:
         print_result(line)
 
@@ -139,17 +134,25 @@ def check(
     try:
         policy = _load_policy(directories, settings, folder)
     except Invalid as error:
-        error.hint = ""  # points to this command
+        error.hint = ""  # it would point to this command
         raise
-    own = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
-    warnings = _unknown_names(policy, directories, settings) if own else []
+    own_rules = [rule for rule in policy.rules.rules if rule.origin != "shipped"]
+    warnings = _unknown_names(policy, directories, settings) if own_rules else []
     count = len(policy.rules.rules)
     if as_json:
-        told = [problem.to_dict() for problem in warnings]
-        print_json({"valid": True, "version": policy.version, "rules": count, "own_rules": len(own), "warnings": told})
+        warning_values = [problem.to_dict() for problem in warnings]
+        print_json(
+            {
+                "valid": True,
+                "version": policy.version,
+                "rules": count,
+                "own_rules": len(own_rules),
+                "warnings": warning_values,
+            }
+        )
         return
     print_problems(warnings, "!", "yellow")
-    print_message(f"{styled('✓', 'green')} {count} rules, {len(own)} of them your own; version {policy.version}")
+    print_message(f"{styled('✓', 'green')} {count} rules, {len(own_rules)} of them your own; version {policy.version}")
 
 
 @app.command("show", epilog="Examples: paddock policy show   ·   paddock policy show guests-may-read")
@@ -164,10 +167,12 @@ def show(
     if rule is not None:
         _print_rule(_require_rule(policy, rule), as_json=as_json)
     elif as_json:
-        print_json({"version": policy.version, "rules": [_rule_json(one) for one in policy.rules.rules]})
+        print_json({"version": policy.version, "rules": [_rule_json(item) for item in policy.rules.rules]})
     else:
-        rows = [[one.id, "ask" if one.asks else one.effect, _rule_origin(one), one.text] for one in policy.rules.rules]
-        for line in format_table(["RULE", "EFFECT", "FROM", "TEXT"], rows, spare=["FROM", "EFFECT"]):
+        rows = [
+            [item.id, "ask" if item.asks else item.effect, _rule_origin(item), item.text] for item in policy.rules.rules
+        ]
+        for line in format_table(["RULE", "EFFECT", "FROM", "TEXT"], rows, hideable=["FROM", "EFFECT"]):
             print_result(line)
 
 
@@ -192,25 +197,27 @@ def test(
     policy = _load_policy(directories, settings, folder)
     cases = _load_cases(file, policy, directories, settings)
     failed = find_failed_cases(policy, cases)
-    # The shipped table is about made-up things, and comes out the same wherever it is used.
-    assumed = [one for one in cases if one.assumed_effect is not None] if file is not None else []
+    # The shipped table is about made-up callables, and has the same result everywhere.
+    assumed = [case for case in cases if case.assumed_effect is not None] if file is not None else []
     if as_json:
-        told = [
+        failed_values = [
             {
-                "case": one.case.name,
-                "why": one.why,
-                "decision": decision_word(one.decision),
-                "policies": list(one.decision.policies),
+                "case": item.case.name,
+                "why": item.why,
+                "decision": decision_word(item.decision),
+                "policies": list(item.decision.policies),
             }
-            for one in failed
+            for item in failed
         ]
-        taken = [{"case": one.name, "what": str(one.request.target), "taken_as": one.assumed_effect} for one in assumed]
-        print_json({"cases": len(cases), "failed": told, "assumed": taken, "version": policy.version})
-    for what, effect in dict.fromkeys((str(one.request.target), one.assumed_effect) for one in assumed):
-        words = f"{printable(what, 200)} is not installed, and no effects are listed: taken as {effect}"
-        print_message(f"  {styled('!', 'yellow')} {words}")
-    for one in failed:
-        print_message(f"  {styled('✗', 'red')} {printable(one.case.name, 200)}: {printable(one.why, 400)}")
+        assumed_values = [
+            {"case": item.name, "what": str(item.request.target), "taken_as": item.assumed_effect} for item in assumed
+        ]
+        print_json({"cases": len(cases), "failed": failed_values, "assumed": assumed_values, "version": policy.version})
+    for target_name, effect in dict.fromkeys((str(item.request.target), item.assumed_effect) for item in assumed):
+        message = f"{printable(target_name, 200)} is not installed, and no effects are listed: taken as {effect}"
+        print_message(f"  {styled('!', 'yellow')} {message}")
+    for item in failed:
+        print_message(f"  {styled('✗', 'red')} {printable(item.case.name, 200)}: {printable(item.why, 400)}")
     if failed:
         print_message(f"{len(failed)} of {len(cases)} cases came out otherwise")
         raise typer.Exit(1)
@@ -248,32 +255,32 @@ def _load_settings() -> tuple[Directories, Settings]:
 
 
 def _unknown_names(policy: Policy, directories: Directories, settings: Settings) -> list[Problem]:
-    """What one's own rules name and this home does not know."""
+    """Warn about names in custom rules that this home does not know."""
     from paddock.host.policy.known_names import default_known_names, known_names
     from paddock.policy.entity_names import find_unknown_entities
 
     try:
-        with open_existing_store(directories, settings) as home:
-            known = home.database.read(known_names) if home else default_known_names()
-    except PaddockError as error:  # the rules are right all the same
-        words = f"whom and what the rules name could not be looked up: {error.message}"
-        return [Problem(str(directories.data), words, error.hint, error.error_code)]
-    return find_unknown_entities(policy.rules, known)
+        with open_existing_store(directories, settings) as store:
+            names = store.database.read(known_names) if store else default_known_names()
+    except PaddockError as error:  # the rules are valid all the same
+        message = f"whom and what the rules name could not be looked up: {error.message}"
+        return [Problem(str(directories.data), message, error.hint, error.error_code)]
+    return find_unknown_entities(policy.rules, names)
 
 
 def _load_cases(file: Path | None, policy: Policy, directories: Directories, settings: Settings) -> list[PolicyCase]:
     from paddock.policy.cases import read_case_file, read_cases
 
     table = read_case_file(file)
-    words = policy.rules.vocabulary
+    vocabulary = policy.rules.vocabulary
     if file is None:
-        return read_cases(table, words)
-    with open_existing_store(directories, settings) as home:
-        if home is None:
-            return read_cases(table, words)
+        return read_cases(table, vocabulary)
+    with open_existing_store(directories, settings) as store:
+        if store is None:
+            return read_cases(table, vocabulary)
         from paddock.host.policy.entities import installed_callables
 
-        return read_cases(table, words, installed_callables(home).find)
+        return read_cases(table, vocabulary, installed_callables(store).find)
 
 
 def _require_rule(policy: Policy, name: str) -> Rule:
@@ -281,12 +288,12 @@ def _require_rule(policy: Policy, name: str) -> Rule:
 
     from paddock.core.errors import NotFound
 
-    found = policy.rules.by_id.get(name)
-    if found is None:
+    rule = policy.rules.by_id.get(name)
+    if rule is None:
         close = get_close_matches(name, policy.rules.by_id, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "see: paddock policy show"
         raise NotFound(f"there is no rule {printable(name, 100)!r}", code="policy.no_rule", hint=hint)
-    return found
+    return rule
 
 
 def _print_rule(rule: Rule, *, as_json: bool) -> None:

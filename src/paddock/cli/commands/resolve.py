@@ -1,4 +1,4 @@
-"""`paddock run doubt resolve`: a person says what became of a call, once they have seen what it is about."""
+"""`paddock run doubt resolve`: a person decides the unknown outcome of a call, after seeing what it was about."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def resolve(
     """Say what became of a call: it is not made again where it has happened, and may be where it has not."""
     from paddock.cli.client.one_shot import local_principal, open_for_read
     from paddock.gate.idempotency.resolve import record_json, require_in_doubt
-    from paddock.gate.idempotency.resolve import resolve as resolved
+    from paddock.gate.idempotency.resolve import resolve as resolve_record
     from paddock.host.calling.unknown_outcomes import require_valid_result
     from paddock.ledger.write.append import TransactionLedger
 
@@ -60,54 +60,66 @@ def resolve(
         raise typer.BadParameter("say which of the two it is", param_hint=_VERDICT_OPTIONS)
     if not_happened and answer is not None:
         raise typer.BadParameter("is for what has happened", param_hint="--result")
-    found = None if answer is None else _read_result_option(answer)
+    result = None if answer is None else _read_result_option(answer)
     mark_killed_calls_in_doubt()
 
     with open_for_read(tenant) as host:
-        store, of, by = host.plugins, Tenant(tenant), local_principal()
-        doubt = store.database.read(lambda tx: require_in_doubt(tx, of, call))
+        store, tenant_name, principal = host.plugins, Tenant(tenant), local_principal()
+        record = store.database.read(lambda tx: require_in_doubt(tx, tenant_name, call))
         if answer is not None:
-            require_valid_result(store, doubt, found)
+            require_valid_result(store, record, result)
         if not_happened:
-            _confirm_resolution(record_json(doubt), call, tenant, yes=yes)
+            _confirm_resolution(record_json(record), call, tenant, yes=yes)
 
         def unit(tx: Transaction) -> IdempotencyRecord:
-            told = TransactionLedger(tx, store.clock, store.random, of, call, by)
-            return resolved(tx, told, of, call, happened=happened, result=found, by=by, now=store.now(), comment=reason)
+            ledger = TransactionLedger(tx, store.clock, store.random, tenant_name, call, principal)
+            return resolve_record(
+                tx,
+                ledger,
+                tenant_name,
+                call,
+                happened=happened,
+                result=result,
+                by=principal,
+                now=store.now(),
+                comment=reason,
+            )
 
-        effect = record_json(store.database.write(unit))
+        resolved_record = record_json(store.database.write(unit))
     if as_json:
-        print_json(effect)
-    name = printable(f"{effect['plugin']} {effect['callable']}", 200)
+        print_json(resolved_record)
+    name = printable(f"{resolved_record['plugin']} {resolved_record['callable']}", 200)
     print_message(f"{styled('✓', 'green')} {name} has {'' if happened else 'not '}happened")
     if happened and answer is None:
         print_message("  whoever asks again with its key gets null, since no --result says what came of it")
 
 
-def _confirm_resolution(doubt: Mapping[str, Any], call: str, tenant: str, *, yes: bool) -> None:
-    """Have a person see what would happen a second time if they are mistaken."""
+def _confirm_resolution(record: Mapping[str, Any], call: str, tenant: str, *, yes: bool) -> None:
+    """Show what would happen twice if the person is mistaken, and ask."""
     from paddock.cli.output.consent_prompt import confirm
 
     if not yes:
-        print_message(styled(printable(f"{doubt['plugin']} {doubt['callable']}", 200), "bold"))
-        print_message(f"  {'key':12} {printable(doubt['key'], 300)}")
-        print_call_values(doubt, print_message)
+        print_message(styled(printable(f"{record['plugin']} {record['callable']}", 200), "bold"))
+        print_message(f"  {'key':12} {printable(record['key'], 300)}")
+        print_call_values(record, print_message)
     question = "Has it not happened? Whoever comes with its key makes it again, and it happens twice if it has."
     retype = f"paddock run doubt resolve {call} --not-happened{tenant_option(tenant)}"
-    confirm(question, yes=yes, retype=retype, details={"call_id": call, "key": doubt["key"], "params": doubt["params"]})
+    confirm(
+        question, yes=yes, retype=retype, details={"call_id": call, "key": record["key"], "params": record["params"]}
+    )
 
 
-def print_call_values(effect: Mapping[str, Any], line: Callable[[str], None]) -> None:
-    """What a call was made with, and what came of it."""
+def print_call_values(record: Mapping[str, Any], print_line: Callable[[str], None]) -> None:
+    """Print a call's parameters and result."""
     for label in ("params", "result"):
-        if effect[label] is not None:
-            line(f"  {label}")
-            for one in json.dumps(effect[label], indent=2, ensure_ascii=False).splitlines():
-                line(f"    {printable(one, 400)}")
+        if record[label] is not None:
+            print_line(f"  {label}")
+            for text in json.dumps(record[label], indent=2, ensure_ascii=False).splitlines():
+                print_line(f"    {printable(text, 400)}")
 
 
-def _read_result_option(written: str) -> Any:
-    """What stands behind `--result`.
+def _read_result_option(option: str) -> Any:
+    """Parse the value of `--result`.
 
     Raises:
         Invalid: it is not JSON.
@@ -115,15 +127,15 @@ def _read_result_option(written: str) -> Any:
     """
     from paddock.cli.output.question_prompt import read_json_argument
 
-    where, value = read_json_argument(written, "--result")
-    if value is None and written.strip() != "null":
-        problem = Problem(where, "is not JSON", """write for instance --result '{"id": 3}'""", "not_json")
+    origin, value = read_json_argument(option, "--result")
+    if value is None and option.strip() != "null":
+        problem = Problem(origin, "is not JSON", """write for instance --result '{"id": 3}'""", "not_json")
         raise Invalid("the result is not valid", [problem], code="invalid_params")
     return value
 
 
 def mark_killed_calls_in_doubt() -> None:
-    """Have in doubt what killed commands of this home had begun: a host sees to that when it opens."""
+    """Mark the calls of killed commands of this home as in doubt; opening a host does that."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.queue.run_locks import RunLocks
 

@@ -1,4 +1,4 @@
-"""`paddock run …`: what was set going, and what is not known of it."""
+"""`paddock run …`: calls whose outcome is unknown."""
 
 from __future__ import annotations
 

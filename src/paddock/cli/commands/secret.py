@@ -1,4 +1,4 @@
-"""`paddock secret …`: values that plugins use and nobody sees."""
+"""`paddock secret …`: secrets for plugins. No value is ever shown."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def set_(
     owner = _resolve_owner(tenant, user)
     value = _prompt_value(name)
     with open_for_read(tenant) as host:
-        kept, log = store_secret(host.plugins, open_wrapping_keys(host), name, owner, value)
-    report_change(as_json, f"set {_secret_name(kept)}, version {kept.version}", **_secret_json(kept))
+        stored, log = store_secret(host.plugins, open_wrapping_keys(host), name, owner, value)
+    report_change(as_json, f"set {_secret_name(stored)}, version {stored.version}", **_secret_json(stored))
     warn_about_store_log(log)
 
 
@@ -111,12 +111,12 @@ def remove(
     from paddock.secrets.rows import require_secret
 
     owner = _resolve_owner(tenant, user)
-    found = read_store(lambda tx: require_secret(tx, tenant, name, owner))
-    whose = f" --user {user}" if user else ""
+    secret = read_store(lambda tx: require_secret(tx, tenant, name, owner))
+    user_option = f" --user {user}" if user else ""
     confirm(
-        f"Erase {_secret_name(found)}?",
+        f"Erase {_secret_name(secret)}?",
         yes=yes,
-        retype=f"paddock secret rm {shlex.quote(name)}{whose}{tenant_option(tenant)}",
+        retype=f"paddock secret rm {shlex.quote(name)}{user_option}{tenant_option(tenant)}",
     )
     with open_for_read(tenant) as host:
         row, log = erase_secret(host.plugins, name, owner)
@@ -163,41 +163,43 @@ def rotate(
     if rotated is None:
         report_change(as_json, "there are no secrets yet, and no key", rotated=0, key_id=None, left=[], kept_keys=[])
         return
-    many = "1 secret" if rotated.moved == 1 else f"{rotated.moved} secrets"
-    words = f"{many} went under the key {rotated.key_id}"
+    count = "1 secret" if rotated.moved == 1 else f"{rotated.moved} secrets"
+    message = f"{count} went under the key {rotated.key_id}"
     if rotated.resumed:
-        words += ", which ends the rotation that was begun before"
-    left, kept = [asdict(one) for one in rotated.left], list(rotated.kept)
-    report_change(as_json, words, rotated=rotated.moved, key_id=rotated.key_id, left=left, kept_keys=kept)
+        message += ", which ends the rotation that was begun before"
+    left, kept = [asdict(item) for item in rotated.left], list(rotated.kept)
+    report_change(as_json, message, rotated=rotated.moved, key_id=rotated.key_id, left=left, kept_keys=kept)
     _report_unrotated(rotated)
     if to is not None and setting not in (AUTO, to):
-        words = f"the setting secrets.key still says {setting}: the next rotation puts the key there"
-        print_message(f"  {styled('!', 'yellow')} {words}")
+        message = f"the setting secrets.key still says {setting}: the next rotation puts the key there"
+        print_message(f"  {styled('!', 'yellow')} {message}")
         print_message(f"    {styled('→', 'dim')} to keep it where it is now, let it say {to}")
 
 
 def _report_unrotated(rotated: RotationResult) -> None:
-    """Say which secrets did not go under the new key, what can be done about it, and which keys are kept for them."""
-    ways = {
+    """Print which secrets were not rotated, what to do about it, and which keys are kept for them."""
+    texts = {
         "damaged": "damaged, and left as they are; set them again or remove them, then rotate again",
         "key_missing": "left as they are, for their key is not here; put it back, or set them again, then rotate again",
     }
     mark = styled("!", "yellow")
-    for reason, what in ways.items():
-        names = [_unrotated_name(one) for one in rotated.left if one.reason == reason]
+    for reason, text in texts.items():
+        names = [_unrotated_name(item) for item in rotated.left if item.reason == reason]
         if names:
-            print_message(f"  {mark} {what}: {printable(', '.join(names), 400)}")
+            print_message(f"  {mark} {text}: {printable(', '.join(names), 400)}")
     for key_id, reason in rotated.kept.items():
         print_message(f"  {mark} the key {key_id} was not destroyed: {printable(reason, 400)}")
 
 
-def _unrotated_name(one: UnrotatedSecret) -> str:
-    whose = " of ".join(name for name in (one.owner, one.tenant if one.tenant != DEFAULT_TENANT_NAME else "") if name)
-    return f"{one.name} of {whose}" if whose else one.name
+def _unrotated_name(secret: UnrotatedSecret) -> str:
+    owner = " of ".join(
+        name for name in (secret.owner, secret.tenant if secret.tenant != DEFAULT_TENANT_NAME else "") if name
+    )
+    return f"{secret.name} of {owner}" if owner else secret.name
 
 
 def _resolve_owner(tenant: str, user: str | None) -> str:
-    """Whose it is, as the rows have it: a person by name, or whoever types this as `local:NAME`."""
+    """Return the owner as stored: a person's id, or the local principal as `local:NAME`."""
     from paddock.principals.people import require_person
     from paddock.principals.tenants import require_tenant
 
@@ -214,7 +216,7 @@ def _resolve_owner(tenant: str, user: str | None) -> str:
 
 
 def _prompt_value(name: str) -> Secret:
-    """What a person types at the prompt, unseen; without a terminal, what stdin holds."""
+    """Prompt for the value without echo; without a terminal, read it from stdin."""
     from paddock.core.secret import Secret
     from paddock.secrets.rows import MAX_SECRET_CHARS
 
@@ -225,8 +227,8 @@ def _prompt_value(name: str) -> Secret:
 
 
 def _secret_name(row: SecretInfo) -> str:
-    whose = f" of {row.owner}" if row.owner else ""
-    return f"the secret {printable(row.name, 128)}{whose}"
+    owner = f" of {row.owner}" if row.owner else ""
+    return f"the secret {printable(row.name, 128)}{owner}"
 
 
 def _secret_json(row: SecretInfo) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`paddock serve`: the daemon, in the foreground, until a signal ends it."""
+"""`paddock serve`: the daemon in the foreground, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ app = typer.Typer(add_completion=False)
 
 LOG_FORMATS = ("text", "json")
 LOG_LEVEL_NAMES = ("debug", "info", "warning", "error")
-FINAL_FLUSH_S = 0.5  # seconds that the last words may take
+FINAL_FLUSH_S = 0.5  # for the last line
 
 
 @app.command("serve", epilog="Example: paddock serve --log-format json")
@@ -40,64 +40,64 @@ def serve(
     from paddock.daemon.log_format import LogFormat, configure_logging, dropped_lines_message
     from paddock.daemon.run import run_daemon
 
-    form = cast("LogFormat", log_format)
-    lost_words = _dropped_events_line if as_json else dropped_lines_message("text")
+    chosen_format = cast("LogFormat", log_format)
+    dropped_line = _dropped_events_line if as_json else dropped_lines_message("text")
     with (
-        open_nonblocking_writer(sys.stdout, lost_words) as out,
-        open_nonblocking_writer(sys.stderr, dropped_lines_message(form)) as err,
+        open_nonblocking_writer(sys.stdout, dropped_line) as out,
+        open_nonblocking_writer(sys.stderr, dropped_lines_message(chosen_format)) as err,
     ):
-        tell = _json_event_writer(out) if as_json else _ServeEventPrinter(out, err).print_event
+        report = _json_event_writer(out) if as_json else _ServeEventPrinter(out, err).print_event
 
         def configure_log(level: str) -> None:
-            configure_logging(err, form, log_level or level)
+            configure_logging(err, chosen_format, log_level or level)
 
-        def tell_to_the_end(told: dict[str, Any]) -> None:
-            tell(told)
-            if told["event"] == "stopped":  # this process may be gone at once
+        def report_and_flush(event: dict[str, Any]) -> None:
+            report(event)
+            if event["event"] == "stopped":  # this process may end at once
                 out.flush(FINAL_FLUSH_S)
 
         try:
-            status = run_async(run_daemon(tell_to_the_end, configure_log))
+            status = run_async(run_daemon(report_and_flush, configure_log))
         except PaddockError as error:
             if not as_json:
                 raise
-            tell({"event": "error", "error": error_to_json(error)})  # one object a line, this one too
+            report({"event": "error", "error": error_to_json(error)})  # one object per line, errors too
             print_error(error)
             status = exit_code(error)
     raise typer.Exit(status)
 
 
-def _check_choice(written: str, known: tuple[str, ...], option: str) -> None:
-    if written not in known:
-        raise typer.BadParameter(f"{printable(written)} is not one of {', '.join(known)}", param_hint=option)
+def _check_choice(value: str, choices: tuple[str, ...], option: str) -> None:
+    if value not in choices:
+        raise typer.BadParameter(f"{printable(value)} is not one of {', '.join(choices)}", param_hint=option)
 
 
 def _json_event_writer(out: NonblockingWriter) -> Callable[[dict[str, Any]], None]:
-    return lambda told: out.write_line(json.dumps(told, ensure_ascii=True))
+    return lambda event: out.write_line(json.dumps(event, ensure_ascii=True))
 
 
 def _dropped_events_line(count: int) -> str:
     return json.dumps({"event": "lost", "count": count})
 
 
-def _running_plugins_text(told: dict[str, Any]) -> str:
-    """How many plugins run; and how many do not yet, where there are such."""
-    running, starting, waiting = told["running"], told["starting"], told["on_demand"]
-    words = ["1 plugin runs" if running == 1 else f"{running} plugins run"]
-    words += [f"{starting} starting"] if starting else []
-    words += ["1 starts when called" if waiting == 1 else f"{waiting} start when called"] if waiting else []
-    return ", ".join(words)
+def _running_plugins_text(event: dict[str, Any]) -> str:
+    """Describe how many plugins run, and how many do not yet."""
+    running, starting, on_demand = event["running"], event["starting"], event["on_demand"]
+    parts = ["1 plugin runs" if running == 1 else f"{running} plugins run"]
+    parts += [f"{starting} starting"] if starting else []
+    parts += ["1 starts when called" if on_demand == 1 else f"{on_demand} start when called"] if on_demand else []
+    return ", ".join(parts)
 
 
 def _unknown_outcomes_text(count: int) -> str:
-    what = "1 call" if count == 1 else f"{count:,} calls"
-    return f"{what} may have happened, and nobody knows"
+    calls = "1 call" if count == 1 else f"{count:,} calls"
+    return f"{calls} may have happened, and nobody knows"
 
 
 class _ServeEventPrinter:
-    """The same for people: which plugins do not start, that the daemon is ready, and that it is gone.
+    """Prints events as text: plugins that do not start, that the daemon is ready, and that it stopped.
 
-    Those that take their time are told of when they run or do not. What happens to plugins later stands in the log.
+    Plugins that start slowly are reported once they run or fail. Later events of plugins are in the log.
     """
 
     def __init__(self, out: NonblockingWriter, err: NonblockingWriter) -> None:
@@ -106,20 +106,22 @@ class _ServeEventPrinter:
         self._ready = False
         self._starting: set[str] = set()
 
-    def print_event(self, told: dict[str, Any]) -> None:
-        match told["event"]:
+    def print_event(self, event: dict[str, Any]) -> None:
+        match event["event"]:
             case "ready":
                 self._ready = True
-                where = f"{told['url']} and {told['socket']}" if told["url"] else told["socket"]
-                self._out.write_line(f"ready: {_running_plugins_text(told)}; listening on {where} (pid {told['pid']})")
-                if told["in_doubt"]:
+                address = f"{event['url']} and {event['socket']}" if event["url"] else event["socket"]
+                self._out.write_line(
+                    f"ready: {_running_plugins_text(event)}; listening on {address} (pid {event['pid']})"
+                )
+                if event["in_doubt"]:
                     self._err.write_line(
-                        f"{styled('!', 'yellow')} {_unknown_outcomes_text(told['in_doubt'])}: paddock run doubt list"
+                        f"{styled('!', 'yellow')} {_unknown_outcomes_text(event['in_doubt'])}: paddock run doubt list"
                     )
             case "login":
-                self._err.write_line(f"sign in at the console, once and within a quarter of an hour: {told['url']}")
+                self._err.write_line(f"sign in at the console, once and within a quarter of an hour: {event['url']}")
             case "plugin":
-                self._print_plugin_start(told)
+                self._print_plugin_start(event)
             case "draining":
                 self._err.write_line("stopping: calls under way may finish; once more to end now")
             case "stopped":
@@ -127,15 +129,15 @@ class _ServeEventPrinter:
             case _:
                 pass
 
-    def _print_plugin_start(self, told: dict[str, Any]) -> None:
-        name, late = told["name"], told["name"] in self._starting
-        if told["state"] == "spawning":
+    def _print_plugin_start(self, event: dict[str, Any]) -> None:
+        name, late = event["name"], event["name"] in self._starting
+        if event["state"] == "spawning":
             self._starting |= set() if self._ready else {name}
             return
         self._starting.discard(name)
-        if told["reason"] and (late or not self._ready):
-            self._err.write_line(f"{styled('!', 'yellow')} {name} {told['state']}: {printable(told['reason'], 400)}")
-            if told["hint"]:
-                self._err.write_line(f"  {styled('→', 'dim')} {printable(told['hint'], 400)}")
-        elif late and told["state"] == "running":
+        if event["reason"] and (late or not self._ready):
+            self._err.write_line(f"{styled('!', 'yellow')} {name} {event['state']}: {printable(event['reason'], 400)}")
+            if event["hint"]:
+                self._err.write_line(f"  {styled('→', 'dim')} {printable(event['hint'], 400)}")
+        elif late and event["state"] == "running":
             self._err.write_line(f"{styled('✓', 'green')} {name} runs")

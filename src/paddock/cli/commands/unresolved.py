@@ -1,4 +1,4 @@
-"""`paddock run doubt …`: effects of which nobody knows whether they have happened, and saying so."""
+"""`paddock run doubt …`: calls whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -60,42 +60,42 @@ def list_(
     from paddock.principals.tenants import require_tenant
 
     def unit(tx: Transaction) -> list[IdempotencyRecord]:
-        of = require_tenant(tx, tenant).name
+        tenant_name = require_tenant(tx, tenant).name
         if after is not None:
-            require_record(tx, of, after)
+            require_record(tx, tenant_name, after)
         if resolved:
-            return records.list_resolved(tx, of, after=after, limit=count)
-        return records.list_in_state(tx, EffectState.IN_DOUBT, tenant=of, after=after, limit=count)
+            return records.list_resolved(tx, tenant_name, after=after, limit=count)
+        return records.list_in_state(tx, EffectState.IN_DOUBT, tenant=tenant_name, after=after, limit=count)
 
     mark_killed_calls_in_doubt()
-    doubts = [record_json(effect) for effect in read_store(unit)]
-    more = doubts[-1]["call_id"] if len(doubts) == count else None
+    unresolved = [record_json(effect) for effect in read_store(unit)]
+    next_id = unresolved[-1]["call_id"] if len(unresolved) == count else None
     if as_json:
-        print_json({"tenant": tenant, "doubts": doubts, "next": more})
+        print_json({"tenant": tenant, "doubts": unresolved, "next": next_id})
         return
-    if not doubts:
+    if not unresolved:
         print_message("nothing was in doubt" if resolved else "nothing is in doubt")
         return
-    rows = [[printable(cell, 100) for cell in _table_row(one)] for one in doubts]
-    for line in format_table(_COLUMNS, rows, spare=_HIDDEN_WHEN_NARROW):
+    rows = [[printable(cell, 100) for cell in _table_row(record)] for record in unresolved]
+    for line in format_table(_COLUMNS, rows, hideable=_HIDDEN_WHEN_NARROW):
         print_result(line)
-    if more:
-        print_message(f"there may be more: --after {more}")
-    print_message(f"look at one: paddock run doubt show {doubts[0]['call_id']}{tenant_option(tenant)}")
+    if next_id:
+        print_message(f"there may be more: --after {next_id}")
+    print_message(f"look at one: paddock run doubt show {unresolved[0]['call_id']}{tenant_option(tenant)}")
 
 
-def _table_row(one: Mapping[str, Any]) -> list[str]:
-    what, started = f"{one['plugin']} {one['callable']}", (one["started_at"] or "")[:19]
-    key = "" if one["key"] == one["call_id"] else one["key"]
-    error: Mapping[str, Any] = one["error"] or {}
-    why = error.get("message", "") if one["resolution"] is None else _resolution_text(one)
-    return [one["call_id"], what, key, started, one["principal"] or "", one["recovery"], why]
+def _table_row(record: Mapping[str, Any]) -> list[str]:
+    name, started = f"{record['plugin']} {record['callable']}", (record["started_at"] or "")[:19]
+    key = "" if record["key"] == record["call_id"] else record["key"]
+    error: Mapping[str, Any] = record["error"] or {}
+    reason = error.get("message", "") if record["resolution"] is None else _resolution_text(record)
+    return [record["call_id"], name, key, started, record["principal"] or "", record["recovery"], reason]
 
 
-def _resolution_text(one: Mapping[str, Any]) -> str:
-    """What became of it, and who says so."""
-    happened = "has happened" if one["state"] == "succeeded" else "has not happened"
-    return f"{happened}, says {one['resolved_by'] or one['resolution']}"
+def _resolution_text(record: Mapping[str, Any]) -> str:
+    """Describe the outcome, and who determined it."""
+    happened = "has happened" if record["state"] == "succeeded" else "has not happened"
+    return f"{happened}, says {record['resolved_by'] or record['resolution']}"
 
 
 @unresolved_app.command("show", epilog="Example: paddock run doubt show CALL")
@@ -109,27 +109,27 @@ def show(
     from paddock.gate.idempotency.states import EffectState
 
     def unit(tx: Transaction) -> tuple[IdempotencyRecord, RecoverySchedule | None]:
-        effect = require_record(tx, Tenant(tenant), call)
-        return effect, records.recovery_schedule(tx, effect) if effect.state is EffectState.IN_DOUBT else None
+        values = require_record(tx, Tenant(tenant), call)
+        return values, records.recovery_schedule(tx, values) if values.state is EffectState.IN_DOUBT else None
 
     mark_killed_calls_in_doubt()
-    known, search = read_store(unit)
-    effect = record_json(known)
+    record, schedule = read_store(unit)
+    values = record_json(record)
     if as_json:
-        print_json(effect | {"search": search and search._asdict()})
+        print_json(values | {"search": schedule and schedule._asdict()})
         return
-    name = f"{effect['plugin']} {effect['callable']}"
-    print_result(styled(f"{printable(name, 200)}: {effect['state'].replace('_', ' ')}", "bold"))
+    name = f"{values['plugin']} {values['callable']}"
+    print_result(styled(f"{printable(name, 200)}: {values['state'].replace('_', ' ')}", "bold"))
     for label in ("key", "principal", "started_at", "ended_at", "recovery", "resolution", "resolved_by"):
-        if effect[label] is not None:
-            print_result(f"  {label.replace('_', ' '):12} {printable(str(effect[label]), 300)}")
-    if effect["error"]:
-        print_result(f"  {'why':12} {printable(str(effect['error'].get('message', '')), 400)}")
-    by_itself = effect["state"] == "in_doubt" and effect["recovery"] != "none"
+        if values[label] is not None:
+            print_result(f"  {label.replace('_', ' '):12} {printable(str(values[label]), 300)}")
+    if values["error"]:
+        print_result(f"  {'why':12} {printable(str(values['error'].get('message', '')), 400)}")
+    by_itself = values["state"] == "in_doubt" and values["recovery"] != "none"
     if by_itself:
-        print_result(f"  {'finding out':12} {_recovery_text(search)}")
-    print_call_values(effect, print_result)
-    if effect["state"] != "in_doubt":
+        print_result(f"  {'finding out':12} {_recovery_text(schedule)}")
+    print_call_values(values, print_result)
+    if values["state"] != "in_doubt":
         return
     if by_itself:
         print_message(_recovery_owner_text())
@@ -138,14 +138,14 @@ def show(
     print_message(f"  paddock run doubt resolve {call} --not-happened{tenant_option(tenant)}")
 
 
-def _recovery_text(search: RecoverySchedule | None) -> str:
-    if search is None:
+def _recovery_text(schedule: RecoverySchedule | None) -> str:
+    if schedule is None:
         return "nobody tries any more; a daemon does once more when it starts"
-    tried = "not tried yet"
-    if search.tries:
-        tried = f"tried {search.tries} {'time' if search.tries == 1 else 'times'}"
-        tried += f", the last time: {search.last_error}" if search.last_error else ""
-    return f"{tried}; {'somebody is at it now' if search.now else f'due at {search.next_at[:19]} UTC'}"
+    attempts = "not tried yet"
+    if schedule.tries:
+        attempts = f"tried {schedule.tries} {'time' if schedule.tries == 1 else 'times'}"
+        attempts += f", the last time: {schedule.last_error}" if schedule.last_error else ""
+    return f"{attempts}; {'somebody is at it now' if schedule.now else f'due at {schedule.next_at[:19]} UTC'}"
 
 
 def _recovery_owner_text() -> str:

@@ -1,4 +1,4 @@
-"""`paddock webhook …`: have events sent to others, and see what they did not take."""
+"""`paddock webhook …`: send events to other systems, and inspect failed deliveries."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Have events sent somewhere from now on, and print the secret that signs them, once: nobody can show it again."""
-    with _open_webhook_admin(tenant) as (_, kept):
-        hook, secret = kept.add(url, types or (), label, personal=personal)
+    with _open_webhook_admin(tenant) as (_, admin):
+        hook, secret = admin.add(url, types or (), label, personal=personal)
     _print_with_secret(hook, secret, f"made the webhook {hook.id}", as_json=as_json)
     print_message(f"  try it: paddock webhook test {hook.id}{tenant_option(tenant)}")
 
@@ -65,15 +65,22 @@ def list_(*, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = F
     from paddock.webhooks.webhook import list_webhooks
 
     with _open_webhook_admin(tenant) as (host, _):
-        found = host.plugins.database.read(
+        hooks = host.plugins.database.read(
             lambda tx: [(hook, read_webhook_json(tx, hook)) for hook in list_webhooks(tx, host.plugins.tenant)]
         )
     if as_json:
-        print_json({"tenant": tenant, "webhooks": [shown for _, shown in found]})
-    elif found:
+        print_json({"tenant": tenant, "webhooks": [values for _, values in hooks]})
+    elif hooks:
         cells = [
-            [hook.id, _state_text(hook), ", ".join(hook.types), str(shown["dead"]), printable(hook.url, 80), hook.label]
-            for hook, shown in found
+            [
+                hook.id,
+                _state_text(hook),
+                ", ".join(hook.types),
+                str(values["dead"]),
+                printable(hook.url, 80),
+                hook.label,
+            ]
+            for hook, values in hooks
         ]
         for line in format_table(["WEBHOOK", "STATE", "EVENTS", "DEAD", "URL", "LABEL"], cells):
             print_result(line)
@@ -90,21 +97,21 @@ def show(
     from paddock.host.ledger.webhooks import read_webhook_json
     from paddock.webhooks.retry import failure_hint
 
-    with _open_webhook_admin(tenant) as (host, kept):
-        hook = kept.find(webhook)
-        shown = host.plugins.database.read(lambda tx: read_webhook_json(tx, hook))
+    with _open_webhook_admin(tenant) as (host, admin):
+        hook = admin.find(webhook)
+        values = host.plugins.database.read(lambda tx: read_webhook_json(tx, hook))
         now = host.plugins.clock.now()
     if as_json:
-        print_json(shown)
+        print_json(values)
         return
     print_result(styled(f"{hook.id}  {_state_text(hook)}", "bold"))
-    for name, value in (shown | {"types": ", ".join(hook.types)}).items():
+    for name, value in (values | {"types": ", ".join(hook.types)}).items():
         if name not in ("id", "tenant") and value not in (None, "", False):
             print_result(f"  {name.ljust(14)} {printable(str(value), 400)}")
-    if hook.reason and (words := failure_hint(hook.reason)):
-        print_message(f"  → {words}")
-    if shown["next_at"] is not None:
-        print_message(f"  → it is tried again {_relative_time(shown['next_at'], now)}")
+    if hook.reason and (hint := failure_hint(hook.reason)):
+        print_message(f"  → {hint}")
+    if values["next_at"] is not None:
+        print_message(f"  → it is tried again {_relative_time(values['next_at'], now)}")
 
 
 @app.command("remove", epilog="Example: paddock webhook remove ID --yes")
@@ -119,12 +126,12 @@ def remove(
     """Send it nothing any more, and forget its secret and its dead letters."""
     from paddock.cli.output.consent_prompt import confirm
 
-    with _open_webhook_admin(tenant) as (_, kept):
-        hook = kept.find(webhook)
+    with _open_webhook_admin(tenant) as (_, admin):
+        hook = admin.find(webhook)
         confirm(
             f"Remove the webhook {hook.id}?", yes=yes, retype=f"paddock webhook remove {hook.id}{tenant_option(tenant)}"
         )
-        kept.remove(hook.id)
+        admin.remove(hook.id)
     report_change(as_json, f"removed the webhook {hook.id}", **_webhook_json(hook, 0), removed=True)
 
 
@@ -138,8 +145,8 @@ def enable(
     as_json: JsonOption = False,
 ) -> None:
     """Switch it on again; it is sent what happened while it was off."""
-    with _open_webhook_admin(tenant) as (_, kept):
-        hook = kept.set_enabled(webhook, on=True, from_now=from_now)
+    with _open_webhook_admin(tenant) as (_, admin):
+        hook = admin.set_enabled(webhook, on=True, from_now=from_now)
     report_change(as_json, f"the webhook {hook.id} is on", **_webhook_json(hook, None))
 
 
@@ -149,8 +156,8 @@ def disable(
     webhook: WebhookIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
 ) -> None:
     """Send it nothing until it is switched on again."""
-    with _open_webhook_admin(tenant) as (_, kept):
-        hook = kept.set_enabled(webhook, on=False)
+    with _open_webhook_admin(tenant) as (_, admin):
+        hook = admin.set_enabled(webhook, on=False)
     report_change(as_json, f"the webhook {hook.id} is off", **_webhook_json(hook, None))
 
 
@@ -166,8 +173,8 @@ def rotate(
     as_json: JsonOption = False,
 ) -> None:
     """Give it another secret and print that, once. For a while events are signed with both."""
-    with _open_webhook_admin(tenant) as (_, kept):
-        hook, secret = kept.rotate(webhook, timedelta(hours=keep))
+    with _open_webhook_admin(tenant) as (_, admin):
+        hook, secret = admin.rotate(webhook, timedelta(hours=keep))
     _print_with_secret(hook, secret, f"the webhook {hook.id} has another secret", as_json=as_json)
 
 
@@ -184,12 +191,12 @@ def test(
     from paddock.webhooks.retry import failure_hint
     from paddock.webhooks.sender import WebhookSender
 
-    with _open_webhook_admin(tenant) as (host, kept):
-        hook = kept.find(webhook)
-        sender, store = WebhookSender(kept.receivers, kept.clock), host.plugins
+    with _open_webhook_admin(tenant) as (host, admin):
+        hook = admin.find(webhook)
+        sender, store = WebhookSender(admin.receivers, admin.clock), host.plugins
         attempt = asyncio.run(
             send_test_event(
-                sender, hook, kept.signing_secrets(hook), host.loaded.settings.events.source, store.clock, store.random
+                sender, hook, admin.signing_secrets(hook), host.loaded.settings.events.source, store.clock, store.random
             )
         )
     if not attempt.succeeded:
@@ -218,8 +225,8 @@ def dead(
     from paddock.webhooks.dead_letters import list_dead_letters
     from paddock.webhooks.retry import failure_hint
 
-    with _open_webhook_admin(tenant) as (host, kept):
-        hook = kept.find(webhook)
+    with _open_webhook_admin(tenant) as (host, admin):
+        hook = admin.find(webhook)
         letters = host.plugins.database.read(
             lambda tx: list_dead_letters(tx, hook.tenant, hook.id, limit=count, after=after)
         )
@@ -227,14 +234,21 @@ def dead(
         print_json({"webhook": hook.id, "dead": [letter.to_json() for letter in letters]})
     elif letters:
         cells = [
-            [str(one.seq), one.event_id, one.type, str(one.attempts), one.reason, one.died_at[:16].replace("T", " ")]
-            for one in letters
+            [
+                str(item.seq),
+                item.event_id,
+                item.type,
+                str(item.attempts),
+                item.reason,
+                item.died_at[:16].replace("T", " "),
+            ]
+            for item in letters
         ]
         for line in format_table(["SEQ", "EVENT", "TYPE", "TRIED", "WHY", "SINCE"], cells):
             print_result(line)
-        for reason in dict.fromkeys(one.reason for one in letters):
-            if words := failure_hint(reason):
-                print_message(f"  {reason}: {words}")
+        for reason in dict.fromkeys(letter.reason for letter in letters):
+            if hint := failure_hint(reason):
+                print_message(f"  {reason}: {hint}")
         print_message(f"  try them again: paddock webhook retry {hook.id} --all{tenant_option(tenant)}")
     else:
         print_message("it took everything so far")
@@ -253,10 +267,10 @@ def retry(
     """Have one dead letter tried once more, or all; a daemon does so within seconds."""
     if every == (event is not None):
         raise typer.BadParameter("name one event, or give --all", param_hint="EVENT")
-    with _open_webhook_admin(tenant) as (_, kept):
-        asked = kept.retry(webhook, event)
-    many = "1 dead letter is" if asked == 1 else f"{asked} dead letters are"
-    report_change(as_json, f"{many} tried again", webhook=webhook, asked=asked)
+    with _open_webhook_admin(tenant) as (_, admin):
+        count = admin.retry(webhook, event)
+    letters = "1 dead letter is" if count == 1 else f"{count} dead letters are"
+    report_change(as_json, f"{letters} tried again", webhook=webhook, asked=count)
 
 
 @contextmanager
@@ -271,12 +285,12 @@ def _open_webhook_admin(tenant: str) -> Generator[tuple[OneShotHost, WebhookAdmi
         yield host, webhook_admin_for(host.plugins, open_wrapping_keys(host), receivers)
 
 
-def _print_with_secret(hook: Webhook, secret: Secret, words: str, *, as_json: bool) -> None:
+def _print_with_secret(hook: Webhook, secret: Secret, message: str, *, as_json: bool) -> None:
     if as_json:
         print_json(_webhook_json(hook, None) | {"secret": secret.reveal()})
     else:
         print_result(secret.reveal())
-    print_message(f"{styled('✓', 'green')} {words}: {', '.join(hook.types)} to {printable(hook.url, 200)}")
+    print_message(f"{styled('✓', 'green')} {message}: {', '.join(hook.types)} to {printable(hook.url, 200)}")
     print_message("  keep the secret now; nobody can show it again")
 
 
@@ -286,10 +300,10 @@ def _state_text(hook: Webhook) -> str:
     return f"failing ({hook.reason})" if hook.reason else "on"
 
 
-def _relative_time(at: str, now: datetime) -> str:
-    if datetime.fromisoformat(at) <= now:
+def _relative_time(timestamp: str, now: datetime) -> str:
+    if datetime.fromisoformat(timestamp) <= now:
         return "at once, by a daemon that runs"
-    return f"at {at[:19].replace('T', ' ')} UTC"
+    return f"at {timestamp[:19].replace('T', ' ')} UTC"
 
 
 def _webhook_json(hook: Webhook, dead: int | None) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""TODO: paddock.cli.output."""
+"""Terminal output and prompts of commands."""

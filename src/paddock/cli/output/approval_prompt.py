@@ -1,4 +1,4 @@
-"""A call that waits for a person: asked here where somebody is, waited for where that was wanted, left otherwise."""
+"""The prompt for a call that needs approval: ask at the terminal, wait for another person, or leave it pending."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
-MAX_PREVIEW_CHARS = 4_000  # characters of parameters; the rest is in `paddock approvals show --json`
+MAX_PREVIEW_CHARS = 4_000  # of the parameters; the rest is in `paddock approvals show --json`
 
-# Gives an answer: whether it is a yes, and the body that goes with it. Raises Denied where it is not theirs to give,
-# and Conflict where somebody else was first.
+# Sends a verdict: whether it approves, and the request body. Raises Denied where the person may not give it, and
+# Conflict where another answer came first.
 SendVerdict: TypeAlias = Callable[[bool, Mapping[str, Any]], Awaitable[object]]
 
 
 class ApprovalPrompt:
-    """What to do about a call that waits for a person.
+    """Handles a call that waits for approval.
 
     Args:
-        wait: Whether to wait for somebody where nobody here can answer.
-        served: Whether a daemon has the call. Without one there is nobody who could go on with it while we wait.
-        tenant: Whose call it is.
-        own: Whether whoever sits here made it.
+        wait: Whether to wait for another person if nobody here can answer.
+        has_daemon: Whether a daemon runs the call. Without one, nothing could continue the call while we wait.
+        tenant: The call's tenant.
+        own_call: Whether the person at this terminal made the call.
     """
 
-    def __init__(self, *, wait: bool, served: bool, tenant: str = DEFAULT_TENANT, own: bool = True) -> None:
+    def __init__(self, *, wait: bool, has_daemon: bool, tenant: str = DEFAULT_TENANT, own_call: bool = True) -> None:
         self.tenant = tenant
-        self._own_call = own
+        self._own_call = own_call
         self._wait = wait
-        self._has_daemon = served
+        self._has_daemon = has_daemon
         self._terminal = is_interactive()
 
-    async def answer(self, held: Mapping[str, Any], send: SendVerdict) -> None:
-        """Ask here, or return to wait for somebody. Whatever else runs in this loop goes on meanwhile.
+    async def answer(self, request: Mapping[str, Any], send: SendVerdict) -> None:
+        """Ask at the terminal, or return in order to wait for another person. Other tasks of the loop go on meanwhile.
 
         Raises:
-            NeedsApproval: it was left for somebody; the call goes on once they said yes.
+            NeedsApproval: it was left pending; the call continues once it is approved.
         """
         if self._terminal:
-            print_preview(held["preview"], held["kind"])
+            print_preview(request["preview"], request["kind"])
             choice = await _ask_verdict(
-                rememberable=held.get("remember", "never") != "never",
-                theirs=self._own_call and bool(held.get("four_eyes")),  # their own yes would be refused
+                rememberable=request.get("remember", "never") != "never",
+                needs_other_person=self._own_call
+                and bool(request.get("four_eyes")),  # their own approval would be rejected
             )
             if choice != "later":
                 try:
@@ -59,50 +60,54 @@ class ApprovalPrompt:
                 else:
                     return
         if self._wait and self._has_daemon:
-            whom = "another person" if held.get("four_eyes") else "a person"
+            approver = "another person" if request.get("four_eyes") else "a person"
             print_message(
-                f"waiting for {whom}: paddock approvals approve {held['approval']}{tenant_option(self.tenant)}"
+                f"waiting for {approver}: paddock approvals approve {request['approval']}{tenant_option(self.tenant)}"
             )
             return
         if self._wait:
             print_message(
                 f"{styled('--wait needs a daemon', 'yellow')} to wait for a person, and none runs: paddock serve"
             )
-        raise approval_pending_error(held, self.tenant, served=self._has_daemon)
+        raise approval_pending_error(request, self.tenant, has_daemon=self._has_daemon)
 
 
-def approval_pending_error(held: Mapping[str, Any], tenant: str, *, served: bool) -> NeedsApproval:
-    """What is told of a call that is left for somebody."""
-    own = tenant_option(tenant)
-    then = f"then: paddock calls follow {held['call_id']}{own}" if served else "makes the call and prints its result"
+def approval_pending_error(request: Mapping[str, Any], tenant: str, *, has_daemon: bool) -> NeedsApproval:
+    """Build the error for a call that is left waiting for approval."""
+    option = tenant_option(tenant)
+    next_step = (
+        f"then: paddock calls follow {request['call_id']}{option}"
+        if has_daemon
+        else "makes the call and prints its result"
+    )
     return NeedsApproval(
-        f"the call waits for a person: {held['preview']['reason']}",
-        hint=f"{approve_hint(held, tenant)}   # {then}",
-        details={name: value for name, value in held.items() if name != "type"},
+        f"the call waits for a person: {request['preview']['reason']}",
+        hint=f"{approve_hint(request, tenant)}   # {next_step}",
+        details={name: value for name, value in request.items() if name != "type"},
     )
 
 
-def approve_hint(held: Mapping[str, Any], tenant: str) -> str:
-    """The line that approves a call, and who has to type it."""
-    command = f"paddock approvals approve {held['approval']}{tenant_option(tenant)}"
-    if held.get("four_eyes"):
+def approve_hint(request: Mapping[str, Any], tenant: str) -> str:
+    """Return the command that approves a call, and who has to run it."""
+    command = f"paddock approvals approve {request['approval']}{tenant_option(tenant)}"
+    if request.get("four_eyes"):
         return f"another person has to say yes, and you can take it back (deny): {command}"
     return f"approve it: {command}"
 
 
-def print_preview(preview: Mapping[str, Any], kind: str, *, over: bool = False, erased: bool = False) -> None:
-    """What would be done, on stderr. Nothing of it is obeyed: it is shown as it was written.
+def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False, erased: bool = False) -> None:
+    """Print what the call would do on stderr. Its text is shown verbatim and never interpreted.
 
     Args:
-        preview: As `preview` of the gate gives it.
-        kind: Why a person is asked.
-        over: Whether it waits no more.
-        erased: Whether who asked, and for what, was erased.
+        preview: The gate's preview of the call.
+        kind: Why an approval is needed.
+        closed: Whether the request is closed.
+        erased: Whether the requester and the parameters were erased.
     """
     name = f"{preview['plugin']} {preview['callable']}"
-    print_message(styled(f"{printable(name, 200)} {'waited' if over else 'waits'} for a person ({kind})", "bold"))
-    for does in preview["does"]:
-        print_message(f"  • it {does}")
+    print_message(styled(f"{printable(name, 200)} {'waited' if closed else 'waits'} for a person ({kind})", "bold"))
+    for action in preview["does"]:
+        print_message(f"  • it {action}")
     if preview["says"]:
         print_message(f"  {styled('it says of itself', 'dim')}  {printable(preview['says'], 300)}")
     print_message(
@@ -112,22 +117,22 @@ def print_preview(preview: Mapping[str, Any], kind: str, *, over: bool = False, 
     if erased:
         print_message("    (the parameters were erased)")
         return
-    written = json.dumps(preview["params"], indent=2, ensure_ascii=False)
-    for line in written[:MAX_PREVIEW_CHARS].splitlines():
+    params = json.dumps(preview["params"], indent=2, ensure_ascii=False)
+    for line in params[:MAX_PREVIEW_CHARS].splitlines():
         print_message(f"    {printable(line, 400)}")
-    if len(written) > MAX_PREVIEW_CHARS:
-        print_message(f"    … {len(written) - MAX_PREVIEW_CHARS:,} more characters: paddock approvals show --json")
+    if len(params) > MAX_PREVIEW_CHARS:
+        print_message(f"    … {len(params) - MAX_PREVIEW_CHARS:,} more characters: paddock approvals show --json")
 
 
-async def _ask_verdict(*, rememberable: bool, theirs: bool) -> str:
+async def _ask_verdict(*, rememberable: bool, needs_other_person: bool) -> str:
     from paddock.cli.output.question_prompt import read_terminal_line
 
-    if theirs:
-        said = await read_terminal_line("Another person has to say yes. Take it back? [y]es · anything else: later > ")
-        return "no" if (said or "").strip().lower() in ("y", "yes") else "later"
+    if needs_other_person:
+        line = await read_terminal_line("Another person has to say yes. Take it back? [y]es · anything else: later > ")
+        return "no" if (line or "").strip().lower() in ("y", "yes") else "later"
     always = " · [a]lways, for this tool" if rememberable else ""
-    said = await read_terminal_line(f"Allow it? [y]es, this once{always} · [n]o · anything else: later > ")
-    known = {"y": "yes", "yes": "yes", "n": "no", "no": "no"} | (
+    line = await read_terminal_line(f"Allow it? [y]es, this once{always} · [n]o · anything else: later > ")
+    verdicts = {"y": "yes", "yes": "yes", "n": "no", "no": "no"} | (
         {"a": "always", "always": "always"} if rememberable else {}
     )
-    return known.get((said or "").strip().lower(), "later")
+    return verdicts.get((line or "").strip().lower(), "later")

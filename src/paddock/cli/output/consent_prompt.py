@@ -1,4 +1,4 @@
-"""Asking a person, on the terminal: the consent screen, the question, and each new capability by itself."""
+"""Consent prompts at the terminal: the consent screen, its question, and each new capability separately."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from paddock.plugins.install.consent_screen import ConsentScreen
 
 
 def print_consent_screen(screen: ConsentScreen) -> None:
-    """The consent screen, on stderr."""
+    """Print the consent screen on stderr."""
     print_message(styled(printable(screen.heading), "bold"))
     for label, value in screen.facts:
         print_message(f"  {styled(label.ljust(12), 'dim')} {printable(value, 400)}")
@@ -36,10 +36,10 @@ def print_consent_screen(screen: ConsentScreen) -> None:
 
 
 def confirm(question: str, *, yes: bool, retype: str, details: Mapping[str, Any] | None = None) -> None:
-    """A person's yes to the whole.
+    """Ask for consent to the whole.
 
     Raises:
-        NeedsConsent: there is nobody to ask, or they said no.
+        NeedsConsent: there is no terminal to ask on, or the person declined.
     """
     if yes:
         return
@@ -51,10 +51,10 @@ def confirm(question: str, *, yes: bool, retype: str, details: Mapping[str, Any]
 
 
 def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability]:
-    """Capabilities that were named on the command line.
+    """Parse the capabilities named on the command line.
 
     Raises:
-        OperatorError: one of them is no capability.
+        OperatorError: one of them is not a capability.
     """
     try:
         return [parse_capability(text) for text in texts]
@@ -62,35 +62,38 @@ def parse_grants(texts: Sequence[str], flag: str = "--grant") -> list[Capability
         raise OperatorError(f"{flag}: {error.message}", code="capability.malformed", hint=error.hint) from None
 
 
-def check_grants_requested(grants: Sequence[str], manifest: Manifest, otherwise: str) -> None:
-    """Refuse a yes to what a plugin does not ask for: it would change nothing, and look as if it had.
+def check_grants_requested(grants: Sequence[str], manifest: Manifest, hint: str) -> None:
+    """Reject a grant that the plugin does not request: it would change nothing, and look as if it had.
 
     Args:
-        grants: Capabilities that were named on the command line.
-        manifest: What the plugin asks for.
-        otherwise: The way to give it more.
+        grants: Capabilities named on the command line.
+        manifest: The plugin's manifest.
+        hint: How to grant more, for the hint.
 
     Raises:
-        OperatorError: one of them is asked for by nobody, or is no capability.
+        OperatorError: one of them is not requested, or is not a capability.
     """
-    unasked = [
-        one for one in parse_grants(grants) if not any(covers(asked, one) for asked in requested_capabilities(manifest))
+    unrequested = [
+        grant
+        for grant in parse_grants(grants)
+        if not any(covers(requested, grant) for requested in requested_capabilities(manifest))
     ]
-    if unasked:
+    if unrequested:
         raise OperatorError(
-            f"{manifest.name} {manifest.version} does not ask for {', '.join(map(str, unasked))}; nothing was changed",
+            f"{manifest.name} {manifest.version} does not ask for {', '.join(map(str, unrequested))};"
+            " nothing was changed",
             code="capability.not_asked",
-            hint=otherwise,
+            hint=hint,
         )
 
 
-def confirm_new_capabilities(new: Sequence[Capability], named: Sequence[Capability], retype: str) -> list[Capability]:
-    """A yes to each new capability by itself: they widen the fence, so the answer to the whole does not count.
+def confirm_new_capabilities(new: Sequence[Capability], granted: Sequence[Capability], retype: str) -> list[Capability]:
+    """Ask for each new capability separately: consent to the whole does not cover capabilities that widen the cage.
 
     Raises:
-        NeedsConsent: one was refused, or there is nobody to ask.
+        NeedsConsent: one was declined, or there is no terminal to ask on.
     """
-    missing = [capability for capability in new if capability not in named]
+    missing = [capability for capability in new if capability not in granted]
     if missing and not is_interactive():
         raise NeedsConsent(
             f"it asks for new capabilities: {', '.join(map(str, missing))}",
@@ -104,15 +107,15 @@ def confirm_new_capabilities(new: Sequence[Capability], named: Sequence[Capabili
     return list(new)
 
 
-def confirm_lower_trust(lost: str, *, accepted: bool, retype: str) -> None:
-    """A yes of its own where fewer or other people stand behind a new version than behind the installed one.
+def confirm_lower_trust(trust_loss: str, *, accepted: bool, retype: str) -> None:
+    """Ask separately where a new version has fewer or other signers than the installed one.
 
     Raises:
-        NeedsConsent: it was refused, or there is nobody to ask.
+        NeedsConsent: it was declined, or there is no terminal to ask on.
     """
-    if not lost or accepted:
+    if not trust_loss or accepted:
         return
     if not is_interactive():
-        raise NeedsConsent(lost, code="trust_lost", hint=f"if you accept that: {retype} --yes")
-    if not ask_yes_no(f"{styled('TRUST', 'red', 'bold')} {printable(lost, 400)}. Go on?"):
+        raise NeedsConsent(trust_loss, code="trust_lost", hint=f"if you accept that: {retype} --yes")
+    if not ask_yes_no(f"{styled('TRUST', 'red', 'bold')} {printable(trust_loss, 400)}. Go on?"):
         raise NeedsConsent("you kept the version you trust, and nothing was changed", code="consent_refused")

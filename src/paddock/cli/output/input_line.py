@@ -1,6 +1,6 @@
-"""One line at the bottom of the terminal that a person types on while other lines appear above it.
+"""An input line at the bottom of the terminal, with output appearing above it.
 
-What is typed stays there whatever is said meanwhile. Without a terminal, lines are read from a pipe as they come.
+Typed text stays in place whatever is printed meanwhile. Without a terminal, lines are read from a pipe as they arrive.
 """
 
 from __future__ import annotations
@@ -24,71 +24,71 @@ _MAX_HISTORY_LINES = 100
 
 
 class InputLine:
-    """The line, and what was typed on it before. Made by `input_line`."""
+    """The input line with its history. Made by `open_input_line`."""
 
-    def __init__(self, *, shown: bool) -> None:
-        self._shown = shown
-        self._typed = ""
+    def __init__(self, *, interactive: bool) -> None:
+        self._interactive = interactive
+        self._text = ""
         self._history: list[str] = []
-        self._back = 0  # how far back in the history we are
-        self._rest = b""  # of a character or a key that has not wholly arrived
+        self._history_offset = 0  # how far back in the history the line is
+        self._partial = b""  # incomplete bytes of a character or key
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
 
     async def lines(self) -> AsyncGenerator[str, None]:
-        """Whole lines, until nobody can type any more."""
+        """Iterate over submitted lines until the end of input."""
         while (line := await self._lines.get()) is not None:
             yield line
 
     def print_above(self, text: str) -> None:
-        """Show lines above the one that is typed on."""
-        sys.stdout.write((_CLEAR_LINE if self._shown else "") + text + "\n" + self._prompt())
+        """Print text above the input line."""
+        sys.stdout.write((_CLEAR_LINE if self._interactive else "") + text + "\n" + self._prompt())
         sys.stdout.flush()
 
     def on_stdin_readable(self) -> None:
-        """Something can be read from stdin."""
+        """Read what is available on stdin."""
         data = os.read(sys.stdin.fileno(), 4_096)
         if not data:
             self._end_of_input()
-        elif self._shown:
+        elif self._interactive:
             self._handle_keys(data)
         else:
-            *whole, self._rest = (self._rest + data)[-_MAX_LINE_CHARS:].split(b"\n")
-            for line in whole:
+            *lines, self._partial = (self._partial + data)[-_MAX_LINE_CHARS:].split(b"\n")
+            for line in lines:
                 self._lines.put_nowait(line.decode("utf-8", "replace"))
 
     def redraw(self) -> None:
-        sys.stdout.write((_CLEAR_LINE if self._shown else "") + self._prompt())
+        sys.stdout.write((_CLEAR_LINE if self._interactive else "") + self._prompt())
         sys.stdout.flush()
 
     def clear(self) -> None:
-        if self._shown:
+        if self._interactive:
             sys.stdout.write(_CLEAR_LINE)
             sys.stdout.flush()
 
     def _prompt(self) -> str:
-        if not self._shown:
+        if not self._interactive:
             return ""
-        # A line that is longer than the terminal could not be wiped: its end is what is looked at.
-        room = shutil.get_terminal_size((80, 24)).columns - len(PROMPT) - 1
-        return PROMPT + printable(self._typed, _MAX_LINE_CHARS)[-max(room, 10) :]
+        # Show only the end of a long line: a line wider than the terminal could not be cleared.
+        columns = shutil.get_terminal_size((80, 24)).columns - len(PROMPT) - 1
+        return PROMPT + printable(self._text, _MAX_LINE_CHARS)[-max(columns, 10) :]
 
     def _end_of_input(self) -> None:
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        self._lines.put_nowait("quit" if self._shown else None)
+        self._lines.put_nowait("quit" if self._interactive else None)
 
     def _handle_keys(self, data: bytes) -> None:
-        data, self._rest = self._rest + data, b""
+        data, self._partial = self._partial + data, b""
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
-            if error.end < len(data):  # not just a character cut in two
+            if error.end < len(data):  # invalid, not just an incomplete character
                 return
-            text, self._rest = data[: error.start].decode(), data[error.start :]
-        for known, moved in (("\x1b[A", 1), ("\x1b[B", -1), ("\x1bOA", 1), ("\x1bOB", -1)):
-            if text == known:
-                self._recall_history(moved)
+            text, self._partial = data[: error.start].decode(), data[error.start :]
+        for sequence, offset in (("\x1b[A", 1), ("\x1b[B", -1), ("\x1bOA", 1), ("\x1bOB", -1)):
+            if text == sequence:
+                self._recall_history(offset)
                 return
-        if not text.startswith("\x1b"):  # other keys mean nothing here
+        if not text.startswith("\x1b"):  # other keys are ignored
             for character in text:
                 self._handle_key(character)
         self.redraw()
@@ -98,50 +98,50 @@ class InputLine:
             case "\r" | "\n":
                 self._submit_line()
             case "\x7f" | "\b":
-                self._typed = self._typed[:-1]
+                self._text = self._text[:-1]
             case "\x15":  # Ctrl-U
-                self._typed = ""
-            case "\x04" if not self._typed:  # Ctrl-D
+                self._text = ""
+            case "\x04" if not self._text:  # Ctrl-D
                 self._end_of_input()
             case _ if character.isprintable():
-                self._typed = (self._typed + character)[:_MAX_LINE_CHARS]
+                self._text = (self._text + character)[:_MAX_LINE_CHARS]
             case _:
                 pass
 
     def _submit_line(self) -> None:
-        line, self._typed, self._back = self._typed, "", 0
+        line, self._text, self._history_offset = self._text, "", 0
         sys.stdout.write(f"{_CLEAR_LINE}{PROMPT}{printable(line, _MAX_LINE_CHARS)}\n")
         if line.strip():
             self._history = [*self._history, line][-_MAX_HISTORY_LINES:]
         self._lines.put_nowait(line)
 
-    def _recall_history(self, moved: int) -> None:
-        self._back = min(max(self._back + moved, 0), len(self._history))
-        self._typed = self._history[-self._back] if self._back else ""
+    def _recall_history(self, offset: int) -> None:
+        self._history_offset = min(max(self._history_offset + offset, 0), len(self._history))
+        self._text = self._history[-self._history_offset] if self._history_offset else ""
         self.redraw()
 
 
 @contextmanager
 def open_input_line() -> Generator[InputLine | None, None, None]:
-    """The line for as long as the block runs, on a terminal or from a pipe; None where there is nobody to read from.
+    """Open the input line while the block runs, on a terminal or a pipe; None if stdin is neither.
 
-    Call it on the event loop. The terminal is as it was when the block ends.
+    Call it on the event loop. The terminal's mode is restored when the block ends.
     """
     loop = asyncio.get_running_loop()
     if sys.stdin.isatty() and sys.stdout.isatty():
-        line, number = InputLine(shown=True), sys.stdin.fileno()
-        before = termios.tcgetattr(number)
-        tty.setcbreak(number)  # characters as they come; Ctrl-C stays a signal
-        loop.add_reader(number, line.on_stdin_readable)
+        line, descriptor = InputLine(interactive=True), sys.stdin.fileno()
+        saved_mode = termios.tcgetattr(descriptor)
+        tty.setcbreak(descriptor)  # unbuffered characters; Ctrl-C stays a signal
+        loop.add_reader(descriptor, line.on_stdin_readable)
         line.redraw()
         try:
             yield line
         finally:
-            loop.remove_reader(number)
+            loop.remove_reader(descriptor)
             line.clear()
-            termios.tcsetattr(number, termios.TCSADRAIN, before)
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, saved_mode)
     elif _stdin_is_pipe():
-        line = InputLine(shown=False)
+        line = InputLine(interactive=False)
         loop.add_reader(sys.stdin.fileno(), line.on_stdin_readable)
         try:
             yield line
@@ -152,7 +152,7 @@ def open_input_line() -> Generator[InputLine | None, None, None]:
 
 
 def _stdin_is_pipe() -> bool:
-    """Whether somebody could write to our stdin while we run; a file or nothing at all cannot be waited for."""
+    """Whether another process could write to stdin while we run; a file cannot be waited for."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):

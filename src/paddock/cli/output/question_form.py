@@ -1,6 +1,7 @@
-"""A plugin's question on a terminal: one field after another, as its schema asks for them. Pure: others read and write.
+"""A plugin's question as a terminal form: one field after another, by its schema. Pure: the caller reads and writes.
 
-Every word of a question is its plugin's: it is shown as text, with whose it is, and what does not print written out.
+A question's text comes from the plugin: it is shown as plain text, with the plugin's name, non-printable characters
+escaped.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from paddock.core.printable import printable
 MAX_FIELDS: Final = 50
 MAX_FIELD_CHOICES: Final = 50
 PROMPT_SUFFIX: Final = "> "
-"""What everything ends in that waits for a line."""
+"""The end of every prompt."""
 
-# Gives what to show, takes the line that was typed or None where there are no more; at last the answer.
+# Yields prompts, receives the typed line or None at the end of input; returns the answer.
 FormDialog: TypeAlias = Generator[str, str | None, dict[str, Any]]
 
 DECLINED: Final[dict[str, Any]] = {"action": "decline"}
@@ -25,11 +26,11 @@ _YES_WORDS, _NO_WORDS = ("y", "yes", "true"), ("n", "no", "false")
 
 
 class InvalidFieldInput(Exception):
-    """What was typed is not an answer, and why."""
+    """The typed text is not a valid value, and why."""
 
 
 def ask_question(question: Mapping[str, Any]) -> FormDialog:
-    """Ask it. Declined where somebody types no, or where their input ends."""
+    """Ask a question. Declined if the person types no, or their input ends."""
     heading = f"{printable(str(question['plugin']))} asks: {printable(str(question['message']), 4_000)}\n"
     url = question.get("url")
     if url is not None:
@@ -39,39 +40,41 @@ def ask_question(question: Mapping[str, Any]) -> FormDialog:
 
 
 def describe_question(question: Mapping[str, Any]) -> list[str]:
-    """The question with everything that it asks for, a line each; for somebody who looks and is not asked."""
+    """Describe a question and its fields, one line each, for a person who only looks at it."""
     lines = [f"{printable(str(question['plugin']))} asks: {printable(str(question['message']), 400)}"]
     if "url" in question:
         return [*lines, f"  it wants you to go to {printable(str(question['url']), 2_000)}"]
     schema = _as_mapping(question.get("schema"))
-    needed = _as_list(schema.get("required"))
-    for name, wanted in _fields(schema):
-        lines.append(f"  {printable(name, 200)}: {_describe_field(name, _as_mapping(wanted), needed=name in needed)}")
+    required = _as_list(schema.get("required"))
+    for name, field in _fields(schema):
+        lines.append(
+            f"  {printable(name, 200)}: {_describe_field(name, _as_mapping(field), required=name in required)}"
+        )
     return lines
 
 
 def required_fields(question: Mapping[str, Any]) -> list[str]:
-    """The names that an answer cannot do without; all of them where none is."""
+    """Return the names of the required fields; of all fields if none is required."""
     schema = _as_mapping(question.get("schema"))
-    named = [name for name, _ in _fields(schema)]
-    return [name for name in named if name in _as_list(schema.get("required"))] or named
+    names = [name for name, _ in _fields(schema)]
+    return [name for name in names if name in _as_list(schema.get("required"))] or names
 
 
 def _ask_to_visit_url(heading: str) -> FormDialog:
-    agreed = yield from _ask_yes_no(f"{heading}  Did you, and did it work? yes or no {PROMPT_SUFFIX}", empty=None)
-    return {"action": "accept"} if agreed else dict(DECLINED)
+    confirmed = yield from _ask_yes_no(f"{heading}  Did you, and did it work? yes or no {PROMPT_SUFFIX}", empty=None)
+    return {"action": "accept"} if confirmed else dict(DECLINED)
 
 
-def _ask_yes_no(asked: str, *, empty: bool | None) -> Generator[str, str | None, bool]:
-    """Whether somebody types yes or no, asked again on anything else; the end of their input is no."""
-    shown = asked
-    while (told := (yield shown)) is not None:
-        word = _normalize_word(told)
+def _ask_yes_no(question: str, *, empty: bool | None) -> Generator[str, str | None, bool]:
+    """Ask until the person types yes or no; the end of their input is no."""
+    prompt = question
+    while (line := (yield prompt)) is not None:
+        word = _normalize_word(line)
         if word in (*_YES_WORDS, *_NO_WORDS):
             return word in _YES_WORDS
         if not word and empty is not None:
             return empty
-        shown = (
+        prompt = (
             f"  ✗ say yes or no; what it asks for comes after that {PROMPT_SUFFIX}"
             if empty
             else f"  ✗ say yes or no {PROMPT_SUFFIX}"
@@ -84,19 +87,19 @@ def _ask_fields(heading: str, schema: Mapping[str, Any]) -> FormDialog:
     if not agreed:
         return dict(DECLINED)
     content: dict[str, Any] = {}
-    needed = _as_list(schema.get("required"))
-    for name, wanted in _fields(schema):
-        field = _as_mapping(wanted)
-        prompt = f"  {_describe_field(name, field, needed=name in needed)} {PROMPT_SUFFIX}"
-        trouble = ""
+    required = _as_list(schema.get("required"))
+    for name, schema_of_field in _fields(schema):
+        field = _as_mapping(schema_of_field)
+        prompt = f"  {_describe_field(name, field, required=name in required)} {PROMPT_SUFFIX}"
+        problem = ""
         while True:
-            line = yield trouble + prompt
+            line = yield problem + prompt
             if line is None:
                 return dict(DECLINED)
             try:
-                value = _parse_line(field, line, needed=name in needed)
+                value = _parse_line(field, line, required=name in required)
             except InvalidFieldInput as reason:
-                trouble = f"  ✗ {reason}\n"
+                problem = f"  ✗ {reason}\n"
                 continue
             if value is not _OMITTED:
                 content[name] = value
@@ -108,19 +111,19 @@ def _fields(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return list(_as_mapping(schema.get("properties")).items())[:MAX_FIELDS]
 
 
-def _describe_field(name: str, field: Mapping[str, Any], *, needed: bool) -> str:
+def _describe_field(name: str, field: Mapping[str, Any], *, required: bool) -> str:
     title, description = field.get("title"), field.get("description")
-    shown = [printable(title if isinstance(title, str) and title else name, 200)]
+    parts = [printable(title if isinstance(title, str) and title else name, 200)]
     if isinstance(description, str) and description:
-        shown.append(f" — {printable(description, 1_000)}")
+        parts.append(f" — {printable(description, 1_000)}")
     choices = _field_choices(field)
-    named = ", ".join(printable(label, 80) for _, label in choices[:MAX_FIELD_CHOICES])
-    hints = [named or _TYPE_TEXTS.get(str(field.get("type")), ""), "" if needed else "may be left empty"]
+    choice_text = ", ".join(printable(label, 80) for _, label in choices[:MAX_FIELD_CHOICES])
+    hints = [choice_text or _TYPE_TEXTS.get(str(field.get("type")), ""), "" if required else "may be left empty"]
     if any(hints):
-        shown.append(f" ({'; '.join(hint for hint in hints if hint)})")
+        parts.append(f" ({'; '.join(hint for hint in hints if hint)})")
     if "default" in field:
-        shown.append(f" [{printable(_format_default(field['default']), 200)}]")
-    return "".join(shown)
+        parts.append(f" [{printable(_format_default(field['default']), 200)}]")
+    return "".join(parts)
 
 
 _TYPE_TEXTS: Final = {
@@ -132,19 +135,19 @@ _TYPE_TEXTS: Final = {
 }
 
 
-def _parse_line(field: Mapping[str, Any], line: str, *, needed: bool) -> Any:
-    """What a line means for a field.
+def _parse_line(field: Mapping[str, Any], line: str, *, required: bool) -> Any:
+    """Parse a typed line as a value of the field.
 
     Raises:
-        Unfit: nothing that the field can hold.
+        InvalidFieldInput: it is not a valid value.
     """
     text = line.strip()
     if not text:
         if "default" in field:
             return field["default"]
-        if needed and field.get("type") != "string":
+        if required and field.get("type") != "string":
             raise InvalidFieldInput("this is needed")
-        if not needed:
+        if not required:
             return _OMITTED
     value = _parse_value(field, text if _field_choices(field) or field.get("type") != "string" else line)
     problem = _schema_violation(field, value)
@@ -176,28 +179,28 @@ def _pick_choice(choices: list[tuple[Any, str]], text: str) -> Any:
     for value, label in choices:
         if text in (value, label) or text == _format_default(value):
             return value
-    alike = [value for value, label in choices if text.lower() in (label.lower(), _format_default(value).lower())]
-    if len(alike) == 1:
-        return alike[0]
+    matches = [value for value, label in choices if text.lower() in (label.lower(), _format_default(value).lower())]
+    if len(matches) == 1:
+        return matches[0]
     raise InvalidFieldInput("take one of those that are named")
 
 
 def _field_choices(field: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """The values that a field may have, each with what it is called."""
+    """Return the allowed values of a field, each with its label."""
     field = _as_mapping(field.get("items")) if field.get("type") == "array" else field
     values = _as_list(field.get("enum"))
     if values:
         names = _as_list(field.get("enumNames"))
         names = names if len(names) == len(values) else values
         return [(value, _format_default(name)) for value, name in zip(values, names, strict=True)]
-    titled = [_as_mapping(one) for one in _as_list(field.get("oneOf")) or _as_list(field.get("anyOf"))]
-    if titled and all("const" in one for one in titled):
-        return [(one["const"], _format_default(one.get("title", one["const"]))) for one in titled]
+    options = [_as_mapping(option) for option in _as_list(field.get("oneOf")) or _as_list(field.get("anyOf"))]
+    if options and all("const" in option for option in options):
+        return [(option["const"], _format_default(option.get("title", option["const"]))) for option in options]
     return []
 
 
 def _schema_violation(field: Mapping[str, Any], value: Any) -> str:
-    """What is wrong with a value, as far as the field alone says; the whole answer is looked at once more later."""
+    """Return what is wrong with a value by the field's schema; the whole answer is validated again later."""
     from paddock.core.errors import Invalid
     from paddock.core.schema.compile import compile_schema
 

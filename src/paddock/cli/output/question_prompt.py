@@ -1,6 +1,6 @@
-"""Who answers what a plugin asks during a call: the command line where it says, then the terminal, then nobody.
+"""Answers to a plugin's questions during a call: from `--answers`, else from the terminal.
 
-For whoever made the call, a question that nobody answers is declined. For whoever only looks at it, it stays open.
+For the caller, an unanswered question is declined. For an observer of the call, it stays open.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from paddock.cli.output.report import is_interactive, print_message, print_probl
 from paddock.core.errors import Conflict, Invalid, NotFound, Problem
 from paddock.core.printable import printable
 
-MAX_ANSWER_BYTES = 1024 * 1024  # bytes of `--answers`
+MAX_ANSWER_BYTES = 1024 * 1024  # of `--answers`
 
-# Gives an answer to whoever asked. Raises Invalid where it does not fit.
+# Sends an answer. Raises Invalid where it does not match the schema.
 SendAnswer: TypeAlias = Callable[[Mapping[str, Any]], object]
 
 
 class QuestionPrompt:
-    """The answers for one call.
+    """Answers the questions of one call.
 
     Args:
-        given: What stood behind `--answers`: an object for every question, a list with something for each, or None.
-        looking: Whether the call is somebody else's: what we cannot answer is then left to them.
+        prepared: The value of `--answers`: an object for every question, a list with an item for each, or None.
+        observer_only: Whether this only observes another's call: questions that cannot be answered here are left open.
     """
 
-    def __init__(self, given: Any = None, *, looking: bool = False) -> None:
-        self._prepared_answers = given
-        self._observer_only = looking
+    def __init__(self, prepared: Any = None, *, observer_only: bool = False) -> None:
+        self._prepared_answers = prepared
+        self._observer_only = observer_only
         self._count = 0
         self._terminal = is_interactive()
 
     async def answer(self, question: Mapping[str, Any], send: SendAnswer) -> None:
-        """Answer a question, again where the answer does not fit. Whatever else runs in this loop goes on meanwhile.
+        """Answer a question, repeatedly if the answer is invalid. Other tasks of the loop go on meanwhile.
 
         Raises:
-            Invalid: what was given on the command line does not fit; carries every mistake.
+            Invalid: the answer on the command line is invalid; carries every problem.
         """
         self._count += 1
-        given = _prepared_answer(self._prepared_answers, self._count)
-        if given is not None:
-            return _send_answer(send, build_answer(question, given))
+        prepared = _prepared_answer(self._prepared_answers, self._count)
+        if prepared is not None:
+            return _send_answer(send, build_answer(question, prepared))
         if not self._terminal and self._observer_only:
             return print_open_question(question)
         if not self._terminal:
@@ -60,32 +60,32 @@ class QuestionPrompt:
 
 
 def _decline_without_terminal(question: Mapping[str, Any]) -> dict[str, Any]:
-    words = printable(str(question["message"]), 400)
-    print_message(f"{styled('!', 'yellow')} {question['plugin']} asks: {words}")
+    message = printable(str(question["message"]), 400)
+    print_message(f"{styled('!', 'yellow')} {question['plugin']} asks: {message}")
     print_message("  declined: there is no terminal to ask at, and no answer to it in --answers")
     return dict(DECLINED)
 
 
 def print_open_question(question: Mapping[str, Any]) -> None:
-    """A question that stays open: what it asks for, and what to type to answer it."""
+    """Print a question that stays open: its fields, and the command that answers it."""
     first, *rest = describe_question(question)
     print_message(f"{styled('!', 'yellow')} {first}")
     for line in rest:
         print_message(line)
     answer: Any = True if "url" in question else dict.fromkeys(required_fields(question), "…")
-    typed = printable(shlex.quote(json.dumps(answer, ensure_ascii=False)), 2_000)
-    print_message(f"  {styled('→', 'dim')} answer it: paddock calls answer {question['call_id']} {typed}")
+    argument = printable(shlex.quote(json.dumps(answer, ensure_ascii=False)), 2_000)
+    print_message(f"  {styled('→', 'dim')} answer it: paddock calls answer {question['call_id']} {argument}")
     print_message("    or decline it, with false in place of the answer")
 
 
 async def _fill_in_form(form: FormDialog) -> dict[str, Any]:
-    """The answer that somebody types."""
-    shown = next(form)
+    """Run the form at the terminal and return the answer."""
+    prompt = next(form)
     while True:
         try:
-            shown = form.send(await read_terminal_line(shown))
-        except StopIteration as done:
-            return done.value
+            prompt = form.send(await read_terminal_line(prompt))
+        except StopIteration as finished:
+            return finished.value
 
 
 def _send_answer(send: SendAnswer, answer: Mapping[str, Any]) -> None:
@@ -95,96 +95,98 @@ def _send_answer(send: SendAnswer, answer: Mapping[str, Any]) -> None:
         print_message("the question was taken back meanwhile")
 
 
-def _prepared_answer(given: Any, number: int) -> Any:
-    """What was given for the question of this number; None where nothing was."""
-    if given is None or isinstance(given, dict):
-        return cast("dict[str, Any] | None", given)
-    answers = cast("list[Any]", given)
+def _prepared_answer(prepared: Any, number: int) -> Any:
+    """Return the prepared answer to the question of this number; None if there is none."""
+    if prepared is None or isinstance(prepared, dict):
+        return cast("dict[str, Any] | None", prepared)
+    answers = cast("list[Any]", prepared)
     return answers[number - 1] if number <= len(answers) else None
 
 
-def build_answer(question: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """What was given, as the answer to a question: of its fields those that are asked for, false is no."""
-    if given is False:
+def build_answer(question: Mapping[str, Any], value: Any) -> dict[str, Any]:
+    """Turn a prepared value into an answer: keeps only the requested fields; false declines."""
+    if value is False:
         return dict(DECLINED)
-    if "url" in question:  # whether somebody was there is said by true alone
-        return {"action": "accept"} if given is True else dict(DECLINED)
-    asked = question.get("schema", {}).get("properties")
-    names: Any = cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
-    content = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    return {"action": "accept", "content": {name: value for name, value in content.items() if name in names}}
+    if "url" in question:  # only true confirms the visit
+        return {"action": "accept"} if value is True else dict(DECLINED)
+    properties = question.get("schema", {}).get("properties")
+    names: Any = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+    content = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return {"action": "accept", "content": {name: item for name, item in content.items() if name in names}}
 
 
-def read_answers_option(written: str | None) -> Any:
-    """What stands behind `--answers`, in a file where it begins with @.
+def read_answers_option(option: str | None) -> Any:
+    """Read the value of `--answers`, from a file if it begins with @.
 
     Raises:
         Invalid: it is not JSON, or neither an object nor a list of objects, true and false.
         NotFound: there is no such file.
     """
-    if written is None:
+    if option is None:
         return None
-    where, given = read_json_argument(written, "--answers")
-    fits = isinstance(given, dict) or (
-        isinstance(given, list) and all(isinstance(one, dict | bool) for one in cast("list[Any]", given))
+    origin, value = read_json_argument(option, "--answers")
+    valid = isinstance(value, dict) or (
+        isinstance(value, list) and all(isinstance(item, dict | bool) for item in cast("list[Any]", value))
     )
-    if fits:
-        return cast("Any", given)
+    if valid:
+        return cast("Any", value)
     hint = """write for instance --answers '{"colour": "red"}', or a list with something for each question"""
-    problem = Problem(where, "is not a JSON object, or a list of objects, true and false", hint, "not_json")
+    problem = Problem(origin, "is not a JSON object, or a list of objects, true and false", hint, "not_json")
     raise Invalid("the answers are not valid", [problem], code="invalid_params")
 
 
-def read_answer_argument(written: str) -> Any:
-    """The answer to one question, in a file where it begins with @.
+def read_answer_argument(argument: str) -> Any:
+    """Read the answer to one question, from a file if it begins with @.
 
     Raises:
         Invalid: it is neither a JSON object nor true or false.
         NotFound: there is no such file.
     """
-    where, given = read_json_argument(written, "ANSWER")
-    if isinstance(given, dict | bool):
-        return cast("Any", given)
+    origin, value = read_json_argument(argument, "ANSWER")
+    if isinstance(value, dict | bool):
+        return cast("Any", value)
     hint = """write for instance '{"colour": "red"}'; false declines"""
-    problem = Problem(where, "is not a JSON object, true or false", hint, "not_json")
+    problem = Problem(origin, "is not a JSON object, true or false", hint, "not_json")
     raise Invalid("the answer is not valid", [problem], code="invalid_params")
 
 
-def read_json_argument(written: str, where: str) -> tuple[str, Any]:
-    """Where something stands, in a file where it begins with @, and what: the JSON, or None where it is none.
+def read_json_argument(argument: str, origin: str) -> tuple[str, Any]:
+    """Parse a JSON argument, from a file if it begins with @; return its origin and the value.
+
+    The value is None if it is not JSON.
 
     Raises:
         NotFound: there is no such file.
     """
-    text = written
-    if written.startswith("@"):
-        where = written[1:]
+    text = argument
+    if argument.startswith("@"):
+        origin = argument[1:]
         try:
-            with Path(where).open(encoding="utf-8") as file:
+            with Path(origin).open(encoding="utf-8") as file:
                 text = file.read(MAX_ANSWER_BYTES + 1)
         except (OSError, ValueError) as error:
             hint = "name a file that is there and that you can read, or write the JSON itself"
-            raise NotFound(f"cannot read {where}: {error}", code="params.unreadable", hint=hint) from None
+            raise NotFound(f"cannot read {origin}: {error}", code="params.unreadable", hint=hint) from None
     try:
-        return where, json.loads(text) if len(text) <= MAX_ANSWER_BYTES else None
+        return origin, json.loads(text) if len(text) <= MAX_ANSWER_BYTES else None
     except (ValueError, RecursionError):
-        return where, None
+        return origin, None
 
 
-async def read_terminal_line(shown: str) -> str | None:
-    """The next line that somebody types; None where they typed that there will be none."""
-    sys.stderr.write(shown)
+async def read_terminal_line(prompt: str) -> str | None:
+    """Read the next line from the terminal; None at the end of input."""
+    sys.stderr.write(prompt)
     sys.stderr.flush()
-    import asyncio  # most calls ask nothing, and with a daemon need no loop of their own
+    import asyncio  # most calls ask nothing, and need no loop with a daemon
 
-    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
+    loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
     readable: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(number, lambda: readable.done() or readable.set_result(None))
+    loop.add_reader(descriptor, lambda: readable.done() or readable.set_result(None))
     try:
         await readable
     finally:
-        loop.remove_reader(number)
-    line = os.read(number, 65_536).decode(errors="replace")  # a terminal gives one at a time
+        loop.remove_reader(descriptor)
+    line = os.read(descriptor, 65_536).decode(errors="replace")  # a terminal returns one line per read
     if not line:
         print_message()
     return line.rstrip("\n") if line else None

@@ -1,6 +1,6 @@
-"""What commands say: results on stdout (one JSON document with --json), everything meant for a person's eyes on stderr.
+"""Output of commands: results on stdout (one JSON document with --json), messages for people on stderr.
 
-Plugins choose their own names and descriptions, so every text is made printable on its way out.
+Plugins choose their own names and descriptions, so every text is made printable before it is written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", 
 
 
 def styled(text: str, *styles: str, stream: Any = None) -> str:
-    """The text in colour where the stream is a terminal that wants it."""
+    """Return the text with colour codes if the stream is a terminal that wants them."""
     target = stream or sys.stderr
     if "NO_COLOR" in os.environ or not target.isatty():
         return text
@@ -49,12 +49,12 @@ def styled(text: str, *styles: str, stream: Any = None) -> str:
 
 
 def print_message(text: str = "") -> None:
-    """A line for a person, on stderr."""
+    """Print a line for a person on stderr."""
     sys.stderr.write(text + "\n")
 
 
 def print_result(text: str) -> None:
-    """A line of the result, on stdout."""
+    """Print a line of the result on stdout."""
     try:
         sys.stdout.write(text + "\n")
     except BrokenPipeError:
@@ -64,14 +64,14 @@ def print_result(text: str) -> None:
 
 
 def output_write_error(error: OSError) -> HostError:
-    """What is told when stdout takes no more."""
+    """Build the error for a failed write to stdout."""
     return HostError(f"the result could not be written: {error.strerror}", code=_WRITE_FAILED_CODE)
 
 
 def print_json(value: Any) -> None:
-    """The result as one JSON document, on stdout."""
+    """Print the result as one JSON document on stdout."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    # JSON escapes what ASCII calls control characters; terminals obey a few more.
+    # JSON escapes the control characters of ASCII; terminals obey a few more.
     print_result("\n".join(line if line.isprintable() else _escape_control_chars(line) for line in text.split("\n")))
 
 
@@ -79,17 +79,17 @@ def _escape_control_chars(line: str) -> str:
     return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
 
 
-def print_problems(problems: Iterable[Problem], word: str, style: str) -> None:
+def print_problems(problems: Iterable[Problem], mark: str, style: str) -> None:
     for problem in problems:
-        where = printable(problem.path or "(document)")
+        path = printable(problem.path or "(document)")
         line = f" (line {problem.line})" if problem.line is not None else ""
-        print_message(f"  {styled(word, style)} {where}{line}: {printable(problem.message, 400)}")
+        print_message(f"  {styled(mark, style)} {path}{line}: {printable(problem.message, 400)}")
         if problem.hint:
             print_message(f"        {styled('→', 'dim')} {printable(problem.hint, 400)}")
 
 
 def handle_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """A command whose errors are told in words, or as JSON, and turned into its exit code."""
+    """Decorate a command: its errors are printed as text or JSON, and become its exit code."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -102,11 +102,13 @@ def handle_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise
         except BrokenPipeError:
             raise typer.Exit(EXIT_BROKEN_PIPE) from None
-        except KeyboardInterrupt as stop:
-            report_interrupt(as_json=as_json, left=stop.left if isinstance(stop, InterruptedCommand) else None)
+        except KeyboardInterrupt as interrupt:
+            report_interrupt(
+                as_json=as_json, consequence=interrupt.left if isinstance(interrupt, InterruptedCommand) else None
+            )
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except Exception as error:
-            # The boundary: whatever a command did not foresee, a person gets a sentence and not our source code.
+            # The boundary: for an unforeseen error a person gets a sentence, not a traceback.
             if os.environ.get("PADDOCK_DEBUG") == "1":
                 import traceback
 
@@ -117,16 +119,21 @@ def handle_errors(command: Callable[P, None]) -> Callable[P, None]:
 
 
 class InterruptedCommand(KeyboardInterrupt):
-    """Ctrl-C, which left something behind that whoever pressed it has to know of."""
+    """Ctrl-C, which left something behind that the person has to know about."""
 
     def __init__(self, left: PaddockError) -> None:
         super().__init__()
         self.left = left
 
 
-def report_interrupt(*, as_json: bool, left: PaddockError | None = None) -> None:
-    """Tell that somebody pressed Ctrl-C, and what that left behind."""
-    error = Conflict("interrupted", code="interrupted", hint=left.hint if left else "", details=left and left.details)
+def report_interrupt(*, as_json: bool, consequence: PaddockError | None = None) -> None:
+    """Print that the command was interrupted, and what that left behind."""
+    error = Conflict(
+        "interrupted",
+        code="interrupted",
+        hint=consequence.hint if consequence else "",
+        details=consequence and consequence.details,
+    )
     if as_json:
         print_json({"error": error_to_json(error)})
     print_message("\ninterrupted")
@@ -135,7 +142,7 @@ def report_interrupt(*, as_json: bool, left: PaddockError | None = None) -> None
 
 
 def report_error(error: PaddockError, *, as_json: bool) -> int:
-    """Tell an error, and give the exit code that goes with it."""
+    """Print an error and return its exit code."""
     if as_json and error.error_code != _WRITE_FAILED_CODE:
         print_json({"error": error_to_json(error)})
     print_error(error)
@@ -143,19 +150,19 @@ def report_error(error: PaddockError, *, as_json: bool) -> int:
 
 
 def wrap_unexpected_error(error: Exception) -> PaddockError:
-    """The error of our own tree for one that nobody foresaw."""
+    """Wrap an unforeseen exception in an error of the host's own tree."""
     if isinstance(error, OSError) and error.errno is not None:
-        where = f": {error.filename}" if error.filename else ""
+        path = f": {error.filename}" if error.filename else ""
         if error.errno in OUT_OF_SPACE_ERRNOS:
-            return StoreUnavailable(f"there is no room left{where}", code="store.full", hint="free some space: df -h")
-        return HostError(f"the system refused: {error.strerror}{where}", code="system_refused", hint=_DEBUG_HINT)
+            return StoreUnavailable(f"there is no room left{path}", code="store.full", hint="free some space: df -h")
+        return HostError(f"the system refused: {error.strerror}{path}", code="system_refused", hint=_DEBUG_HINT)
     return HostError(
         f"something went wrong inside Paddock: {type(error).__name__}: {error}", code="internal", hint=_DEBUG_HINT
     )
 
 
 def print_error(error: PaddockError) -> None:
-    """An error in words: what is wrong, all of it, and what to do next."""
+    """Print an error: what is wrong, every problem, and what to do next."""
     print_message(f"{_error_label(error)} {printable(error.message, 600)}")
     if isinstance(error, Invalid):
         print_problems(error.problems, "✗", "red")
@@ -170,31 +177,31 @@ def _error_label(error: PaddockError) -> str:
 
 
 def is_interactive() -> bool:
-    """Whether a person can answer: both ends are a terminal."""
+    """Whether a person can answer: stdin and stderr are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask_yes_no(question: str) -> bool:
-    """A yes-or-no question on the terminal; only a clear yes is one."""
+    """Ask a yes-or-no question at the terminal; anything but a clear yes is no."""
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def terminal_columns() -> int:
-    """How many columns the result may take; without a terminal nothing has to fit."""
+    """Return the width for results; without a terminal, nothing has to fit."""
     return shutil.get_terminal_size((120, 40)).columns if sys.stdout.isatty() else 10_000
 
 
 def wrap_text(text: str, indent: int, width: int | None = None) -> str:
-    """The text continued on further lines where the terminal is narrower, those indented."""
+    """Wrap the text to the terminal's width, with continuation lines indented."""
     width = terminal_columns() if width is None else width
     if len(text) <= width:
         return text
-    # Imported here: most results fit.
+    # Imported late: most results fit.
     from textwrap import wrap
 
-    # Words stay whole, however long: they are paths and digests, which people copy.
+    # Long words stay whole: they are paths and digests, which people copy.
     lines = wrap(
         text,
         max(width, indent + 20),
@@ -205,38 +212,38 @@ def wrap_text(text: str, indent: int, width: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def format_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, spare: Sequence[str] = ()) -> list[str]:
-    """Rows as aligned lines; the last column takes what the terminal has left and is continued below where it must be.
+def format_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, hideable: Sequence[str] = ()) -> list[str]:
+    """Format rows as aligned lines; the last column takes the remaining width and is wrapped.
 
     Args:
         headings: One for each column.
         rows: The cells.
-        spare: Columns that a terminal of less than 80 columns goes without, the first to go first; the last column is
-            then cut short instead of being continued.
+        hideable: Columns to hide on a terminal of less than 80 columns, the first one first; the last column is then
+            truncated instead of wrapped.
     """
     width = terminal_columns()
     cells = [[printable(cell, 300) for cell in row] for row in rows]
-    shown = list(range(len(headings)))
-    for heading in spare if width < NARROW_COLUMNS else ():
-        if _table_width(headings, cells, shown) > width:
-            shown.remove(headings.index(heading))
-    widths = [_column_width(headings, cells, column) for column in shown]
-    left = width - sum(widths[:-1]) - 2 * (len(widths) - 1)
+    columns = list(range(len(headings)))
+    for heading in hideable if width < NARROW_COLUMNS else ():
+        if _table_width(headings, cells, columns) > width:
+            columns.remove(headings.index(heading))
+    widths = [_column_width(headings, cells, column) for column in columns]
+    remaining = width - sum(widths[:-1]) - 2 * (len(widths) - 1)
 
-    if left < 20 and not spare:  # side by side it is unreadable: below each other, and a little to the right
+    if remaining < 20 and not hideable:  # too narrow for columns: put the cells below each other, indented
         return [
             styled("  ".join(headings), "bold", stream=sys.stdout),
             *("\n".join([row[0], *(wrap_text(f"    {cell}", 4, width) for cell in row[1:] if cell)]) for row in cells),
         ]
 
     def line(row: Sequence[str]) -> str:
-        first = "  ".join(row[column].ljust(size) for column, size in zip(shown[:-1], widths[:-1], strict=True))
-        tail = row[shown[-1]]
-        if len(tail) <= left:
+        first = "  ".join(row[column].ljust(size) for column, size in zip(columns[:-1], widths[:-1], strict=True))
+        tail = row[columns[-1]]
+        if len(tail) <= remaining:
             return f"{first}  {tail}".rstrip()
-        if spare:
-            return f"{first}  {tail[: max(left, 20) - 1]}…"
-        return wrap_text(f"{first}  {tail}", width - left, width)
+        if hideable:
+            return f"{first}  {tail[: max(remaining, 20) - 1]}…"
+        return wrap_text(f"{first}  {tail}", width - remaining, width)
 
     return [styled(line(headings), "bold", stream=sys.stdout), *(line(row) for row in cells)]
 
@@ -245,5 +252,5 @@ def _column_width(headings: Sequence[str], cells: Sequence[Sequence[str]], colum
     return max(len(row[column]) for row in [headings, *cells])
 
 
-def _table_width(headings: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[int]) -> int:
-    return sum(_column_width(headings, cells, column) for column in shown) + 2 * (len(shown) - 1)
+def _table_width(headings: Sequence[str], cells: Sequence[Sequence[str]], columns: Sequence[int]) -> int:
+    return sum(_column_width(headings, cells, column) for column in columns) + 2 * (len(columns) - 1)

@@ -1,4 +1,4 @@
-"""What a plugin tells while it works on a call: one changing line on a terminal, a line each elsewhere; on stderr."""
+"""Status lines on stderr: a call's progress events and an installation's progress, in place on a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from paddock.core.printable import printable
@@ -17,37 +16,37 @@ if TYPE_CHECKING:
     from paddock.plugins.package.extract import InstallProgress, ProgressCallback
 
 
-_CLEAR_EVENT_LINE = "\r\x1b[K"
+_CLEAR_LINE = "\r\x1b[K"
 
 
 class CallEventLine:
-    """Shows events for as long as the block runs. Where they cannot be shown, the call goes on without."""
+    """Shows a call's events while the block runs. If stderr cannot be written, the call goes on without."""
 
     def __init__(self) -> None:
-        self._changing = sys.stderr.isatty()
-        self._shown = False
+        self._in_place = sys.stderr.isatty()
+        self._has_progress = False
 
     def show(self, event: Mapping[str, Any]) -> None:
-        """Show one event. Progress replaces the progress before it; everything else stays."""
+        """Show one event. Progress replaces earlier progress; everything else stays."""
         line = describe_call_event(event)
-        passing = self._changing and event.get("type") == "progress"
-        self._write(self._clear_progress() + (line if passing else line + "\n"))
-        self._shown = passing
+        replaceable = self._in_place and event.get("type") == "progress"
+        self._write(self._clear_progress() + (line if replaceable else line + "\n"))
+        self._has_progress = replaceable
 
     def clear(self) -> None:
-        """Leave the line to somebody else."""
+        """Clear the line for other output."""
         self._write(self._clear_progress())
-        self._shown = False
+        self._has_progress = False
 
     def _clear_progress(self) -> str:
-        return _CLEAR_EVENT_LINE if self._shown else ""
+        return _CLEAR_LINE if self._has_progress else ""
 
     def _write(self, text: str) -> None:
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
         except OSError:
-            # What could not be written stays in the stream, and would fail again when the program ends.
+            # Unwritten text stays in the stream's buffer, and would fail again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
     def __enter__(self) -> CallEventLine:
@@ -60,7 +59,7 @@ class CallEventLine:
 
 
 def describe_call_event(event: Mapping[str, Any]) -> str:
-    """One line for one event."""
+    """Describe one event in one line."""
     if event.get("type") != "progress":
         return printable(json.dumps(event.get("data", event), ensure_ascii=False, default=str), 400)
     done, total, message = event.get("progress"), event.get("total"), event.get("message")
@@ -68,32 +67,29 @@ def describe_call_event(event: Mapping[str, Any]) -> str:
     return printable(f"{count} {message or ''}".strip(), 200)
 
 
-_CLEAR_PROGRESS_LINE = "\r\x1b[K"
-
-
 class ProgressLine:
-    """The line, for as long as the block runs. Where nobody looks there is none."""
+    """Shows an installation's progress while the block runs, if stderr is a terminal."""
 
     def __init__(self) -> None:
-        self._shown = False
+        self._has_progress = False
 
     @property
     def callback(self) -> ProgressCallback | None:
-        """What to hand to the work."""
+        """The callback to pass to the work."""
         return self._show if sys.stderr.isatty() else None
 
     def clear(self) -> None:
-        """Make room for other words."""
-        if self._shown:
-            sys.stderr.write(_CLEAR_PROGRESS_LINE)
+        """Clear the line for other output."""
+        if self._has_progress:
+            sys.stderr.write(_CLEAR_LINE)
             sys.stderr.flush()
-            self._shown = False
+            self._has_progress = False
 
     def _show(self, progress: InstallProgress) -> None:
         count = f": {progress.files:,} files" if progress.files else ""
-        sys.stderr.write(f"{_CLEAR_PROGRESS_LINE}{printable(progress.step, 60)}{count} ")
+        sys.stderr.write(f"{_CLEAR_LINE}{printable(progress.step, 60)}{count} ")
         sys.stderr.flush()
-        self._shown = True
+        self._has_progress = True
 
     def __enter__(self) -> ProgressLine:
         return self

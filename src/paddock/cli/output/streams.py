@@ -1,4 +1,4 @@
-"""stdout and stderr from the first moment of the program to its last. Imports nothing that `--help` does not need."""
+"""Set-up and final flush of stdout and stderr. Imports nothing that `--help` does not need."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 
 def configure_streams() -> None:
-    """Where a terminal's encoding lacks a character, show its escape instead of failing; a closed stream is silent."""
+    """Escape characters that the terminal's encoding lacks, and replace closed streams by a null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - stays open until exit
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def flush_streams(status: int) -> int:
-    """Write out what is still held back, and give the exit code: a result that nobody could get is a failure."""
+    """Flush stdout and return the exit code: a result that could not be written is a failure."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -33,6 +33,6 @@ def flush_streams(status: int) -> int:
             status = report_error(output_write_error(error), as_json=False)
     else:
         return status
-    # Python tries again when it ends, and would complain about that too.
+    # Python flushes again at exit, and would print another error.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status

@@ -30,21 +30,21 @@ class EffectFencing:
         # One look at a time for each call: what a plugin asks for without waiting is served in its order.
         self._locks: WeakValueDictionary[CallId, asyncio.Lock] = WeakValueDictionary()
 
-    async def require(self, asking: CapabilityRequest) -> None:
+    async def require(self, request: CapabilityRequest) -> None:
         """Let through what is asked for in a call that may still have its effect, or that has none.
 
         Raises:
             Denied: `call.stale`, when it may not.
         """
-        fence = asking.call.fence if asking.call is not None else None
-        if fence is None or asking.call_id is None:
+        fence = request.call.fence if request.call is not None else None
+        if fence is None or request.call_id is None:
             return
-        call = asking.call_id
+        call = request.call_id
         turn = self._locks.get(call)
         if turn is None:
             turn = self._locks[call] = asyncio.Lock()
         async with turn:
-            effect = await self._database.read(lambda tx: records.find_by_call(tx, asking.tenant, call))
+            effect = await self._database.read(lambda tx: records.find_by_call(tx, request.tenant, call))
         if not is_current(effect, fence):
             raise Denied(
                 "this call may not do anything any more: its host was taken for dead, or somebody has said what became "

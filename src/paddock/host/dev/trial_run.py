@@ -235,9 +235,9 @@ class _RecordingDispatcher:
     door: CapabilityHandler
     asked: list[str] = field(default_factory=list[str])
 
-    async def answer(self, asking: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
+    async def answer(self, request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
         self.asked.append(method.partition(".")[2])
-        return await self.door.answer(asking, method, params)
+        return await self.door.answer(request, method, params)
 
 
 @asynccontextmanager

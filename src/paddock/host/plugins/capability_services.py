@@ -110,7 +110,7 @@ async def open_capability_services(
         families = (tables, values, cache, log, kept, rate, audit, web, secrets)
         handlers = {method: handler for family in families for method, handler in family.handlers().items()}
         asked = UsageRecorder(publish_for)
-        door = CapabilityDispatcher(handlers, decides, fences, asked=asked, denials=DenialRecorder(publish_for, clock))
+        door = CapabilityDispatcher(handlers, decides, fences, usage=asked, denials=DenialRecorder(publish_for, clock))
         try:
             yield CapabilityServices(door, tables, kept, cache, rate, vault)
         finally:

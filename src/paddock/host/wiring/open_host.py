@@ -141,7 +141,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             clock=clock,
             random=random,
             keys=keys,
-            artifacts=ArtifactLimits(one=settings.artifacts.max_size_mb << 20),
+            artifacts=ArtifactLimits(artifact_bytes=settings.artifacts.max_size_mb << 20),
         ) as services,
         open_span_exporter(settings.telemetry.otlp_endpoint) as spans,
         scoped_tasks() as tasks,

@@ -1,1 +1,1 @@
-"""TODO: paddock.cli.commands.identity."""
+"""Commands about tenants, people, groups, API keys, consents and console logins."""

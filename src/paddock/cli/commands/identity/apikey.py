@@ -1,4 +1,4 @@
-"""`paddock apikey …`: keys for programs that act for a person."""
+"""`paddock apikey …`: API keys for programs that act for a person."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def create(
     from paddock.core.clock import SystemRandom
     from paddock.principals.api_keys import create_key
 
-    ends = datetime.now(UTC) + _parse_duration(expires) if expires else None
+    expires_at = datetime.now(UTC) + _parse_duration(expires) if expires else None
     key, token = change_store(
         tenant,
-        lambda made: create_key(
-            made, owner, SystemRandom(), label=label, roles=role, scopes=scope or (), expires_at=ends
+        lambda change: create_key(
+            change, owner, SystemRandom(), label=label, roles=role, scopes=scope or (), expires_at=expires_at
         ),
     )
     if as_json:
@@ -119,18 +119,20 @@ def revoke(
     from paddock.cli.output.consent_prompt import confirm
     from paddock.principals.api_keys import require_key
 
-    found = read_store(lambda tx: require_key(tx, tenant, key))
-    named = f"{found.id} of {found.owner}" + (f" ({printable(found.label)})" if found.label else "")
-    confirm(f"Revoke the key {named}?", yes=yes, retype=f"paddock apikey revoke {found.id}{tenant_option(tenant)}")
-    row = remove_with_approvals(tenant, lambda made, unit: retire_key(made, unit, found.id))
-    report_change(as_json, f"revoked the key {named}", **_api_key_json(row))
+    api_key = read_store(lambda tx: require_key(tx, tenant, key))
+    description = f"{api_key.id} of {api_key.owner}" + (f" ({printable(api_key.label)})" if api_key.label else "")
+    confirm(
+        f"Revoke the key {description}?", yes=yes, retype=f"paddock apikey revoke {api_key.id}{tenant_option(tenant)}"
+    )
+    row = remove_with_approvals(tenant, lambda change, unit: retire_key(change, unit, api_key.id))
+    report_change(as_json, f"revoked the key {description}", **_api_key_json(row))
 
 
-def _parse_duration(written: str) -> timedelta:
-    found = _DURATION_PATTERN.fullmatch(written)
-    if found is None:
+def _parse_duration(option: str) -> timedelta:
+    match = _DURATION_PATTERN.fullmatch(option)
+    if match is None:
         raise typer.BadParameter("give a number and m, h, d or w, such as 12h or 30d", param_hint="--expires")
-    return timedelta(**{_DURATION_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])})
 
 
 def _rights_text(key: ApiKey) -> str:

@@ -1,4 +1,4 @@
-"""`paddock consent …`: what a person enabled for themselves and agreed to, one callable at a time."""
+"""`paddock consent …`: a person's consents, one callable at a time."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def give(
     from paddock.plugins.tool_pinning.tools import find_callable
     from paddock.principals.consents import give_consent
 
-    who = _resolve_person(person, tenant)
+    person_id = _resolve_person(person, tenant)
     with open_for_read() as host:
         plugin, tool = find_callable(host.plugins, name)
     print_message(styled(f"{plugin} {printable(tool['name'])}", "bold"))
     if tool["description"]:
         print_message(f"  {printable(tool['description'], 400)}")
     print_message(f"  {styled('effects', 'dim')} {printable(', '.join(tool['effects']) or 'none', 400)}")
-    retype = f"paddock consent give {name}" + (f" --for {who}" if person else "") + tenant_option(tenant)
-    confirm(f"Does {who} agree that it does this for them?", yes=yes, retype=retype)
-    given = change_store(tenant, lambda made: give_consent(made, who, plugin, tool["name"]))
-    report_change(as_json, f"{who} agreed to {_consent_name(given)}", **asdict(given))
+    retype = f"paddock consent give {name}" + (f" --for {person_id}" if person else "") + tenant_option(tenant)
+    confirm(f"Does {person_id} agree that it does this for them?", yes=yes, retype=retype)
+    consent = change_store(tenant, lambda change: give_consent(change, person_id, plugin, tool["name"]))
+    report_change(as_json, f"{person_id} agreed to {_consent_name(consent)}", **asdict(consent))
 
 
 @app.command("revoke", epilog="Example: paddock consent revoke slow-count.count --for user:ann")
@@ -85,16 +85,16 @@ def revoke(
     """Take a consent back. The next call needs a new one."""
     from paddock.principals.consents import list_consents, revoke_consent
 
-    who = _resolve_person(person, tenant)
-    standing = read_store(lambda tx: list_consents(tx, tenant, who))
-    of_plugin = [one for one in standing if one.plugin == name]
-    found = next((one for one in standing if full_name(one.plugin, one.callable) == name), None)
-    if found is None and len(of_plugin) == 1:
-        found = of_plugin[0]
+    person_id = _resolve_person(person, tenant)
+    consents = read_store(lambda tx: list_consents(tx, tenant, person_id))
+    of_plugin = [consent for consent in consents if consent.plugin == name]
+    consent_found = next((consent for consent in consents if full_name(consent.plugin, consent.callable) == name), None)
+    if consent_found is None and len(of_plugin) == 1:
+        consent_found = of_plugin[0]
     plugin, _, callable_name = name.rpartition(".")
-    asked = (found.plugin, found.callable) if found else (plugin, callable_name)
-    taken = change_store(tenant, lambda made: revoke_consent(made, who, *asked))
-    report_change(as_json, f"{who} no longer agrees to {_consent_name(taken)}", **asdict(taken))
+    target = (consent_found.plugin, consent_found.callable) if consent_found else (plugin, callable_name)
+    revoked = change_store(tenant, lambda change: revoke_consent(change, person_id, *target))
+    report_change(as_json, f"{person_id} no longer agrees to {_consent_name(revoked)}", **asdict(revoked))
 
 
 @app.command("list", epilog="Example: paddock consent list --json")
@@ -110,8 +110,10 @@ def list_(
     from paddock.principals.consents import list_consents
     from paddock.principals.tenants import require_tenant
 
-    who = _resolve_person(person, tenant) if person else None
-    rows = read_store(lambda tx: require_tenant(tx, tenant) and list_consents(tx, tenant, who, revoked=everything))
+    person_id = _resolve_person(person, tenant) if person else None
+    rows = read_store(
+        lambda tx: require_tenant(tx, tenant) and list_consents(tx, tenant, person_id, revoked=everything)
+    )
     if as_json:
         print_json({"tenant": tenant, "consents": [asdict(row) for row in rows]})
     elif rows:
@@ -121,20 +123,20 @@ def list_(
         print_message("nobody agreed to anything yet; try: paddock consent give NAME")
 
 
-def _resolve_person(written: str | None, tenant: str) -> str:
-    """Whose consent it is: somebody who exists, and who is a person."""
+def _resolve_person(option: str | None, tenant: str) -> str:
+    """Return the id of the consenting person, who must exist and be a person."""
     from paddock.core.errors import OperatorError
     from paddock.principals.people import require_person
     from paddock.principals.principal_name import parse_principal_name
 
-    if written is None or written == local_principal():
+    if option is None or option == local_principal():
         return local_principal()
-    subject = parse_principal_name(written, tenant)
+    subject = parse_principal_name(option, tenant)
     if subject.prefix == "local":
         return subject.id
     if subject.prefix != "user" or subject.tenant != tenant:
         raise OperatorError(
-            f"{printable(written, 80)} cannot agree to anything: only people of the tenant {tenant} can",
+            f"{printable(option, 80)} cannot agree to anything: only people of the tenant {tenant} can",
             code="consent.not_a_person",
             hint="name a person, as in --for user:ann",
         )

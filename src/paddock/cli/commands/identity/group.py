@@ -1,4 +1,4 @@
-"""`paddock group …`: groups of people, for rules to speak of."""
+"""`paddock group …`: groups of people, for use in rules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def add(
     """Make a group. Being in it gives nothing by itself; rules may say that it does."""
     from paddock.principals.groups import add_group
 
-    group = change_store(tenant, lambda made: add_group(made, name, title))
+    group = change_store(tenant, lambda change: add_group(change, name, title))
     report_change(
         as_json, f"made the group {group.name}; add to it: paddock group member {group.name} NAME", **_group_json(group)
     )
@@ -87,7 +87,7 @@ def member(
     """Take a person into a group, or out of it."""
     from paddock.principals.groups import change_member
 
-    group = change_store(tenant, lambda made: change_member(made, name, person, remove=remove))
+    group = change_store(tenant, lambda change: change_member(change, name, person, remove=remove))
     report_change(as_json, f"in {group.name}: {', '.join(group.members) or 'nobody'}", **_group_json(group))
 
 
@@ -105,11 +105,11 @@ def remove(
     from paddock.cli.output.consent_prompt import confirm
     from paddock.principals.groups import require_group
 
-    found = read_store(lambda tx: require_group(tx, tenant, name))
-    counted = "1 member" if len(found.members) == 1 else f"{len(found.members)} members"
-    retype = f"paddock group remove {found.name}{tenant_option(tenant)}"
-    confirm(f"Remove the group {found.name} of {counted}?", yes=yes, retype=retype)
-    group = remove_with_approvals(tenant, lambda made, unit: remove_group(made, unit, name))
+    group_before = read_store(lambda tx: require_group(tx, tenant, name))
+    members = "1 member" if len(group_before.members) == 1 else f"{len(group_before.members)} members"
+    retype = f"paddock group remove {group_before.name}{tenant_option(tenant)}"
+    confirm(f"Remove the group {group_before.name} of {members}?", yes=yes, retype=retype)
+    group = remove_with_approvals(tenant, lambda change, unit: remove_group(change, unit, name))
     report_change(as_json, f"removed the group {group.name}", name=group.name, tenant=group.tenant, removed=True)
 
 

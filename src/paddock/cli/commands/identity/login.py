@@ -1,4 +1,4 @@
-"""`paddock login`: a link that signs somebody in at the console, once."""
+"""`paddock login`: a one-time link that signs a person in at the console."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def login(
     from paddock.core.clock import SystemRandom
     from paddock.principals.login_links import make_link
 
-    base = _console_base_url()
-    who = user or local_principal()
-    link, token = change_store(tenant, lambda made: make_link(made, who, SystemRandom()))
-    url = f"{base}/login/{token.reveal()}"
+    base_url = _console_base_url()
+    person = user or local_principal()
+    link, token = change_store(tenant, lambda change: make_link(change, person, SystemRandom()))
+    url = f"{base_url}/login/{token.reveal()}"
     if as_json:
         print_json({"url": url, "person": link.subject, "tenant": link.tenant, "expires_at": link.expires_at})
         return
@@ -38,10 +38,10 @@ def login(
 
 
 def _console_base_url() -> str:
-    """Where the daemon of this home is found.
+    """Return the base URL of this home's daemon.
 
     Raises:
-        Unreachable: it is not.
+        Unreachable: no daemon serves the console.
     """
     from paddock.cli.client.one_shot import open_for_read
     from paddock.web.daemon_address import console_url

@@ -1,4 +1,4 @@
-"""`paddock tenant …`: who shares people, grants and a record."""
+"""`paddock tenant …`: tenants, each with its own people, grants and ledger."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add(
     """Make a tenant. Its people, grants and record are its own."""
     from paddock.principals.tenants import add_tenant
 
-    row = change_store(DEFAULT_TENANT_NAME, lambda made: add_tenant(made, name, title))
+    row = change_store(DEFAULT_TENANT_NAME, lambda change: add_tenant(change, name, title))
     report_change(
         as_json,
         f"made the tenant {row.name}; add people to it: paddock user add NAME --tenant {row.name}",
@@ -61,7 +61,7 @@ def remove(name: TenantNameArgument, *, yes: YesOption = False, as_json: JsonOpt
 
     read_store(lambda tx: require_tenant(tx, name))
     confirm(f"Remove the tenant {name}?", yes=yes, retype=f"paddock tenant remove {name}")
-    row = change_store(DEFAULT_TENANT_NAME, lambda made: remove_tenant(made, name))
+    row = change_store(DEFAULT_TENANT_NAME, lambda change: remove_tenant(change, name))
     report_change(as_json, f"removed the tenant {row.name}", name=row.name, removed=True)
 
 

@@ -1,4 +1,4 @@
-"""`paddock user …`: the people of a tenant, and what they may do."""
+"""`paddock user …`: the people of a tenant, and their rights."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def add(
 
     roles = role or ["member"]
     _warn_unknown_roles(roles)
-    person, second = _change_person(
+    person, has_second_approver = _change_person(
         tenant,
-        lambda made: add_person(made, name, display_name=display_name, roles=roles, scopes=scope or ()),
+        lambda change: add_person(change, name, display_name=display_name, roles=roles, scopes=scope or ()),
     )
     report_change(as_json, f"added {person.id}: {_join_words(person.rights.roles)}", **_person_json(person))
-    _report_four_eyes(second)
+    _report_four_eyes(has_second_approver)
 
 
 @app.command("list", epilog="Example: paddock user list --json")
@@ -93,12 +93,12 @@ def show(name: PersonNameArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME
     from paddock.principals.people import require_person
 
     person = read_store(lambda tx: require_person(tx, tenant, name))
-    theirs = read_store(lambda tx: list_keys(tx, tenant, person.name))
+    keys = read_store(lambda tx: list_keys(tx, tenant, person.name))
     consents = sorted(read_store(lambda tx: consented_names(tx, tenant, person.id)))
     now = datetime.now(UTC)
-    live = [key.id for key in theirs if key.state(now) == "live"]
+    live_keys = [key.id for key in keys if key.state(now) == "live"]
     if as_json:
-        print_json(_person_json(person) | {"keys": live, "consents": consents})
+        print_json(_person_json(person) | {"keys": live_keys, "consents": consents})
         return
     print_result(styled(f"{person.id}  {printable(person.display_name)}", "bold"))
     for label, value in (
@@ -108,7 +108,7 @@ def show(name: PersonNameArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME
         ("roles", _join_words(person.rights.roles)),
         ("scopes", _join_words(person.rights.scopes)),
         ("groups", _join_words(person.rights.groups)),
-        ("keys", _join_words(live)),
+        ("keys", _join_words(live_keys)),
         ("consents", _join_words(consents)),
     ):
         print_result(f"  {styled(label.ljust(10), 'dim')} {printable(value, 400)}")
@@ -169,19 +169,21 @@ def identity(
     from paddock.principals.people import require_person
 
     if remove:
-        there = _resolve_issuer(issuer)
-        change_store(tenant, lambda made: unlink_identity(made, name, there))
+        provider = _resolve_issuer(issuer)
+        change_store(tenant, lambda change: unlink_identity(change, name, provider))
     elif subject is not None:
-        who = ExternalIdentity(_resolve_issuer(issuer), subject)
-        change_store(tenant, lambda made: link_identity(made, name, who))
+        external = ExternalIdentity(_resolve_issuer(issuer), subject)
+        change_store(tenant, lambda change: link_identity(change, name, external))
     person = read_store(lambda tx: require_person(tx, tenant, name))
-    known = read_store(lambda tx: list_identities(tx, person))
+    identities = read_store(lambda tx: list_identities(tx, person))
     if as_json:
-        print_json({"id": person.id, "identities": [{"issuer": one.issuer, "subject": one.subject} for one in known]})
+        print_json(
+            {"id": person.id, "identities": [{"issuer": item.issuer, "subject": item.subject} for item in identities]}
+        )
         return
-    for one in known:
-        print_result(f"{printable(one.subject, 255)}  {printable(one.issuer, 255)}")
-    if not known:
+    for item in identities:
+        print_result(f"{printable(item.subject, 255)}  {printable(item.issuer, 255)}")
+    if not identities:
         print_message(f"nobody at an identity provider is known to be {person.id}")
 
 
@@ -245,16 +247,16 @@ def sign_out(
     from paddock.principals.people import require_person
     from paddock.principals.sessions import ConsoleSession, end_all_sessions, end_session
 
-    def unit(made: AuditedTransaction) -> list[ConsoleSession]:
+    def unit(change: AuditedTransaction) -> list[ConsoleSession]:
         if who.startswith("ses_"):
-            return [end_session(made, who)]
-        subject = who if who.startswith("local:") else require_person(made.tx, made.tenant, who).id
-        void_links_for(made, subject)
-        return end_all_sessions(made, subject)
+            return [end_session(change, who)]
+        subject = who if who.startswith("local:") else require_person(change.tx, change.tenant, who).id
+        void_links_for(change, subject)
+        return end_all_sessions(change, subject)
 
     ended = change_store(tenant, unit)
     count = "1 session" if len(ended) == 1 else f"{len(ended)} sessions"
-    report_change(as_json, f"ended {count}", tenant=tenant, ended=[one.id for one in ended])
+    report_change(as_json, f"ended {count}", tenant=tenant, ended=[session.id for session in ended])
 
 
 @app.command("remove", epilog="Example: paddock user remove ann --yes")
@@ -271,24 +273,24 @@ def remove(
     from paddock.cli.output.consent_prompt import confirm
     from paddock.principals.people import require_person
 
-    found = read_store(lambda tx: require_person(tx, tenant, name))
-    retype = f"paddock user remove {found.name}{tenant_option(tenant)}"
+    person_before = read_store(lambda tx: require_person(tx, tenant, name))
+    retype = f"paddock user remove {person_before.name}{tenant_option(tenant)}"
     confirm(
-        f"Remove {found.id} ({printable(found.display_name)}), with all keys, consents and approvals?",
+        f"Remove {person_before.id} ({printable(person_before.display_name)}), with all keys, consents and approvals?",
         yes=yes,
         retype=retype,
     )
-    person = remove_with_approvals(tenant, lambda made, unit: remove_person(made, unit, name))
+    person = remove_with_approvals(tenant, lambda change, unit: remove_person(change, unit, name))
     report_change(as_json, f"removed {person.id}", name=person.name, tenant=person.tenant, removed=True)
 
 
-def _resolve_issuer(named: str | None) -> str:
-    """The provider that is meant."""
+def _resolve_issuer(option: str | None) -> str:
+    """Return the issuer of the identity provider: the named one, or that of the settings."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.core.errors import OperatorError
 
     with open_for_read() as host:
-        issuer = named or host.loaded.settings.oidc.issuer
+        issuer = option or host.loaded.settings.oidc.issuer
     if issuer is None:
         raise OperatorError(
             "no identity provider is set", code="oidc.no_issuer", hint="name it with --issuer, or set oidc.issuer"
@@ -297,34 +299,34 @@ def _resolve_issuer(named: str | None) -> str:
 
 
 def _change_rights(
-    name: str, what: Literal["roles", "scopes"], words: list[str], *, remove: bool, tenant: str, as_json: bool
+    name: str, kind: Literal["roles", "scopes"], names: list[str], *, remove: bool, tenant: str, as_json: bool
 ) -> None:
     from paddock.principals.people import change_rights
 
-    given = {"remove" if remove else "add": words}
-    person, second = _change_person(tenant, lambda made: change_rights(made, name, what, **given))
-    has = person.rights.roles if what == "roles" else person.rights.scopes
-    report_change(as_json, f"{person.id} has the {what}: {_join_words(has)}", **_person_json(person))
-    _report_four_eyes(second)
+    changes = {"remove" if remove else "add": names}
+    person, has_second_approver = _change_person(tenant, lambda change: change_rights(change, name, kind, **changes))
+    rights = person.rights.roles if kind == "roles" else person.rights.scopes
+    report_change(as_json, f"{person.id} has the {kind}: {_join_words(rights)}", **_person_json(person))
+    _report_four_eyes(has_second_approver)
 
 
 def _set_disabled(name: str, disabled: bool, *, tenant: str, as_json: bool) -> None:
     from paddock.principals.people import set_disabled
 
-    person, second = _change_person(tenant, lambda made: set_disabled(made, name, disabled))
+    person, has_second_approver = _change_person(tenant, lambda change: set_disabled(change, name, disabled))
     report_change(as_json, f"{person.id} is {_state_text(person)}", **_person_json(person))
-    _report_four_eyes(second)
+    _report_four_eyes(has_second_approver)
 
 
 def _change_person(tenant: str, unit: Callable[[AuditedTransaction], Person]) -> tuple[Person, bool]:
-    """A person after a change, and whether it left the tenant with several who may approve, where it had one."""
+    """Change a person; return it, and whether the tenant now has several approvers where it had one."""
     from paddock.principals.people import detect_second_approver
 
-    return change_store(tenant, lambda made: detect_second_approver(made, unit))
+    return change_store(tenant, lambda change: detect_second_approver(change, unit))
 
 
-def _report_four_eyes(second: bool) -> None:
-    if second:
+def _report_four_eyes(has_second_approver: bool) -> None:
+    if has_second_approver:
         print_message(
             f"{styled('!', 'yellow')} several people may approve now: from now on nobody approves what they asked for"
         )
@@ -332,22 +334,22 @@ def _report_four_eyes(second: bool) -> None:
 
 
 def _warn_unknown_roles(roles: Iterable[str]) -> None:
-    """A role that no shipped rule knows may be meant, and may be a slip of the hand."""
+    """Warn about roles that no shipped rule knows: custom ones, or typing errors."""
     from paddock.principals.name_rules import ROLES
 
-    for one in roles:
-        if one not in ROLES:
-            close = get_close_matches(one, ROLES, n=1)
-            meant = f"; did you mean {close[0]}?" if close else f": they know {', '.join(ROLES)}"
-            print_message(f"{styled('!', 'yellow')} no shipped rule knows the role {printable(one, 80)}{meant}")
+    for role in roles:
+        if role not in ROLES:
+            close = get_close_matches(role, ROLES, n=1)
+            suggestion = f"; did you mean {close[0]}?" if close else f": they know {', '.join(ROLES)}"
+            print_message(f"{styled('!', 'yellow')} no shipped rule knows the role {printable(role, 80)}{suggestion}")
 
 
 def _state_text(person: Person) -> str:
     return "disabled" if person.disabled else "enabled"
 
 
-def _join_words(words: Iterable[str]) -> str:
-    return ", ".join(sorted(words)) or "none"
+def _join_words(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def _person_json(person: Person) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""TODO: paddock.cli.commands.ledger."""
+"""Commands about the ledger."""

@@ -1,4 +1,4 @@
-"""`paddock ledger …`: what happened, and whether that is still what was recorded."""
+"""`paddock ledger …`: show, verify, export and erase ledger entries."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def show(
     from paddock.ledger.read.entries import find_entries
 
     with open_for_read() as host:
-        entries, forged = host.plugins.database.read(
-            lambda tx: (found := find_entries(tx, name, tenant), find_altered(tx, found))
+        entries, altered = host.plugins.database.read(
+            lambda tx: (matching := find_entries(tx, name, tenant), find_altered(tx, matching))
         )
     if not entries:
         raise no_entries_error(name)
     if as_json:
-        print_json({"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in forged]})
+        print_json({"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in altered]})
     else:
         for entry in entries:
             tail.print_full_entry(entry)
-    for entry in forged:
+    for entry in altered:
         print_message(f"{styled('altered:', 'red')} {altered_text(entry)} (paddock ledger verify)")
 
 
@@ -72,14 +72,14 @@ def verify(
         worst_verdict,
     )
 
-    found = verify_with_progress(tenant, anchor or [], public_key or [])
+    findings = verify_with_progress(tenant, anchor or [], public_key or [])
     unsigned = find_checkpoint_problem()
     if as_json:
-        chains = [finding.to_json() for finding in found]
-        print_json({"verdict": worst_verdict(found)[0], "chains": chains, "unsigned_because": unsigned})
+        chains = [finding.to_json() for finding in findings]
+        print_json({"verdict": worst_verdict(findings)[0], "chains": chains, "unsigned_because": unsigned})
     else:
-        print_findings(found, unsigned)
-    raise typer.Exit(worst_verdict(found)[1])
+        print_findings(findings, unsigned)
+    raise typer.Exit(worst_verdict(findings)[1])
 
 
 @app.command("export", epilog="Example: paddock ledger export ledger.jsonl")
@@ -95,11 +95,11 @@ def export(
     """Write a chain as JSON, one entry a line, then its checkpoints: all that somebody else needs to verify it."""
     from paddock.cli.commands.ledger.export import write_export
 
-    lines, points = write_export(file, tenant)
+    lines, checkpoints = write_export(file, tenant)
     if file is not None:
         if as_json:
-            print_json({"file": str(file), "tenant": tenant, "entries": lines, "checkpoints": points})
-        print_message(f"{styled('✓', 'green')} wrote {lines:,} entries and {points:,} checkpoints to {file}")
+            print_json({"file": str(file), "tenant": tenant, "entries": lines, "checkpoints": checkpoints})
+        print_message(f"{styled('✓', 'green')} wrote {lines:,} entries and {checkpoints:,} checkpoints to {file}")
 
 
 @app.command("erase", epilog="Example: paddock ledger erase user:ann --reason 'asked to be forgotten' --yes")
@@ -118,17 +118,26 @@ def erase(
     from paddock.cli.commands.ledger.erase import erase_principal
     from paddock.cli.output.consent_prompt import confirm
 
-    words = " ".join(shlex.quote(word) for word in (principal, "--reason", reason))
-    confirm(f"Erase for ever what the ledger says of {principal}?", yes=yes, retype=f"paddock ledger erase {words}")
-    done = erase_principal(tenant, principal, reason)
-    count, rows, left = done.forgotten.entries, done.forgotten.rows, done.remaining_log
+    arguments = " ".join(shlex.quote(word) for word in (principal, "--reason", reason))
+    confirm(f"Erase for ever what the ledger says of {principal}?", yes=yes, retype=f"paddock ledger erase {arguments}")
+    report = erase_principal(tenant, principal, reason)
+    count, rows, remaining_log = report.forgotten.entries, report.forgotten.rows, report.remaining_log
     if as_json:
-        print_json({"tenant": tenant, "erased": count, "cleared": rows, "left_in": str(left) if left else None})
-    beside = f", and {rows:,} {'row' if rows == 1 else 'rows'} beside them" if rows else ""
-    words = f"erased what {count:,} {'entry' if count == 1 else 'entries'}{beside} said of {principal}"
-    print_message(f"{styled('✓', 'green')} {words}")
-    if left is not None:
-        print_message(f"{styled('!', 'yellow')} {left} still holds it, since another process reads in the database")
+        print_json(
+            {
+                "tenant": tenant,
+                "erased": count,
+                "cleared": rows,
+                "left_in": str(remaining_log) if remaining_log else None,
+            }
+        )
+    rows_text = f", and {rows:,} {'row' if rows == 1 else 'rows'} beside them" if rows else ""
+    arguments = f"erased what {count:,} {'entry' if count == 1 else 'entries'}{rows_text} said of {principal}"
+    print_message(f"{styled('✓', 'green')} {arguments}")
+    if remaining_log is not None:
+        print_message(
+            f"{styled('!', 'yellow')} {remaining_log} still holds it, since another process reads in the database"
+        )
         print_message(
             f"  {styled('→', 'dim')} stop the daemon once: that file goes when the last process closes the database"
         )

@@ -1,4 +1,4 @@
-"""What `paddock ledger erase` does."""
+"""The implementation of `paddock ledger erase`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """What was erased, and the file in which it can still be found, where there is one."""
+    """The result of an erasure, and the log file that still contains the erased data, if any."""
 
     forgotten: ErasureResult
     remaining_log: Path | None
 
 
 def erase_principal(tenant: str, principal: str, reason: str) -> ErasureReport:
-    """Erase; it is recorded as the deed of whoever is logged in.
+    """Erase a principal from the ledger, recorded as done by the local principal.
 
     Raises:
-        NotFound: nothing tells of them.
+        NotFound: no entry is about them.
     """
     by = local_principal()
     with open_for_read() as host:

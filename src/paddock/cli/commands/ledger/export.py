@@ -1,4 +1,4 @@
-"""What `paddock ledger export` does."""
+"""The implementation of `paddock ledger export`."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from paddock.ledger.chain.export import export_chain
 
 
 def write_export(file: Path | None, tenant: str) -> tuple[int, int]:
-    """Write the lines into a file that only its owner can read, or to stdout; gives how many there were of each.
+    """Write the chain to a file readable by its owner only, or to stdout.
+
+    Returns the numbers of entries and of checkpoints.
 
     Raises:
-        NotFound: there is no such tenant; a file of that name stays as it was.
+        NotFound: there is no such tenant; an existing file is left unchanged.
         HostError: it cannot be written.
     """
     with open_for_read() as host:
         database, state = host.plugins.database, host.directories.state
         require_chain(database, state, tenant)
-        # Read first: then every row that they are over is there.
-        signed = read_checkpoint_lines(checkpoint_file(state, tenant))
-        lines = export_chain(database, tenant, signed)
-        written = (
+        # Read first, so that every row that they cover is present.
+        checkpoints = read_checkpoint_lines(checkpoint_file(state, tenant))
+        lines = export_chain(database, tenant, checkpoints)
+        line_count = (
             _write_lines(lines, lambda line: print_result(line.decode()))
             if file is None
             else _write_private_file(file, lines)
         )
-    return written - len(signed) - 1, len(signed)  # one says where the chain ends
+    return line_count - len(checkpoints) - 1, len(checkpoints)  # one line states where the chain ends
 
 
 def _write_private_file(file: Path, lines: Iterable[bytes]) -> int:
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as opened:
-            return _write_lines(lines, lambda line: opened.writelines((line, b"\n")))
+        with os.fdopen(descriptor, "wb") as stream:
+            return _write_lines(lines, lambda line: stream.writelines((line, b"\n")))
     except OSError as error:
         raise output_write_error(error) from error
 

@@ -1,4 +1,4 @@
-"""`paddock ledger tail`: the latest entries, narrowed, and new ones as they come."""
+"""`paddock ledger tail`: the latest entries, filtered, and new ones as they arrive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paddock.ledger.entry import LedgerEntry
     from paddock.ledger.read.entries import EntryFilter
 
-_POLL_INTERVAL_S = 0.25  # seconds between two looks
+_POLL_INTERVAL_S = 0.25
 _HIDDEN_IN_TAIL = frozenset(
     """
     name digest effects request_id operator_id payload_hash result_hash policy_version stands_for success
@@ -56,14 +56,14 @@ def tail(
     from paddock.ledger.chain.chains import require_chain
     from paddock.ledger.read.entries import EntryFilter, last_seq, list_entries
 
-    wanted = EntryFilter(
+    entry_filter = EntryFilter(
         event_type, plugin, call, request, principal, parse_ledger_time(since), parse_ledger_time(until)
     )
     with open_for_read() as host:
         database = host.plugins.database
         require_chain(database, host.directories.state, tenant)
         end, entries = database.read(
-            lambda tx: (last_seq(tx, tenant), list_entries(tx, tenant, wanted, before=before, limit=count))
+            lambda tx: (last_seq(tx, tenant), list_entries(tx, tenant, entry_filter, before=before, limit=count))
         )
         entries.reverse()
         if as_json and not follow:
@@ -76,12 +76,12 @@ def tail(
                 print_message("nothing was recorded that fits")
             return
         try:
-            _follow(host, tenant, wanted, end, as_json=as_json)
-        except KeyboardInterrupt:  # how it is meant to end, and no line of its own
+            _follow(host, tenant, entry_filter, end, as_json=as_json)
+        except KeyboardInterrupt:  # the normal end; no message
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def _follow(host: OneShotHost, tenant: str, wanted: EntryFilter, seq: int, *, as_json: bool) -> None:
+def _follow(host: OneShotHost, tenant: str, entry_filter: EntryFilter, seq: int, *, as_json: bool) -> None:
     import time
 
     from paddock.ledger.read.entries import MAX_PAGE_ENTRIES, last_seq, list_entries
@@ -91,7 +91,7 @@ def _follow(host: OneShotHost, tenant: str, wanted: EntryFilter, seq: int, *, as
         end, entries = host.plugins.database.read(
             lambda tx, seq=seq: (
                 last_seq(tx, tenant),
-                list_entries(tx, tenant, wanted, after=seq, newest_first=False, limit=MAX_PAGE_ENTRIES),
+                list_entries(tx, tenant, entry_filter, after=seq, newest_first=False, limit=MAX_PAGE_ENTRIES),
             )
         )
         for entry in entries:
@@ -109,39 +109,41 @@ def _print_entry(entry: LedgerEntry, *, as_json: bool) -> None:
     if as_json:
         print_result(json.dumps(entry.to_json()))
         return
-    at = entry.at[:19].replace("T", " ")
-    front = f"{styled(at, 'dim', stream=sys.stdout)}  {entry.seq}  {styled(entry.type, 'cyan', stream=sys.stdout)}"
-    print_result(f"{front}  {printable(_summary_line(entry), 300)}".rstrip())
+    timestamp = entry.at[:19].replace("T", " ")
+    prefix = (
+        f"{styled(timestamp, 'dim', stream=sys.stdout)}  {entry.seq}  {styled(entry.type, 'cyan', stream=sys.stdout)}"
+    )
+    print_result(f"{prefix}  {printable(_summary_line(entry), 300)}".rstrip())
 
 
 def _summary_line(entry: LedgerEntry) -> str:
-    """What people look for, in one line: about what, what became of it, who, and the id to look further with."""
-    said = {**entry.facts, **entry.personal}
-    method, who = said.pop("method", None), said.pop("principal", None)
-    about = entry.plugin or "-"
+    """Summarize an entry in one line: subject, status, principal, and the call's id."""
+    facts = {**entry.facts, **entry.personal}
+    method, principal = facts.pop("method", None), facts.pop("principal", None)
+    subject = entry.plugin or "-"
     if method:
-        about = method if method.startswith(f"{about}.") else f"{about}.{method}"
-    first = [about, *(str(one) for one in (said.pop("status", None), who, entry.call) if one)]
+        subject = method if method.startswith(f"{subject}.") else f"{subject}.{method}"
+    parts = [subject, *(str(value) for value in (facts.pop("status", None), principal, entry.call) if value)]
     if entry.erased:
-        first.append("(erased)")
+        parts.append("(erased)")
     rest = (
         f"{name}={_format_value(value)}"
-        for name, value in said.items()
-        if name not in _HIDDEN_IN_TAIL and value not in (None, [], {}, who)
+        for name, value in facts.items()
+        if name not in _HIDDEN_IN_TAIL and value not in (None, [], {}, principal)
     )
-    return "  ".join((*first, " ".join(rest)))
+    return "  ".join((*parts, " ".join(rest)))
 
 
 def print_full_entry(entry: LedgerEntry) -> None:
-    """One entry on several lines."""
+    """Print one entry on several lines."""
     from paddock.core.events.calls import undisclosed_text
 
     print_result(styled(f"{entry.type}  {entry.id}", "bold", stream=sys.stdout))
     lines: list[tuple[str, Any]] = [("number", f"{entry.seq} of {entry.tenant}"), ("at", entry.at)]
     lines += [(name, value) for name in ("plugin", "call", "request") if (value := getattr(entry, name))]
     lines += [*entry.facts.items(), *entry.personal.items()]
-    if flagged := undisclosed_text(entry.facts.get("undisclosed")):
-        lines.append(("flagged", flagged))
+    if warning := undisclosed_text(entry.facts.get("undisclosed")):
+        lines.append(("flagged", warning))
     if entry.erased:
         lines.append(("erased", "what it said of a person"))
     lines.append(("hash", entry.hash))

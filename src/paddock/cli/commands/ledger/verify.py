@@ -1,4 +1,4 @@
-"""What `paddock ledger verify` does and says."""
+"""The implementation and output of `paddock ledger verify`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.ledger.chain.verifier import EXIT_CODES, ChainFinding, ChainVerdict
 
 _CLEAR_LINE = "\r\x1b[K"
 _BAR_COLUMNS = 30
-_DAEMON_TIMEOUT_S = 5.0  # seconds for the daemon, which is only asked for what makes the answer more useful
+_DAEMON_TIMEOUT_S = 5.0  # short: the daemon only adds a hint to the result
 _MARKS: dict[ChainVerdict, tuple[str, str]] = {
     "sound": ("✓", "green"),
     "tampered": ("✗", "red"),
@@ -24,7 +24,7 @@ _MARKS: dict[ChainVerdict, tuple[str, str]] = {
 
 
 def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequence[Path]) -> list[ChainFinding]:
-    """Verify, with a bar on the terminal that says how far it is.
+    """Verify the chains, with a progress bar on the terminal.
 
     Raises:
         NotFound: there is no such tenant.
@@ -44,7 +44,7 @@ def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequ
             )
     except NotFound:
         raise
-    except PaddockError as error:  # a store that cannot be opened has an exit code of its own here
+    except PaddockError as error:  # a store that cannot be opened has its own exit code here
         return [ChainFinding(tenant or "-", "unreadable", error.message)]
     finally:
         if sys.stderr.isatty():
@@ -53,46 +53,46 @@ def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequ
 
 
 def find_checkpoint_problem() -> dict[str, Any] | None:
-    """Why the daemon of this home makes no checkpoints; None where it does, or where none says so."""
+    """Return why this home's daemon makes no checkpoints; None if it does, or if no daemon says so."""
     from paddock.cli.client.daemon_client import running_daemon
 
     try:
         daemon = running_daemon()
         if daemon is None:
             return None
-        troubles: list[dict[str, Any]] = daemon.get("/status", wait=_DAEMON_TIMEOUT_S)["troubles"]
+        problems: list[dict[str, Any]] = daemon.get("/status", timeout_s=_DAEMON_TIMEOUT_S)["troubles"]
     except PaddockError:
-        return None  # the chains were looked at without it
-    return next((one for one in troubles if one["about"] == "checkpoints"), None)
+        return None  # the chains were verified without it
+    return next((problem for problem in problems if problem["about"] == "checkpoints"), None)
 
 
-def worst_verdict(found: Sequence[ChainFinding]) -> tuple[ChainVerdict, int]:
-    """The verdict over all chains, and the exit code: one that was tampered with counts most."""
-    verdicts = {finding.verdict for finding in found}
+def worst_verdict(findings: Sequence[ChainFinding]) -> tuple[ChainVerdict, int]:
+    """Return the verdict over all chains, and the exit code: tampering counts most."""
+    verdicts = {finding.verdict for finding in findings}
     for verdict in ("tampered", "truncated", "unreadable"):
         if verdict in verdicts:
             return verdict, EXIT_CODES[verdict]
     return "sound", 0
 
 
-def print_findings(found: Sequence[ChainFinding], unsigned: Mapping[str, Any] | None) -> None:
-    """One line for each chain, what that means below those that need it, and why no checkpoint follows."""
-    if all(finding.empty for finding in found):
+def print_findings(findings: Sequence[ChainFinding], unsigned: Mapping[str, Any] | None) -> None:
+    """Print one line per chain, details below those that need them, and why checkpoints are missing."""
+    if all(finding.empty for finding in findings):
         print_message("nothing was recorded yet")
-        found = []
-    for finding in found:
+        findings = []
+    for finding in findings:
         if finding.empty:
             print_result(
                 f"{styled('·', 'dim', stream=sys.stdout)} {printable(finding.tenant)}: nothing was recorded yet"
             )
             continue
         mark, style = _MARKS[finding.verdict]
-        where = f" at row {finding.seq:,}" if finding.seq is not None else ""
+        position = f" at row {finding.seq:,}" if finding.seq is not None else ""
         name = f" ({finding.id})" if finding.id else ""
-        what = f": {printable(finding.what, 400)}" if finding.what else ""
+        detail = f": {printable(finding.what, 400)}" if finding.what else ""
         counts = f"{_count_text(finding.rows, 'row')}, {_count_text(finding.checkpoints, 'checkpoint')}"
-        front = f"{styled(mark, style, stream=sys.stdout)} {printable(finding.tenant)}: {finding.verdict}"
-        print_result(f"{front}{where}{printable(name)}{what} ({counts})")
+        prefix = f"{styled(mark, style, stream=sys.stdout)} {printable(finding.tenant)}: {finding.verdict}"
+        print_result(f"{prefix}{position}{printable(name)}{detail} ({counts})")
         if finding.verdict == "sound" and finding.erased:
             print_result(f"  what {_count_text(finding.erased, 'row')} said of people was erased, as the ledger tells")
         if finding.verdict == "sound" and finding.unsigned:
@@ -106,13 +106,13 @@ def print_findings(found: Sequence[ChainFinding], unsigned: Mapping[str, Any] | 
         print_message(f"{styled('!', 'yellow')} {printable(unsigned['message'], 400)}{printable(hint, 400)}")
 
 
-def _count_text(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count_text(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _print_bar(tenant: str, done: int, there: int) -> None:
-    filled = _BAR_COLUMNS * done // max(there, 1)
-    share = 100 * done // max(there, 1)
+def _print_bar(tenant: str, done: int, total: int) -> None:
+    filled = _BAR_COLUMNS * done // max(total, 1)
+    share = 100 * done // max(total, 1)
     bar = "█" * filled + "·" * (_BAR_COLUMNS - filled)
-    sys.stderr.write(f"{_CLEAR_LINE}{printable(tenant, 40)} {bar} {share:3} % of {there:,} rows ")
+    sys.stderr.write(f"{_CLEAR_LINE}{printable(tenant, 40)} {bar} {share:3} % of {total:,} rows ")
     sys.stderr.flush()

@@ -1,1 +1,1 @@
-"""TODO: paddock.cli.commands.plugin."""
+"""Commands about plugins."""

@@ -1,4 +1,4 @@
-"""`paddock plugin accept`: look at what a server says of itself now, and take it or leave it."""
+"""`paddock plugin accept`: review a server's changed definitions and accept them."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def accept(
         _list_waiting(tenant, as_json=as_json)
         return
     with open_for_read(tenant) as host:
-        shown = review_definitions(host.plugins, name)
-    chosen = _select_definitions(shown, name, tool, kind)
-    if yes and len(chosen) > 1 and not everything and tool is None:
+        reviews = review_definitions(host.plugins, name)
+    selected = _select_definitions(reviews, name, tool, kind)
+    if yes and len(selected) > 1 and not everything and tool is None:
         raise typer.BadParameter("several wait: name one, or give --all", param_hint="--yes")
-    taken = _confirm_each(chosen, name, tool, tenant, everything=everything, yes=yes)
-    accepted = _record_acceptance(name, taken, tenant)
+    confirmed = _confirm_each(selected, name, tool, tenant, everything=everything, yes=yes)
+    accepted = _record_acceptance(name, confirmed, tenant)
     if as_json:
         print_json({"name": name, "accepted": accepted})
-    elif not chosen:
+    elif not selected:
         print_message(f"nothing that {name} says waits for a yes")
 
 
@@ -76,101 +76,103 @@ def _list_waiting(tenant: str, *, as_json: bool) -> None:
     from paddock.plugins.tool_pinning.accept import quarantined_definitions
 
     with open_for_read(tenant) as host:
-        waiting = quarantined_definitions(host.plugins)
+        quarantined = quarantined_definitions(host.plugins)
     if as_json:
-        print_json({"waiting": [{"plugin": row.plugin, **row.to_value()} for row in waiting]})
-    elif not waiting:
+        print_json({"waiting": [{"plugin": row.plugin, **row.to_value()} for row in quarantined]})
+    elif not quarantined:
         print_message("nothing waits for a yes")
     else:
-        cells = [[row.plugin, row.kind, row.name, row.reason] for row in waiting]
+        cells = [[row.plugin, row.kind, row.name, row.reason] for row in quarantined]
         for line in format_table(["PLUGIN", "KIND", "NAME", "WHY IT WAITS"], cells):
             print_result(line)
-        first = f"{waiting[0].plugin} {shlex.quote(waiting[0].name)}{tenant_option(tenant)}"
+        first = f"{quarantined[0].plugin} {shlex.quote(quarantined[0].name)}{tenant_option(tenant)}"
         print_message(f"look at one: paddock plugin accept {first}")
 
 
 def _select_definitions(
-    shown: Sequence[DefinitionReview], plugin: str, tool: str | None, kind: str | None
+    reviews: Sequence[DefinitionReview], plugin: str, tool: str | None, kind: str | None
 ) -> list[DefinitionReview]:
-    """What is asked about: whatever waits, or the one that was named.
+    """Return the definitions to ask about: all quarantined ones, or the named one.
 
     Raises:
-        NotFound: nothing has that name.
-        PluginError: it cannot be used, whoever accepts it.
+        NotFound: there is none of that name.
+        PluginError: it is invalid, and cannot be accepted.
     """
     from paddock.plugins.tool_pinning.normalize import DefinitionStatus
 
-    fitting = [one for one in shown if kind in (None, one.row.kind) and tool in (None, one.row.name)]
-    waiting = [one for one in fitting if one.row.standing is DefinitionStatus.QUARANTINED]
-    if tool is None or waiting:
-        return waiting
-    if not fitting:
+    matching = [review for review in reviews if kind in (None, review.row.kind) and tool in (None, review.row.name)]
+    quarantined = [review for review in matching if review.row.standing is DefinitionStatus.QUARANTINED]
+    if tool is None or quarantined:
+        return quarantined
+    if not matching:
         raise NotFound(
             f"{plugin} lists no {kind or 'tool'} {tool!r}",
             code="definition.not_found",
             hint=f"see what it lists: paddock plugin info {plugin}",
         )
-    bad = next((one.row for one in fitting if one.row.standing is DefinitionStatus.BAD), None)
+    bad = next((review.row for review in matching if review.row.standing is DefinitionStatus.BAD), None)
     if bad is not None:
         raise PluginError(f"{plugin} {tool} cannot be used: {bad.reason}", code="tool.bad", hint=bad.repair)
     return []
 
 
 def _confirm_each(
-    chosen: Sequence[DefinitionReview], plugin: str, tool: str | None, tenant: str, *, everything: bool, yes: bool
+    reviews: Sequence[DefinitionReview], plugin: str, tool: str | None, tenant: str, *, everything: bool, yes: bool
 ) -> list[DefinitionReview]:
-    """Those of them that a person says yes to, each after it was shown.
+    """Show each definition and return those that the person accepts.
 
     Raises:
-        NeedsConsent: there is nobody to ask, or they said no to all.
+        NeedsConsent: there is no terminal to ask on, or all were declined.
     """
     from paddock.cli.output.consent_prompt import confirm
 
-    for one in chosen:
-        _print_definition_diff(one)
-    if not chosen:
+    for review in reviews:
+        _print_definition_diff(review)
+    if not reviews:
         return []
-    together = everything or len(chosen) == 1
-    words = ["paddock plugin accept", shlex.quote(plugin)]
-    words += [shlex.quote(tool)] if tool is not None else []
-    words += ["--all"] if everything or len(chosen) > 1 else []
-    words += tenant_option(tenant).split()
-    if together or not is_interactive():
-        what = chosen[0].row.name if len(chosen) == 1 else f"all {len(chosen)} of them"
-        details = {"definitions": [one.to_value() for one in chosen]}
-        confirm(f"Let {plugin} offer {printable(what)} like this?", yes=yes, retype=" ".join(words), details=details)
-        return list(chosen)
-    taken = [
-        one
-        for one in chosen
-        if ask_yes_no(f"Let {plugin} offer the {one.row.kind} {printable(one.row.name)} like this?")
+    ask_once = everything or len(reviews) == 1
+    command = ["paddock plugin accept", shlex.quote(plugin)]
+    command += [shlex.quote(tool)] if tool is not None else []
+    command += ["--all"] if everything or len(reviews) > 1 else []
+    command += tenant_option(tenant).split()
+    if ask_once or not is_interactive():
+        subject = reviews[0].row.name if len(reviews) == 1 else f"all {len(reviews)} of them"
+        details = {"definitions": [review.to_value() for review in reviews]}
+        confirm(
+            f"Let {plugin} offer {printable(subject)} like this?", yes=yes, retype=" ".join(command), details=details
+        )
+        return list(reviews)
+    confirmed = [
+        review
+        for review in reviews
+        if ask_yes_no(f"Let {plugin} offer the {review.row.kind} {printable(review.row.name)} like this?")
     ]
-    if not taken:
+    if not confirmed:
         raise NeedsConsent("you said no, and nothing was changed", code="consent_refused")
-    return taken
+    return confirmed
 
 
-def _print_definition_diff(one: DefinitionReview) -> None:
-    """How a definition differs from what was accepted, on stderr."""
-    row = one.row
+def _print_definition_diff(review: DefinitionReview) -> None:
+    """Print how a definition differs from the accepted one, on stderr."""
+    row = review.row
     print_message(styled(f"{row.plugin}: {row.kind} {printable(row.name)}", "bold"))
     print_message(f"  {styled(printable(row.reason, 400), 'yellow')}")
-    for line in one.difference:
+    for line in review.difference:
         colour = _DIFF_COLOURS.get(line[:1])
         print_message(f"    {styled(line, colour) if colour else line}")
-    print_suspicious_text([hint.to_value() for hint in one.hints], f"paddock plugin tools {row.plugin}")
+    print_suspicious_text([hint.to_value() for hint in review.hints], f"paddock plugin tools {row.plugin}")
     print_message()
 
 
-def _record_acceptance(plugin: str, taken: Sequence[DefinitionReview], tenant: str) -> list[dict[str, Any]]:
-    """Have each accepted exactly as it was shown, by the daemon where one runs."""
+def _record_acceptance(plugin: str, reviews: Sequence[DefinitionReview], tenant: str) -> list[dict[str, Any]]:
+    """Accept each definition exactly as it was shown, through the daemon if one runs."""
     from paddock.cli.client.daemon_client import running_daemon
     from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
 
     accepted: list[dict[str, Any]] = []
-    daemon = running_daemon(tenant=tenant) if taken else None
-    for one in taken:
-        row = one.row
+    daemon = running_daemon(tenant=tenant) if reviews else None
+    for review in reviews:
+        row = review.row
         if daemon is not None:
             body = {"kind": row.kind, "name": row.name, "hash": row.waiting_hash}
             accepted.append(daemon.post(f"/plugins/{plugin_path_segment(plugin)}/definitions/accept", body))
@@ -180,9 +182,11 @@ def _record_acceptance(plugin: str, taken: Sequence[DefinitionReview], tenant: s
             from paddock.config.directories import user_name
             from paddock.plugins.tool_pinning.accept import accept_definition
 
-            by = f"local:{user_name(os.geteuid())}"
+            principal = f"local:{user_name(os.geteuid())}"
             with open_for_change(tenant) as host:
-                done = accept_definition(host.plugins, plugin, row.kind, row.name, row.waiting_hash or "", by)
-            accepted.append({"plugin": done.plugin, **done.to_value()})
+                definition = accept_definition(
+                    host.plugins, plugin, row.kind, row.name, row.waiting_hash or "", principal
+                )
+            accepted.append({"plugin": definition.plugin, **definition.to_value()})
         print_message(f"{styled('✓', 'green')} {row.plugin} may offer {row.kind} {printable(row.name)} as it does now")
     return accepted

@@ -1,4 +1,4 @@
-"""`paddock plugin …`: the life of a plugin. The commands stand in the files this one gathers."""
+"""`paddock plugin …`: collects the commands of this package."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ COMMAND_MODULES = (
     knobs,
 )
 
-for family in COMMAND_MODULES:
-    family.register(app)
+for module in COMMAND_MODULES:
+    module.register(app)

@@ -1,4 +1,4 @@
-"""For authors: `check`, `sign`, `validate`."""
+"""`paddock plugin check`, `sign` and `validate`, for authors."""
 
 from __future__ import annotations
 
@@ -50,29 +50,29 @@ def check(
     from paddock.core.errors import Invalid
 
     try:
-        reading = _read_source(source)
+        result = _read_source(source)
     except Invalid as error:
         if as_json:
             print_json(
                 {
                     "valid": False,
                     "file": str(source),
-                    "errors": [one.to_dict() for one in error.problems],
+                    "errors": [problem.to_dict() for problem in error.problems],
                     "warnings": [],
                 }
             )
         raise _exit_with_error(error, as_json) from None
     if as_json:
-        print_json(_reading_json(reading, show=show))
-    elif reading.valid:
-        _print_reading(reading, show=show)
-    if not reading.valid:
-        print_problems(reading.warnings, "!", "yellow")
-        raise _exit_with_error(Invalid(_plugin_title(reading), reading.errors, code="manifest.invalid"), as_json)
+        print_json(_result_json(result, show=show))
+    elif result.valid:
+        _print_manifest_result(result, show=show)
+    if not result.valid:
+        print_problems(result.warnings, "!", "yellow")
+        raise _exit_with_error(Invalid(_plugin_title(result), result.errors, code="manifest.invalid"), as_json)
 
 
 def _exit_with_error(error: Any, as_json: bool) -> Exception:
-    """Exit 6 after saying it; with --json the document has been printed already."""
+    """Print the error and return exit 6; with --json the document has been printed already."""
     from paddock.cli.output.report import print_error
 
     if not as_json:
@@ -80,13 +80,13 @@ def _exit_with_error(error: Any, as_json: bool) -> Exception:
     return typer.Exit(6)
 
 
-def _plugin_title(reading: ManifestResult) -> str:
-    count = len(reading.errors)
-    return f"{reading.file} has {count} mistake{'' if count == 1 else 's'}"
+def _plugin_title(result: ManifestResult) -> str:
+    count = len(result.errors)
+    return f"{result.file} has {count} mistake{'' if count == 1 else 's'}"
 
 
 def _read_source(source: Path) -> ManifestResult:
-    """A reading of whatever was named. Packages are staged first, as an install would, so that both say the same."""
+    """Read a manifest from any source. Packages are staged as for an install, so that both give the same result."""
     from paddock.core.errors import NotFound
     from paddock.manifest.read import read_file
     from paddock.plugins.package.source import ARCHIVE_SUFFIXES, SourceKind
@@ -96,8 +96,8 @@ def _read_source(source: Path) -> ManifestResult:
     if source.suffix.lower() in ARCHIVE_SUFFIXES and source.exists():
         return _read_package(source, SourceKind.ARCHIVE)
     try:
-        reading = read_file(source)
-        return replace(reading, warnings=_add_suspicious_text_warnings(reading, source.parent))
+        result = read_file(source)
+        return replace(result, warnings=_add_suspicious_text_warnings(result, source.parent))
     except OSError as error:
         raise NotFound(
             f"{source} cannot be read: {error.strerror}",
@@ -106,13 +106,15 @@ def _read_source(source: Path) -> ManifestResult:
         ) from None
 
 
-def _add_suspicious_text_warnings(reading: ManifestResult, root: Path) -> tuple[Problem, ...]:
-    """The warnings of a reading, and what people would be told of the words when they install it."""
+def _add_suspicious_text_warnings(result: ManifestResult, root: Path) -> tuple[Problem, ...]:
+    """Return the result's warnings, with the suspicious text that people see when they install it."""
     from paddock.plugins.tool_pinning.scan.scan import PluginScan
 
-    hints = [hint for one in reading.plugins for hint in PluginScan(one.manifest, root).find_all()]
-    told = [Problem(f"{hint.name}.{hint.where}", str(hint), "write it otherwise", hint.flag.value) for hint in hints]
-    return (*reading.warnings, *told)
+    hints = [hint for plugin in result.plugins for hint in PluginScan(plugin.manifest, root).find_all()]
+    warnings = [
+        Problem(f"{hint.name}.{hint.where}", str(hint), "write it otherwise", hint.flag.value) for hint in hints
+    ]
+    return (*result.warnings, *warnings)
 
 
 def _read_package(source: Path, kind: SourceKind) -> ManifestResult:
@@ -133,53 +135,55 @@ def _read_package(source: Path, kind: SourceKind) -> ManifestResult:
         except Invalid as unsafe:
             if kind is not SourceKind.DIRECTORY:
                 raise
-            reading = read_package(source)
-            return replace(reading, errors=(*unsafe.problems, *reading.errors))
-        reading = read_staged_manifest(staged)
-        imports = [problem for one in reading.plugins for problem in import_problems(one.manifest, staged.root)]
-        reading = replace(
-            reading, errors=(*reading.errors, *imports), warnings=_add_suspicious_text_warnings(reading, staged.root)
+            result = read_package(source)
+            return replace(result, errors=(*unsafe.problems, *result.errors))
+        result = read_staged_manifest(staged)
+        imports = [problem for plugin in result.plugins for problem in import_problems(plugin.manifest, staged.root)]
+        result = replace(
+            result, errors=(*result.errors, *imports), warnings=_add_suspicious_text_warnings(result, staged.root)
         )
         verdict = verify_signature(staged.tree.digest, read_signature(staged.root), {})
         if verdict.state is not SignatureState.MODIFIED:
-            return reading
+            return result
         hint = "sign it anew: paddock plugin sign DIR --key FILE"
-        return replace(reading, errors=(*reading.errors, Problem("paddock.sig", verdict.reason, hint, "signature")))
+        return replace(result, errors=(*result.errors, Problem("paddock.sig", verdict.reason, hint, "signature")))
 
 
-def _reading_json(reading: ManifestResult, *, show: bool) -> dict[str, Any]:
+def _result_json(result: ManifestResult, *, show: bool) -> dict[str, Any]:
     from paddock.manifest.native_writer import to_document
 
     value: dict[str, Any] = {
-        "valid": reading.valid,
-        "file": reading.file,
-        "dialect": reading.form,
-        "plugins": [{"name": one.manifest.name, "version": one.manifest.version} for one in reading.plugins]
-        if reading.valid
+        "valid": result.valid,
+        "file": result.file,
+        "dialect": result.form,
+        "plugins": [{"name": plugin.manifest.name, "version": plugin.manifest.version} for plugin in result.plugins]
+        if result.valid
         else [],
-        "errors": [problem.to_dict() for problem in reading.errors],
-        "warnings": [problem.to_dict() for problem in reading.warnings],
+        "errors": [problem.to_dict() for problem in result.errors],
+        "warnings": [problem.to_dict() for problem in result.warnings],
     }
-    if show and reading.valid:
-        value["manifests"] = [to_document(one.manifest) for one in reading.plugins]
+    if show and result.valid:
+        value["manifests"] = [to_document(plugin.manifest) for plugin in result.plugins]
     return value
 
 
-def _print_reading(reading: ManifestResult, *, show: bool) -> None:
+def _print_manifest_result(result: ManifestResult, *, show: bool) -> None:
     from paddock.manifest.native_writer import to_yaml
 
-    print_problems(reading.warnings, "!", "yellow")
-    for index, one in enumerate(reading.plugins):
+    print_problems(result.warnings, "!", "yellow")
+    for index, plugin in enumerate(result.plugins):
         if show:
             if index:
                 print_result("---")
-            sys.stdout.write(_escape_yaml(to_yaml(one.manifest)))
+            sys.stdout.write(_escape_yaml(to_yaml(plugin.manifest)))
         else:
-            print_result(f"{one.manifest.name} {one.manifest.version}: sound ({reading.form} manifest, {reading.file})")
+            print_result(
+                f"{plugin.manifest.name} {plugin.manifest.version}: sound ({result.form} manifest, {result.file})"
+            )
 
 
 def _escape_yaml(text: str) -> str:
-    """YAML in which nothing drives a terminal. Odd texts stand in double quotes, where these are escapes."""
+    """Escape non-printable characters in YAML. They occur in double quotes only, where the escapes are valid."""
     lines = text.split("\n")
     return "\n".join(line if line.isprintable() else "".join(map(_escape_character, line)) for line in lines)
 

@@ -1,4 +1,4 @@
-"""`paddock plugin configure`: what a plugin needs to know on this machine, such as a key for a service."""
+"""`paddock plugin configure`: a plugin's configuration on this machine, such as an API key."""
 
 from __future__ import annotations
 
@@ -63,67 +63,67 @@ def configure(
         plugin, schema = system_schema(store, name)
         field = require_field(schema, plugin, key)
         if unset:
-            written = write_configuration(store, plugin, {}, [key], None)
-            words = f"forgot {key} of {plugin}" if written.forgotten else f"{key} was not set"
+            change = write_configuration(store, plugin, {}, [key], None)
+            message = f"forgot {key} of {plugin}" if change.forgotten else f"{key} was not set"
         else:
             value = parse_field_value(schema, field, _prompt_field_value(field))
-            written = write_configuration(store, plugin, {key: value}, [], open_wrapping_keys(host))
-            clear = field.secret and not isinstance(value, str)
-            words = f"set {key} of {plugin}" + (", sealed among the secrets" if written.sealed else "")
-            words += f", in the clear in {store.config_file}: only texts are sealed" if clear else ""
-        sealed = bool(written.sealed)
-        log = store.database.truncate_log() if written.replaced else None
+            change = write_configuration(store, plugin, {key: value}, [], open_wrapping_keys(host))
+            in_clear = field.secret and not isinstance(value, str)
+            message = f"set {key} of {plugin}" + (", sealed among the secrets" if change.sealed else "")
+            message += f", in the clear in {store.config_file}: only texts are sealed" if in_clear else ""
+        sealed = bool(change.sealed)
+        log = store.database.truncate_log() if change.replaced else None
     if as_json:
         print_json({"name": plugin, "key": key, "set": not unset, "sealed": sealed, "file": str(store.config_file)})
     else:
-        print_message(f"{styled('✓', 'green')} {printable(words)}")
+        print_message(f"{styled('✓', 'green')} {printable(message)}")
     warn_about_store_log(log)
 
 
 def _list_fields(store: PluginStore, name: str, *, as_json: bool) -> None:
     from paddock.host.plugins.config import read_configuration
 
-    found = read_configuration(store, name, os.environ)
+    configuration = read_configuration(store, name, os.environ)
     if as_json:
         rows = [
             {
-                "key": one.field.name,
-                "set": one.set,
-                "problems": [problem.to_dict() for problem in one.problems],
-                "required": one.field.required,
-                "secret": one.field.secret,
-                "takes": one.field.in_words,
-                "description": one.field.description,
+                "key": state.field.name,
+                "set": state.set,
+                "problems": [problem.to_dict() for problem in state.problems],
+                "required": state.field.required,
+                "secret": state.field.secret,
+                "takes": state.field.in_words,
+                "description": state.field.description,
             }
-            for one in found.fields
+            for state in configuration.fields
         ]
-        print_json({"name": found.plugin, "file": str(store.config_file), "fields": rows})
+        print_json({"name": configuration.plugin, "file": str(store.config_file), "fields": rows})
         return
-    if not found.fields:
-        print_message(f"{found.plugin} needs no configuration on this machine")
+    if not configuration.fields:
+        print_message(f"{configuration.plugin} needs no configuration on this machine")
         return
     cells = [
         [
-            one.field.name,
-            _field_state_text(one),
-            "required" if one.field.required else "optional",
-            f"{one.field.description} ({one.field.in_words})" if one.field.description else one.field.in_words,
+            state.field.name,
+            _field_state_text(state),
+            "required" if state.field.required else "optional",
+            f"{state.field.description} ({state.field.in_words})" if state.field.description else state.field.in_words,
         ]
-        for one in found.fields
+        for state in configuration.fields
     ]
     for line in format_table(["FIELD", "STATE", "NEEDED", "DESCRIPTION"], cells):
         print_result(line)
-    print_problems([problem for one in found.fields for problem in one.problems], "!", "yellow")
+    print_problems([problem for state in configuration.fields for problem in state.problems], "!", "yellow")
 
 
-def _field_state_text(one: FieldState) -> str:
-    if not one.set:
+def _field_state_text(state: FieldState) -> str:
+    if not state.set:
         return "not set"
-    return "leads nowhere" if one.problems else "set"
+    return "leads nowhere" if state.problems else "set"
 
 
 def _prompt_field_value(field: PluginField) -> str:
-    """What a person types at the prompt, unseen where it is a secret; without a terminal, what stdin holds."""
+    """Prompt for the value, without echo if it is secret; without a terminal, read it from stdin."""
     from paddock.cli.client.secret_input import check_secret_value, prompt_hidden
     from paddock.secrets.rows import MAX_SECRET_CHARS
 

@@ -1,4 +1,4 @@
-"""`paddock plugin resources` and `paddock plugin prompts`: what a plugin has to read."""
+"""`paddock plugin resources` and `paddock plugin prompts`: list and read a plugin's documents."""
 
 from __future__ import annotations
 
@@ -51,18 +51,24 @@ def resources(
     from paddock.plugins.tool_pinning.documents import list_resources
 
     if uri is None:
-        listed = _read_listing(list_resources, name, tenant)
+        listing = _read_listing(list_resources, name, tenant)
         rows = [
-            *([one.get("uri"), one.get("name"), one.get("description")] for one in listed.entries["resources"]),
-            *([one.get("uriTemplate"), one.get("name"), one.get("description")] for one in listed.entries["templates"]),
+            *(
+                [entry.get("uri"), entry.get("name"), entry.get("description")]
+                for entry in listing.entries["resources"]
+            ),
+            *(
+                [entry.get("uriTemplate"), entry.get("name"), entry.get("description")]
+                for entry in listing.entries["templates"]
+            ),
         ]
-        _print_listing(listed, ["ADDRESS", "NAME", "DESCRIPTION"], rows, "document", as_json=as_json)
+        _print_listing(listing, ["ADDRESS", "NAME", "DESCRIPTION"], rows, "document", as_json=as_json)
         return
-    found = _read_resource(name, uri, tenant)
+    result = _read_resource(name, uri, tenant)
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    for content in _only_objects(found.get("contents")):
+    for content in _only_objects(result.get("contents")):
         _print_content(content)
 
 
@@ -82,50 +88,56 @@ def prompts(
     from paddock.plugins.tool_pinning.documents import list_prompts
 
     if prompt is None:
-        listed = _read_listing(list_prompts, name, tenant)
-        rows = [[one.get("name"), _argument_names(one), one.get("description")] for one in listed.entries["prompts"]]
-        _print_listing(listed, ["NAME", "ARGUMENTS", "DESCRIPTION"], rows, "prompt", as_json=as_json)
+        listing = _read_listing(list_prompts, name, tenant)
+        rows = [
+            [entry.get("name"), _argument_names(entry), entry.get("description")]
+            for entry in listing.entries["prompts"]
+        ]
+        _print_listing(listing, ["NAME", "ARGUMENTS", "DESCRIPTION"], rows, "prompt", as_json=as_json)
         return
-    found = _get_prompt(name, prompt, read_parameters(params, prompt), tenant)
+    result = _get_prompt(name, prompt, read_parameters(params, prompt), tenant)
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    for message in _only_objects(found.get("messages")):
+    for message in _only_objects(result.get("messages")):
         print_message(styled(f"{printable(str(message.get('role')))}:", "bold"))
         content = message.get("content")
         for part in _only_objects(content if isinstance(content, list) else [content]):
             _print_content(part)
 
 
-def _read_listing(look: Any, name: str, tenant: str) -> DocumentListing:
+def _read_listing(list_documents: Any, name: str, tenant: str) -> DocumentListing:
     from paddock.cli.client.one_shot import open_for_read
 
     with open_for_read(tenant) as host:
-        return look(host.plugins, name)
+        return list_documents(host.plugins, name)
 
 
 def _print_listing(
-    listed: DocumentListing, headings: list[str], rows: list[list[Any]], what: str, *, as_json: bool
+    listing: DocumentListing, headings: list[str], rows: list[list[Any]], noun: str, *, as_json: bool
 ) -> None:
     if as_json:
-        print_json(listed.to_value())
+        print_json(listing.to_value())
         return
     if rows:
         for line in format_table(headings, [["" if cell is None else str(cell) for cell in row] for row in rows]):
             print_result(line)
-    elif listed.known:
-        print_message(f"{listed.name} has no {what}s")
+    elif listing.known:
+        print_message(f"{listing.name} has no {noun}s")
     else:
-        print_message(f"nobody knows yet what {listed.name} has: it never ran; enable it, or call it once")
-    for row in listed.withheld:
+        print_message(f"nobody knows yet what {listing.name} has: it never ran; enable it, or call it once")
+    for row in listing.withheld:
         mark = styled("!", "yellow")
         print_message(f"{mark} {row.kind} {printable(row.name)} is {row.standing.value}: {printable(row.reason, 400)}")
 
 
 def _argument_names(prompt: Mapping[str, Any]) -> str:
-    """The names of what it takes; those that it needs without anything around them."""
-    named = [(str(one.get("name")), one.get("required") is True) for one in _only_objects(prompt.get("arguments"))]
-    return " ".join(name if needed else f"[{name}]" for name, needed in named)
+    """Return the argument names, optional ones in brackets."""
+    arguments = [
+        (str(argument.get("name")), argument.get("required") is True)
+        for argument in _only_objects(prompt.get("arguments"))
+    ]
+    return " ".join(name if required else f"[{name}]" for name, required in arguments)
 
 
 def _print_content(content: Mapping[str, Any]) -> None:
@@ -136,8 +148,8 @@ def _print_content(content: Mapping[str, Any]) -> None:
     elif isinstance(content.get("resource"), dict):
         _print_content(cast("dict[str, Any]", content["resource"]))
     else:
-        kind = content.get("mimeType") or content.get("type") or "something"
-        print_message(f"({printable(str(kind))}, which is no text; --json prints it)")
+        media_type = content.get("mimeType") or content.get("type") or "something"
+        print_message(f"({printable(str(media_type))}, which is no text; --json prints it)")
 
 
 def _read_resource(name: str, uri: str, tenant: str) -> dict[str, Any]:
@@ -146,7 +158,9 @@ def _read_resource(name: str, uri: str, tenant: str) -> dict[str, Any]:
 
     daemon = running_daemon(tenant=tenant)
     if daemon is not None:
-        return daemon.get(f"/plugins/{plugin_path_segment(name)}/resources/read?uri={path_segment(uri)}", wait=None)
+        return daemon.get(
+            f"/plugins/{plugin_path_segment(name)}/resources/read?uri={path_segment(uri)}", timeout_s=None
+        )
     from paddock.cli.client.in_process import read_in_process
 
     return read_in_process(lambda host, context: host.read_resource(name, uri, context=context), tenant)
@@ -159,7 +173,9 @@ def _get_prompt(name: str, prompt: str, arguments: dict[str, Any], tenant: str) 
     daemon = running_daemon(tenant=tenant)
     if daemon is not None:
         return daemon.post(
-            f"/plugins/{plugin_path_segment(name)}/prompts/{path_segment(prompt)}", {"arguments": arguments}, wait=None
+            f"/plugins/{plugin_path_segment(name)}/prompts/{path_segment(prompt)}",
+            {"arguments": arguments},
+            timeout_s=None,
         )
     from paddock.cli.client.in_process import read_in_process
 
@@ -167,5 +183,5 @@ def _get_prompt(name: str, prompt: str, arguments: dict[str, Any], tenant: str) 
 
 
 def _only_objects(values: Any) -> Sequence[Mapping[str, Any]]:
-    listed = cast("list[Any]", values) if isinstance(values, list) else []
-    return [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]
+    items = cast("list[Any]", values) if isinstance(values, list) else []
+    return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]

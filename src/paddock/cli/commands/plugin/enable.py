@@ -1,4 +1,4 @@
-"""Small changes to an installed plugin: `enable`, `disable`, `pin`, `repair`, `alias`."""
+"""`paddock plugin enable`, `disable`, `pin`, `repair` and `alias`."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def register(app: typer.Typer) -> None:
     app.command("alias", epilog="Example: paddock plugin alias counter slow-count")(alias)
 
 
-def _report_done(as_json: bool, words: str, **facts: object) -> None:
+def _report_done(as_json: bool, message: str, **facts: object) -> None:
     if as_json:
         print_json(facts)
     else:
-        print_message(f"{styled('✓', 'green')} {words}")
+        print_message(f"{styled('✓', 'green')} {message}")
 
 
-def _report_restart(as_json: bool, words: str, *, name: str, anew: bool = False, **facts: object) -> None:
-    """The same for what may run differently from now on: a running daemon is asked whether it does."""
+def _report_restart(as_json: bool, message: str, *, name: str, restart: bool = False, **facts: object) -> None:
+    """Report a change after which the plugin may run differently, and wait for a running daemon to apply it."""
     from paddock.cli.client.plugin_status import wait_until_running
 
     if not as_json:
-        _report_done(False, words)
-    runtime = wait_until_running(name, anew=anew)
+        _report_done(False, message)
+    runtime = wait_until_running(name, restart=restart)
     if as_json:
         print_json({"name": name, **facts} | ({"runtime": runtime} if runtime else {}))
 
@@ -93,59 +93,63 @@ def enable(
 
     granted = _confirm_grants(name, tenant, grant or [], yes=yes)
     if (daemon := running_daemon(tenant=tenant)) is not None:
-        was_known = daemon.get(f"/plugins/{plugin_path_segment(name)}/tools")["known"]
-        started = daemon.post(f"/plugins/{plugin_path_segment(name)}/enable", {"grant": [str(one) for one in granted]})
-        shown = daemon.get(f"/plugins/{path_segment(started['name'])}")
-        warnings = (*warnings_from_response(shown), *stale_config_warnings(started))
+        tools_known = daemon.get(f"/plugins/{plugin_path_segment(name)}/tools")["known"]
+        started = daemon.post(
+            f"/plugins/{plugin_path_segment(name)}/enable", {"grant": [str(capability) for capability in granted]}
+        )
+        plugin = daemon.get(f"/plugins/{path_segment(started['name'])}")
+        warnings = (*warnings_from_response(plugin), *stale_config_warnings(started))
         print_problems(warnings, "!", "yellow")
         if started["state"] != "running":
             raise start_failed_error(started)
-        words = (
+        message = (
             f"enabled {started['name']} {started['version']}{_tenant_suffix(tenant)}; it runs (pid {started['pid']})"
         )
         facts = {"name": started["name"], "version": started["version"], "state": "enabled"}
         _report_done(
             as_json,
-            words,
+            message,
             **facts,
             runtime=runtime_from_response(started),
-            warnings=[one.to_dict() for one in warnings],
+            warnings=[warning.to_dict() for warning in warnings],
         )
-        if not was_known:
-            _report_discovered_tools(started["name"], tenant, shown["callables"])
-            print_suspicious_text(shown["hints"], f"paddock plugin tools {started['name']}{tenant_option(tenant)}")
+        if not tools_known:
+            _report_discovered_tools(started["name"], tenant, plugin["callables"])
+            print_suspicious_text(plugin["hints"], f"paddock plugin tools {started['name']}{tenant_option(tenant)}")
         return
     with open_for_change(tenant) as host:
         row = enable_plugin(host.plugins, name, granted)
         entry = read_entries(host.plugins.config_file).get(row.plugin)
         unset = find_unset_references(host.plugins, entry, os.environ) if entry else {}
-    warnings = unreadable_paths_here(manifest_of(row).capabilities)  # all of them are granted, or it was refused
+    warnings = unreadable_paths_here(
+        manifest_of(row).capabilities
+    )  # all of them are granted, otherwise enabling had failed
     warnings += [problem for problems in unset.values() for problem in problems]
     facts = {"name": row.plugin, "version": row.version, "state": "enabled", "runtime": None}
-    words = f"enabled {row.plugin} {row.version}{_tenant_suffix(tenant)}"
-    _report_done(as_json, words, **facts, warnings=[one.to_dict() for one in warnings])
+    message = f"enabled {row.plugin} {row.version}{_tenant_suffix(tenant)}"
+    _report_done(as_json, message, **facts, warnings=[warning.to_dict() for warning in warnings])
     print_problems(warnings, "!", "yellow")
 
 
 def _confirm_grants(name: str, tenant: str, grants: list[str], *, yes: bool) -> list[Capability]:
-    """What the plugin asks for beyond what this tenant granted, once a person said yes to it.
+    """Confirm the capabilities that this tenant has not granted yet, and return them.
 
     Raises:
-        NeedsConsent: there is nobody to ask, or they said no.
-        OperatorError: a yes was given to what the plugin does not ask for.
+        NeedsConsent: there is no terminal to ask on, or the person declined.
+        OperatorError: a grant names a capability that the plugin does not request.
     """
     if tenant == DEFAULT_TENANT_NAME and not grants:
-        return []  # it was asked for when the plugin was installed
+        return []  # confirmed when the plugin was installed
     from paddock.cli.client.one_shot import open_for_read
     from paddock.plugins.manage.enable import find_grant_state
     from paddock.plugins.tool_pinning.tools import load_tools
 
     with open_for_read(tenant) as host:
-        standing = host.plugins.database.read(lambda tx: find_grant_state(tx, host.plugins, name))
+        state = host.plugins.database.read(lambda tx: find_grant_state(tx, host.plugins, name))
         hints = load_tools(host.plugins, name).scan_findings()
-    missing = standing.missing_capabilities()
-    first = standing.grant is None and tenant != DEFAULT_TENANT_NAME
-    if not (missing or first or grants):
+    missing = state.missing_capabilities()
+    first_grant = state.grant is None and tenant != DEFAULT_TENANT_NAME
+    if not (missing or first_grant or grants):
         return []
     from paddock.cli.output.consent_prompt import (
         check_grants_requested,
@@ -158,16 +162,16 @@ def _confirm_grants(name: str, tenant: str, grants: list[str], *, yes: bool) -> 
     from paddock.plugins.store.lookup import manifest_of
 
     retype = f"paddock plugin enable {name}{tenant_option(tenant)}"
-    check_grants_requested(grants, manifest_of(standing.row), "install a version that asks for it")
-    named = parse_grants(grants)
-    if first:
-        screen = grant_screen(standing.row, tenant, hints)
+    check_grants_requested(grants, manifest_of(state.row), "install a version that asks for it")
+    granted = parse_grants(grants)
+    if first_grant:
+        screen = grant_screen(state.row, tenant, hints)
         print_consent_screen(screen)
         confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
         return missing
-    # As with an upgrade: what widens the fence takes a yes of its own, each by itself.
-    flags = [f"--grant {shlex.quote(str(one))}" for one in missing if one not in named]
-    return confirm_new_capabilities(missing, named, " ".join([retype, *flags]))
+    # As with an upgrade: each capability that widens the cage is confirmed separately.
+    flags = [f"--grant {shlex.quote(str(capability))}" for capability in missing if capability not in granted]
+    return confirm_new_capabilities(missing, granted, " ".join([retype, *flags]))
 
 
 def _tenant_suffix(tenant: str) -> str:
@@ -175,15 +179,13 @@ def _tenant_suffix(tenant: str) -> str:
 
 
 def _report_discovered_tools(name: str, tenant: str, tools: Sequence[str]) -> None:
-    """What a server offers that was just met for the first time."""
+    """Print the tools of a server that ran for the first time."""
     if tools:
-        counted = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
-        named = ", ".join(printable(tool) for tool in tools[:MAX_TOOL_NAMES]) + (
+        count = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
+        names = ", ".join(printable(tool) for tool in tools[:MAX_TOOL_NAMES]) + (
             ", …" if len(tools) > MAX_TOOL_NAMES else ""
         )
-        print_message(
-            f"{counted} seen for the first time: {named} — paddock plugin tools {name}{tenant_option(tenant)}"
-        )
+        print_message(f"{count} seen for the first time: {names} — paddock plugin tools {name}{tenant_option(tenant)}")
 
 
 @handle_errors
@@ -201,8 +203,8 @@ def disable(
         return
     with open_for_change(tenant) as host:
         plugin = disable_plugin(host.plugins, name)
-    words = f"disabled {plugin.name}{_tenant_suffix(tenant)}"
-    _report_done(as_json, words, name=plugin.name, version=plugin.current_version, state="disabled")
+    message = f"disabled {plugin.name}{_tenant_suffix(tenant)}"
+    _report_done(as_json, message, name=plugin.name, version=plugin.current_version, state="disabled")
 
 
 @handle_errors
@@ -221,12 +223,12 @@ def pin(
         plugin = (
             versions.unpin_version(host.plugins, name) if off else versions.pin_version(host.plugins, name, version)
         )
-    words = (
+    message = (
         f"{plugin.name} may move again; {plugin.current_version} is in use"
         if off
         else f"pinned {plugin.name} to {plugin.current_version}"
     )
-    _report_restart(as_json, words, name=plugin.name, pinned=plugin.pinned_version, version=plugin.current_version)
+    _report_restart(as_json, message, name=plugin.name, pinned=plugin.pinned_version, version=plugin.current_version)
 
 
 @handle_errors
@@ -242,11 +244,11 @@ def repair(name: InstalledPluginArgument, *, as_json: JsonOption = False) -> Non
 
     with open_for_change() as host, ProgressLine() as line:
         plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
-        mended = repair_plugin(host.plugins, name, line.callback)
-    versions = [row.version for row in mended]
-    words = f"restored {name} {', '.join(versions)}" if mended else f"{name} was not modified"
-    # What runs of it may have loaded what was changed.
-    _report_restart(as_json, words, name=plugin.name, anew=plugin.current_version in versions, restored=versions)
+        restored = repair_plugin(host.plugins, name, line.callback)
+    versions = [row.version for row in restored]
+    message = f"restored {name} {', '.join(versions)}" if restored else f"{name} was not modified"
+    # A running process may have loaded the modified files.
+    _report_restart(as_json, message, name=plugin.name, restart=plugin.current_version in versions, restored=versions)
 
 
 @handle_errors

@@ -1,4 +1,4 @@
-"""Looking at plugins: `list` and `info`."""
+"""`paddock plugin list` and `paddock plugin info`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from paddock.plugins.store.listing import InstalledPlugin
     from paddock.plugins.trust.signing_keys import KeyId
 
-# Spelled out: the manifest's own list takes longer to import than a listing takes. A test keeps them equal.
+# Duplicated: importing the manifest's own list takes longer than a listing. A test keeps them equal.
 KINDS = ("agent", "operator", "tool", "adapter", "plugin")
-# What `info` calls a fact where the name that scripts use is not the one the list has above its column.
+# Labels of `info` where the JSON name differs from the heading of the list's column.
 FACT_LABELS = {"tier": "trust", "trust_claim": "claims", "installed_at": "installed"}
 MAX_CHANGED_FILES = 20
 MAX_DEFINITIONS = 200
-# Already said by the state, and by the line at the end.
+# Already shown by the state, and by the last line.
 HIDDEN_FACTS = ("enabled", "given_up", "repair")
 NO_PROCESS = "-"
 ON_DEMAND = "on demand"
@@ -62,21 +62,23 @@ def list_(
     from paddock.plugins.store.listing import list_plugins
     from paddock.plugins.trust.trusted_keys import list_trusted_keys
 
-    wanted = _parse_kind(kind)
+    kind_filter = _parse_kind(kind)
     daemon = running_daemon(tenant=tenant)
-    runtimes = {one["name"]: one["runtime"] for one in daemon.get("/plugins")["plugins"]} if daemon else {}
+    runtimes = {plugin["name"]: plugin["runtime"] for plugin in daemon.get("/plugins")["plugins"]} if daemon else {}
     with open_for_read(tenant) as host:
-        listed = list_plugins(host.plugins, wanted)
-        signed = any(one.version and one.version.signature_text for one in listed)
+        plugins = list_plugins(host.plugins, kind_filter)
+        signed = any(plugin.version and plugin.version.signature_text for plugin in plugins)
         trusted = {key.key_id: key.label for key in host.plugins.database.read(list_trusted_keys)} if signed else {}
-    rows = [_row_json(one, trusted, runtimes.get(one.plugin.name), verbose=verbose or as_json) for one in listed]
+    rows = [
+        _row_json(plugin, trusted, runtimes.get(plugin.plugin.name), verbose=verbose or as_json) for plugin in plugins
+    ]
     if as_json:
         print_json({"plugins": rows})
         return
     if not rows:
         print_message(
-            f"no plugin of kind {wanted} is installed; all of them: paddock plugin list"
-            if wanted
+            f"no plugin of kind {kind_filter} is installed; all of them: paddock plugin list"
+            if kind_filter
             else "no plugins are installed; try: paddock plugin install DIR"
         )
         return
@@ -93,14 +95,14 @@ def list_(
         ]
         for row in rows
     ]
-    for line, row in zip(format_table(headings, cells, spare=["DESCRIPTION", "KIND"]), [None, *rows], strict=True):
+    for line, row in zip(format_table(headings, cells, hideable=["DESCRIPTION", "KIND"]), [None, *rows], strict=True):
         print_result(line)
         if row and verbose:
             for label in ("title", "source", "homepage", "digest", "signature", "capabilities"):
-                # A plugin whose pinned version is gone has only what its own row says.
-                if said := row.get(label):
-                    shown = ", ".join(cast("list[str]", said)) if isinstance(said, list) else said
-                    print_result(wrap_text(f"    {label.ljust(12)} {printable(str(shown), 300)}", 17))
+                # A plugin whose pinned version is gone has only the values of its own row.
+                if value := row.get(label):
+                    value_text = ", ".join(cast("list[str]", value)) if isinstance(value, list) else value
+                    print_result(wrap_text(f"    {label.ljust(12)} {printable(str(value_text), 300)}", 17))
     for row in rows:
         if row["repair"]:
             print_message(f"{styled('!', 'yellow')} {row['name']}: {row['repair']}")
@@ -109,29 +111,32 @@ def list_(
 
 
 def _state_text(row: Mapping[str, Any]) -> str:
-    """What its files and grants say; how its process is doing stands beside it."""
+    """Describe the state of its files and grants; the process has its own column."""
     state: str = row["state"]
-    more = [*(["given up"] if row["given_up"] else []), *([f"{row['waiting']} waiting"] if row["waiting"] else [])]
-    return f"{state} ({', '.join(more)})" if more else state
+    notes = [*(["given up"] if row["given_up"] else []), *([f"{row['waiting']} waiting"] if row["waiting"] else [])]
+    return f"{state} ({', '.join(notes)})" if notes else state
 
 
-def _report_unaccepted_tools(name: str, tenant: str, waiting: int) -> None:
-    """That a server offers something that nobody accepted yet, on stderr."""
-    if waiting:
-        what = "one thing that its server says waits" if waiting == 1 else f"{waiting} things that its server says wait"
+def _report_unaccepted_tools(name: str, tenant: str, count: int) -> None:
+    """Print on stderr that definitions of a server wait for acceptance."""
+    if count:
+        subject = "one thing that its server says waits" if count == 1 else f"{count} things that its server says wait"
         print_message(
-            f"{styled('!', 'yellow')} {name}: {what} for your yes — paddock plugin accept {name}{tenant_option(tenant)}"
+            f"{styled('!', 'yellow')} {name}: {subject} for your yes —"
+            f" paddock plugin accept {name}{tenant_option(tenant)}"
         )
 
 
 def _report_not_running(row: Mapping[str, Any], tenant: str) -> None:
-    """Why a plugin that should run does not, on stderr."""
+    """Print on stderr why a plugin that should run does not."""
     from paddock.plugins.manage.repair_text import upgrade_or_enable_hint
 
     name, runtime, mark = row["name"], row["runtime"], styled("!", "yellow")
     if row["given_up"]:
-        why = printable(row["given_up"], 400)
-        print_message(f"{mark} {name} was given up and is disabled: it {why} — {upgrade_or_enable_hint(name, tenant)}")
+        reason = printable(row["given_up"], 400)
+        print_message(
+            f"{mark} {name} was given up and is disabled: it {reason} — {upgrade_or_enable_hint(name, tenant)}"
+        )
     elif runtime and runtime["reason"]:
         hint = f" — {printable(runtime['hint'], 400)}" if runtime["hint"] else ""
         print_message(f"{mark} {name} {runtime['state']}: {printable(runtime['reason'], 400)}{hint}")
@@ -139,47 +144,47 @@ def _report_not_running(row: Mapping[str, Any], tenant: str) -> None:
         print_message(f"{mark} {name}: the new configuration is not used: {printable(runtime['unused_config'], 400)}")
 
 
-def _parse_kind(written: str | None) -> str | None:
-    """The kind that was asked for; its plural is understood too."""
-    kind = written.lower().removesuffix("s") if written is not None else None
+def _parse_kind(option: str | None) -> str | None:
+    """Return the requested kind; its plural is accepted too."""
+    kind = option.lower().removesuffix("s") if option is not None else None
     if kind is not None and kind not in KINDS:
-        raise typer.BadParameter(f"{printable(written or '')} is not one of {', '.join(KINDS)}", param_hint="--kind")
+        raise typer.BadParameter(f"{printable(option or '')} is not one of {', '.join(KINDS)}", param_hint="--kind")
     return kind
 
 
-def _row_json(one: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: Any, *, verbose: bool) -> dict[str, Any]:
+def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: Any, *, verbose: bool) -> dict[str, Any]:
     from paddock.plugins.store.listing import InstalledState, repair_hint
     from paddock.plugins.trust.trusted_keys import describe_signer
 
-    state, words, tier, _ = (
-        describe_signer(one.version, trusted, intact=one.state is not InstalledState.MODIFIED)
-        if one.version
+    state, reason, tier, _ = (
+        describe_signer(plugin.version, trusted, intact=plugin.state is not InstalledState.MODIFIED)
+        if plugin.version
         else ("unknown", "", "personal", None)
     )
     row: dict[str, Any] = {
-        "name": one.plugin.name,
-        "title": one.plugin.title,
-        "version": one.plugin.current_version,
-        "versions": list(one.versions),
-        "state": one.state.value,
-        "enabled": bool(one.grant and one.grant.enabled),
-        "given_up": one.given_up,
-        "pinned": one.plugin.pinned_version,
-        "kind": one.kind,
-        "dialect": one.version.dialect if one.version else "",
+        "name": plugin.plugin.name,
+        "title": plugin.plugin.title,
+        "version": plugin.plugin.current_version,
+        "versions": list(plugin.versions),
+        "state": plugin.state.value,
+        "enabled": bool(plugin.grant and plugin.grant.enabled),
+        "given_up": plugin.given_up,
+        "pinned": plugin.plugin.pinned_version,
+        "kind": plugin.kind,
+        "dialect": plugin.version.dialect if plugin.version else "",
         "tier": tier,
-        "signature": f"{state}: {words}" if verbose else str(state),
-        "description": one.description,
-        "repair": repair_hint(one.plugin.name, one.state),
-        "waiting": one.waiting,
+        "signature": f"{state}: {reason}" if verbose else str(state),
+        "description": plugin.description,
+        "repair": repair_hint(plugin.plugin.name, plugin.state),
+        "waiting": plugin.waiting,
         "runtime": runtime,
     }
-    if verbose and one.version:
+    if verbose and plugin.version:
         row |= {
-            "source": one.version.source.describe(),
-            "homepage": one.version.document.get("homepage", ""),
-            "digest": one.version.digest,
-            "capabilities": one.version.document.get("capabilities", []),
+            "source": plugin.version.source.describe(),
+            "homepage": plugin.version.document.get("homepage", ""),
+            "digest": plugin.version.digest,
+            "capabilities": plugin.version.document.get("capabilities", []),
         }
     return row
 
@@ -201,24 +206,24 @@ def info(
         details = load_details(host.plugins, name)
     runtime = None
     if (daemon := running_daemon(tenant=tenant)) is not None:
-        shown = daemon.get(f"/plugins/{path_segment(details.facts['name'])}")
-        runtime, details = shown["runtime"], replace(details, warnings=warnings_from_response(shown))
+        response = daemon.get(f"/plugins/{path_segment(details.facts['name'])}")
+        runtime, details = response["runtime"], replace(details, warnings=warnings_from_response(response))
     if as_json:
         print_json(details.to_value() | {"runtime": runtime})
         return
-    listed = details.facts
-    print_result(styled(printable(listed["title"] or listed["name"]), "bold", stream=sys.stdout))
-    for name_of_fact, value in listed.items():
-        if name_of_fact not in HIDDEN_FACTS and value not in ("", None, [], False):
-            shown = ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
-            shown += " (given up)" if name_of_fact == "state" and listed["given_up"] else ""
-            label = FACT_LABELS.get(name_of_fact, name_of_fact)
-            print_result(wrap_text(f"  {label.ljust(12)} {printable(shown, 400)}", 15))
+    facts = details.facts
+    print_result(styled(printable(facts["title"] or facts["name"]), "bold", stream=sys.stdout))
+    for fact, value in facts.items():
+        if fact not in HIDDEN_FACTS and value not in ("", None, [], False):
+            response = ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
+            response += " (given up)" if fact == "state" and facts["given_up"] else ""
+            label = FACT_LABELS.get(fact, fact)
+            print_result(wrap_text(f"  {label.ljust(12)} {printable(response, 400)}", 15))
     if runtime:
         print_result(wrap_text(f"  {'process'.ljust(12)} {printable(_process_text(runtime), 400)}", 15))
         if failure := runtime["last_failure"]:
-            told = f"{_format_time(failure['at'])}: {failure['reason']}; restarted {runtime['restarts']} times"
-            print_result(wrap_text(f"  {'last failure'.ljust(12)} {printable(told, 400)}", 15))
+            text = f"{_format_time(failure['at'])}: {failure['reason']}; restarted {runtime['restarts']} times"
+            print_result(wrap_text(f"  {'last failure'.ljust(12)} {printable(text, 400)}", 15))
     for section in details.sections:
         print_result("")
         print_result(f"  {section.title}")
@@ -227,9 +232,9 @@ def info(
     _print_definitions(details)
     _print_instructions(details)
     _print_suspicious_text(details)
-    if listed["callables"]:
+    if facts["callables"]:
         print_message(
-            wrap_text(f"what each does and takes: paddock plugin tools {listed['name']}{tenant_option(tenant)}", 2)
+            wrap_text(f"what each does and takes: paddock plugin tools {facts['name']}{tenant_option(tenant)}", 2)
         )
     _print_warnings(details)
     _report_unaccepted_tools(details.facts["name"], tenant, details.facts["waiting"])
@@ -237,21 +242,21 @@ def info(
 
 
 def _print_definitions(details: PluginDetails) -> None:
-    """What its server says that it offers, and what may be done with each."""
+    """Print the server's definitions, and the status of each."""
     if not details.definitions:
         return
     print_result("")
     print_result("  What its server offers")
-    for one in details.definitions[:MAX_DEFINITIONS]:
-        named = one.name if one.kind == one.name else f"{one.kind} {one.name}"
-        why = f": {one.reason}" if one.reason else f" ({one.accepted_by})"
-        print_result(wrap_text(f"    • {printable(named, 200)} — {one.standing.value}{printable(why, 400)}", 6))
+    for definition in details.definitions[:MAX_DEFINITIONS]:
+        name = definition.name if definition.kind == definition.name else f"{definition.kind} {definition.name}"
+        note = f": {definition.reason}" if definition.reason else f" ({definition.accepted_by})"
+        print_result(wrap_text(f"    • {printable(name, 200)} — {definition.standing.value}{printable(note, 400)}", 6))
     if len(details.definitions) > MAX_DEFINITIONS:
         print_result(f"    and {len(details.definitions) - MAX_DEFINITIONS} more")
 
 
 def _print_instructions(details: PluginDetails) -> None:
-    """What its server wants models to know: its words, and so shown as such."""
+    """Print the server's instructions for models, as its own words."""
     if details.instructions:
         print_result("")
         print_result("  What its server says to models")
@@ -260,24 +265,24 @@ def _print_instructions(details: PluginDetails) -> None:
 
 
 def _print_suspicious_text(details: PluginDetails) -> None:
-    """What is odd about its words."""
+    """Print suspicious text in the plugin's descriptions."""
     from paddock.plugins.install.consent_screen import suspicious_text_sections
 
     for section in suspicious_text_sections(details.tools.scan_findings()):
         print_result("")
         print_result(f"  {section.title}")
         for line in section.lines:
-            shown = styled(line, "yellow", stream=sys.stdout) if line in section.alarming else line
-            print_result(wrap_text(f"    • {shown}", 6))
+            text = styled(line, "yellow", stream=sys.stdout) if line in section.alarming else line
+            print_result(wrap_text(f"    • {text}", 6))
 
 
 def _process_state(runtime: Mapping[str, Any]) -> str:
-    """How its process is doing, in a word. `disabled` would be said of what people enabled, and can call."""
+    """Return the process state in a word. On demand: an enabled plugin must not appear as `disabled`."""
     return ON_DEMAND if runtime["on_demand"] else str(runtime["state"])
 
 
 def _process_text(runtime: Mapping[str, Any]) -> str:
-    """How its process is doing, in one line."""
+    """Describe the process state in one line."""
     if runtime["on_demand"]:
         return f"{ON_DEMAND}: it starts when it is called"
     if runtime["state"] != "running":
@@ -286,13 +291,13 @@ def _process_text(runtime: Mapping[str, Any]) -> str:
     return f"running since {since}, pid {runtime['pid']}, {calls}"
 
 
-def _format_time(at: object) -> str:
-    """A time of an ISO-8601 text, as people read it."""
-    return str(at)[:19].replace("T", " ")
+def _format_time(timestamp: object) -> str:
+    """Format an ISO 8601 time for people."""
+    return str(timestamp)[:19].replace("T", " ")
 
 
 def _print_warnings(details: PluginDetails) -> None:
-    """What keeps the plugin from running, on stderr."""
+    """Print on stderr what keeps the plugin from running."""
     mark = styled("!", "yellow")
     if details.facts["repair"]:
         print_message(f"{mark} {printable(details.facts['repair'], 400)}")

@@ -1,4 +1,4 @@
-"""Changes that a person consents to: `install`, `upgrade`, `rollback`, `uninstall`."""
+"""`paddock plugin install`, `upgrade`, `rollback` and `uninstall`: changes that need consent."""
 
 from __future__ import annotations
 
@@ -86,17 +86,17 @@ def install(
     from paddock.plugins.install.request import InstallRequest
     from paddock.plugins.package.source import parse_source
 
-    wanted = parse_source(source, ref, constraints=held or [])
-    repeated = _repeated_flags(("with", held), ("arg", arg), ("env", env), ("capability", capability))
-    once = "".join(
+    package_source = parse_source(source, ref, constraints=held or [])
+    repeated_flags = _repeated_flags(("with", held), ("arg", arg), ("env", env), ("capability", capability))
+    single_flags = "".join(
         f" --{flag}={shlex.quote(text)}" for flag, text in (("ref", ref), ("name", name), ("program", program)) if text
     )
-    retype = f"paddock plugin install {shlex.quote(source)}{once}{repeated}"
-    choices = read_index_options(wanted, arg, capability, env, name=name, program=program)
+    retype = f"paddock plugin install {shlex.quote(source)}{single_flags}{repeated_flags}"
+    choices = read_index_options(package_source, arg, capability, env, name=name, program=program)
     with open_for_change() as host:
         value = install_package(
             host.plugins,
-            InstallRequest(wanted, choices, downgrade=downgrade),
+            InstallRequest(package_source, choices, downgrade=downgrade),
             [*(grant or []), *(capability or [])],
             retype,
             yes=yes,
@@ -105,9 +105,9 @@ def install(
     report_installed(value, as_json=as_json)
 
 
-def _repeated_flags(*named: tuple[str, list[str] | None]) -> str:
-    """Options that may be repeated, as they were typed."""
-    return "".join(f" --{flag}={shlex.quote(text)}" for flag, texts in named for text in texts or [])
+def _repeated_flags(*options: tuple[str, list[str] | None]) -> str:
+    """Return repeatable options as they were typed."""
+    return "".join(f" --{flag}={shlex.quote(text)}" for flag, texts in options for text in texts or [])
 
 
 @handle_errors
@@ -142,12 +142,12 @@ def upgrade(
             + (f" --ref {shlex.quote(ref)}" if ref else "")
             + _repeated_flags(("arg", arg), ("env", env), ("capability", capability))
         )
-        where = parse_source(source, ref) if source is not None else None
-        kind = where or find_recorded_source(host.plugins, plugin)
-        choices = read_index_options(kind, arg, capability, env, plugin=plugin.name)
+        new_source = parse_source(source, ref) if source is not None else None
+        effective_source = new_source or find_recorded_source(host.plugins, plugin)
+        choices = read_index_options(effective_source, arg, capability, env, plugin=plugin.name)
         value = install_package(
             host.plugins,
-            InstallRequest(where, choices, plugin.name, ref, downgrade),
+            InstallRequest(new_source, choices, plugin.name, ref, downgrade),
             [*(grant or []), *(capability or [])],
             retype,
             yes=yes,
@@ -157,45 +157,45 @@ def upgrade(
 
 
 def install_package(
-    store: PluginStore, wanted: InstallRequest, grants: list[str], retype: str, *, yes: bool, less_trust: bool = False
+    store: PluginStore, request: InstallRequest, grants: list[str], retype: str, *, yes: bool, less_trust: bool = False
 ) -> dict[str, Any]:
-    """Fetch, show, ask, install: the one way in for packages. What was done, as data."""
+    """Fetch, show, confirm and install a package; the only way in for packages. Returns the result as JSON data."""
     from paddock.cli.output.consent_prompt import check_grants_requested
     from paddock.cli.output.status_line import ProgressLine
     from paddock.plugins.install.plan import check_same_plugin
     from paddock.plugins.install.request import grant_more_hint, resolve_request
     from paddock.plugins.install.resolve import resolve_package
 
-    found = resolve_request(store, wanted)
-    with ProgressLine() as line, resolve_package(store, found.source, line.callback, found.choices) as prepared:
+    resolved = resolve_request(store, request)
+    with ProgressLine() as line, resolve_package(store, resolved.source, line.callback, resolved.choices) as package:
         line.clear()
-        if found.plugin is not None:
-            check_same_plugin(prepared, found.plugin.name)
-        installed_as = prepared.manifest.name if prepared.installed is not None else ""
-        check_grants_requested(grants, prepared.manifest, grant_more_hint(found.source, installed_as))
+        if resolved.plugin is not None:
+            check_same_plugin(package, resolved.plugin.name)
+        installed_as = package.manifest.name if package.installed is not None else ""
+        check_grants_requested(grants, package.manifest, grant_more_hint(resolved.source, installed_as))
         return confirm_and_commit(
-            store, prepared, grants, retype, yes=yes, downgrade=wanted.downgrade, less_trust=less_trust
+            store, package, grants, retype, yes=yes, downgrade=request.downgrade, less_trust=less_trust
         )
 
 
-def report_installed(value: dict[str, Any], *, as_json: bool) -> None:
-    """What `take` did, and for a new version of a plugin that runs, whether it still does.
+def report_installed(result: dict[str, Any], *, as_json: bool) -> None:
+    """Report an installation and, after an upgrade, whether the plugin still runs.
 
     Raises:
         Unavailable: it does not.
     """
     from paddock.cli.client.plugin_status import wait_until_running
 
-    name = value["name"]
-    upgraded = value["action"] == "upgraded"
-    runtime = wait_until_running(name, way_back=f"paddock plugin rollback {name}") if upgraded else None
+    name = result["name"]
+    upgraded = result["action"] == "upgraded"
+    runtime = wait_until_running(name, rollback_command=f"paddock plugin rollback {name}") if upgraded else None
     if as_json:
-        print_json(value | ({"runtime": runtime} if runtime else {}))
+        print_json(result | ({"runtime": runtime} if runtime else {}))
 
 
 def confirm_and_commit(
     store: PluginStore,
-    prepared: ResolvedPackage,
+    package: ResolvedPackage,
     grants: list[str],
     retype: str,
     *,
@@ -203,7 +203,7 @@ def confirm_and_commit(
     downgrade: bool = False,
     less_trust: bool = False,
 ) -> dict[str, Any]:
-    """Show what was prepared, ask for what it needs, and make it part of the store."""
+    """Show the resolved package, ask for consent, and install it."""
     from paddock.cli.output.consent_prompt import (
         confirm,
         confirm_lower_trust,
@@ -215,57 +215,57 @@ def confirm_and_commit(
     from paddock.plugins.install.plan import PlanAction, apply_plan, make_plan
     from paddock.plugins.manage.enable import missing_configuration
 
-    manifest = prepared.manifest
-    value: dict[str, Any] = {"name": manifest.name, "version": manifest.version, "digest": prepared.staged.tree.digest}
-    proposal = make_plan(store, prepared, downgrade=downgrade)
-    screen = proposal.screen
+    manifest = package.manifest
+    result: dict[str, Any] = {"name": manifest.name, "version": manifest.version, "digest": package.staged.tree.digest}
+    plan = make_plan(store, package, downgrade=downgrade)
+    screen = plan.screen
     if screen is None:
-        return value | _confirm_unchanged(store, proposal, retype, yes=yes)
-    upgrading = proposal.action is PlanAction.UPGRADE
-    named = parse_grants(grants)
+        return result | _confirm_unchanged(store, plan, retype, yes=yes)
+    upgrading = plan.action is PlanAction.UPGRADE
+    granted = parse_grants(grants)
     print_consent_screen(screen)
-    print_problems(proposal.warnings, "!", "yellow")
-    value["warnings"] = [problem.to_dict() for problem in proposal.warnings]
-    value["hints"] = [hint.to_value() for hint in prepared.scan_findings]
+    print_problems(plan.warnings, "!", "yellow")
+    result["warnings"] = [problem.to_dict() for problem in plan.warnings]
+    result["hints"] = [hint.to_value() for hint in package.scan_findings]
     flags = [
-        *(f"--grant {shlex.quote(str(one))}" for one in proposal.capabilities if one not in named),
-        *(["--less-trust"] if proposal.trust_lost else []),
+        *(f"--grant {shlex.quote(str(capability))}" for capability in plan.capabilities if capability not in granted),
+        *(["--less-trust"] if plan.trust_lost else []),
     ]
     retype = " ".join([retype, *flags])
     confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
-    confirm_lower_trust(proposal.trust_lost, accepted=less_trust, retype=retype)
-    acknowledged = confirm_new_capabilities(proposal.capabilities, named, retype)
+    confirm_lower_trust(plan.trust_lost, accepted=less_trust, retype=retype)
+    acknowledged = confirm_new_capabilities(plan.capabilities, granted, retype)
     with ProgressLine() as line:
-        apply_plan(store, proposal, acknowledged, less_trust=True, progress=line.callback)
-    value |= {"action": proposal.action.value}
+        apply_plan(store, plan, acknowledged, less_trust=True, progress=line.callback)
+    result |= {"action": plan.action.value}
     if upgrading:
-        print_message(f"{styled('✓', 'green')} upgraded {manifest.name} {proposal.old_version} → {manifest.version}")
-        return value | {"old_version": proposal.old_version, "screen": screen.to_value()}
+        print_message(f"{styled('✓', 'green')} upgraded {manifest.name} {plan.old_version} → {manifest.version}")
+        return result | {"old_version": plan.old_version, "screen": screen.to_value()}
     print_message(f"{styled('✓', 'green')} installed {manifest.name} {manifest.version}; it is disabled")
     for missing in missing_configuration(store, manifest):
         print_message(f"  {styled('→', 'dim')} first set its configuration: {missing.hint}")
     print_message(f"  {styled('→', 'dim')} enable it: paddock plugin enable {manifest.name}")
-    return value | {"state": "disabled", "screen": screen.to_value()}
+    return result | {"state": "disabled", "screen": screen.to_value()}
 
 
-def _confirm_unchanged(store: PluginStore, proposal: InstallPlan, retype: str, *, yes: bool) -> dict[str, Any]:
-    """The same for files that are installed already: at most their signature or their configuration is new."""
+def _confirm_unchanged(store: PluginStore, plan: InstallPlan, retype: str, *, yes: bool) -> dict[str, Any]:
+    """Handle files that are installed already: at most their signature or their configuration is new."""
     from paddock.cli.output.consent_prompt import confirm
     from paddock.plugins.install.plan import PlanAction, apply_plan
 
-    manifest, verdict, fields = proposal.package.manifest, proposal.package.signature, ", ".join(proposal.fields)
-    told: dict[str, Any] = {"action": proposal.action.value}
+    manifest, verdict, fields = plan.package.manifest, plan.package.signature, ", ".join(plan.fields)
+    result: dict[str, Any] = {"action": plan.action.value}
     print_message(f"{manifest.name} {manifest.version} is installed already, with exactly these files")
-    if proposal.action is PlanAction.VALUES:
+    if plan.action is PlanAction.VALUES:
         confirm(f"Replace its stored configuration ({fields})?", yes=yes, retype=retype)
-        told["fields"] = list(proposal.fields)
-    apply_plan(store, proposal)
-    if proposal.action is PlanAction.SIGNATURE:
+        result["fields"] = list(plan.fields)
+    apply_plan(store, plan)
+    if plan.action is PlanAction.SIGNATURE:
         print_message(f"{styled('✓', 'green')} kept its new signature: {verdict.reason}")
-        told["signature"] = verdict.state.value
-    elif proposal.action is PlanAction.VALUES:
+        result["signature"] = verdict.state.value
+    elif plan.action is PlanAction.VALUES:
         print_message(f"{styled('✓', 'green')} replaced {fields}")
-    return told
+    return result
 
 
 @handle_errors
@@ -288,18 +288,23 @@ def rollback(
 
     retype = f"paddock plugin rollback {name}" + (f" --to {to}" if to else "")
     with open_for_change() as host:
-        now, target, difference, new = find_rollback_target(host.plugins, name, to)
-        screen = rollback_screen(now, target, difference)
+        current, target, difference, new = find_rollback_target(host.plugins, name, to)
+        screen = rollback_screen(current, target, difference)
         print_consent_screen(screen)
-        named = parse_grants(grant or [])
-        retype = " ".join([retype, *(f"--grant {shlex.quote(str(one))}" for one in new)])
+        granted = parse_grants(grant or [])
+        retype = " ".join([retype, *(f"--grant {shlex.quote(str(capability))}" for capability in new)])
         confirm(screen.question, yes=yes, retype=retype)
-        confirm_new_capabilities(new, named, retype)
-        roll_back(host.plugins, now, target)
-    print_message(f"{styled('✓', 'green')} {now.plugin} is back at {target.version}")
-    runtime = wait_until_running(now.plugin)
+        confirm_new_capabilities(new, granted, retype)
+        roll_back(host.plugins, current, target)
+    print_message(f"{styled('✓', 'green')} {current.plugin} is back at {target.version}")
+    runtime = wait_until_running(current.plugin)
     if as_json:
-        value = {"name": now.plugin, "action": "rolled_back", "old_version": now.version, "version": target.version}
+        value = {
+            "name": current.plugin,
+            "action": "rolled_back",
+            "old_version": current.version,
+            "version": target.version,
+        }
         print_json(value | ({"runtime": runtime} if runtime else {}))
 
 
@@ -319,24 +324,24 @@ def uninstall(
     from paddock.plugins.store.purge import pending_purges
 
     retype = f"paddock plugin uninstall {name}" + (f" --version {version}" if version else "")
-    what = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
+    subject = f"version {version} of {name}" if version else f"{name} with all its versions, data and configuration"
     with open_for_read() as host:
         clean_up_killed_commands(host)
         remove.check_removable(host.plugins, name, force=force or version is not None)
-        confirm(f"Remove {what}?", yes=yes, retype=retype)
+        confirm(f"Remove {subject}?", yes=yes, retype=retype)
         if version is not None:
             remove.uninstall_version(host.plugins, name, version, force=force)
             removed = name
         else:
             removed = remove.uninstall(host.plugins, name, force=force).name
         apply_removals(host)
-        still_leaving = version is None and removed in pending_purges(host.plugins)
+        purge_pending = version is None and removed in pending_purges(host.plugins)
     if as_json:
-        print_json({"name": removed, "action": "uninstalled", "version": version, "leaving": still_leaving})
-    if still_leaving:
+        print_json({"name": removed, "action": "uninstalled", "version": version, "leaving": purge_pending})
+    if purge_pending:
         print_message(f"{styled('✓', 'green')} removed {removed} with all its versions and configuration")
         print_message(
             f"  {styled('→', 'dim')} its data will be dropped when its last call has ended; the daemon sees to that"
         )
     else:
-        print_message(f"{styled('✓', 'green')} removed {what}")
+        print_message(f"{styled('✓', 'green')} removed {subject}")

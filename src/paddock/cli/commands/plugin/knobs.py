@@ -1,4 +1,4 @@
-"""`paddock plugin knobs`: what a person may tune of a plugin, listed and turned."""
+"""`paddock plugin knobs`: list and set a plugin's knobs."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ def knobs(
 
     texts = _parse_assignments(settings or [])
     with open_for_read(tenant) as host:
-        shown = describe_knobs(host.plugins, name)
+        description = describe_knobs(host.plugins, name)
     if not texts and not reset:
-        _print_knobs(shown, as_json=as_json)
+        _print_knobs(description, as_json=as_json)
         return
-    accepts = {knob["name"]: knob["accepts"] for knob in shown["knobs"]}
+    accepts = {knob["name"]: knob["accepts"] for knob in description["knobs"]}
     values = {knob: parse_knob_value(accepts.get(knob, {}), text) for knob, text in texts.items()}
-    turned = _set_knobs(shown["name"], values, reset or [], tenant)
+    updated = _set_knobs(description["name"], values, reset or [], tenant)
     if not as_json:
-        words = [f"set {knob}" for knob in values] + [f"put {knob} back to its default" for knob in reset or []]
-        print_message(f"{styled('✓', 'green')} {printable(', '.join(words), 400)}")
-    _print_knobs(turned, as_json=as_json)
+        changes = [f"set {knob}" for knob in values] + [f"put {knob} back to its default" for knob in reset or []]
+        print_message(f"{styled('✓', 'green')} {printable(', '.join(changes), 400)}")
+    _print_knobs(updated, as_json=as_json)
 
 
 def _parse_assignments(settings: Sequence[str]) -> dict[str, str]:
-    """What was typed, by knob."""
+    """Parse KNOB=VALUE arguments, by knob."""
     texts: dict[str, str] = {}
     for setting in settings:
         knob, equals, text = setting.partition("=")
@@ -83,7 +83,7 @@ def _parse_assignments(settings: Sequence[str]) -> dict[str, str]:
 
 
 def parse_knob_value(accepts: Mapping[str, Any], text: str) -> Any:
-    """What a text means to a knob. One that means nothing to it stays a text, and is told with all other mistakes."""
+    """Parse a text as a knob's type. An invalid text is kept, and reported with all other problems."""
     kind = accepts.get("type")
     if kind == "boolean":
         return _BOOLEANS.get(text.strip().lower(), text)
@@ -92,7 +92,7 @@ def parse_knob_value(accepts: Mapping[str, Any], text: str) -> Any:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return text
-        return value if isinstance(value, int | float) and value - value == 0 else text  # and neither NaN nor endless
+        return value if isinstance(value, int | float) and value - value == 0 else text  # rejects NaN and infinities
     return text
 
 
@@ -110,12 +110,12 @@ def _set_knobs(name: str, values: Mapping[str, Any], reset: Sequence[str], tenan
         return describe_knobs(host.plugins, name)
 
 
-def _print_knobs(shown: dict[str, Any], *, as_json: bool) -> None:
+def _print_knobs(description: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        print_json(shown)
+        print_json(description)
         return
-    if not shown["knobs"]:
-        print_message(f"{shown['name']} has no knobs")
+    if not description["knobs"]:
+        print_message(f"{description['name']} has no knobs")
     else:
         cells = [
             [
@@ -125,21 +125,23 @@ def _print_knobs(shown: dict[str, Any], *, as_json: bool) -> None:
                 _accepted_values_text(knob),
                 f"{knob['label']}: {knob['description']}" if knob["description"] else knob["label"],
             ]
-            for knob in shown["knobs"]
+            for knob in description["knobs"]
         ]
         for line in format_table(["KNOB", "VALUE", "STATE", "TAKES", "DESCRIPTION"], cells):
             print_result(line)
-    left_out = [
+    problems = [
         Problem(
-            one["knob"], f"{_value_text(one['value'])} is not used: {one['reason']}", _reset_hint(shown, one["knob"])
+            item["knob"],
+            f"{_value_text(item['value'])} is not used: {item['reason']}",
+            _reset_hint(description, item["knob"]),
         )
-        for one in shown["left_out"]
+        for item in description["left_out"]
     ]
-    print_problems(left_out, "!", "yellow")
+    print_problems(problems, "!", "yellow")
 
 
-def _reset_hint(shown: dict[str, Any], knob: str) -> str:
-    return f"set another value, or forget it: paddock plugin knobs {shown['name']} --reset {knob}"
+def _reset_hint(description: dict[str, Any], knob: str) -> str:
+    return f"set another value, or forget it: paddock plugin knobs {description['name']} --reset {knob}"
 
 
 def _value_text(value: Any) -> str:
@@ -149,7 +151,7 @@ def _value_text(value: Any) -> str:
 
 
 def _accepted_values_text(knob: Mapping[str, Any]) -> str:
-    """What it may be set to, in a few words."""
+    """Describe the accepted values in a few words."""
     options = knob["options"]
     match knob["type"]:
         case "range" | "int_range":

@@ -1,4 +1,4 @@
-"""`paddock plugin logs`: what a plugin wrote to its standard error."""
+"""`paddock plugin logs`: a plugin's log."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def logs(
     if follow:
         try:
             _follow(require_daemon("--follow", tenant), name, lines, as_json=as_json)
-        except KeyboardInterrupt:  # how it is meant to end, and no line of its own
+        except KeyboardInterrupt:  # the normal end; no message
             raise typer.Exit(EXIT_INTERRUPTED) from None
         return
     daemon = running_daemon(tenant=tenant)
-    kept = _read_log_files(name, tenant, lines) if daemon is None else _read_from_daemon(daemon, name, lines)
+    entries = _read_log_files(name, tenant, lines) if daemon is None else _read_from_daemon(daemon, name, lines)
     if as_json:
-        print_json({"name": name, "lines": [expand_record(entry) for entry in kept]})
+        print_json({"name": name, "lines": [expand_record(entry) for entry in entries]})
         return
-    for entry in kept:
+    for entry in entries:
         _print_log_line(entry)
-    if not kept:
+    if not entries:
         print_message(f"{name} has written nothing yet")
 
 
 def _read_log_files(name: str, tenant: str, lines: int) -> list[dict[str, Any]]:
-    """From the files, where nobody writes to them."""
+    """Read the log files, when no daemon writes to them."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.host.plugins.logs.log_files import log_name, read_last_lines
     from paddock.plugins.store.lookup import require_plugin
@@ -65,7 +65,7 @@ def _read_log_files(name: str, tenant: str, lines: int) -> list[dict[str, Any]]:
 
 
 def _read_from_daemon(daemon: DaemonClient, name: str, lines: int) -> list[dict[str, Any]]:
-    """From the daemon, which may have some that are not in the files yet."""
+    """Read from the daemon, which may have lines that are not in the files yet."""
     from paddock.cli.client.one_shot import plugin_path_segment
 
     return daemon.get(f"/plugins/{plugin_path_segment(name)}/logs?lines={lines}")["lines"]
@@ -84,8 +84,8 @@ def _follow(daemon: DaemonClient, name: str, lines: int, *, as_json: bool) -> No
 
 
 def _print_log_line(entry: dict[str, Any]) -> None:
-    at = str(entry.get("at", ""))[:19].replace("T", " ")
+    timestamp = str(entry.get("at", ""))[:19].replace("T", " ")
     first, *rest = format_for_terminal(str(entry.get("line", "")))
-    print_result(f"{styled(at, 'dim', stream=sys.stdout)}  {first}")
+    print_result(f"{styled(timestamp, 'dim', stream=sys.stdout)}  {first}")
     for line in rest:
         print_result(f"    {line}")

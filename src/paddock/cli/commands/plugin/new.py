@@ -1,4 +1,4 @@
-"""`paddock plugin new`: the folder of a new plugin."""
+"""`paddock plugin new`: create the folder of a new plugin."""
 
 from __future__ import annotations
 

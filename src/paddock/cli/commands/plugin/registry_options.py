@@ -1,4 +1,4 @@
-"""The options for what a person says about a server from a package registry. What they mean stands in `plugins`."""
+"""Options for a server from a package index. Their meaning is defined in `plugins`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_index_options(
     program: str | None = None,
     plugin: str = "",
 ) -> IndexOptions | None:
-    """What was typed. See `plugins.registry_choices.choices_made`."""
+    """Parse the typed options. See `plugins.install.request.parse_index_options`."""
     from paddock.cli.output.consent_prompt import parse_grants
     from paddock.plugins.install.request import parse_index_options
 

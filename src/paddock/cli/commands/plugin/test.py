@@ -1,4 +1,4 @@
-"""`paddock plugin test`: the wire and the contract of its kind, checked against a plugin in its cage."""
+"""`paddock plugin test`: check a plugin in its cage against the protocol and the contract of its kind."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test(
     from paddock.cli.commands.call import read_parameters
 
     with tempfile.TemporaryDirectory(prefix="paddock-test-", ignore_cleanup_errors=True) as home:
-        name, version, findings = run_async(
+        name, version, results = run_async(
             _run_checks(
                 directory.resolve(),
                 Path(home),
@@ -60,10 +60,10 @@ def test(
                 quiet=as_json,
             )
         )
-    counts = {verdict: sum(one.verdict == verdict for one in findings) for verdict in _VERDICT_STYLES}
+    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in _VERDICT_STYLES}
     if as_json:
         print_json(
-            {"name": name, "version": version, "findings": [one.to_value() for one in findings], "counts": counts}
+            {"name": name, "version": version, "findings": [result.to_value() for result in results], "counts": counts}
         )
     else:
         print_result(f"{name} {version}: {counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
@@ -80,27 +80,29 @@ async def _run_checks(
     from paddock.host.dev.open_dev_host import open_dev_host
     from paddock.manifest.read import read_package
 
-    listening = DevEventReporter(read_package(folder).single(), lambda _event: None, SystemClock())
+    reporter = DevEventReporter(read_package(folder).single(), lambda _event: None, SystemClock())
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PADDOCK_")}
-    opened = open_dev_host(
-        home, folder, listening, environ=environ, tap=listening.new_decoder, config=config, secrets=secrets
+    dev_host_context = open_dev_host(
+        home, folder, reporter, environ=environ, tap=reporter.new_decoder, config=config, secrets=secrets
     )
-    async with opened as workshop:
-        copy = await workshop.take_snapshot()
-        findings = await run_checks(workshop, copy, _ignore_result if quiet else _print_check_result, effects=effects)
-    return copy.manifest.name, copy.manifest.version, findings
+    async with dev_host_context as dev_host:
+        snapshot = await dev_host.take_snapshot()
+        results = await run_checks(
+            dev_host, snapshot, _ignore_result if quiet else _print_check_result, effects=effects
+        )
+    return snapshot.manifest.name, snapshot.manifest.version, results
 
 
-def _ignore_result(_finding: CheckResult) -> None:
+def _ignore_result(_result: CheckResult) -> None:
     pass
 
 
-def _print_check_result(finding: CheckResult) -> None:
+def _print_check_result(result: CheckResult) -> None:
     import sys
 
-    word = styled(finding.verdict.value.upper(), _VERDICT_STYLES[finding.verdict], stream=sys.stdout)
-    why = f": {printable(finding.why, 400)}" if finding.why else ""
-    print_result(f"{word}  {printable(finding.check, 100)}{why}")
-    if finding.hint:
-        print_result(f"      → {printable(finding.hint, 300)}")
+    verdict = styled(result.verdict.value.upper(), _VERDICT_STYLES[result.verdict], stream=sys.stdout)
+    reason = f": {printable(result.why, 400)}" if result.why else ""
+    print_result(f"{verdict}  {printable(result.check, 100)}{reason}")
+    if result.hint:
+        print_result(f"      → {printable(result.hint, 300)}")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What is odd about the words of a plugin, on a terminal: hints with the words themselves, for a person to judge."""
+"""`paddock plugin tools`: a plugin's tools, and suspicious text in their descriptions, for a person to judge."""
 
 from __future__ import annotations
 
@@ -26,27 +26,25 @@ from paddock.core.schema.traversal import as_object
 from paddock.plugins.tool_pinning.scan.findings import format_finding, sample_by_flag
 
 MAX_HINTS = 20
+MAX_TOOLS = 200
+MAX_DESCRIPTION_LINES = 12  # per tool, where all tools are listed
+MAX_ENUM_VALUES = 30
+MAX_LINE_CHARS = 10_000
 
 
-def print_suspicious_text(hints: Sequence[Mapping[str, Any]], more: str) -> None:
-    """Each on a line of stderr; nothing where nothing is odd.
+def print_suspicious_text(hints: Sequence[Mapping[str, Any]], show_command: str) -> None:
+    """Print each finding on a line of stderr; nothing if there are none.
 
     Args:
-        hints: As `Hint.to_value` gives them, which is also what the daemon answers.
-        more: What to type to see what the words belong to.
+        hints: The findings as JSON data, as the daemon returns them too.
+        show_command: The command that shows the text in context.
     """
     for hint in sample_by_flag(hints, MAX_HINTS, lambda hint: hint["flag"]):
         print_message(f"{styled('!', 'yellow')} odd words: {format_finding(hint)}")
     if len(hints) > MAX_HINTS:
         print_message(f"{styled('!', 'yellow')} and {len(hints) - MAX_HINTS} more")
     if hints:
-        print_message(f"  {styled('→', 'dim')} these are hints and no verdict; look at the words: {more}")
-
-
-MAX_TOOLS = 200
-MAX_DESCRIPTION_LINES = 12  # of a description, where all tools are listed
-MAX_ENUM_VALUES = 30
-MAX_LINE_CHARS = 10_000
+        print_message(f"  {styled('→', 'dim')} these are hints and no verdict; look at the words: {show_command}")
 
 
 def register(app: typer.Typer) -> None:
@@ -70,73 +68,73 @@ def tools(
     What a package declares is shown without running it; what a server says, as it said it last. An enabled server that
     never ran is started once, to ask it.
     """
-    listed, enabled = _read_recorded_tools(name, tenant)
-    if not listed["known"] and enabled:
-        print_message(f"{listed['name']} never ran: it is started once, to hear what it offers")
-        listed = _discover_tools(listed["name"], tenant)
+    recorded, enabled = _read_recorded_tools(name, tenant)
+    if not recorded["known"] and enabled:
+        print_message(f"{recorded['name']} never ran: it is started once, to hear what it offers")
+        recorded = _discover_tools(recorded["name"], tenant)
     if tool is not None:
-        _print_one_tool(listed, tool, as_json=as_json)
+        _print_one_tool(recorded, tool, as_json=as_json)
     elif as_json:
-        print_json(listed)
+        print_json(recorded)
     else:
-        _print_all_tools(listed)
+        _print_all_tools(recorded)
 
 
 def _read_recorded_tools(name: str, tenant: str) -> tuple[dict[str, Any], bool]:
-    """What is on record, and whether the plugin may run."""
+    """Return the recorded tools, and whether the plugin is enabled."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.plugins.store.rows import find_grant
     from paddock.plugins.tool_pinning.tools import load_tools
 
     with open_for_read(tenant) as host:
         store = host.plugins
-        found = load_tools(store, name)
-        grant = store.database.read(lambda tx: find_grant(tx, store.tenant, found.manifest.name))
-    return found.to_value(), bool(grant and grant.enabled)
+        tools = load_tools(store, name)
+        grant = store.database.read(lambda tx: find_grant(tx, store.tenant, tools.manifest.name))
+    return tools.to_value(), bool(grant and grant.enabled)
 
 
 def _discover_tools(name: str, tenant: str) -> dict[str, Any]:
     from paddock.cli.client.daemon_client import path_segment, running_daemon
 
     if (daemon := running_daemon(tenant=tenant)) is not None:
-        return daemon.post(f"/plugins/{path_segment(name)}/tools/meet", wait=None)
+        return daemon.post(f"/plugins/{path_segment(name)}/tools/meet", timeout_s=None)
     from paddock.cli.client.in_process import read_in_process
 
     return read_in_process(lambda host, context: host.tools(name, tenant=context.tenant, meet=True), tenant)
 
 
-def _print_all_tools(listed: Mapping[str, Any]) -> None:
-    found = listed["tools"]
-    for number, one in enumerate(found[:MAX_TOOLS]):
+def _print_all_tools(recorded: Mapping[str, Any]) -> None:
+    tools = recorded["tools"]
+    for number, tool in enumerate(tools[:MAX_TOOLS]):
         if number:
             print_result("")
-        _print_tool(listed["name"], one, MAX_DESCRIPTION_LINES)
-    if len(found) > MAX_TOOLS:
-        print_message(f"and {len(found) - MAX_TOOLS} more, which --json prints")
-    print_suspicious_text(listed["hints"], f"paddock plugin info {listed['name']}")
-    if not listed["known"]:
-        print_message(_unknown_tools_hint(listed["name"]))
-    elif not found:
-        print_message(f"{listed['name']} offers nothing to call")
+        _print_tool(recorded["name"], tool, MAX_DESCRIPTION_LINES)
+    if len(tools) > MAX_TOOLS:
+        print_message(f"and {len(tools) - MAX_TOOLS} more, which --json prints")
+    print_suspicious_text(recorded["hints"], f"paddock plugin info {recorded['name']}")
+    if not recorded["known"]:
+        print_message(_unknown_tools_hint(recorded["name"]))
+    elif not tools:
+        print_message(f"{recorded['name']} offers nothing to call")
 
 
-def _print_one_tool(listed: Mapping[str, Any], tool: str, *, as_json: bool) -> None:
-    plugin = listed["name"]
-    found = next((one for one in listed["tools"] if tool in (one["name"], one["call"])), None)
-    if found is None:
-        names = ", ".join(one["name"] for one in listed["tools"][:20])
+def _print_one_tool(recorded: Mapping[str, Any], tool: str, *, as_json: bool) -> None:
+    plugin = recorded["name"]
+    match = next((item for item in recorded["tools"] if tool in (item["name"], item["call"])), None)
+    if match is None:
+        names = ", ".join(item["name"] for item in recorded["tools"][:20])
         hint = f"it offers: {names}" if names else "it offers nothing to call"
         raise NotFound(
             f"{plugin} has no {tool!r}",
             code="callable.not_found",
-            hint=hint if listed["known"] else _unknown_tools_hint(plugin),
+            hint=hint if recorded["known"] else _unknown_tools_hint(plugin),
             details={"plugin": plugin},
         )
     if as_json:
-        print_json({"plugin": plugin, **found})
+        print_json({"plugin": plugin, **match})
         return
-    _print_tool(plugin, found)
-    for title, schema in (("takes", found["input_schema"]), ("gives", found["output_schema"])):
+    _print_tool(plugin, match)
+    for title, schema in (("takes", match["input_schema"]), ("gives", match["output_schema"])):
         if schema is not None:
             print_result("")
             print_result(f"  What it {title}, as JSON Schema")
@@ -148,21 +146,21 @@ def _unknown_tools_hint(plugin: str) -> str:
     return f"nobody knows yet what {plugin} offers: it never ran; let it: paddock plugin enable {plugin}"
 
 
-def _print_tool(plugin: str, tool: Mapping[str, Any], most_lines: int | None = None) -> None:
-    """One tool. Whatever it says is its author's: made printable when it was read, and cut here."""
+def _print_tool(plugin: str, tool: Mapping[str, Any], max_lines: int | None = None) -> None:
+    """Print one tool. Its text is the author's: it was made printable when it was read, and is cut here."""
     title = f" — {tool['title']}" if tool["title"] else ""
     print_result(styled(printable(f"{tool['call']}{title}", 400), "bold", stream=sys.stdout))
-    described: Sequence[str] = tool["description"].splitlines()
-    for line in described[:most_lines]:
+    description: Sequence[str] = tool["description"].splitlines()
+    for line in description[:max_lines]:
         print_result(wrap_text(f"    {printable(line, MAX_LINE_CHARS)}", 4))
-    if most_lines is not None and len(described) > most_lines:
-        print_result(f"    … and {len(described) - most_lines} more lines")
-    for one in tool["parameters"]:
-        print_result(wrap_text(f"    • {printable(_parameter_text(one), MAX_LINE_CHARS)}", 8))
+    if max_lines is not None and len(description) > max_lines:
+        print_result(f"    … and {len(description) - max_lines} more lines")
+    for parameter in tool["parameters"]:
+        print_result(wrap_text(f"    • {printable(_parameter_text(parameter), MAX_LINE_CHARS)}", 8))
     if not tool["parameters"]:
         print_result("    • takes no parameters" if _takes_nothing(tool) else "    • does not say what it takes")
-    for label, words in _tool_facts(plugin, tool):
-        print_result(wrap_text(f"    {label}: {printable(words, MAX_LINE_CHARS)}", 8))
+    for label, text in _tool_facts(plugin, tool):
+        print_result(wrap_text(f"    {label}: {printable(text, MAX_LINE_CHARS)}", 8))
     for hint in tool["hints"]:
         print_result(wrap_text(styled(f"    odd: {format_finding(hint)}", "yellow", stream=sys.stdout), 8))
 
@@ -180,14 +178,14 @@ def _tool_facts(plugin: str, tool: Mapping[str, Any]) -> Iterable[tuple[str, str
         yield "scopes", ", ".join(tool["required_scopes"])
     match tool["standing"]:
         case "declared":
-            pass  # as its package says, which somebody consented to
+            pass  # as its package declares, which was consented to
         case "unmet":
             yield "standing", "its package names it; its server never ran"
         case "accepted":
             yield "standing", f"accepted ({tool['accepted_by']})"
         case "quarantined":
-            look = f"paddock plugin accept {plugin} {shlex.quote(tool['name'])}"
-            yield "standing", f"quarantined: {tool['reason']} — look at it: {look}"
+            command = f"paddock plugin accept {plugin} {shlex.quote(tool['name'])}"
+            yield "standing", f"quarantined: {tool['reason']} — look at it: {command}"
         case standing:
             yield "standing", f"{standing}: {tool['reason']}" if tool["reason"] else standing
 
@@ -197,15 +195,15 @@ def _takes_nothing(tool: Mapping[str, Any]) -> bool:
     return "properties" in schema or schema.get("additionalProperties") is False
 
 
-def _parameter_text(one: Mapping[str, Any]) -> str:
-    facts = [one["type"], *(["required"] if one["required"] else [])]
-    if "default" in one:
-        facts.append(f"default {_format_value(one['default'])}")
-    if "enum" in one:
-        more = ", …" if len(one["enum"]) > MAX_ENUM_VALUES else ""
-        facts.append(f"one of {', '.join(map(_format_value, one['enum'][:MAX_ENUM_VALUES]))}{more}")
-    words = " ".join(one["description"].split())
-    return f"{one['name']} ({', '.join(facts)})" + (f": {words}" if words else "")
+def _parameter_text(parameter: Mapping[str, Any]) -> str:
+    facts = [parameter["type"], *(["required"] if parameter["required"] else [])]
+    if "default" in parameter:
+        facts.append(f"default {_format_value(parameter['default'])}")
+    if "enum" in parameter:
+        more = ", …" if len(parameter["enum"]) > MAX_ENUM_VALUES else ""
+        facts.append(f"one of {', '.join(map(_format_value, parameter['enum'][:MAX_ENUM_VALUES]))}{more}")
+    description = " ".join(parameter["description"].split())
+    return f"{parameter['name']} ({', '.join(facts)})" + (f": {description}" if description else "")
 
 
 def _format_value(value: Any) -> str:
