@@ -35,7 +35,13 @@ def test_listing_imports_nothing_that_only_other_commands_need(paddock: Paddock)
 def test_the_overview_loads_no_command(paddock: Paddock) -> None:
     ours = {name for name in imported(paddock, "--help") if name.startswith("paddock.")}
 
-    assert ours == {"paddock.cli", "paddock.cli.main", "paddock.cli.parameters", "paddock.cli.output", "paddock.cli.output.streams"}
+    assert ours == {
+        "paddock.cli",
+        "paddock.cli.main",
+        "paddock.cli.parameters",
+        "paddock.cli.output",
+        "paddock.cli.output.streams",
+    }
 
 
 @pytest.mark.parametrize("arguments", [("list", "--kind", "\udcff"), ("info", "caf\udcc3")])

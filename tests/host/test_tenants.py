@@ -278,7 +278,9 @@ async def test_uninstalling_drops_what_a_plugin_kept_for_every_tenant(home: Home
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
         acme = await in_acme(host)
         await host.call("diary.keep", {"text": "their secret"}, principal=acme)
-        home.changing(lambda plugins: set_system_value(plugins.for_tenant(ACME).config_file, "diary", "token", "their secret"))
+        home.changing(
+            lambda plugins: set_system_value(plugins.for_tenant(ACME).config_file, "diary", "token", "their secret")
+        )
         await asyncio.to_thread(home.changing, lambda plugins: uninstall(plugins, "diary"))
         await host.reconcile()
         with pytest.raises(NotFound):

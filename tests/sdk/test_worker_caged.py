@@ -17,7 +17,7 @@ from paddock.core.errors import PluginError
 PROGRAM = """
 root = os.path.dirname(os.path.abspath(__file__))
 os.environ["PADDOCK_WORKER"] = json.dumps({"name": "worker", "version": "1.0.0", "root": root, **ORDERS})
-from paddock_sdk.worker.starting import start
+from paddock_sdk.worker.start import start
 start()
 """
 
