@@ -55,7 +55,7 @@ def _take_pipes(ends: ForkPipes) -> Lines:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     close_other_descriptors({0, 1, 2, ends.source, ends.sink})
-    return Lines(ends.source, ends.sink, longest=_MAX_MESSAGE_BYTES)
+    return Lines(ends.source, ends.sink, max_line_bytes=_MAX_MESSAGE_BYTES)
 
 
 def _serve_one(worker: Worker, wire: Wire) -> None:
