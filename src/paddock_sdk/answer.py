@@ -1,8 +1,7 @@
 """A pending response of the host.
 
 The request is sent immediately. `await answer` returns the result in async code, `answer.wait()` elsewhere. Until then
-the
-plugin may send more requests. A request takes effect even if its answer is never read.
+the plugin may send more requests. A request takes effect even if its answer is never read.
 """
 
 from __future__ import annotations

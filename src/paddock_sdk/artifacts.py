@@ -7,8 +7,7 @@
         …
 
 `put` accepts bytes, a path, or an open binary file. Where the process has no artifact pipes (in a test, or in the
-forked
-process of an agent's call) the bytes travel inside the messages, and an artifact may have at most 1 MiB.
+forked process of an agent's call) the bytes travel inside the messages, and an artifact may have at most 1 MiB.
 """
 
 from __future__ import annotations

@@ -4,10 +4,8 @@ Everything is written as coroutines and works in two modes. Without an event loo
 wait only for the host, and that wait blocks. On an event loop, it is an ordinary task among others.
 
 The mode is known when the handler returns: synchronous code never needs a loop, and anything that must be awaited may
-need
-one. So a worker starts without a loop (`run_until_loop`). A coroutine that requests one, right before it awaits what
-the
-handler returned, is continued on a loop.
+need one. So a worker starts without a loop (`run_until_loop`). A coroutine that requests one, right before it awaits
+what the handler returned, is continued on a loop.
 """
 
 from __future__ import annotations
@@ -106,8 +104,7 @@ async def resolve_result(value: Any, stream: Stream) -> Any:
     """Return the result of a handler's return value. Steps of a generator are sent as they come.
 
     The result of a generator is its return value. One that returns nothing, as async generators do, may yield the
-    result as its
-    last step: `{"type": "result", "result": …}`, or another form that the stream accepts.
+    result as its last step: `{"type": "result", "result": …}`, or another form that the stream accepts.
     """
     if not is_pending(value):
         return value

@@ -14,8 +14,7 @@ HostGone               the host closed the pipe; the plugin is about to end
 
 A tool with effects may have had them although it failed: the host repeats the call only if the plugin says that nothing
 happened. NoEffect says so, and so do InvalidParams, NotApplicable, NotInitialized and ScopeMissing: raise these before
-any
-effect. Every other exception leaves the outcome open.
+any effect. Every other exception leaves the outcome open.
 """
 
 from __future__ import annotations

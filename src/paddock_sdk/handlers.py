@@ -1,8 +1,7 @@
 """The functions that serve a plugin's tools, methods and hooks, by their names on the wire.
 
 A plain handler takes `(params, context)`. A typed handler takes its parameters by name, and their types are its schema.
-That
-is implemented in `typed.py`, which is loaded when the first typed handler is called or described.
+That is implemented in `typed.py`, which is loaded when the first typed handler is called or described.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@
     value = host.cache.get("k").wait()         elsewhere
 
 All services exist as attributes. A service that the plugin did not declare is false (`if host.cache:`). Using it anyway
-sends
-the request; the host refuses, records the attempt, and CapabilityDenied is raised here.
+sends the request; the host refuses, records the attempt, and CapabilityDenied is raised here.
 """
 
 from __future__ import annotations
@@ -85,12 +84,9 @@ class Http(Service):
         """Send a request and return the response, whatever its status.
 
         The response has `status`, `headers` with names in lower case, `body`, `url` and `attempts`. Its body is text if
-        it is text,
-        else bytes. A request is a URL, or an object with `url` and optionally `method`, `headers`, `body` (text or
-        bytes) or `json`,
-        `timeout` in seconds, `max_bytes`, `redirects`. `retries` and `backoff` say how often and after how many seconds
-        a request
-        is repeated, if repeating is safe.
+        it is text, else bytes. A request is a URL, or an object with `url` and optionally `method`, `headers`, `body`
+        (text or bytes) or `json`, `timeout` in seconds, `max_bytes`, `redirects`. `retries` and `backoff` say how often
+        and after how many seconds a request is repeated, if repeating is safe.
 
         Raises:
             CapabilityDenied: the plugin may not reach this host, or the call does not declare an effect on the outside.

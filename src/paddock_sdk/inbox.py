@@ -1,8 +1,7 @@
 """The host's messages that have not been handled yet.
 
 Calls wait here in the order of their arrival. Three things do not wait, whatever the plugin is busy with: a ping, which
-is
-answered on arrival, a response to a request of ours, and the cancellation of a call.
+is answered on arrival, a response to a request of ours, and the cancellation of a call.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ def fields_of(value: Any) -> JsonObject | None:
     """Return the fields of a mapping, dataclass, named tuple or model; None for any other object.
 
     Nothing is imported for this check: a plugin that returns a dataclass has loaded `dataclasses` already, and others
-    need not
-    pay for it.
+    need not pay for it.
     """
     if isinstance(value, dict):
         return cast("JsonObject", value)

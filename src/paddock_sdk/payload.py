@@ -14,8 +14,7 @@ def read_payload(kind: type[T], payload: Any) -> T:
 
     Raises:
         InvalidParams: it does not match; carries every mistake with its path. If uncaught in a Kernel tool or operator,
-            the
-            call is answered with VALIDATION_ERROR.
+            the call is answered with VALIDATION_ERROR.
     """
     from paddock_sdk.schema_from_types import build_schema  # late: only plugins that use it pay for the import
 

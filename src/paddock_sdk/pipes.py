@@ -1,9 +1,8 @@
 """The two pipes for artifact content, and the frames on them.
 
 A frame is a transfer number and a length, four bytes each in big-endian order, followed by that many bytes. A length of
-0 ends
-the transfer. Several threads may use the pipes: one sends, one receives, and frames of other transfers are kept for
-them.
+0 ends the transfer. Several threads may use the pipes: one sends, one receives, and frames of other transfers are kept
+for them.
 """
 
 from __future__ import annotations

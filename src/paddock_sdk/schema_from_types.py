@@ -172,7 +172,9 @@ def _enum_schema(values: dict[Any, Any], name: str) -> TypeSchema:
 
     def read(value: Any, path: str, mistakes: Problems) -> Any:
         # True == 1, so the types are compared too.
-        chosen = [found for known, found in values.items() if known == value and type(known) is type(value)]
+        chosen = [
+            python_value for choice, python_value in values.items() if choice == value and type(choice) is type(value)
+        ]
         if not chosen:
             mistakes.append(problem_at(path, f"must be one of {choices}"))
             return None

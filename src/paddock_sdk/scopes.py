@@ -22,8 +22,7 @@ def requires_scopes(*scopes: str) -> Callable[[F], F]:
 
     For tools, methods, and entry points of any dialect. The caller's scopes are in `context.scopes`, in
     `call["auth_context"]["scopes"]`, or in `context["permissions"]`, depending on the dialect. A call without scopes
-    has none. A
-    tool or method must list the same scopes in its manifest: the host passes on no others.
+    has none. A tool or method must list the same scopes in its manifest: the host passes on no others.
 
     Raises:
         ScopeMissing: a scope is missing; the function was not called.
@@ -65,8 +64,7 @@ def caller_scopes(arguments: Sequence[Any]) -> frozenset[str]:
     """Return the caller's scopes, from the arguments of a handler.
 
     The host's data about a call is the last mapping among them. A mapping before it comes from the caller, and could
-    claim
-    anything.
+    claim anything.
     """
     mappings = [cast("Mapping[str, Any]", one) for one in arguments if isinstance(one, Mapping)]
     if not mappings:

@@ -2,8 +2,8 @@
 
 Calls are handled one at a time, in the order of their arrival. A handler may send requests to the host (`plugin.host`,
 `plugin.storage`, `plugin.request`), report progress (`plugin.progress`) and check for cancellation
-(`plugin.cancelled`).
-Messages are read only at these moments while a handler runs; `inbox.py` describes what happens to them.
+(`plugin.cancelled`). Messages are read only at these moments while a handler runs; `inbox.py` describes what happens to
+them.
 """
 
 from __future__ import annotations
@@ -79,8 +79,7 @@ class Plugin:
         """Serve the tool with the function's name; on the wire it is `<plugin>.<tool>`.
 
         The function takes `(params, context)`, or its parameters by name. In the second form their types are its
-        schema, and calls
-        that do not match never reach it.
+        schema, and calls that do not match never reach it.
         """
         return self.handlers.add_tool(handler)
 

@@ -7,8 +7,7 @@ A single statement is its own transaction. Several become one in a block, which 
         tables.exec("UPDATE account SET money = money + ? WHERE id = ?", [5, "b"])
 
 A call with recovery `atomic` states its result inside the block, with `tables.answers(...)`: a repeated call after a
-crash
-returns that result.
+crash returns that result.
 """
 
 from __future__ import annotations

@@ -35,8 +35,7 @@ def erase(
     """Erase what one tenant's entries say of a person, record the erasure, and return how many entries it was.
 
     Every entry that names the person or one of their API keys is erased, whoever acted. The record lists the erased
-    rows by
-    number, so that a row emptied by hand can be told from one that was erased.
+    rows by number, so that a row emptied by hand can be told from one that was erased.
 
     Args:
         tx: The unit of work.
@@ -47,8 +46,7 @@ def erase(
         clock: Source of the entry's time.
         random: Source of the entry's id and salt.
         other_rows: How many rows of other tables were cleared in the same unit. If there are any, the erasure is
-            recorded
-            even when no ledger entry is left to erase.
+            recorded even when no ledger entry is left to erase.
 
     Raises:
         NotFound: no entry names the person.

@@ -7,8 +7,8 @@
     host:FAMILY    host:FAMILY:MODE   a service of the host, e.g. `host:http`, `host:vault:read`
     secret:NAME    secret:NAME=PLACE  one secret and its recipient (`secret_use.py`); only in grants (`permissions.py`)
 
-PATH is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves.
-No `..`, no globs.
+PATH is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves. No `..`, no
+globs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Checks whether a new version's schemas keep the promise of its version number.
 
 A caller of the old version must be able to go on: its input must still be accepted, and the output must still contain
-what
-it relied on. A difference that cannot be judged from the schemas counts as breaking.
+what it relied on. A difference that cannot be judged from the schemas counts as breaking.
 """
 
 from __future__ import annotations

@@ -128,10 +128,10 @@ def _covered_additions(old: Manifest, new: Manifest) -> Iterator[str]:
             continue
         wider = next((held for held in before if covers(held, capability)), None)
         if wider is not None:
-            kept = wider in after
+            still_requested = wider in after
             line = (
                 f"also lists {capability}, which {wider} includes"
-                if kept
+                if still_requested
                 else f"narrowed to {capability} — {describe_capability(capability)}"
             )
             yield printable(line, _MAX_CHANGE_CHARS)

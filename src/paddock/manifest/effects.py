@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """What a callable does besides returning a result."""
+    """A kind of change that a callable may make besides returning a result."""
 
     READ_ONLY = "read_only"
     PRODUCE_OUTCOME = "produce_outcome"

@@ -24,11 +24,11 @@ def plugin_name_problem(name: str) -> tuple[str, str] | None:
         return "is empty", "give the plugin a name"
     if len(name) > MAX_NAME_CHARS:
         return f"is longer than {MAX_NAME_CHARS} characters", "choose a shorter name"
-    odd = next((character for character in name if not character.isascii()), None)
-    if odd is not None:
-        label = unicodedata.name(odd, "an unnamed character")
+    non_ascii = next((character for character in name if not character.isascii()), None)
+    if non_ascii is not None:
+        label = unicodedata.name(non_ascii, "an unnamed character")
         return (
-            f"has the character U+{ord(odd):04X} ({label.lower()}), which can pass for another",
+            f"has the character U+{ord(non_ascii):04X} ({label.lower()}), which can pass for another",
             "use plain ASCII letters, digits and '-'",
         )
     if "__" in name or ":" in name:

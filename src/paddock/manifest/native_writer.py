@@ -128,9 +128,9 @@ def to_yaml(manifest: Manifest) -> str:
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
         lines = value.split("\n")
-        odd = not isinstance(plain_scalar(value), str) or any(not line.isprintable() for line in lines)
+        needs_quotes = not isinstance(plain_scalar(value), str) or any(not line.isprintable() for line in lines)
         readable = len(lines) > 1 and all(line == line.strip() for line in lines)
-        style = '"' if odd or value != value.strip(" ") else "|" if readable else None
+        style = '"' if needs_quotes or value != value.strip(" ") else "|" if readable else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)  # pyright: ignore[reportUnknownMemberType]
 
     Dumper.add_representer(str, text)  # pyright: ignore[reportUnknownMemberType]

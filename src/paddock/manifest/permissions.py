@@ -1,8 +1,7 @@
 """Everything a person consents to before a plugin may run: capabilities, and secrets with their recipients. Pure.
 
 A secret is declared by name under `secrets`, and bound to hosts under `secret_hosts`. Consent to it is stored, compared
-and
-renewed like consent to a capability, so that no later version gets another secret, or sends one elsewhere, unseen.
+and renewed like consent to a capability, so that no later version gets another secret, or sends one elsewhere, unseen.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def _registry_command(
     pattern = _NPM if launcher.registry == "npm" else _PYPI
     if launcher.registry == "pypi":
         package = re.sub(r"\s+", "", package).removesuffix("@latest")
-    for one in (package, *extra_packages):
-        if not pattern.fullmatch(one):
-            return UnsupportedLauncher(f"{printable(one, 120)} is not a package of a registry")
+    for requirement in (package, *extra_packages):
+        if not pattern.fullmatch(requirement):
+            return UnsupportedLauncher(f"{printable(requirement, 120)} is not a package of a registry")
     return RegistryCommand(launcher.registry, package, first if packages else None, arguments, tuple(extra_packages))

@@ -4,8 +4,7 @@
     HEADER@HOST:PORT       in another header; the consent screen shows which
 
 The header is named because services store some headers, for instance as metadata of a file. A secret written into such
-a
-header could be read back later without the secret.
+a header could be read back later without the secret.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Leases of the hosts that share a database: functions of a unit of work, and the monitor of heartbeats.
 
 No two clocks are compared. Each running host increments a number, its heartbeat. A host that sees the same number of
-another for
-`LEASE_S` of its own time ends that lease. So a clock that is moved, here or elsewhere, makes no host look dead. A lease
-that
-has ended is a deleted row: there is never disagreement about it, and a host that lost its lease finds out at its next
-heartbeat.
+another for `LEASE_S` of its own time ends that lease. So a clock that is moved, here or elsewhere, makes no host look
+dead. A lease that has ended is a deleted row: there is never disagreement about it, and a host that lost its lease
+finds out at its next heartbeat.
 """
 
 from __future__ import annotations

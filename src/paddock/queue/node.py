@@ -1,15 +1,12 @@
 """This host among all that share a database: its node id, its epoch, and the lease that it renews.
 
 A record of ongoing work contains its `NodeRun`, and the same unit of work checks with `leases.require_lease` that the
-lease
-still holds. When a host dies its lease is ended: as soon as another host of its home checks (a daemon at its start and
-at each
-heartbeat, a command when it opens), or else after a minute of silence. In that unit of work the callbacks in
-`on_lease_ended` release what it held.
+lease still holds. When a host dies its lease is ended: as soon as another host of its home checks (a daemon at its
+start and at each heartbeat, a command when it opens), or else after a minute of silence. In that unit of work the
+callbacks in `on_lease_ended` release what it held.
 
 A host that cannot renew its lease does not wait until others tell it. Where another host could take it for dead, it
-starts
-nothing more and stops what it does, one heartbeat interval before the others may take over.
+starts nothing more and stops what it does, one heartbeat interval before the others may take over.
 """
 
 from __future__ import annotations

@@ -2,12 +2,10 @@
 
 Every function is part of its caller's unit of work, so a job is enqueued atomically with the change it belongs to, and
 completed atomically with its result. Delivery is at least once: if a worker dies, another runs the job again. A handler
-that
-must not act twice records that it acted, in the unit that completes the job.
+that must not act twice records that it acted, in the unit that completes the job.
 
 A claimed job is held for as long as the holder has its lease; see `leases.py`. Afterwards the row is free for others,
-and
-nothing done in the name of the old holder is accepted.
+and nothing done in the name of the old holder is accepted.
 """
 
 from __future__ import annotations

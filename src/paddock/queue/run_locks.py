@@ -1,8 +1,7 @@
 """Detects dead runs of this home: each run locks a file, and the kernel releases the lock however the run ends.
 
 Heartbeats reveal dead hosts on other machines after a minute. Dead runs of its own home a host recognises at once, so
-that
-work of a killed command does not stay in progress for ever where no daemon runs.
+that work of a killed command does not stay in progress for ever where no daemon runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The worker: claims due jobs from the queue, runs their handlers, and completes or reschedules them.
 
 In between it waits until a job is due, enqueued or released. It finds jobs of other processes a few seconds later. The
-same
-poll notices when the wall clock was set back, and then restarts the waiting times.
+same poll notices when the wall clock was set back, and then restarts the waiting times.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ class FakeHost:
     Args:
         capabilities: The granted capabilities, as in a manifest: `host:cache`, `storage:write`.
         answers: Answers for services that are not kept here, by method name: a value, or a function of the parameters.
-            For
-            example `{"http.fetch": {"status": 200, "headers": {}, "body": ""}}`.
+            For example `{"http.fetch": {"status": 200, "headers": {}, "body": ""}}`.
         clock: Decides when a cached value has expired.
 
     Attributes:
@@ -45,8 +44,7 @@ class FakeHost:
         objects: The stored values by key.
         artifacts: The stored artifacts by URI; a test may add one for the plugin to read.
         pages: The responses of web services by URL: a status and a body. Other URLs are unreachable. For more than
-            that, give
-            an answer for `http.fetch`.
+            that, give an answer for `http.fetch`.
         logged: The lines written with `host.log.write`.
         audited: The entries written with `host.audit.write`: the action, and its details.
         buckets: What is left in the buckets of `host.rate.limit`. They do not refill with time; a test may refill them.

@@ -1,8 +1,7 @@
 """A plugin's tables in memory, in Python's own SQLite. Access beyond them is refused as the host refuses it.
 
 The host's limits of time and size and its list of functions are not repeated here: what passes here may still be
-refused
-there. `paddock plugin test` runs against the real checks.
+refused there. `paddock plugin test` runs against the real checks.
 """
 
 from __future__ import annotations

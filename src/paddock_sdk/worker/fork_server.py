@@ -1,17 +1,14 @@
 """The fork server: a copy of the worker, made before any message was read, that only forks further copies.
 
 The process that talks with the host has data of every caller in its memory, and freed memory may still hold it. So no
-call
-runs in a copy of that process. The fork server never receives any part of a call, nor its outcome: it stays what it was
-at
-its start, and so is each copy of it.
+call runs in a copy of that process. The fork server never receives any part of a call, nor its outcome: it stays what
+it was at its start, and so is each copy of it.
 
     worker → fork server   `n`: fork a process
     fork server → worker   `n` with three descriptors (`ForkedProcess`), or with none if it failed
 
 A copy is forked by an intermediate process that exits at once. The kernel then reparents it to the nearest subreaper,
-which is
-the worker: it kills the copy, and receives its exit status.
+which is the worker: it kills the copy, and receives its exit status.
 """
 
 from __future__ import annotations
@@ -33,18 +30,18 @@ _PIPES_PER_FORK = 3  # descriptors per process
 class ForkPipes(NamedTuple):
     """The descriptors of a forked process."""
 
-    source: int  # what it is told
-    sink: int  # what it says
-    log: int  # what it prints
+    source: int  # messages to it
+    sink: int  # messages from it
+    log: int  # its output
 
 
 class ForkedProcess(NamedTuple):
     """The worker's ends of the same pipes."""
 
     pid: int
-    source: int  # what the copy says
-    sink: int  # what it is told
-    log: int  # what it prints
+    source: int  # messages from the process
+    sink: int  # messages to it
+    log: int  # its output
 
 
 class ForkFailed(Exception):

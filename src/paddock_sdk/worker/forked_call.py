@@ -1,8 +1,7 @@
 """The main function of a forked process: enter the sandbox, load the plugin, serve one call, exit.
 
 It speaks the ordinary protocol with the worker instead of the host, and sends `worker.ready` once the plugin is loaded.
-A
-describe request does not count as its call: afterwards the process still waits for one.
+A describe request does not count as its call: afterwards the process still waits for one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """Refuses imports that a plugin's own code may not make, by name and with the reason.
 
 The names are in `refused_imports.json`, which the host's package check before installation reads as well. Only imports
-by
-files below the plugin's root are refused, its `vendor/` included. A standard library module that imports one of these
-names
-for itself still loads.
+by files below the plugin's root are refused, its `vendor/` included. A standard library module that imports one of
+these names for itself still loads.
 
 What this does not buy: Python code can always circumvent it. It tells an honest author early and clearly. A dishonest
-one is
-held by the cage, which has no network and none of the host's files.
+one is held by the cage, which has no network and none of the host's files.
 """
 
 from __future__ import annotations

@@ -4,10 +4,8 @@
     agent                     the payload (`intent`, `context`, …) with the envelope's fields beside it
 
 A second parameter named `host` receives the host's services. A method named `map_external_event_to_intent` receives
-only the
-event. InvalidParams and ScopeMissing are answered as VALIDATION_ERROR and PERMISSION_DENIED; any other exception is a
-failure
-of the plugin.
+only the event. InvalidParams and ScopeMissing are answered as VALIDATION_ERROR and PERMISSION_DENIED; any other
+exception is a failure of the plugin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Puts results of plugins into the envelope of their dialect. Pure.
 
 A result with an envelope's status is an envelope already; any other value is put into one. Objects with fields
-(dataclasses,
-named tuples, models, or any object with a `status`) are converted to their fields.
+(dataclasses, named tuples, models, or any object with a `status`) are converted to their fields.
 """
 
 from __future__ import annotations

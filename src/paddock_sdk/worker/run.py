@@ -8,9 +8,9 @@ import sys
 
 def main() -> None:
     # A script's own folder comes first in the import path; the SDK is two folders up.
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib is slow to import
-    sdk = os.path.dirname(os.path.dirname(here))  # noqa: PTH120
-    sys.path[:] = [*(entry for entry in sys.path if entry not in (here, sdk)), sdk]
+    own_folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib is slow to import
+    sdk = os.path.dirname(os.path.dirname(own_folder))  # noqa: PTH120
+    sys.path[:] = [*(entry for entry in sys.path if entry not in (own_folder, sdk)), sdk]
 
     from paddock_sdk.worker.start import start
 

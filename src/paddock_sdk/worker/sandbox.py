@@ -3,12 +3,11 @@
 The sandbox is inside the cage and is entered before any code of the plugin is loaded. Landlock: no file can be written,
 created, removed or changed, and nothing of `/proc`, which shows other processes, can be read. A seccomp filter
 (`seccomp_filter.py`): no other process can be created, signalled, limited or inspected, there are no sockets, and no
-file's
-mode, owner, times or attributes change. What is left is the process's own memory and descriptors, which end with it.
+file's mode, owner, times or attributes change. What is left is the process's own memory and descriptors, which end with
+it.
 
 What this does not buy: kernel counters. The next process id, or the time when a directory was last read, can be
-influenced by
-one call and seen by a later one. Calls that run at the same time could communicate that way too.
+influenced by one call and seen by a later one. Calls that run at the same time could communicate that way too.
 """
 
 from __future__ import annotations

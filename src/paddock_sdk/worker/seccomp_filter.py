@@ -1,8 +1,8 @@
 """The seccomp filter for the process of one call, as classic BPF. Pure.
 
 It refuses every system call that would outlast the process or reach another one; see `sandbox.py`. Where a call is
-harmless
-if it targets the process itself, its argument is checked. The cage has its own filter in addition, which refuses more.
+harmless if it targets the process itself, its argument is checked. The cage has its own filter in addition, which
+refuses more.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import errno
 from collections.abc import Iterable
 
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column of the tables below, AUDIT_ARCH_*
-NEWEST_SYSCALL = (
-    462  # mseal, the last call we have looked at; later ones do not exist here, nor do x32's, which have bit 30
-)
+NEWEST_SYSCALL = 462  # mseal, the last call reviewed; later ones get ENOSYS, and so do x32's, which have bit 30
 
 # name: (x86_64, aarch64); None where that machine has no such call.
 SyscallNumbers = dict[str, tuple[int | None, int | None]]

@@ -1,15 +1,12 @@
 """Runs every call in its own process, so that a call leaves nothing for the next: for the Kernel's agents.
 
 This is the side of the worker that talks with the host. No code of the plugin ever runs here. It answers lifecycle
-requests,
-gives each call to a process from the fork server (`fork_server.py`, `forked_call.py`), forwards requests to the host
-and
-responses back, cancels calls and kills processes that do not stop, and answers for a process that died.
+requests, gives each call to a process from the fork server (`fork_server.py`, `forked_call.py`), forwards requests to
+the host and responses back, cancels calls and kills processes that do not stop, and answers for a process that died.
 
 One idle process has the plugin loaded already, so that a call need not wait. It is created when no call runs: a process
 loading beside a call could observe that call, and tell the next. Only concurrent calls ever run beside each other; each
-of
-those but the first waits until the plugin is loaded for it.
+of those but the first waits until the plugin is loaded for it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 `execute` may be sync or async. One that yields, or returns an async iterator, streams: each step becomes an event as it
 comes, and the last step is the result if it has a result's status or the type `result`. A sync generator may also
-return its
-result.
+return its result.
 """
 
 from __future__ import annotations

@@ -46,8 +46,7 @@ def build_anchors(
         tenant: The owner of the chain.
         own: The lines of this home's checkpoint file, which must be complete.
         others: Lines of copies kept elsewhere, by file name. A copy may be partial: its last line alone covers all rows
-            that
-            were signed by it.
+            that were signed by it.
         keys: The public keys whose signatures count.
         recorded: The checkpoints that must be among them.
     """

@@ -1,10 +1,8 @@
 """Checkpoints: the signed state of a chain, one JSON object per line in a file outside the database.
 
 A checkpoint covers the rows from `from_seq` to `to_seq`: `root` is the Merkle root over their hashes and `head` is the
-last
-of these. `previous` is the hash of the previous line, so that lines can be neither removed nor inserted. The signature
-is
-over "paddock.ledger.checkpoint.v1", NUL and the canonical form of everything but the signature.
+last of these. `previous` is the hash of the previous line, so that lines can be neither removed nor inserted. The
+signature is over "paddock.ledger.checkpoint.v1", NUL and the canonical form of everything but the signature.
 """
 
 from __future__ import annotations

@@ -43,10 +43,8 @@ class Checkpointer:
     """Writes the checkpoints of all chains in a database to the files of one home.
 
     `failing` is the error of the last attempt, combined over all chains that failed. Calls go on meanwhile: the chain
-    itself is
-    written, and the next checkpoint covers everything since the last. `ahead` is the highest number of unsigned rows
-    among the
-    chains that can be signed. Chains in `broken` get no checkpoints.
+    itself is written, and the next checkpoint covers everything since the last. `ahead` is the highest number of
+    unsigned rows among the chains that can be signed. Chains in `broken` get no checkpoints.
     """
 
     database: Database
@@ -63,8 +61,7 @@ class Checkpointer:
         """Create a checkpoint for each chain that grew by `min_rows`; return how many were created.
 
         One new row is enough for a chain whose last attempt failed or whose last checkpoint is older than `max_age_s`.
-        A chain
-        that cannot be signed does not keep others from being signed.
+        A chain that cannot be signed does not keep others from being signed.
         """
         try:
             heads = await self.database.read(_read_heads)

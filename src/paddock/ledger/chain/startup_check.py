@@ -1,8 +1,7 @@
 """Verifies the rows after the last checkpoint whenever a daemon starts.
 
 Rows before a checkpoint are protected by its signature; `verify` checks whole chains. Later rows are protected by
-nothing
-outside the database, and the next checkpoint would sign them as they stand.
+nothing outside the database, and the next checkpoint would sign them as they stand.
 """
 
 from __future__ import annotations
@@ -83,8 +82,7 @@ def _last_checkpoints(state: Path, tenant: str) -> tuple[Checkpoint | None, Chec
     """Return the last checkpoint, and the last one that a key of this home signed.
 
     Rows after the second are protected by nothing. The two differ only where the last line is invalid or names a key
-    that is
-    not here. Anybody can write such a line, so it must not exempt a chain from the check.
+    that is not here. Anybody can write such a line, so it must not exempt a chain from the check.
     """
     file, keys = checkpoint_file(state, tenant), _home_keys(state)
     last = None

@@ -149,7 +149,7 @@ def _is_altered(tx: Transaction, entry: LedgerEntry) -> bool:
             return True
         verifier.seq, verifier.last = previous.seq, previous.hash
     try:
-        # With the one after it: whoever changes a row can write its hash anew, and that of the next one is over it.
+        # The next row is checked too: a changed row can get a new hash, but the next row's hash covers the old one.
         for row in rows:
             verifier.check_row(row)
     except ChainError:

@@ -38,10 +38,8 @@ class EntryFilter:
     """Which entries to list; fields left out do not filter.
 
     A `type` that ends in `.*` matches every type with that prefix. Entries that report another event (`stands_for`) are
-    found
-    by that event's type too. `types` adds more such types. `since` (inclusive) and `until` (exclusive) are ISO-8601 in
-    UTC.
-    `wrong` limits the list to failures.
+    found by that event's type too. `types` adds more such types. `since` (inclusive) and `until` (exclusive) are
+    ISO-8601 in UTC. `wrong` limits the list to failures.
     """
 
     type: str | None = None

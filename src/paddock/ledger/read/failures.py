@@ -44,8 +44,7 @@ class FactCondition(NamedTuple):
         """Return the condition on the `facts` column. Facts are canonical JSON, so a substring test is exact.
 
         Both engines can index this expression, unlike `LIKE` with a bound value. The column comes first: SQLite swaps
-        the operands
-        otherwise, and then does not match the expression with the index.
+        the operands otherwise, and then does not match the expression with the index.
         """
         parts = [f"facts <> replace(facts, '{_json_fragment(*one)}', '')" for one in self.has]
         parts += [f"facts = replace(facts, '{_json_fragment(*one)}', '')" for one in self.lacks]

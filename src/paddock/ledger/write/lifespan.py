@@ -37,8 +37,7 @@ async def open_ledger(
         random: Source of their ids and salts.
         state: The directory of checkpoints and their key. Without it no checkpoints are made.
         long_running: Whether the host stays up. A one-shot host leaves the checkpoint to a later one, unless the last
-            is
-            older than a minute: a signature costs as much as the call.
+            is older than a minute: a signature costs as much as the call.
     """
     writer = LedgerWriter(database, clock, random)
     tasks = [asyncio.create_task(writer.write_forever(), name="write the ledger")]

@@ -31,10 +31,8 @@ class LedgerWriter:
     """Accepts events at once and writes them soon. While they cannot be written, `failing` holds the error.
 
     The queue is bounded. Callers use `wait_for_room` when the disk does not keep up. When nothing can be written at
-    all, the
-    gate refuses calls because of `failing`. Events that still arrive then, for instance from plugins that crash, are
-    dropped
-    and counted in `lost` once the queue is full.
+    all, the gate refuses calls because of `failing`. Events that still arrive then, for instance from plugins that
+    crash, are dropped and counted in `lost` once the queue is full.
     """
 
     def __init__(self, database: Database, clock: Clock, random: Random) -> None:

@@ -221,27 +221,27 @@ class _ServerReader:
         )
 
     def _resolve_references(self, text: str) -> str:
-        """A text with our references in place of the file's own."""
+        """Replace the file's own references by ours."""
         if "${" not in text:
             return text
         return _ENV_REFERENCE.sub(self._environment_reference, _INPUT_REFERENCE.sub(self._input_reference, text))
 
-    def _input_reference(self, found: re.Match[str]) -> str:
-        asked = self._inputs.get(found[1])
+    def _input_reference(self, match: re.Match[str]) -> str:
+        declared = self._inputs.get(match[1])
         schema: dict[str, Any] = {"type": "string"}
-        if asked and asked.text("description"):
-            schema["description"] = asked.text("description")
-        if asked is None or asked.flag("password"):
+        if declared and declared.text("description"):
+            schema["description"] = declared.text("description")
+        if declared is None or declared.flag("password"):
             schema["x-secret"] = True
-        if asked and asked.text("default"):
-            schema["default"] = asked.text("default")
-        return self._settings.add_field("input", found[1], schema, required="default" not in schema)
+        if declared and declared.text("default"):
+            schema["default"] = declared.text("default")
+        return self._settings.add_field("input", match[1], schema, required="default" not in schema)
 
-    def _environment_reference(self, found: re.Match[str]) -> str:
-        if found[1] in _EDITOR_VARIABLES:
-            return self._settings.add_field("editor", found[1], {"type": "string"}, required=True)
-        if found[2]:
-            # Ours knows no fallback: the one the file names is taken.
-            return self._settings.add_secret("environment", found[1], found[2])
+    def _environment_reference(self, match: re.Match[str]) -> str:
+        if match[1] in _EDITOR_VARIABLES:
+            return self._settings.add_field("editor", match[1], {"type": "string"}, required=True)
+        if match[2]:
+            # Our references have no fallback, so the fallback in the file becomes the value.
+            return self._settings.add_secret("environment", match[1], match[2])
         schema: dict[str, Any] = {"type": "string", "x-secret": True}
-        return self._settings.add_field("environment", found[1], schema, required=True, value="${" + found[1] + "}")
+        return self._settings.add_field("environment", match[1], schema, required=True, value="${" + match[1] + "}")

@@ -1,8 +1,7 @@
 """Configuration values of MCP servers, above all keys. They never become part of a manifest.
 
 Each becomes a field of the system-side config and a `${user_config.NAME}` reference. Values found in a file are
-collected
-separately.
+collected separately.
 """
 
 from __future__ import annotations

@@ -179,18 +179,18 @@ def read_start(fields: Fields) -> Literal["eager", "lazy"]:
 def read_runtime(report: ProblemReport, fields: Fields, name: str) -> Runtime | None:
     """Read the plugin's program: a command, Python entrypoints, or the URL of a remote server."""
     runtime = fields.within("runtime")
-    given = [key for key in ("command", "python", "module", "url") if key in runtime]
-    if fields.object("runtime") is not None and len(given) != 1:
+    program_keys = [key for key in ("command", "python", "module", "url") if key in runtime]
+    if fields.object("runtime") is not None and len(program_keys) != 1:
         report.error(
             runtime.path,
-            f"gives {' and '.join(given) if given else 'no program'}",
+            f"gives {' and '.join(program_keys) if program_keys else 'no program'}",
             "give exactly one of command, python, module or url",
             "runtime",
         )
-    if not given:
+    if not program_keys:
         return None
     env = read_env(report, runtime)
-    match given[0]:
+    match program_keys[0]:
         case "command":
             protocol: Literal["paddock", "mcp"] = "mcp" if runtime.text("protocol") == "mcp" else "paddock"
             command = runtime.texts("command")

@@ -200,8 +200,8 @@ class _LiteralReader:
             case ast.Dict(keys=keys) if all(isinstance(key, ast.Constant) for key in keys):
                 names = [str(key.value) for key in keys if isinstance(key, ast.Constant)]
                 return {name: self._value(value) for name, value in zip(names, node.values, strict=True)}
-            case ast.Call(args=[], keywords=given) if all(one.arg for one in given):
-                return {str(one.arg): self._value(one.value) for one in given}
+            case ast.Call(args=[], keywords=keywords) if all(keyword.arg for keyword in keywords):
+                return {str(keyword.arg): self._value(keyword.value) for keyword in keywords}
             case _:
                 value = self._value(node)
                 if isinstance(value, dict):

@@ -13,7 +13,7 @@ from paddock.manifest.syntax.fields import Fields, ProblemReport
 _KNOB_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _BINDING = re.compile(r"config\.([A-Za-z_][A-Za-z0-9_-]*)")
 
-# type -> (options it must have, options it may have, JSON types the bound field may have)
+# type -> (required options, optional options, JSON types that the bound field may have)
 KNOB_TYPES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "range": (("min", "max", "step", "default"), (), ("number",)),
     "int_range": (("min", "max", "step", "default"), (), ("integer", "number")),

@@ -41,7 +41,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def check_plugin_name(report: ProblemReport, path: ValuePath, name: str, *, strict: bool = False) -> None:
     """Check the plugin's name, by kaged's rule if `strict`."""
     if not name:
-        return  # the schema has said that it is missing
+        return  # the schema reports that it is missing
     problem = (kaged_name_problem if strict else plugin_name_problem)(name)
     if problem:
         report.error(path, *problem, code="name")
@@ -108,7 +108,7 @@ def _is_control_character(character: str) -> bool:
 
 def check_version(report: ProblemReport, path: ValuePath, text: str) -> None:
     if not text:
-        return  # the schema has said that it is missing
+        return  # the schema reports that it is missing
     try:
         Version.parse(text)
     except PaddockError:
@@ -301,7 +301,7 @@ def check_methods(report: ProblemReport, paths: Iterable[tuple[ValuePath, str]])
     seen: set[str] = set()
     for path, name in paths:
         if not name:
-            continue  # the schema has said that it is missing
+            continue  # the schema reports that it is missing
         problem = method_name_problem(name)
         if problem:
             report.error(path, *problem, code="method_name")

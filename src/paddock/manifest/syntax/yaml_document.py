@@ -1,8 +1,7 @@
 """Parses YAML into plain values.
 
 The values are built from parser events, not by a loader, so that aliases (which can grow exponentially), depth, tags
-and
-duplicate keys are refused before any memory is spent on them.
+and duplicate keys are refused before any memory is spent on them.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ def plain_scalar(text: str) -> Any:
     """Return the value of an unquoted YAML scalar (YAML 1.2: `no` is a string, not false).
 
     `1.2.3`, `1_000`, `0123`, `0x1F` and `.inf` stay strings. A number too large for other parsers becomes infinity,
-    which the
-    reader refuses.
+    which the reader refuses.
     """
     if text in _NULL:
         return None
