@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("K-23", "agent")
 WITHOUT = """
 import runpy, sys
 from array import array
-from paddock_sdk.worker.seclusion import _Kernel
+from paddock_sdk.worker.sandbox import _Kernel
 number, script = int(sys.argv[1]), sys.argv[2]
 steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50026), (0x06, 0, 0, 0x7FFF0000)]
 packed = b"".join(
