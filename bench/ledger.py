@@ -127,7 +127,7 @@ def _page(file: Path, wanted: EntryFilter) -> float:
         times: list[float] = []
         for _ in range(21):
             start = time.perf_counter()
-            found = database.read(lambda tx: list_entries(tx, wanted=wanted, limit=50))
+            found = database.read(lambda tx: list_entries(tx, entry_filter=wanted, limit=50))
             times.append(time.perf_counter() - start)
         if len(found) != 50:
             raise SystemExit("the page is not full")

@@ -69,7 +69,7 @@ def _start(home: Path, fill: Fill, rows: int) -> Callable[[], float]:
         """Leave the rows as a daemon does that is killed at its work."""
         for table in ("queue", "effects", "node_leases"):
             tx.execute(f"DELETE FROM {table}")
-        fill(tx, leases.open_lease(tx, node, lasting=True), rows)
+        fill(tx, leases.open_lease(tx, node, daemon=True), rows)
 
     async def ready() -> float:
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the author of a plugin imports: the stdio loop, and the few values that handlers see.
+"""The SDK for plugin authors: the stdio loop, and the values that handlers receive.
 
     from paddock_sdk import Context, Plugin
 
@@ -10,7 +10,7 @@
 
     plugin.run()
 
-Standard library only, and nothing of the host: a plugin may carry a copy of this package anywhere.
+It uses only the standard library and nothing of the host: a plugin may bundle a copy of this package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An answer of the host that may not be there yet.
+"""A pending response of the host.
 
-The question is sent when it is asked. `await answer` gives the result in async code, `answer.wait()` in any other;
-until then the plugin may ask more, and a question whose answer nobody takes was still asked.
+The request is sent immediately. `await answer` returns the result in async code, `answer.wait()` elsewhere. Until then
+the plugin may send more requests. A request takes effect even if its answer is never read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class Answer(Generic[T]):
-    """What the host answers to one question.
+    """The host's response to one request.
 
     Args:
-        read: Takes in more of what the host says; waits for it.
-        call: The call on whose behalf it was asked.
-        loop: The event loop that takes in what the host says, where there is one.
-        convert: Makes the value out of the answer's result.
-        undeclared: The plugin knows that it was not given what it asks for.
+        read: Reads more messages from the host; blocks until there are some.
+        call: The call on whose behalf the request was sent.
+        loop: The event loop that reads the host's messages, if there is one.
+        convert: Converts the result of the response into the value.
+        undeclared: Whether the plugin knows that it was not granted this service.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Answer(Generic[T]):
         self._future: Future[None] | None = None
 
     def arrived(self, message: JsonObject) -> None:
-        """The host has answered."""
+        """Deliver the host's response message."""
         self._message = message
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
     def wait(self) -> T:
-        """The result; blocks until it is there.
+        """Return the result; blocks until it has arrived.
 
         Raises:
-            HostRefused: the host answered with an error; CapabilityDenied where the plugin may not have it.
-            HostGone: it closed the pipe.
+            HostRefused: the host responded with an error; CapabilityDenied if the plugin lacks the capability.
+            HostGone: the host closed the pipe.
         """
         while self._message is None:
             self._read()
@@ -69,7 +69,7 @@ class Answer(Generic[T]):
         if self._message is None and self._loop is not None:
             self._future = self._loop.create_future()
             yield from self._future
-        # Without a loop there is nothing else that this process could do meanwhile: it waits right here.
+        # Without an event loop this process has nothing else to do, so it blocks.
         value = self.wait()
         if self._call is not None and self._call.cancelled:
             raise Cancelled

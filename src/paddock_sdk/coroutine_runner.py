@@ -1,11 +1,11 @@
-"""What a handler gave back, run to its end: a value, a coroutine, or a generator of either kind.
+"""Runs a handler's return value to its end: a value, a coroutine, or a generator of either kind.
 
-Everything is written as coroutines and works in two ways. Without an event loop a coroutine is driven here (`run`): all
-that it can wait for is the host, and that wait blocks. On a loop it is an ordinary task among others.
+Everything is written as coroutines and works in two modes. Without an event loop, `run` drives a coroutine here: it can
+wait only for the host, and that wait blocks. On an event loop, it is an ordinary task among others.
 
-Which way a handler needs is known when it gives something back: code that is not async never needs a loop, and whatever
-has to be awaited may. So a worker begins without one (`begin`), and a coroutine that asks for a loop right before it
-awaits what the handler gave back is continued on one.
+The mode is known when the handler returns: synchronous code never needs a loop, and anything that must be awaited may
+need one. So a worker starts without a loop (`run_until_loop`). A coroutine that requests one, right before it awaits
+what the handler returned, is continued on a loop.
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ from paddock_sdk.faults import Cancelled
 T = TypeVar("T")
 
 NEEDS_EVENT_LOOP = "this awaits what only an event loop brings; run it with asyncio.run"
-_LOOP_REQUEST: Any = object()  # what is yielded to ask for one
+_LOOP_REQUEST: Any = object()  # yielded to request an event loop
 _NO_STEP: Any = object()
-_RESULT_TYPES = (dict, list, str, int, type(None))  # what most handlers give back, known at a glance
+_RESULT_TYPES = (dict, list, str, int, type(None))  # types that most handlers return, checked first
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for nothing but the host.
+    """Run a coroutine that waits for nothing but the host, and return its result.
 
-    Where it awaits something else, which only an event loop could bring, a RuntimeError is raised at that place in it.
+    If it awaits anything that needs an event loop, a RuntimeError is raised at that point inside the coroutine.
     """
     try:
-        waits_for = coroutine.send(None)
+        awaited = coroutine.send(None)
         while True:
-            # With None it only gave way to others, and there are none. A loop is only a wish.
-            idle = waits_for is None or waits_for is _LOOP_REQUEST
-            waits_for = coroutine.send(None) if idle else coroutine.throw(RuntimeError(NEEDS_EVENT_LOOP))
-    except StopIteration as end:
-        return end.value
+            # None only yields to other tasks, and there are none. A loop request is optional.
+            idle = awaited is None or awaited is _LOOP_REQUEST
+            awaited = coroutine.send(None) if idle else coroutine.throw(RuntimeError(NEEDS_EVENT_LOOP))
+    except StopIteration as stop:
+        return stop.value
     finally:
         coroutine.close()
 
 
 def run_until_loop(coroutine: Coroutine[Any, Any, None]) -> bool:
-    """Run a coroutine until it asks for an event loop; tells whether it ended without.
+    """Run a coroutine until it requests an event loop; returns whether it finished without one.
 
-    One that did not end is continued as a task on a loop, which then has all of what the handler awaits.
+    A coroutine that did not finish is continued as a task on a loop, which then runs everything that the handler
+    awaits.
     """
     try:
         coroutine.send(None)
@@ -57,30 +58,30 @@ def run_until_loop(coroutine: Coroutine[Any, Any, None]) -> bool:
 
 @types.coroutine
 def require_event_loop() -> Generator[Any, None, None]:
-    """Be on an event loop from here on, where whoever drives this can bring one."""
+    """Continue on an event loop, if the driver can provide one."""
     events = sys.modules.get("asyncio.events")
     if events is None or events._get_running_loop() is None:
         yield _LOOP_REQUEST
 
 
 def is_result_step(step: Any) -> bool:
-    """Whether a step says of itself that it is the result: `{"type": "result", …}`."""
+    """Whether a step declares itself the result: `{"type": "result", …}`."""
     return isinstance(step, dict) and cast("JsonObject", step).get("type") == "result"
 
 
 def data_event(step: Any) -> JsonObject:
-    """A step as an event that holds it."""
+    """Wrap a step in an event."""
     return {"type": "data", "data": step}
 
 
 class Stream(NamedTuple):
-    """Where the steps of a generator go.
+    """The destination of a generator's steps.
 
     Attributes:
-        tell: Sends one event.
-        cancelled: Whether nobody wants the rest.
-        is_result: Whether a step looks like the result; the last such step is it, if nothing follows.
-        event_of: A step as an event.
+        send_event: Sends one event.
+        cancelled: Whether the call was cancelled.
+        is_result: Whether a step looks like the result; it is the result if no other step follows.
+        event_of: Converts a step to an event.
     """
 
     send_event: Callable[[JsonObject], None]
@@ -90,7 +91,7 @@ class Stream(NamedTuple):
 
 
 def is_pending(value: Any) -> bool:
-    """Whether what a handler gave back is not its result yet."""
+    """Whether a handler's return value still has to be awaited or iterated."""
     return type(value) not in _RESULT_TYPES and (
         isinstance(value, types.GeneratorType)
         or hasattr(value, "__await__")
@@ -100,10 +101,10 @@ def is_pending(value: Any) -> bool:
 
 
 async def resolve_result(value: Any, stream: Stream) -> Any:
-    """The result of what a handler gave back. Steps of a generator go out as they come.
+    """Return the result of a handler's return value. Steps of a generator are sent as they come.
 
-    A generator's result is what it returns. One that returns nothing, as an async one always does, may yield the result
-    as its last step: `{"type": "result", "result": …}`, or what else counts as one in the stream.
+    The result of a generator is its return value. One that returns nothing, as async generators do, may yield the
+    result as its last step: `{"type": "result", "result": …}`, or another form that the stream accepts.
     """
     if not is_pending(value):
         return value
@@ -116,12 +117,12 @@ async def resolve_result(value: Any, stream: Stream) -> Any:
     await require_event_loop()
     if hasattr(value, "__await__"):
         return await resolve_result(await value, stream)
-    generator = isinstance(value, types.AsyncGeneratorType)
-    following = cast("AsyncGenerator[Any, None]", value) if generator else _iterate_steps(value)
+    is_generator = isinstance(value, types.AsyncGeneratorType)
+    async_steps = cast("AsyncGenerator[Any, None]", value) if is_generator else _iterate_steps(value)
     try:
-        return await _stream_steps(lambda stop: _async_step(following, stop), stream)
+        return await _stream_steps(lambda stop: _async_step(async_steps, stop), stream)
     finally:
-        await following.aclose()
+        await async_steps.aclose()
 
 
 class _Ended(Exception):
@@ -131,7 +132,7 @@ class _Ended(Exception):
 
 async def _step(steps: Generator[Any, None, Any], stop: bool) -> Any:
     try:
-        # Raised at its own yield, so that the handler can clean up, or bring what it has to an end.
+        # Raised at the handler's own yield, so that it can clean up, or finish with what it has.
         return steps.throw(Cancelled()) if stop else next(steps)
     except StopIteration as end:
         raise _Ended(end.value) from None
@@ -150,25 +151,25 @@ async def _iterate_steps(steps: AsyncIterable[Any]) -> AsyncGenerator[Any, None]
 
 
 async def _stream_steps(advance: Callable[[bool], Awaitable[Any]], stream: Stream) -> Any:
-    held = _NO_STEP  # what may be the result, until another step follows it
+    candidate = _NO_STEP  # a possible result, until another step follows it
     stop = False
     try:
         while True:
             step = await advance(stop)
-            if held is not _NO_STEP:
-                stream.send_event(stream.event_of(held))
-                held = _NO_STEP
+            if candidate is not _NO_STEP:
+                stream.send_event(stream.event_of(candidate))
+                candidate = _NO_STEP
             if stream.is_result(step):
-                held = step
+                candidate = step
             else:
                 stream.send_event(stream.event_of(step))
             stop = await stream.cancelled()
-    except _Ended as end:
-        return end.value if held is _NO_STEP or end.value is not None else _step_result(held)
+    except _Ended as ended:
+        return ended.value if candidate is _NO_STEP or ended.value is not None else _step_result(candidate)
 
 
 def _step_result(step: Any) -> Any:
-    """The result of a last step: its `result`, or all that it holds besides the mark."""
+    """Return the result of a last step: its `result`, or all fields but `type`."""
     if not is_result_step(step):
         return step
     return step["result"] if set(step) == {"type", "result"} else {k: v for k, v in step.items() if k != "type"}

@@ -1,4 +1,4 @@
-"""What a program offers, found by loading it without serving anybody."""
+"""Lists what a program offers, by loading it without serving."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from paddock_sdk.stdio import Plugin
 
 
 class NotAPlugin(Exception):
-    """The program cannot be loaded, or holds no plugin."""
+    """The program cannot be loaded, or contains no plugin."""
 
 
 def load_plugin(program: str) -> Plugin:
-    """The one Plugin of a program. Its `run` returns at once, so it does not matter where the program calls it.
+    """Return the only Plugin of a program. Its `run` returns at once, so that the program may call it anywhere.
 
     Raises:
         NotAPlugin: there is none, or more than one.
@@ -24,25 +24,25 @@ def load_plugin(program: str) -> Plugin:
     if not os.path.isfile(program):  # noqa: PTH113 pathlib is slow to import, and this package is not
         raise NotAPlugin("there is no such file")
     sys.path.insert(0, os.path.dirname(os.path.abspath(program)))  # noqa: PTH100, PTH120
-    serve, Plugin.run = Plugin.run, _do_nothing
+    original_run, Plugin.run = Plugin.run, _do_nothing
     try:
         names = vars(_load_module(program))
     except Exception as error:
         raise NotAPlugin(f"it cannot be loaded ({type(error).__name__}: {error})") from error
     finally:
-        Plugin.run = serve
+        Plugin.run = original_run
         sys.path.pop(0)
-    found = {id(value): value for value in names.values() if isinstance(value, Plugin)}
-    if len(found) != 1:
-        raise NotAPlugin(f"it holds {len(found)} plugins; one Plugin(...) is expected at its top")
-    return next(iter(found.values()))
+    plugins = {id(value): value for value in names.values() if isinstance(value, Plugin)}
+    if len(plugins) != 1:
+        raise NotAPlugin(f"it holds {len(plugins)} plugins; one Plugin(...) is expected at its top")
+    return next(iter(plugins.values()))
 
 
 def describe_program(program: str) -> JsonObject:
-    """The tools and methods of a program in the manifest's form.
+    """Return the tools and methods of a program in the manifest's format.
 
     Raises:
-        NotAPlugin: there is none, or a type of a handler cannot be told in JSON.
+        NotAPlugin: there is no plugin, or a handler's type has no JSON Schema.
     """
     try:
         return load_plugin(program).manifest_callables()
@@ -55,10 +55,10 @@ def _load_module(program: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("it is no Python program")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where the types of its classes are looked up
+    sys.modules[spec.name] = module  # needed to resolve the type hints of its classes
     spec.loader.exec_module(module)
     return module
 
 
 def _do_nothing(self: Plugin) -> None:
-    """In the place of `run`."""
+    """Replacement for `Plugin.run`."""

@@ -1,4 +1,4 @@
-"""Saying that a result would not come out the same again: it came from a model, or from the outside world."""
+"""Marks a result as nondeterministic: it came from a model, or from the outside world."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, Literal, cast
 
 from paddock_sdk.call import JsonObject
 
-STATUSES = ("succeeded", "failed", "in_progress")  # of an operator's result
+STATUSES = ("succeeded", "failed", "in_progress")  # statuses of an operator's result
 
 
 def disclose(result: Any, *reasons: str, stability: Literal["high", "medium", "low"] = "medium") -> JsonObject:
-    """An operator's result with its nondeterminism disclosed.
+    """Return an operator's result with its nondeterminism disclosed.
 
     Args:
         result: The whole result of an operator (with its `status`), or just the value.
-        reasons: Why, e.g. `llm_sampling`, `web_content`. None says that it is deterministic.
-        stability: How alike two results are.
+        reasons: Why, e.g. `llm_sampling`, `web_content`. No reasons mean that it is deterministic.
+        stability: How similar two results are.
     """
-    told = {"is_nondeterministic": bool(reasons), "reasons": list(reasons), "stability": stability}
+    nondeterminism = {"is_nondeterministic": bool(reasons), "reasons": list(reasons), "stability": stability}
     if isinstance(result, Mapping) and cast("Mapping[str, Any]", result).get("status") in STATUSES:
-        return {**cast("Mapping[str, Any]", result), "nondeterminism": told}
-    return {"status": "succeeded", "result": result, "nondeterminism": told}
+        return {**cast("Mapping[str, Any]", result), "nondeterminism": nondeterminism}
+    return {"status": "succeeded", "result": result, "nondeterminism": nondeterminism}

@@ -1,20 +1,20 @@
-"""What a handler raises to answer with an error, and what it meets when the host says no.
+"""Exceptions: those a handler raises to answer with an error, and those raised when the host refuses.
 
 PluginFault            any error a handler wants to answer with
 ├── NoEffect           the call failed, and nothing happened
 ├── InvalidParams      the caller's parameters are wrong
 ├── ConfigInvalid      a new configuration is not acceptable; the old one stays
 ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
-├── NotInitialized     a call came before the handshake was over
-├── ScopeMissing       the caller lacks a permission that the handler asks for
-├── Cancelled          whoever called does not want the answer any more
-└── HostRefused        the host answered a request of ours with an error
+├── NotInitialized     a call came before the handshake was complete
+├── ScopeMissing       the caller lacks a scope that the handler requires
+├── Cancelled          the caller no longer wants the result
+└── HostRefused        the host answered a request of the plugin with an error
     └── CapabilityDenied   because the plugin does not have that capability
 HostGone               the host closed the pipe; the plugin is about to end
 
-A tool with effects that fails may have had them: the host makes the same call again only where the plugin says that
-nothing happened. NoEffect says it, and so do InvalidParams, NotApplicable, NotInitialized and ScopeMissing: raise these
-before anything is done. Every other exception leaves it open.
+A tool with effects may have had them although it failed: the host repeats the call only if the plugin says that nothing
+happened. NoEffect says so, and so do InvalidParams, NotApplicable, NotInitialized and ScopeMissing: raise these before
+any effect. Every other exception leaves the outcome open.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ CAPABILITY_DENIED = -32001
 
 
 class PluginFault(Exception):
-    """An error answer: a sentence for people, a JSON-RPC code, and data for machines."""
+    """An error response: a message for people, a JSON-RPC code, and data for programs."""
 
     code: ClassVar[int] = -32000
-    no_effect: ClassVar[bool] = False  # whether it says that nothing happened
+    no_effect: ClassVar[bool] = False  # whether it states that nothing happened
 
     def __init__(self, message: str, data: Any = None, *, code: int | None = None) -> None:
         super().__init__(message)
@@ -41,19 +41,19 @@ class PluginFault(Exception):
         self.error_code = type(self).code if code is None else code
 
     def to_error(self) -> dict[str, Any]:
-        """The `error` member of a response."""
+        """Return the `error` member of a response."""
         error: dict[str, Any] = {"code": self.error_code, "message": self.message}
         data = _with_no_effect(self.data) if self.no_effect else self.data
         return error if data is None else {**error, "data": data}
 
 
 def _with_no_effect(data: Any) -> dict[str, Any]:
-    said = {} if data is None else cast("dict[str, Any]", data) if isinstance(data, dict) else {"data": data}
-    return {**said, "no_effect": True}
+    fields = {} if data is None else cast("dict[str, Any]", data) if isinstance(data, dict) else {"data": data}
+    return {**fields, "no_effect": True}
 
 
 class NoEffect(PluginFault):
-    """The call failed, and nothing happened: whoever made it may make it again under the same key."""
+    """The call failed, and nothing happened: the caller may repeat it under the same idempotency key."""
 
     no_effect = True
 
@@ -79,14 +79,14 @@ class NotApplicable(PluginFault):
 
 
 class NotInitialized(PluginFault):
-    """A call came before the handshake was over."""
+    """A call came before the handshake was complete."""
 
     code = -32002
     no_effect = True
 
 
 class ScopeMissing(PluginFault):
-    """The caller lacks a permission that the handler asks for."""
+    """The caller lacks a scope that the handler requires."""
 
     no_effect = True
 
@@ -97,18 +97,18 @@ class ScopeMissing(PluginFault):
 
 
 class Cancelled(PluginFault):
-    """Whoever called does not want the answer any more: clean up and let this pass."""
+    """The caller no longer wants the result: clean up, and let this exception propagate."""
 
     def __init__(self) -> None:
         super().__init__("cancelled")
 
 
 class HostRefused(PluginFault):
-    """The host answered a request of ours with an error. Left uncaught, the caller gets that same error."""
+    """The host answered a request of the plugin with an error. If uncaught, the caller gets the same error."""
 
 
 class CapabilityDenied(HostRefused):
-    """The host refused because the plugin does not have that capability. The host keeps a record of the attempt."""
+    """The host refused because the plugin lacks the capability. The host records the attempt."""
 
     code = CAPABILITY_DENIED
 

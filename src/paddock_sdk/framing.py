@@ -1,6 +1,7 @@
-"""JSON-RPC messages as lines: UTF-8, one object a line, at most 4 MiB.
+"""JSON-RPC messages as lines: UTF-8, one object per line, at most 4 MiB.
 
-Every call of a plugin passes here twice, so the coders are made once and an answer's envelope is written as text.
+Every call passes here twice, so encoder and decoder are created once, and the envelope of a response is written as
+text.
 """
 
 from __future__ import annotations
@@ -17,88 +18,88 @@ if TYPE_CHECKING:
     import select
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-READ_CHUNK_BYTES = 64 * 1024  # what a pipe holds
+READ_CHUNK_BYTES = 64 * 1024  # the capacity of a pipe
 
 _decode = json.JSONDecoder().raw_decode
-# ASCII only: half a surrogate pair in a string could not be sent as UTF-8.
+# ASCII only: a lone surrogate in a string could not be sent as UTF-8.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=to_jsonable).encode
 
 
 class MessageTooLong(ValueError):
-    """A message has more bytes than one may have."""
+    """A message has more bytes than allowed."""
 
 
 class Lines:
-    """A file descriptor to read messages from, and one to write them to.
+    """Reads messages from one file descriptor and writes them to another.
 
     Args:
-        source: Read from.
-        sink: Written to.
-        longest: How many bytes a line may have that is read, where that is not the limit of the protocol.
+        source: The descriptor to read from.
+        sink: The descriptor to write to.
+        max_line_bytes: The limit for lines that are read, if it differs from the protocol's.
     """
 
-    def __init__(self, source: int, sink: int, *, longest: int | None = None) -> None:
+    def __init__(self, source: int, sink: int, *, max_line_bytes: int | None = None) -> None:
         self.source = source
         self.sink = sink
-        self._begun: list[bytes] = []  # the pieces of a line that has not ended yet
-        self._length = 0  # of that line; beyond the limit it is counted but not kept
-        self._longest = longest or MAX_MESSAGE_BYTES
+        self._partial: list[bytes] = []  # the parts of an incomplete line
+        self._partial_bytes = 0  # its size; beyond the limit it is counted but not kept
+        self._max_line_bytes = max_line_bytes or MAX_MESSAGE_BYTES
         self._poll: select.poll | None = None
 
     def read(self) -> list[Any]:
-        """Wait for bytes; gives the messages that they completed, decoded and not judged further.
+        """Wait for bytes, and return the messages that they completed, decoded but not validated.
 
-        A PluginFault stands in the place of a line that is no JSON or too long: the lines beside it are sound.
+        A line that is not JSON or is too long yields a PluginFault in its place: the other lines are not affected.
 
         Raises:
-            HostGone: there are no more lines.
+            HostGone: the input has ended.
         """
         chunk = os.read(self.source, READ_CHUNK_BYTES)
         if not chunk:
-            if not self._length:
+            if not self._partial_bytes:
                 raise HostGone
-            chunk = b"\n"  # the very last line may lack its end
-        *ended, begun = chunk.split(b"\n")
-        messages = [self._finish(ended.pop(0))] if ended and self._length else []
-        messages += [_decode_line(line) for line in ended]
-        if begun:
-            self._keep(begun)
+            chunk = b"\n"  # the last line may lack its line end
+        *lines, rest = chunk.split(b"\n")
+        messages = [self._finish(lines.pop(0))] if lines and self._partial_bytes else []
+        messages += [_decode_line(line) for line in lines]
+        if rest:
+            self._keep(rest)
         return messages
 
     def arrived(self) -> bool:
-        """Whether a read would not have to wait.
+        """Whether `read` would return without waiting.
 
         Raises:
-            HostGone: nobody reads any more.
+            HostGone: the other side no longer reads.
         """
-        import select  # late: most plugins never look while they work
+        import select  # late: most plugins never poll
 
         if self._poll is None:
             self._poll = select.poll()
             self._poll.register(self.source, select.POLLIN)
-            self._poll.register(self.sink, 0)  # its errors are told without asking
-        seen = dict(self._poll.poll(0))
-        if seen.get(self.sink, 0) & select.POLLERR:
+            self._poll.register(self.sink, 0)  # errors are reported without a requested event
+        events = dict(self._poll.poll(0))
+        if events.get(self.sink, 0) & select.POLLERR:
             raise HostGone
-        return self.source in seen
+        return self.source in events
 
     def write(self, message: dict[str, Any]) -> None:
         """Send one message.
 
         Raises:
             TypeError, ValueError, RecursionError: it cannot be written as JSON; nothing was sent.
-            TooLong: it has too many bytes; nothing was sent.
-            HostGone: nobody reads any more.
+            MessageTooLong: it has too many bytes; nothing was sent.
+            HostGone: the other side no longer reads.
         """
         self._send(_encode(message))
 
     def answer(self, request_id: int | str, result: Any) -> None:
-        """Send a result. Raises as `write` does."""
+        """Send a result. Raises like `write`."""
         number = request_id if type(request_id) is int else _encode(request_id)
         self._send(f'{{"jsonrpc":"2.0","id":{number},"result":{_encode(result)}}}')
 
     def fail(self, request_id: int | str | None, fault: PluginFault) -> None:
-        """Send an error; without its data where that cannot be sent."""
+        """Send an error; without its data if that cannot be sent."""
         try:
             self.write({"jsonrpc": "2.0", "id": request_id, "error": fault.to_error()})
         except (TypeError, ValueError, RecursionError):
@@ -117,20 +118,20 @@ class Lines:
         except BrokenPipeError:
             raise HostGone from None
 
-    def _keep(self, piece: bytes) -> None:
-        self._length += len(piece)
-        if self._length > self._longest:
-            self._begun.clear()
+    def _keep(self, part: bytes) -> None:
+        self._partial_bytes += len(part)
+        if self._partial_bytes > self._max_line_bytes:
+            self._partial.clear()
         else:
-            self._begun.append(piece)
+            self._partial.append(part)
 
-    def _finish(self, piece: bytes) -> Any:
-        self._keep(piece)
-        line, too_long = b"".join(self._begun), self._length > self._longest
-        self._begun.clear()
-        self._length = 0
+    def _finish(self, part: bytes) -> Any:
+        self._keep(part)
+        line, too_long = b"".join(self._partial), self._partial_bytes > self._max_line_bytes
+        self._partial.clear()
+        self._partial_bytes = 0
         if too_long:
-            return PluginFault(f"a message may have at most {self._longest} bytes", code=INVALID_REQUEST)
+            return PluginFault(f"a message may have at most {self._max_line_bytes} bytes", code=INVALID_REQUEST)
         return _decode_line(line)
 
 
@@ -146,18 +147,18 @@ def _decode_line(line: bytes) -> Any:
 
 
 def encode_line(message: dict[str, Any]) -> bytes:
-    """A message as it stands on a wire."""
+    """Return a message as a line."""
     return (_encode(message) + "\n").encode()
 
 
 def take_stdio() -> Lines:
-    """Stdin and stdout for the protocol alone: a stray print lands in the log, and a child cannot read our lines."""
+    """Reserve stdin and stdout for the protocol: stray prints go to the log, and children cannot read our lines."""
     source, sink = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)
-    # What is printed is in the log when its line ends, also if the process is killed right after it.
+    # Line-buffered, so that a printed line is in the log even if the process is killed right after it.
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(line_buffering=True, errors="backslashreplace")

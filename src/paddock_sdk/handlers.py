@@ -1,7 +1,7 @@
 """The functions that serve a plugin's tools, methods and hooks, by their names on the wire.
 
-A classic handler takes `(params, context)`. A typed one takes its parameters by name, and their types are its schema;
-how that is done is in `typed.py`, which is loaded when the first typed handler is called or described.
+A plain handler takes `(params, context)`. A typed handler takes its parameters by name, and their types are its schema.
+That is implemented in `typed.py`, which is loaded when the first typed handler is called or described.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 
 class Handler:
-    """One function, called in its own way."""
+    """One handler function, plain or typed."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self._asks_for_scopes = checks_scopes(function)
+        self._checks_scopes = checks_scopes(function)
         self._typed: TypedHandler | None = None
-        self._classic = takes_params_and_context(function)
+        self._plain = takes_params_and_context(function)
 
     @property
     def typed(self) -> TypedHandler | None:
-        """Its types, where they are its schema.
+        """Its types if it is a typed handler, else None.
 
         Raises:
-            TypeError: a type cannot be told in JSON.
+            TypeError: a type has no JSON Schema.
         """
-        return None if self._classic else self._types()
+        return None if self._plain else self._types()
 
     def _types(self) -> TypedHandler:
         if self._typed is None:
@@ -45,34 +45,34 @@ class Handler:
         return self._typed
 
     def begin(self, params: JsonObject, context: Context, **services: Any) -> Any:
-        """Call it; what it gives back may still have to be run.
+        """Call the function; its return value may still have to be awaited or iterated.
 
         Raises:
-            InvalidParams: the parameters do not fit its types; carries every mistake.
-            ScopeMissing: the caller lacks a scope that it asks for.
+            InvalidParams: the parameters do not match its types; carries every mistake.
+            ScopeMissing: the caller lacks a scope that it requires.
         """
-        if self._asks_for_scopes:
+        if self._checks_scopes:
             return with_caller_scopes(context.scopes, lambda: self._call(params, context, services))
         return self._call(params, context, services)
 
     def _call(self, params: JsonObject, context: Context, services: dict[str, Any]) -> Any:
-        if self._classic:
+        if self._plain:
             return self.function(params, context)
         typed = self._types()
         return self.function(**typed.arguments(params), **typed.injected_arguments(context=context, **services))
 
     def finish(self, result: Any) -> Any:
-        """The result as JSON can hold it, checked against its type."""
-        return result if self._classic else self._types().result(result)
+        """Return the result as JSON, checked against its type."""
+        return result if self._plain else self._types().result(result)
 
 
 class Handlers:
-    """Every handler of a plugin."""
+    """All handlers of a plugin."""
 
     def __init__(self, plugin: str, namespace: str) -> None:
         self._tool_prefix = f"{plugin}."
         self._hook_prefix = f"{namespace}.hook."
-        self._told_scopes = namespace != "kaged"
+        self._receives_scopes = namespace != "kaged"
         self._by_name: dict[str, Handler] = {}
         self.tools: list[str] = []
         self.methods: list[str] = []
@@ -94,7 +94,7 @@ class Handlers:
         return function
 
     def _handler(self, function: Callable[..., Any]) -> Handler:
-        if checks_scopes(function) and not self._told_scopes:
+        if checks_scopes(function) and not self._receives_scopes:
             raise TypeError(
                 f"{function.__name__}: its caller's scopes are not told to a kaged plugin; the manifest's "
                 "required_scopes are checked by the host"
@@ -105,14 +105,14 @@ class Handlers:
         return self._by_name.get(wire_name)
 
     def tool(self, name: str) -> Handler | None:
-        """The handler of a tool by its own name."""
+        """Return the handler of a tool by its own name."""
         return self._by_name.get(self._tool_prefix + name)
 
     def as_manifest(self) -> JsonObject:
-        """The tools and methods in the manifest's own form.
+        """Return the tools and methods in the manifest's format.
 
         Raises:
-            TypeError: a type cannot be told in JSON.
+            TypeError: a type has no JSON Schema.
         """
         tools = [_manifest_entry(name, self._by_name[self._tool_prefix + name]) for name in self.tools]
         methods = [_manifest_entry(name, self._by_name[name]) for name in self.methods]
@@ -121,8 +121,8 @@ class Handlers:
 
 def _manifest_entry(name: str, handler: Handler) -> JsonObject:
     typed = handler.typed
-    described = (handler.function.__doc__ or "").strip().partition("\n\n")[0]
-    entry: JsonObject = {"name": name, "description": " ".join(described.split())}
+    description = (handler.function.__doc__ or "").strip().partition("\n\n")[0]
+    entry: JsonObject = {"name": name, "description": " ".join(description.split())}
     if typed is not None:
         entry["input_schema"] = typed.input_schema
         if typed.output_schema is not None:
@@ -136,7 +136,7 @@ def takes_params_and_context(function: Callable[..., Any]) -> bool:
         function = function.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
     code = getattr(function, "__code__", None)
     if code is None:
-        return True  # a callable object: nothing about its parameters is known cheaply
+        return True  # a callable object: inspecting its parameters would be expensive
     names = list(code.co_varnames[: code.co_argcount])
     if getattr(function, "__self__", None) is not None:
         names = names[1:]

@@ -1,10 +1,10 @@
-"""The `host` object that a plugin is given: every service by its name, asked over the wire.
+"""The `host` object for plugins: every service of the host by name, requested over the wire.
 
     value = await host.cache.get("k")          in async code
-    value = host.cache.get("k").wait()         in any other
+    value = host.cache.get("k").wait()         elsewhere
 
-All services are there by name. One that the plugin did not declare is false (`if host.cache:`), and using it still goes
-to the host, which refuses, keeps a record of the attempt, and so makes it a CapabilityDenied here.
+All services exist as attributes. A service that the plugin did not declare is false (`if host.cache:`). Using it anyway
+sends the request; the host refuses, records the attempt, and CapabilityDenied is raised here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from paddock_sdk.storage import Sql
 if TYPE_CHECKING:
     from paddock_sdk.artifacts import Artifacts
 
-# The service's name on the object -> its name on the wire. Most are the same. Values by key are `keyvalue`, as on the
-# wire; `storage` is what classes written for Shu know them by.
+# Attribute name -> name on the wire, where they differ. The key-value store is `keyvalue`, as on the
+# wire; `storage` is its name in classes written for Shu.
 WIRE_NAMES = {"logger": "log", "rate_limit": "rate", "sql": "storage", "storage": "keyvalue"}
-# Who may use it; all others are declared as `host:<name>`.
+# Services that every plugin may use; all others are declared as `host:<name>`.
 ALWAYS_AVAILABLE = frozenset({"audit", "log", "logger"})
 SERVICES = (
     "artifacts", "audit", "auth", "cache", "cursor", "http", "identity", "kb", "keyvalue", "memory", "model", "ocr",
@@ -34,14 +34,14 @@ SERVICES = (
 
 
 class Cache(Service):
-    """Values that are kept for a while."""
+    """Values with an optional time to live."""
 
     def get(self, key: str) -> Answer[Any]:
-        """The value; None when there is none, or its time is over."""
+        """Return the value; None if there is none or it has expired."""
         return self.ask("get", {"key": key}, _value)
 
     def set(self, key: str, value: Any, ttl: float | None = None) -> Answer[None]:
-        """Keep a value, for so many seconds if they are given."""
+        """Store a value, for `ttl` seconds if given."""
         return self.ask("set", {"key": key, "value": value} | ({} if ttl is None else {"ttl": ttl}), _ignore_result)
 
     def delete(self, key: str) -> Answer[None]:
@@ -49,10 +49,10 @@ class Cache(Service):
 
 
 class KeyValueStore(Service):
-    """The plugin's own values, by key, for good."""
+    """The plugin's own persistent values, by key."""
 
     def get(self, reference: str) -> Answer[Any]:
-        """The object; None when there is none."""
+        """Return the value; None if there is none."""
         return self.ask("get", {"key": reference}, _value)
 
     def put(self, reference: str, value: Any) -> Answer[None]:
@@ -62,78 +62,79 @@ class KeyValueStore(Service):
         return self.ask("delete", {"key": reference}, _ignore_result)
 
     def list(self, prefix: str = "", *, after: str = "", limit: int = 100) -> Answer[list[str]]:
-        """The references that begin so, in order, a page at a time: the next page is after the last of this one."""
-        asked = {"prefix": prefix, "after": after, "limit": limit}
-        return self.ask("list", asked, lambda result: result["keys"])
+        """Return one page of the keys with a prefix, in order. Pass the last key as `after` for the next page."""
+        params = {"prefix": prefix, "after": after, "limit": limit}
+        return self.ask("list", params, lambda result: result["keys"])
 
 
 class Rate(Service):
-    """Asking before doing something that must not be done too often."""
+    """Rate limits for the plugin's own actions."""
 
     def limit(self, bucket: str, cost: float = 1, *, per_minute: float = 60) -> Answer[JsonObject]:
-        """Whether it may be done now: `allowed`, and `retry_after` in seconds where not."""
+        """Take `cost` from a bucket: returns `allowed`, and `retry_after` in seconds if it is not."""
         return self.ask("limit", {"bucket": bucket, "cost": cost, "per_minute": per_minute}, lambda result: result)
 
 
 class Http(Service):
-    """Web services, asked through the host, which checks and records each request."""
+    """HTTP requests through the host, which checks and records each one."""
 
     def fetch(
         self, request: JsonObject | str, *, retries: int | None = None, backoff: float | None = None
     ) -> Answer[JsonObject]:
-        """The answer, whatever its status: `status`, `headers` with names in lower case, `body`, `url`, `attempts`.
+        """Send a request and return the response, whatever its status.
 
-        A request is a url, or an object with `url` and perhaps `method`, `headers`, `body` (text, or bytes) or `json`,
-        `timeout` in seconds, `max_bytes`, `redirects`. The body of an answer is text where it is text, else bytes.
-        `retries` and `backoff` say how often and after how many seconds it is tried again, where that does no harm.
+        The response has `status`, `headers` with names in lower case, `body`, `url` and `attempts`. Its body is text if
+        it is text, else bytes. A request is a URL, or an object with `url` and optionally `method`, `headers`, `body`
+        (text or bytes) or `json`, `timeout` in seconds, `max_bytes`, `redirects`. `retries` and `backoff` say how often
+        and after how many seconds a request is repeated, if repeating is safe.
 
         Raises:
-            CapabilityDenied: the plugin may not go there, or the call does not say that it changes something outside.
-            HostRefused: there was no answer.
+            CapabilityDenied: the plugin may not reach this host, or the call does not declare an effect on the outside.
+            HostRefused: there was no response.
         """
-        asked: JsonObject = {"request": _encode_request({"url": request} if isinstance(request, str) else request)}
+        params: JsonObject = {"request": _encode_request({"url": request} if isinstance(request, str) else request)}
         if retries is not None:
-            asked["retries"] = retries
+            params["retries"] = retries
         if backoff is not None:
-            asked["backoff"] = backoff
-        return self.ask("fetch", asked, _decode_response)
+            params["backoff"] = backoff
+        return self.ask("fetch", params, _decode_response)
 
 
 class Secrets(Service):
     """Secrets that the plugin declares by name. Never log one, and keep none longer than a call."""
 
     def get(self, name: str) -> Answer[str | None]:
-        """The value, of whoever the call is for or else of everybody; None where it is not set."""
+        """Return the secret of the call's user, or else the shared one; None if it is not set."""
         return self.ask("get", {"name": name}, _value)
 
 
 class Audit(Service):
-    """A word of the plugin's own in the host's ledger, beside the call that it serves."""
+    """The plugin's own entries in the host's ledger, recorded with the current call."""
 
     def write(self, action: str, **details: Any) -> Answer[bool]:
-        """Whether it was kept; above 50 a second it is not."""
+        """Write an entry; returns whether it was recorded. Above 50 a second it is not."""
         return self.ask("write", {"action": action, "details": details}, lambda result: result["written"])
 
 
 class Logger(Service):
-    """The plugin's log. Its lines are written at once; `write` also has the host record one among its own."""
+    """The plugin's log. Lines are written at once; `write` also has the host record one among its own."""
 
-    def __init__(self, ask: Ask, wire_name: str, log: Log, about: JsonObject) -> None:
+    def __init__(self, ask: Ask, wire_name: str, log: Log, fields: JsonObject) -> None:
         super().__init__(ask, wire_name, declared=True)
         self._log = log
-        self._about = about
+        self._fields = fields
 
     def debug(self, message: str, *values: Any, **fields: Any) -> None:
-        self._log.debug(_format_message(message, values), **self._about, **fields)
+        self._log.debug(_format_message(message, values), **self._fields, **fields)
 
     def info(self, message: str, *values: Any, **fields: Any) -> None:
-        self._log.info(_format_message(message, values), **self._about, **fields)
+        self._log.info(_format_message(message, values), **self._fields, **fields)
 
     def warning(self, message: str, *values: Any, **fields: Any) -> None:
-        self._log.warning(_format_message(message, values), **self._about, **fields)
+        self._log.warning(_format_message(message, values), **self._fields, **fields)
 
     def error(self, message: str, *values: Any, **fields: Any) -> None:
-        self._log.error(_format_message(message, values), **self._about, **fields)
+        self._log.error(_format_message(message, values), **self._fields, **fields)
 
     exception = error
 
@@ -145,14 +146,14 @@ class Host:
     """The host as a plugin sees it.
 
     Args:
-        ask: Sends a question.
-        declared: The services that the plugin was given; see `declared_services`.
-        log: Where log lines go.
-        namespace: How the host's own methods begin.
-        about: Stands in every log line, e.g. the request's id.
+        ask: Sends a request.
+        declared: The services that the plugin was granted; see `declared_services`.
+        log: The destination of log lines.
+        namespace: The prefix of the host's own methods.
+        about: Fields of every log line, e.g. the request's id.
     """
 
-    # Made when they are first used; see __getattr__.
+    # Created on first use; see __getattr__.
     artifacts: Artifacts
     audit: Audit
     auth: Service
@@ -198,17 +199,17 @@ class Host:
     def __getattr__(self, name: str) -> Service:
         wire_name = f"{self._namespace}.{WIRE_NAMES.get(name, name)}"
         if name in ("log", "logger"):
-            made = Logger(self._ask, wire_name, self._log, self._about)
+            service = Logger(self._ask, wire_name, self._log, self._about)
         elif name == "artifacts":
             from paddock_sdk.artifacts import Artifacts  # late: few plugins need it
 
-            made = Artifacts(self._ask, wire_name, declared=name in self._declared)
+            service = Artifacts(self._ask, wire_name, declared=name in self._declared)
         elif name in SERVICES:
-            made = SERVICE_CLASSES.get(name, Service)(self._ask, wire_name, declared=name in self._declared)
+            service = SERVICE_CLASSES.get(name, Service)(self._ask, wire_name, declared=name in self._declared)
         else:
             raise AttributeError(_no_service(name))
-        setattr(self, name, made)  # found at once the next time
-        return made
+        setattr(self, name, service)  # the next access finds it directly
+        return service
 
 
 SERVICE_CLASSES: dict[str, type[Service]] = {
@@ -225,46 +226,46 @@ SERVICE_CLASSES: dict[str, type[Service]] = {
 
 
 def declared_services(capabilities: Iterable[str]) -> frozenset[str]:
-    """The services that capabilities (`host:cache`, `storage:write`) give, by their names on the host object."""
-    found = set(ALWAYS_AVAILABLE)
+    """Return the services that capabilities (`host:cache`, `storage:write`) grant, by attribute name."""
+    services = set(ALWAYS_AVAILABLE)
     for text in capabilities:
         head, _, rest = text.partition(":")
         if head == "host":
-            found.add(rest.partition(":")[0])
+            services.add(rest.partition(":")[0])
         elif "storage" in (head, rest.partition(":")[0]):
-            found.add("sql")
-    if "storage" in found:
-        found.add("keyvalue")
-    if "rate" in found:
-        found.add("rate_limit")
-    return frozenset(found)
+            services.add("sql")
+    if "storage" in services:
+        services.add("keyvalue")
+    if "rate" in services:
+        services.add("rate_limit")
+    return frozenset(services)
 
 
 def _no_service(name: str) -> str:
-    """What is told of a name that no service has. Python itself looks for some that begin with _, and reads nothing."""
-    told = f"the host has no service {name!r}"
+    """Return the message for an unknown service. Python itself probes names with `_`, which need no suggestion."""
+    message = f"the host has no service {name!r}"
     if name.startswith("_"):
-        return told
-    from difflib import get_close_matches  # late: who gets here has made a mistake
+        return message
+    from difflib import get_close_matches  # late: only needed after a mistake
 
-    alike = get_close_matches(name, (*SERVICES, "log"), 1)
-    meant = f": did you mean host.{alike[0]}?" if alike else ";"
-    return f"{told}{meant} it has {', '.join(sorted((*SERVICES, 'log')))}"
+    similar = get_close_matches(name, (*SERVICES, "log"), 1)
+    suggestion = f": did you mean host.{similar[0]}?" if similar else ";"
+    return f"{message}{suggestion} it has {', '.join(sorted((*SERVICES, 'log')))}"
 
 
 def _encode_request(request: JsonObject) -> JsonObject:
-    """The request as JSON has it: bytes are written as text."""
+    """Return the request as JSON: bytes are encoded as base64."""
     body = request.get("body")
     if not isinstance(body, (bytes, bytearray)):
         return request
-    written = binascii.b2a_base64(body, newline=False).decode()
-    return {**{name: value for name, value in request.items() if name != "body"}, "base64": written}
+    encoded = binascii.b2a_base64(body, newline=False).decode()
+    return {**{name: value for name, value in request.items() if name != "body"}, "base64": encoded}
 
 
-def _decode_response(answer: JsonObject) -> JsonObject:
-    if "base64" in answer:
-        answer["body"] = binascii.a2b_base64(answer.pop("base64"))
-    return answer
+def _decode_response(response: JsonObject) -> JsonObject:
+    if "base64" in response:
+        response["body"] = binascii.a2b_base64(response.pop("base64"))
+    return response
 
 
 def _value(result: Any) -> Any:
@@ -276,7 +277,7 @@ def _ignore_result(_result: Any) -> None:
 
 
 def _format_message(message: str, values: tuple[Any, ...]) -> str:
-    """A message with its values in their places, as Python's own loggers take them."""
+    """Insert the values into a message, as Python's logging module does."""
     try:
         return message % values if values else message
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""What the host has said and nobody has handled yet.
+"""The host's messages that have not been handled yet.
 
-Calls wait here in the order in which they came. Three things do not wait, whatever the plugin is busy with: a ping,
-which is answered on arrival, the answer to a question of ours, and the word that a call is no longer wanted.
+Calls wait here in the order of their arrival. Three things do not wait, whatever the plugin is busy with: a ping, which
+is answered on arrival, a response to a request of ours, and the cancellation of a call.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from paddock_sdk.log import Log
 from paddock_sdk.message import Id, invalid_message_fault, is_id, is_valid_message, looks_like_answer
 
 OK_RESULT = {"status": "ok"}
-MAX_QUEUED_MESSAGES = 1024  # beyond it nothing more is read while a call runs, and the host feels it
-POLL_INTERVAL_S = 0.005  # seconds; a call that takes longer is worth a look at what came meanwhile
+MAX_QUEUED_MESSAGES = 1024  # beyond it nothing is read while a call runs: backpressure for the host
+POLL_INTERVAL_S = 0.005  # after a call that takes longer, new messages are read first
 
 
 class AnswerReceiver(Protocol):
-    """Who waits for an answer of the host."""
+    """Receives the response to a request."""
 
     def arrived(self, message: JsonObject) -> None:
-        """Here it is."""
+        """Deliver the response."""
         ...
 
 
 class Inbox:
-    """The host's messages, sorted as they arrive.
+    """The host's messages, sorted on arrival.
 
     Args:
-        lines: Where they come from, and where what needs no handler is answered.
-        log: Told of what is ignored.
-        cancel_method: How the host says that a call is no longer wanted.
+        lines: The connection; messages that need no handler are answered on it.
+        log: The destination of warnings about ignored messages.
+        cancel_method: The host's notification that a call is cancelled.
     """
 
     def __init__(self, lines: Lines, log: Log, cancel_method: str) -> None:
-        self.open = False  # once the handshake is over; before it a ping is out of order too
-        self.calls: dict[Id, ActiveCall] = {}  # what handlers are working on
-        self.waiting: deque[JsonObject] = deque()  # requests and notifications that nobody has taken yet
-        self.on_waiting: Callable[[], object] | None = None  # told when something more waits
+        self.open = False  # set after the handshake; before it even a ping is out of order
+        self.calls: dict[Id, ActiveCall] = {}  # calls in progress
+        self.waiting: deque[JsonObject] = deque()  # requests and notifications that are not started yet
+        self.on_waiting: Callable[[], object] | None = None  # called when more messages wait
         self._lines = lines
         self._log = log
         self._cancel_method = cancel_method
-        self._askers: dict[Id, AnswerReceiver] = {}
+        self._receivers: dict[Id, AnswerReceiver] = {}
         self._last_poll = 0.0
 
     def next(self) -> JsonObject:
-        """The next request or notification; waits for it.
+        """Return the next request or notification; waits for it.
 
         Raises:
-            HostGone: there will be none.
+            HostGone: the host closed the pipe.
         """
         if self.waiting and time.monotonic() - self._last_poll > POLL_INTERVAL_S:
             self.poll()  # the next call may have been cancelled while the last one ran
@@ -62,28 +62,28 @@ class Inbox:
             self.read()
         return self.waiting.popleft()
 
-    def expect(self, question: Id, asker: AnswerReceiver) -> None:
-        """The answer to this question of ours goes to whoever asked."""
-        self._askers[question] = asker
+    def expect(self, request_id: Id, receiver: AnswerReceiver) -> None:
+        """Register the receiver of the response to a request of ours."""
+        self._receivers[request_id] = receiver
 
     def poll(self) -> None:
-        """Take in what has already arrived, without waiting.
+        """Read what has already arrived, without waiting.
 
         Raises:
-            HostGone: nobody reads our answers any more.
+            HostGone: the host no longer reads our responses.
         """
         while len(self.waiting) < MAX_QUEUED_MESSAGES and self._lines.arrived():
             try:
                 self.read()
             except HostGone:
-                return  # no more questions, but what was asked may still be answered
+                return  # no more requests, but earlier ones may still be answered
         self._last_poll = time.monotonic()
 
     def read(self) -> None:
-        """Take in what arrives next; waits for it.
+        """Read the next messages; waits for them.
 
         Raises:
-            HostGone: nothing will.
+            HostGone: the host closed the pipe.
         """
         before = len(self.waiting)
         for message in self._lines.read():
@@ -103,13 +103,13 @@ class Inbox:
             else:
                 self._lines.fail(*invalid_message_fault(fields))
         elif "method" not in fields:
-            asker = self._askers.pop(fields["id"], None)
-            if asker is not None:
-                asker.arrived(fields)
+            receiver = self._receivers.pop(fields["id"], None)
+            if receiver is not None:
+                receiver.arrived(fields)
             else:
                 self._log.warning("an answer to no question was ignored")
         elif fields["method"] == "ping" and self.open and "id" in fields:
-            # The host would take a plugin that is only busy for a dead one.
+            # Otherwise the host would take a busy plugin for a dead one.
             self._lines.answer(fields["id"], OK_RESULT)
         elif fields["method"] == self._cancel_method and "id" not in fields:
             self._cancel(fields.get("params"))
@@ -117,16 +117,16 @@ class Inbox:
             self.waiting.append(fields)
 
     def _cancel(self, params: Any) -> None:
-        """Tell the call that is under way, or answer one that waits; any other was answered already."""
-        unwanted = cast("JsonObject", params).get("id") if isinstance(params, dict) else None
-        if not is_id(unwanted):
+        """Cancel the call in progress, or answer one that still waits; any other has been answered already."""
+        request_id = cast("JsonObject", params).get("id") if isinstance(params, dict) else None
+        if not is_id(request_id):
             return
-        underway = self.calls.get(cast("Id", unwanted))
-        if underway is not None:
-            underway.cancel()
+        active = self.calls.get(cast("Id", request_id))
+        if active is not None:
+            active.cancel()
             return
         for message in self.waiting:
-            if message.get("id") == unwanted:
+            if message.get("id") == request_id:
                 self.waiting.remove(message)
                 self._lines.fail(message["id"], Cancelled())
                 return

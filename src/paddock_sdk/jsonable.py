@@ -1,4 +1,4 @@
-"""Objects that plugins answer with, as JSON has them: enums, dataclasses, and objects that can give their fields."""
+"""Converts results of plugins to JSON: enums, dataclasses, and objects that can list their fields."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from paddock_sdk.call import JsonObject
 
 
 def to_jsonable(value: Any) -> Any:
-    """One object as a value that JSON can hold; what is inside of it is the next question.
+    """Convert one object to a JSON value; nested objects are converted by further calls.
 
     Raises:
-        TypeError: there is no such value.
+        TypeError: it has no JSON form.
     """
     if isinstance(value, enum.Enum):
         return value.value
-    found = fields_of(value)
-    if found is None:
+    fields = fields_of(value)
+    if fields is None:
         raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
-    return found
+    return fields
 
 
 def fields_of(value: Any) -> JsonObject | None:
-    """The fields of an object that has some: of a mapping, a dataclass, a named tuple, or a model; None for any other.
+    """Return the fields of a mapping, dataclass, named tuple or model; None for any other object.
 
-    Nothing is imported to find out: a plugin that answers with a dataclass has loaded what it takes, and others need
-    not pay for it.
+    Nothing is imported for this check: a plugin that returns a dataclass has loaded `dataclasses` already, and others
+    need not pay for it.
     """
     if isinstance(value, dict):
         return cast("JsonObject", value)
@@ -39,8 +39,8 @@ def fields_of(value: Any) -> JsonObject | None:
     if names is not None:
         return {name: getattr(value, name) for name in names}
     for method in ("_asdict", "model_dump", "dict"):
-        give = getattr(value, method, None)
-        if callable(give):
-            found = give()
-            return cast("JsonObject", found) if isinstance(found, dict) else None
+        to_dict = getattr(value, method, None)
+        if callable(to_dict):
+            fields = to_dict()
+            return cast("JsonObject", fields) if isinstance(fields, dict) else None
     return None

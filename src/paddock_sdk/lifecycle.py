@@ -1,4 +1,4 @@
-"""The requests of the host's own over the life of a plugin: handshake, configuration, projects, health."""
+"""The host's lifecycle requests: handshake, configuration, projects, health."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from paddock_sdk.inbox import OK_RESULT
 from paddock_sdk.log import Log
 
 API_VERSION = 1
-FEATURES = ["call_tokens", "cancel", "events"]  # what this SDK can do beyond the plain protocol
+FEATURES = ["call_tokens", "cancel", "events"]  # optional protocol features that this SDK supports
 
 
 class HandshakeInfo(NamedTuple):
-    """Who the plugin is and what it offers, as its answer to the handshake says."""
+    """The plugin's identity and offer, as sent in the handshake."""
 
     name: str
     version: str
     methods: Iterable[str] = ()
-    tools: Iterable[str] | None = None  # None where the code that serves them does not say which
+    tools: Iterable[str] | None = None  # None if the code does not list them
     notifications: Iterable[str] = ()
     capabilities_used: Iterable[str] = ()
 
 
 class Lifecycle:
-    """Where a plugin is between its handshake and its end, and what the host has told it on the way."""
+    """The phase of a plugin, and its current configuration and projects."""
 
-    def __init__(self, offer: Callable[[], HandshakeInfo], log: Log) -> None:
+    def __init__(self, handshake_info: Callable[[], HandshakeInfo], log: Log) -> None:
         self.phase: Literal["new", "initializing", "running"] = "new"
         self.config: Mapping[str, Any] = {}
         self.projects: dict[str, JsonObject] = {}  # the projects that use this plugin, each with its config
         self.on_config: Callable[[JsonObject], object] = lambda _config: None
-        self._offer = offer
+        self._handshake_info = handshake_info
         self._log = log
-        self._answers: dict[str, Callable[[JsonObject], Any]] = {
+        self._methods: dict[str, Callable[[JsonObject], Any]] = {
             "initialize": self._initialize,
             "initialized": self._initialized,
             "ping": lambda _params: OK_RESULT,
@@ -46,35 +46,35 @@ class Lifecycle:
         }
 
     def serves(self, method: str) -> bool:
-        """Whether a method is the host's own affair and no handler's.
+        """Whether a method is a lifecycle request, and not one for a handler.
 
         Raises:
-            NotInitialized: it may not be called yet, whosever it is.
+            NotInitialized: no such method may be called yet.
         """
-        own = method in self._answers
-        if self.phase != "running" and not (method == "initialize" or (own and self.phase == "initializing")):
+        is_lifecycle = method in self._methods
+        if self.phase != "running" and not (method == "initialize" or (is_lifecycle and self.phase == "initializing")):
             raise NotInitialized("the handshake is not over")
-        return own
+        return is_lifecycle
 
     def answer(self, method: str, params: JsonObject) -> Any:
-        return self._answers[method](params)
+        return self._methods[method](params)
 
     def _initialize(self, params: JsonObject) -> JsonObject:
-        offer = self._offer()
+        info = self._handshake_info()
         if self.phase != "new":
             raise PluginFault("initialize was already answered", code=INVALID_REQUEST)
-        if params.get("plugin_name", offer.name) != offer.name:
-            raise InvalidParams(f"this is {offer.name}, not {str(params['plugin_name'])[:64]}")
+        if params.get("plugin_name", info.name) != info.name:
+            raise InvalidParams(f"this is {info.name}, not {str(params['plugin_name'])[:64]}")
         self.phase = "initializing"
-        tools = {} if offer.tools is None else {"tools": list(offer.tools)}
+        tools = {} if info.tools is None else {"tools": list(info.tools)}
         return {
-            "name": offer.name,
-            "version": offer.version,
+            "name": info.name,
+            "version": info.version,
             "api_version": API_VERSION,
-            "methods": list(offer.methods),
+            "methods": list(info.methods),
             **tools,
-            "notifications": list(offer.notifications),
-            "capabilities_used": list(offer.capabilities_used),
+            "notifications": list(info.notifications),
+            "capabilities_used": list(info.capabilities_used),
             "features": FEATURES,
         }
 

@@ -13,14 +13,14 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class Log:
-    """Writes what is at or above a level. Fields that are no JSON are written as their text."""
+    """Writes lines at or above a level. Fields that are not JSON are written as text."""
 
     def __init__(self, plugin: str, level: str = "info") -> None:
         self._plugin = plugin
-        self.request_id = ""  # of the call under way: it stands in every line
-        self.on_line: Callable[[dict[str, Any]], object] | None = None  # told instead, where somebody else listens
-        known = level.lower()
-        self._threshold = LEVELS.index(known if known in LEVELS else "info")
+        self.request_id = ""  # of the current call; added to every line
+        self.on_line: Callable[[dict[str, Any]], object] | None = None  # receives the lines instead of stderr, if set
+        lowered = level.lower()
+        self._threshold = LEVELS.index(lowered if lowered in LEVELS else "info")
 
     def debug(self, message: str, **fields: Any) -> None:
         self._write("debug", message, fields)
@@ -43,9 +43,9 @@ class Log:
         if self.on_line is not None:
             self.on_line(record)
             return
-        # What cannot be logged must not cost the call that logs it.
+        # A failure to log must not fail the call.
         with suppress(OSError, ValueError):
-            # One write a line, so that lines of two threads do not mix.
+            # One write per line, so that lines of two threads do not mix.
             sys.stderr.write(json.dumps(record, default=str) + "\n")
             sys.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""What counts as a JSON-RPC 2.0 message, and what an answer says."""
+"""Validation of JSON-RPC 2.0 messages, and the result of a response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def is_id(value: Any) -> bool:
 
 
 def is_valid_message(message: JsonObject) -> bool:
-    """Whether an object is a request, a notification or an answer."""
+    """Whether an object is a request, a notification or a response."""
     if message.get("jsonrpc") != "2.0" or ("id" in message and not is_id(message["id"])):
         return False
     if "method" in message:
@@ -27,31 +27,31 @@ def is_valid_message(message: JsonObject) -> bool:
 
 
 def looks_like_answer(message: JsonObject) -> bool:
-    """Whether an unsound object was to be an answer. Answering one could go back and forth for ever."""
+    """Whether an invalid object was meant as a response. Answering it could loop for ever."""
     return "result" in message or "error" in message
 
 
 def invalid_message_fault(message: JsonObject) -> tuple[Id | None, PluginFault]:
-    """What an unsound message is answered with, and under which id."""
+    """Return the error response to an invalid message, and its id."""
     request_id = message.get("id")
     fault = PluginFault("not a JSON-RPC 2.0 request (batches are not accepted)", code=INVALID_REQUEST)
     return (request_id if is_id(request_id) else None), fault
 
 
 def result_of(answer: JsonObject, *, undeclared: bool = False) -> Any:
-    """The result of a sound answer.
+    """Return the result of a valid response.
 
     Args:
-        answer: What the host said.
-        undeclared: It was asked for something that the plugin knows it was not given.
+        answer: The response of the host.
+        undeclared: Whether the plugin knows that it was not granted what it requested.
 
     Raises:
-        CapabilityDenied: it is an error, because the plugin may not have what it asked for.
+        CapabilityDenied: it is an error because the plugin lacks the capability.
         HostRefused: it is any other error.
     """
     error = answer.get("error")
     if error is None:
         return answer["result"]
     denied = undeclared or error["code"] == CAPABILITY_DENIED
-    refused = CapabilityDenied if denied else HostRefused
-    raise refused(str(error.get("message", "refused")), error.get("data"), code=error["code"])
+    error_type = CapabilityDenied if denied else HostRefused
+    raise error_type(str(error.get("message", "refused")), error.get("data"), code=error["code"])

@@ -1,7 +1,8 @@
-"""The two pipes that a process was started with for big bytes, and the frames on them.
+"""The two pipes for artifact content, and the frames on them.
 
-A frame is the number of a transfer and a length, four bytes each, the highest first, and then so many bytes; a length
-of 0 ends the transfer. Threads may use them at once: one sends, one receives, and what comes for another waits for it.
+A frame is a transfer number and a length, four bytes each in big-endian order, followed by that many bytes. A length of
+0 ends the transfer. Several threads may use the pipes: one sends, one receives, and frames of other transfers are kept
+for them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HEADER_BYTES = 8
 
 
 class Pipes:
-    """The plugin's ends."""
+    """The plugin's ends of the pipes."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.source = source
@@ -31,33 +32,33 @@ class Pipes:
         self._arrived: dict[int, list[bytes]] = {}
         self._ended: set[int] = set()
         for descriptor in (source, sink):
-            os.set_inheritable(descriptor, False)  # a child has no use for them
+            os.set_inheritable(descriptor, False)  # children do not need them
 
     def send(self, stream: int, source: BinaryIO, size: int) -> None:
-        """Send so many bytes of a file, and the end. What else is sent meanwhile goes between the frames.
+        """Send `size` bytes of a file, and the end. Frames of other transfers may go in between.
 
-        Where the host closed them this ends early: whoever commits is told why.
+        If the host closed the pipes, this returns early: the commit then reports why.
 
         Raises:
-            PluginFault: the file has fewer.
+            PluginFault: the file has fewer bytes.
         """
-        left = size
-        while left > 0:
-            piece = source.read(min(CHUNK_BYTES, left))
-            if not piece:
+        remaining = size
+        while remaining > 0:
+            chunk = source.read(min(CHUNK_BYTES, remaining))
+            if not chunk:
                 break
-            left -= len(piece)
-            if not self._write(_frame_header(stream, len(piece)), piece):
+            remaining -= len(chunk)
+            if not self._write(_frame_header(stream, len(chunk)), chunk):
                 return
         self._write(_frame_header(stream, 0))
-        if left:
+        if remaining:
             raise PluginFault("the file became shorter while it was sent")
 
     def receive(self, stream: int) -> bytes:
-        """What comes under this number until its end.
+        """Return all bytes of a transfer.
 
         Raises:
-            PluginFault: nothing more will come.
+            PluginFault: the host closed the pipes.
         """
         with self._receiving:
             while stream not in self._ended:
@@ -66,8 +67,8 @@ class Pipes:
             return b"".join(self._arrived.pop(stream, []))
 
     def _read_frame(self) -> None:
-        head = self._read_exactly(_HEADER_BYTES)
-        stream, length = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
+        header = self._read_exactly(_HEADER_BYTES)
+        stream, length = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")
         if not length:
             self._ended.add(stream)
             return
@@ -76,21 +77,21 @@ class Pipes:
     def _read_exactly(self, size: int) -> bytes:
         content = bytearray()
         while len(content) < size:
-            piece = os.read(self.source, size - len(content))
-            if not piece:
+            part = os.read(self.source, size - len(content))
+            if not part:
                 raise PluginFault("the host closed the pipes for artifacts")
-            if len(piece) == size:
-                return piece
-            content += piece
+            if len(part) == size:
+                return part
+            content += part
         return bytes(content)
 
-    def _write(self, head: bytes, piece: bytes = b"") -> bool:
-        """Send one frame; tells whether anybody reads."""
+    def _write(self, header: bytes, chunk: bytes = b"") -> bool:
+        """Send one frame; returns whether the other side still reads."""
         with self._sending:
             try:
-                sent = os.writev(self.sink, [head, piece])
-                if sent < len(head) + len(piece):
-                    rest = memoryview(head + piece)[sent:]
+                sent = os.writev(self.sink, [header, chunk])
+                if sent < len(header) + len(chunk):
+                    rest = memoryview(header + chunk)[sent:]
                     while rest:
                         rest = rest[os.write(self.sink, rest) :]
             except BrokenPipeError:
@@ -102,16 +103,16 @@ _open_once: list[Pipes | None] = []
 
 
 def open_pipes() -> Pipes | None:
-    """This process's pipes; None where it has none."""
+    """Return this process's pipes; None if it has none."""
     if not _open_once:
-        told = next((os.environ[name] for name in VARIABLES if name in os.environ), None)
-        numbers = [int(number) for number in told.split(",")] if told else []
+        descriptors = next((os.environ[name] for name in VARIABLES if name in os.environ), None)
+        numbers = [int(number) for number in descriptors.split(",")] if descriptors else []
         _open_once.append(Pipes(numbers[0], numbers[1]) if len(numbers) == 2 else None)
     return _open_once[0]
 
 
 def close_pipes() -> None:
-    """Have none from here on: in a fork, whose frames would mix with those of its parent."""
+    """Close the pipes: in a fork, whose frames would mix with those of its parent."""
     pipes = open_pipes()
     _open_once[:] = [None]
     if pipes is not None:

@@ -1,4 +1,4 @@
-"""A shape: the schema of a type, and how a JSON value is read by it. Every mistake is noted, each with its path."""
+"""A type's JSON Schema, and how a JSON value is read by it. Every mistake is reported with its path."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ReadValue: TypeAlias = Callable[[Any, str, Problems], Any]
 
 
 class TypeSchema(NamedTuple):
-    """What a value must look like.
+    """The schema of a type, and its reader.
 
     Attributes:
-        schema: The same for others.
-        read: The value as Python has it, from JSON. Notes mistakes and then gives anything.
+        schema: The JSON Schema.
+        read: Converts a JSON value to Python. Appends mistakes; after a mistake the returned value has no meaning.
     """
 
     schema: JsonObject
@@ -28,23 +28,23 @@ def problem_at(path: str, message: str) -> dict[str, str]:
 
 
 def scalar_schema(kind: type, name: str) -> TypeSchema:
-    """Text, a number, true or false, or null."""
-    words = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+    """A string, number, boolean or null."""
+    type_text = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 
     def read(value: Any, path: str, mistakes: Problems) -> Any:
         if kind is int and type(value) is float and value.is_integer():
-            return int(value)  # 1.0 is an integer to JSON
+            return int(value)  # 1.0 is an integer in JSON
         if kind is float and type(value) is int:
             return float(value)
         if type(value) is not kind:
-            mistakes.append(problem_at(path, f"must be {words.get(name, name)}"))
+            mistakes.append(problem_at(path, f"must be {type_text.get(name, name)}"))
         return value
 
     return TypeSchema({"type": name}, read)
 
 
 def list_schema(item: TypeSchema, make: Callable[[list[Any]], Any]) -> TypeSchema:
-    """A list, tuple or set of one kind of thing."""
+    """A list, tuple or set of items of one type."""
 
     def read(value: Any, path: str, mistakes: Problems) -> Any:
         if not isinstance(value, list):
@@ -64,7 +64,7 @@ def list_schema(item: TypeSchema, make: Callable[[list[Any]], Any]) -> TypeSchem
 
 
 def mapping_schema(item: TypeSchema) -> TypeSchema:
-    """An object with any keys, whose values are of one kind."""
+    """An object with any keys and values of one type."""
 
     def read(value: Any, path: str, mistakes: Problems) -> Any:
         if not isinstance(value, dict):
@@ -76,29 +76,31 @@ def mapping_schema(item: TypeSchema) -> TypeSchema:
     return TypeSchema({"type": "object"} | ({"additionalProperties": item.schema} if item.schema else {}), read)
 
 
-def union_schema(shapes: list[TypeSchema]) -> TypeSchema:
-    """One of several."""
+def union_schema(options: list[TypeSchema]) -> TypeSchema:
+    """One of several types."""
 
     def read(value: Any, path: str, mistakes: Problems) -> Any:
-        tried: list[Problems] = []
-        for shape in shapes:
-            found: Problems = []
-            result = shape.read(value, path, found)
-            if not found:
+        attempts: list[Problems] = []
+        for option in options:
+            problems: Problems = []
+            result = option.read(value, path, problems)
+            if not problems:
                 return result
-            tried.append(found)
-        deeper = [found for found in tried if any(one["path"] != path for one in found)]
+            attempts.append(problems)
+        deeper = [problems for problems in attempts if any(one["path"] != path for one in problems)]
         if len(deeper) == 1:
-            mistakes += deeper[0]  # it was meant to be this one
+            mistakes += deeper[0]  # most likely this one was meant
         else:
-            words = dict.fromkeys(one["message"].removeprefix("must be ") for found in tried for one in found)
-            mistakes.append(problem_at(path, f"must be {' or '.join(words)}"))
+            expected = dict.fromkeys(
+                one["message"].removeprefix("must be ") for problems in attempts for one in problems
+            )
+            mistakes.append(problem_at(path, f"must be {' or '.join(expected)}"))
         return None
 
-    plain = [shape.schema.get("type") for shape in shapes]
-    if all(list(shape.schema) == ["type"] for shape in shapes):
+    plain = [option.schema.get("type") for option in options]
+    if all(list(option.schema) == ["type"] for option in options):
         return TypeSchema({"type": plain}, read)
-    return TypeSchema({"anyOf": [shape.schema for shape in shapes]}, read)
+    return TypeSchema({"anyOf": [option.schema for option in options]}, read)
 
 
 def object_schema(

@@ -1,11 +1,12 @@
-"""Python's types as JSON Schemas, and values read and written by them.
+"""Builds JSON Schemas from Python types, and reads and writes values by them.
 
-`shape_of(hint)` gives a Shape for str, int, float, bool, None, Any, list, tuple, set, dict, Optional, Union, Literal,
-enums, TypedDicts, dataclasses and Annotated. The extras of Annotated are a description, or a dict of schema keywords:
+`build_schema(hint)` returns a TypeSchema for str, int, float, bool, None, Any, list, tuple, set, dict, Optional, Union,
+Literal, enums, TypedDicts, dataclasses and Annotated. The extras of Annotated are a description, or a dict of schema
+keywords:
 
     name: Annotated[str, "Whom to greet", {"minLength": 1}]
 
-Keywords that values are also checked against here are those of `limits.py`; all others are only told.
+The keywords in `_CHECKS` are also checked here; all others only appear in the schema.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from paddock_sdk.schema import (
 
 
 def limit_violations(value: Any, limits: JsonObject) -> Iterator[str]:
-    """What a value breaks, in words. Keywords that are not known here are the host's to check."""
+    """Yield a message for each keyword that a value violates. Unknown keywords are checked by the host."""
     for name, bound in limits.items():
-        known = _CHECKS.get(name)
-        if known is not None:
-            kinds, broken, words = known
-            if isinstance(value, kinds) and not isinstance(value, bool) and broken(value, bound):
-                yield words.format(bound)
+        check = _CHECKS.get(name)
+        if check is not None:
+            kinds, violates, message = check
+            if isinstance(value, kinds) and not isinstance(value, bool) and violates(value, bound):
+                yield message.format(bound)
 
 
 def _does_not_match(value: str, pattern: str) -> bool:
@@ -73,19 +74,19 @@ _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", typ
 
 
 def build_schema(hint: Any, within: tuple[Any, ...] = ()) -> TypeSchema:
-    """The shape of a type.
+    """Return the schema of a type.
 
     Args:
         hint: The type, resolved.
-        within: The types around it.
+        within: The types that contain it.
 
     Raises:
-        TypeError: JSON cannot tell it.
+        TypeError: it has no JSON Schema.
     """
     origin: Any = typing.get_origin(hint)
-    inner = typing.get_args(hint)
+    arguments = typing.get_args(hint)
     if origin is typing.Annotated:
-        return _annotated_schema(build_schema(inner[0], within), inner[1:])
+        return _annotated_schema(build_schema(arguments[0], within), arguments[1:])
     if hint in (Any, object):
         return TypeSchema({}, _read_any)
     if hint is None or hint in _SCALARS:
@@ -93,64 +94,67 @@ def build_schema(hint: Any, within: tuple[Any, ...] = ()) -> TypeSchema:
         return scalar_schema(kind, _SCALARS[kind])
     if hint in within:
         raise TypeError(f"{_type_name(hint)} holds itself, which a schema from types cannot say")
-    inside = (*within, hint)
+    nesting = (*within, hint)
     if origin in (typing.Required, typing.NotRequired, typing.Final, typing.ClassVar):
-        return build_schema(inner[0], within)
+        return build_schema(arguments[0], within)
     if origin in (typing.Union, types.UnionType):
-        return union_schema([build_schema(one, inside) for one in inner])
+        return union_schema([build_schema(one, nesting) for one in arguments])
     if origin is typing.Literal:
-        return _enum_schema({value: value for value in inner}, _type_name(hint))
+        return _enum_schema({value: value for value in arguments}, _type_name(hint))
     kind = origin or hint
     if kind in _LISTS:
-        if kind is tuple and (len(inner) != 2 or inner[1] is not Ellipsis):
+        if kind is tuple and (len(arguments) != 2 or arguments[1] is not Ellipsis):
             raise TypeError(f"{_type_name(hint)}: write tuple[T, ...] or list[T]")
-        return list_schema(build_schema(inner[0] if inner else Any, inside), _LISTS[kind])
+        return list_schema(build_schema(arguments[0] if arguments else Any, nesting), _LISTS[kind])
     if kind in _MAPPINGS:
-        if inner and inner[0] is not str:
+        if arguments and arguments[0] is not str:
             raise TypeError(f"{_type_name(hint)}: the keys of a JSON object are text")
-        return mapping_schema(build_schema(inner[1] if inner else Any, inside))
+        return mapping_schema(build_schema(arguments[1] if arguments else Any, nesting))
     if isinstance(hint, type):
-        return _class_schema(typing.cast("type[Any]", hint), inside)
+        return _class_schema(typing.cast("type[Any]", hint), nesting)
     raise TypeError(f"{_type_name(hint)} cannot be told in JSON")
 
 
-def resolve_hints(thing: Any) -> dict[str, Any]:
-    """The types that a function or class names, resolved.
+def resolve_hints(target: Any) -> dict[str, Any]:
+    """Return the resolved type hints of a function or class.
 
     Raises:
-        TypeError: one is not known where it is defined.
+        TypeError: a type is not known where it is defined.
     """
     try:
-        return typing.get_type_hints(thing, include_extras=True)
+        return typing.get_type_hints(target, include_extras=True)
     except NameError as error:
-        raise TypeError(f"{_type_name(thing)}: {error}; its types must be known where it is defined") from None
+        raise TypeError(f"{_type_name(target)}: {error}; its types must be known where it is defined") from None
 
 
 def _read_any(value: Any, _path: str, _mistakes: Problems) -> Any:
     return value
 
 
-def _class_schema(hint: type[Any], inside: tuple[Any, ...]) -> TypeSchema:
+def _class_schema(hint: type[Any], nesting: tuple[Any, ...]) -> TypeSchema:
     if issubclass(hint, enum.Enum):
         return _enum_schema({member.value: member for member in hint}, hint.__name__)
     if typing.is_typeddict(hint):
         hints = resolve_hints(hint)
         required = _required_keys(hint, hints)
-        shapes = {name: build_schema(one, inside) for name, one in hints.items()}
-        return object_schema(hint.__name__, shapes, required, {}, dict)
+        schemas = {name: build_schema(one, nesting) for name, one in hints.items()}
+        return object_schema(hint.__name__, schemas, required, {}, dict)
     if dataclasses.is_dataclass(hint):
         hints = resolve_hints(hint)
         fields = [field for field in dataclasses.fields(hint) if field.init]
-        shapes = {field.name: build_schema(hints[field.name], inside) for field in fields}
+        schemas = {field.name: build_schema(hints[field.name], nesting) for field in fields}
         missing = dataclasses.MISSING
-        needed = {one.name for one in fields if one.default is missing and one.default_factory is missing}
+        required_names = {one.name for one in fields if one.default is missing and one.default_factory is missing}
         defaults = {one.name: one.default for one in fields if one.default is not missing}
-        return object_schema(hint.__name__, shapes, needed, defaults, hint)
+        return object_schema(hint.__name__, schemas, required_names, defaults, hint)
     raise TypeError(f"{_type_name(hint)} cannot be told in JSON; use a dataclass, a TypedDict or plain types")
 
 
 def _required_keys(hint: type[Any], hints: dict[str, Any]) -> set[str]:
-    """Python itself overlooks NotRequired where annotations are kept as text, so the resolved types decide."""
+    """Return the required keys of a TypedDict, by its resolved types.
+
+    Python itself overlooks NotRequired where annotations are stored as text.
+    """
     keys: set[str] = set(getattr(hint, "__required_keys__", ()))
     for name, one in hints.items():
         origin = typing.get_origin(one)
@@ -164,40 +168,42 @@ def _required_keys(hint: type[Any], hints: dict[str, Any]) -> set[str]:
 def _enum_schema(values: dict[Any, Any], name: str) -> TypeSchema:
     if not all(type(value) in (str, int, bool, float, type(None)) for value in values):
         raise TypeError(f"{name}: only text, numbers, true, false and null can be choices")
-    words = ", ".join(str(value) for value in values)
+    choices = ", ".join(str(value) for value in values)
 
     def read(value: Any, path: str, mistakes: Problems) -> Any:
-        # True == 1: a choice counts only with its own type.
-        chosen = [found for known, found in values.items() if known == value and type(known) is type(value)]
+        # True == 1, so the types are compared too.
+        chosen = [
+            python_value for choice, python_value in values.items() if choice == value and type(choice) is type(value)
+        ]
         if not chosen:
-            mistakes.append(problem_at(path, f"must be one of {words}"))
+            mistakes.append(problem_at(path, f"must be one of {choices}"))
             return None
         return chosen[0]
 
     return TypeSchema({"enum": list(values)}, read)
 
 
-def _annotated_schema(shape: TypeSchema, extras: tuple[Any, ...]) -> TypeSchema:
-    told: JsonObject = {}
+def _annotated_schema(base: TypeSchema, extras: tuple[Any, ...]) -> TypeSchema:
+    keywords: JsonObject = {}
     for extra in extras:
         if isinstance(extra, str):
-            told["description"] = extra
+            keywords["description"] = extra
         elif isinstance(extra, dict):
-            told.update(typing.cast("JsonObject", extra))
-    limits = {name: value for name, value in told.items() if name != "description"}
+            keywords.update(typing.cast("JsonObject", extra))
+    limits = {name: value for name, value in keywords.items() if name != "description"}
 
     def read(value: Any, path: str, mistakes: Problems) -> Any:
         before = len(mistakes)
-        result = shape.read(value, path, mistakes)
+        result = base.read(value, path, mistakes)
         if len(mistakes) == before:
-            mistakes += [problem_at(path, words) for words in limit_violations(value, limits)]
+            mistakes += [problem_at(path, message) for message in limit_violations(value, limits)]
         return result
 
-    return TypeSchema({**shape.schema, **told}, read if limits else shape.read)
+    return TypeSchema({**base.schema, **keywords}, read if limits else base.read)
 
 
 def to_json(value: Any) -> Any:
-    """A value of such types as JSON can hold it, all the way down; what is none of them is left as it is."""
+    """Convert a value to JSON recursively; unknown objects are left as they are."""
     if isinstance(value, enum.Enum):
         return to_json(value.value)
     if isinstance(value, str | int | float | None):

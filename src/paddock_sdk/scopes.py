@@ -1,4 +1,4 @@
-"""The caller's permissions, looked at once more on the plugin's side: the host has checked them too."""
+"""Scope checks on the plugin's side, in addition to those of the host."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _MARK = "__paddock_scopes__"
-# The scopes of the caller of a plugin of ours, whose handlers need not take the context that says them.
+# The caller's scopes in native plugins, whose handlers need not take the context that holds them.
 _CALLER_SCOPES: ContextVar[frozenset[str] | None] = ContextVar("paddock_scopes", default=None)
 
 
 def requires_scopes(*scopes: str) -> Callable[[F], F]:
-    """Call the function only where its caller has all these. For tools, methods, and entry points of any dialect.
+    """Call the function only if its caller has all these scopes.
 
-    The caller's scopes stand where the kind of plugin has them: in `context.scopes`, in
-    `call["auth_context"]["scopes"]`, or in `context["permissions"]`. A call that names none has none. A tool or method
-    names the same scopes in its manifest: it is told of no others.
+    For tools, methods, and entry points of any dialect. The caller's scopes are in `context.scopes`, in
+    `call["auth_context"]["scopes"]`, or in `context["permissions"]`, depending on the dialect. A call without scopes
+    has none. A tool or method must list the same scopes in its manifest: the host passes on no others.
 
     Raises:
-        ScopeMissing: one is missing; the function was not called.
+        ScopeMissing: a scope is missing; the function was not called.
     """
 
     def wrap(function: F) -> F:
         import functools
 
         @functools.wraps(function)
-        def guarded(*given: Any, **named: Any) -> Any:
-            told = _CALLER_SCOPES.get()
-            held = caller_scopes([*given, *named.values()]) if told is None else told
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            known_scopes = _CALLER_SCOPES.get()
+            held = caller_scopes([*args, *kwargs.values()]) if known_scopes is None else known_scopes
             missing = [scope for scope in scopes if scope not in held]
             if missing:
                 raise ScopeMissing(missing)
-            return function(*given, **named)
+            return function(*args, **kwargs)
 
         setattr(guarded, _MARK, scopes)
         return cast("F", guarded)
@@ -47,29 +47,29 @@ def requires_scopes(*scopes: str) -> Callable[[F], F]:
 
 
 def checks_scopes(function: Callable[..., Any]) -> bool:
-    """Whether a function looks at its caller's scopes, and so must be told them by the host."""
+    """Whether a function checks its caller's scopes, so that the host must send them."""
     return hasattr(function, _MARK)
 
 
 def with_caller_scopes(scopes: Iterable[str], work: Callable[[], T]) -> T:
-    """Do something for a caller who has these scopes, whatever else its arguments claim."""
-    before = _CALLER_SCOPES.set(frozenset(scopes))
+    """Run something for a caller with these scopes, whatever its arguments claim."""
+    token = _CALLER_SCOPES.set(frozenset(scopes))
     try:
         return work()
     finally:
-        _CALLER_SCOPES.reset(before)
+        _CALLER_SCOPES.reset(token)
 
 
 def caller_scopes(arguments: Sequence[Any]) -> frozenset[str]:
-    """The scopes of the caller, from the arguments of a handler.
+    """Return the caller's scopes, from the arguments of a handler.
 
-    What the host says about a call is the last object among them; an object before it is the caller's own, and could
+    The host's data about a call is the last mapping among them. A mapping before it comes from the caller, and could
     claim anything.
     """
-    objects = [cast("Mapping[str, Any]", one) for one in arguments if isinstance(one, Mapping)]
-    if not objects:
+    mappings = [cast("Mapping[str, Any]", one) for one in arguments if isinstance(one, Mapping)]
+    if not mappings:
         return frozenset()
-    auth = objects[-1].get("auth_context")
+    auth = mappings[-1].get("auth_context")
     if isinstance(auth, Mapping):
         return frozenset(string_items(cast("Mapping[str, Any]", auth).get("scopes")))
-    return frozenset(string_items(objects[-1].get("permissions")))
+    return frozenset(string_items(mappings[-1].get("permissions")))

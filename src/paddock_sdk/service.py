@@ -1,4 +1,4 @@
-"""One service of the host: its operations become questions on the wire."""
+"""A service of the host: its operations become requests on the wire."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from paddock_sdk.answer import Answer
 from paddock_sdk.call import JsonObject
 
-# What a call's positional arguments are called on the wire.
+# The names of positional arguments on the wire.
 POSITIONAL_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "audit.record": ("event",),
     "auth.provider_service_account_token": ("provider", "scopes", "subject"),
@@ -32,7 +32,7 @@ POSITIONAL_ARGUMENTS: dict[str, tuple[str, ...]] = {
 
 
 class Ask(Protocol):
-    """Sends a question to the host."""
+    """Sends a request to the host."""
 
     def __call__(
         self,
@@ -45,7 +45,7 @@ class Ask(Protocol):
 
 
 class Service:
-    """One service. Any method of it can be called; whether the host serves it is the host's word."""
+    """One service of the host. Any operation can be called; the host decides whether it exists."""
 
     def __init__(self, ask: Ask, wire_name: str, *, declared: bool) -> None:
         self._ask = ask
@@ -61,14 +61,14 @@ class Service:
             raise AttributeError(operation)
         names = POSITIONAL_ARGUMENTS.get(f"{self._wire_name.rpartition('.')[2]}.{operation}", ())
 
-        def ask(*given: Any, **named: Any) -> Answer[Any]:
-            if len(given) > len(names):
+        def request(*args: Any, **kwargs: Any) -> Answer[Any]:
+            if len(args) > len(names):
                 raise TypeError(f"{operation}() takes {len(names)} positional arguments; name the others")
-            return self.ask(operation, {**dict(zip(names, given, strict=False)), **named})
+            return self.ask(operation, {**dict(zip(names, args, strict=False)), **kwargs})
 
-        return ask
+        return request
 
     def ask(self, operation: str, params: JsonObject, convert: Callable[[Any], Any] | None = None) -> Answer[Any]:
-        """Ask for an operation with parameters as the wire has them."""
+        """Request an operation, with parameters as they are on the wire."""
         method = f"{self._wire_name}.{operation}"
         return self._ask(method, params, convert=convert, undeclared=not self._declared)

@@ -1,9 +1,9 @@
-"""A plugin that speaks JSON-RPC on its stdin and stdout: what an author declares, and every request to its handler.
+"""A plugin that speaks JSON-RPC on stdin and stdout: declaration of handlers, and dispatch of requests to them.
 
-Calls are handled one at a time, in the order in which they came. A handler may ask the host (`plugin.host`,
-`plugin.storage`, `plugin.request`), tell how far it is (`plugin.progress`) and look whether it should stop
-(`plugin.cancelled`). Only at these moments is anything read while a handler works; see `inbox.py` for what then happens
-to it.
+Calls are handled one at a time, in the order of their arrival. A handler may send requests to the host (`plugin.host`,
+`plugin.storage`, `plugin.request`), report progress (`plugin.progress`) and check for cancellation
+(`plugin.cancelled`). Messages are read only at these moments while a handler runs; `inbox.py` describes what happens to
+them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Plugin:
     """One plugin process.
 
     Args:
-        name: As in the manifest; the host ends a plugin that answers to another name.
+        name: As in the manifest; the host stops a plugin that reports another name.
         version: As in the manifest.
-        namespace: How the host's own methods are called: `paddock`, or `kaged` for a plugin with that manifest.
-        notifications: What the plugin may announce.
-        capabilities_used: What it uses of the capabilities that its manifest asks for.
+        namespace: The prefix of the host's own methods: `paddock`, or `kaged` for a plugin with that manifest.
+        notifications: The notifications that the plugin may send.
+        capabilities_used: The capabilities that it uses, of those in its manifest.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Plugin:
         self._lifecycle = Lifecycle(self._handshake_info, self.log)
         self._on_shutdown: Callable[[], object] = lambda: None
         self._wire: Wire | None = None
-        self._underway: ActiveCall | None = None  # the call that a handler is working on
+        self._active: ActiveCall | None = None  # the call in progress
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The newest configuration that was accepted."""
+        """The latest configuration that was accepted."""
         return self._lifecycle.config
 
     @property
@@ -73,42 +73,42 @@ class Plugin:
         """The projects that use this plugin, each with its config."""
         return self._lifecycle.projects
 
-    # --- what an author declares ---------------------------------------------------------------------------------
+    # --- declarations -----------------------------------------------------------------------------------------------
 
     def tool(self, handler: H) -> H:
-        """Serve the tool that has the function's name; on the wire it is `<plugin>.<tool>`.
+        """Serve the tool with the function's name; on the wire it is `<plugin>.<tool>`.
 
-        The function takes `(params, context)`, or its parameters by name: then their types are its schema, and what
-        does not fit them never reaches it.
+        The function takes `(params, context)`, or its parameters by name. In the second form their types are its
+        schema, and calls that do not match never reach it.
         """
         return self.handlers.add_tool(handler)
 
     def method(self, name: str) -> Callable[[H], H]:
-        """Serve a method, e.g. `presets.list`. The function is as for a tool."""
+        """Serve a method, e.g. `presets.list`. The function has the same forms as a tool's."""
         return lambda handler: self.handlers.add_method(name, handler)
 
     def hook(self, name: str) -> Callable[[H], H]:
-        """Be told of a moment in a session, e.g. `on_session_start`."""
+        """Handle a session event, e.g. `on_session_start`."""
         return lambda handler: self.handlers.add_hook(name, handler)
 
     def on_config(self, callback: C) -> C:
-        """Be given every new configuration before it counts; raise ConfigInvalid to refuse it."""
+        """Receive each new configuration before it takes effect; raise ConfigInvalid to refuse it."""
         self._lifecycle.on_config = callback
         return callback
 
     def on_shutdown(self, callback: E) -> E:
-        """Be called once before the process ends. If it fails, the process ends with 1."""
+        """Run the callback once before the process ends. If it fails, the exit code is 1."""
         self._on_shutdown = callback
         return callback
 
     def manifest_callables(self) -> JsonObject:
-        """The tools and methods as the manifest writes them, with schemas where types say them."""
+        """Return the tools and methods in the manifest's format, with schemas where types define them."""
         return self.handlers.as_manifest()
 
-    # --- what a handler may do -----------------------------------------------------------------------------------
+    # --- for handlers ---------------------------------------------------------------------------------------------
 
     def notify(self, name: str, params: JsonObject | None = None) -> None:
-        """Announce something to the host, which does not answer."""
+        """Send a notification to the host, which does not answer."""
         if name not in self._notifications:
             raise ValueError(f"{name!r} is not among the notifications of this plugin")
         if self._lifecycle.phase != "running":
@@ -116,41 +116,41 @@ class Plugin:
         self._running().notify(name, params or {})
 
     def request(self, method: str, params: JsonObject) -> Any:
-        """Ask the host for something and wait for the answer.
+        """Send a request to the host, and wait for its result.
 
         Raises:
-            HostRefused: it answered with an error.
-            HostGone: it closed the pipe.
+            HostRefused: the host answered with an error.
+            HostGone: the host closed the pipe.
         """
         return self.ask(method, params).wait()
 
-    def ask(self, method: str, params: JsonObject, **how: Any) -> Answer[Any]:
-        """Ask the host for something; the answer can be awaited, or waited for later."""
-        return self._running().ask(method, params, self._underway, **how)
+    def ask(self, method: str, params: JsonObject, **options: Any) -> Answer[Any]:
+        """Send a request to the host; its answer can be awaited, or waited for later."""
+        return self._running().ask(method, params, self._active, **options)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell whoever waits for this call how far it is. The host gives a call that moves on more time."""
-        told = {"progress": done, "total": total, "message": message}
-        self.event({"type": "progress", **{name: value for name, value in told.items() if value is not None}})
-        self.cancelled()  # a look, so that pings are answered also in a handler that never asks
+        """Report progress to the caller. The host extends the time of a call that makes progress."""
+        fields = {"progress": done, "total": total, "message": message}
+        self.event({"type": "progress", **{name: value for name, value in fields.items() if value is not None}})
+        self.cancelled()  # reads messages, so that pings are answered even if the handler sends no requests
 
     def event(self, event: JsonObject) -> None:
-        """Tell whoever waits for this call something before its result. Outside of the host it goes nowhere."""
+        """Send the caller an event before the result. Without a host it is dropped."""
         if self._wire is None:
             return
-        if self._underway is None:
+        if self._active is None:
             raise RuntimeError("an event belongs to a call, and none is under way")
-        self._wire.event(self._underway, event)
+        self._wire.event(self._active, event)
 
     def cancelled(self) -> bool:
-        """Whether whoever called has given up. A handler that takes long asks now and then, and stops."""
-        return self._wire is not None and self._wire.cancelled(self._underway)
+        """Whether the caller has cancelled. A handler that runs long should check now and then, and stop."""
+        return self._wire is not None and self._wire.cancelled(self._active)
 
     def check_cancelled(self) -> None:
-        """Stop here if whoever called has given up.
+        """Stop here if the caller has cancelled.
 
         Raises:
-            Cancelled: they have. Left uncaught, it answers the call.
+            Cancelled: the caller has cancelled. If uncaught, it answers the call.
         """
         if self.cancelled():
             raise Cancelled
@@ -158,11 +158,11 @@ class Plugin:
     # --- the loop ------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve until the host says shutdown or closes the pipe. Whatever happens to one call, the next is served."""
+        """Serve until the host sends shutdown or closes the pipe. A failed call does not stop the loop."""
         self.serve(Wire(take_stdio(), self.log, self.namespace))
 
     def serve(self, wire: Wire) -> None:
-        """The same on a wire that is there already."""
+        """Serve on an existing wire."""
         self._wire = wire
         try:
             while (message := wire.inbox.next())["method"] != "shutdown":
@@ -174,12 +174,12 @@ class Plugin:
         except HostGone:
             pass
         except Exception as error:
-            # What it should have kept may be lost: the exit code must say so.
+            # Data that it should have saved may be lost: the exit code must show it.
             wire.fault_of("shutdown", error)
             raise SystemExit(1) from None
 
     def forget(self) -> None:
-        """Be as before any handshake: for tests, which greet the same plugin many times."""
+        """Reset to the state before any handshake: for tests, which repeat it with the same plugin."""
         on_config = self._lifecycle.on_config
         self._lifecycle = Lifecycle(self._handshake_info, self.log)
         self._lifecycle.on_config = on_config
@@ -188,7 +188,7 @@ class Plugin:
         """Run one request or notification, and answer it if it is a request.
 
         Raises:
-            HostGone: nobody hears the answer.
+            HostGone: the host no longer reads the answer.
         """
         self._wire = wire
         try:
@@ -205,33 +205,33 @@ class Plugin:
 
     def _handle(self, wire: Wire, message: JsonObject) -> Any:
         method: str = message["method"]
-        own, context, token = split_params(message)
+        params, context, token = split_params(message)
         if self._lifecycle.serves(method):
-            # Nobody hears events about the host's own requests.
-            self._underway = ActiveCall(None, token)
-            result = self._lifecycle.answer(method, own)
+            # Lifecycle requests have no caller who could receive events.
+            self._active = ActiveCall(None, token)
+            result = self._lifecycle.answer(method, params)
             wire.inbox.open = self._lifecycle.phase == "running"
             return result
         handler = self.handlers.get(method)
         if handler is None:
             raise PluginFault(f"there is no method {method[:128]!r}", code=METHOD_NOT_FOUND)
-        underway = self._underway = ActiveCall(message.get("id"), token)
+        active = self._active = ActiveCall(message.get("id"), token)
         self.log.request_id = context.request_id
-        if underway.id is not None:
-            wire.inbox.calls[underway.id] = underway
-        result = handler.begin(own, context, host=self.host)
+        if active.id is not None:
+            wire.inbox.calls[active.id] = active
+        result = handler.begin(params, context, host=self.host)
         if is_pending(result):
-            result = run(resolve_result(result, Stream(self.event, lambda: wire.poll_cancelled(underway))))
+            result = run(resolve_result(result, Stream(self.event, lambda: wire.poll_cancelled(active))))
         return handler.finish(result)
 
     def _finish_call(self, wire: Wire) -> None:
-        if self._underway is not None and self._underway.id is not None:
-            wire.inbox.calls.pop(self._underway.id, None)
-        self._underway = None
+        if self._active is not None and self._active.id is not None:
+            wire.inbox.calls.pop(self._active.id, None)
+        self._active = None
         self.log.request_id = ""
 
     def _handshake_info(self) -> HandshakeInfo:
-        serves = self.handlers
+        handlers = self.handlers
         return HandshakeInfo(
-            self.name, self.version, serves.methods, serves.tools, self._notifications, self._capabilities_used
+            self.name, self.version, handlers.methods, handlers.tools, self._notifications, self._capabilities_used
         )

@@ -1,13 +1,13 @@
-"""The plugin's own tables, which the host keeps: SQL goes out as a request, rows come back.
+"""The plugin's own tables, stored by the host: SQL goes out as a request, rows come back.
 
-A statement by itself is a transaction. Several become one in a block, which is undone if it fails:
+A single statement is its own transaction. Several become one in a block, which is rolled back if it fails:
 
     with plugin.storage.transaction() as tables:
         tables.exec("UPDATE account SET money = money - ? WHERE id = ?", [5, "a"])
         tables.exec("UPDATE account SET money = money + ? WHERE id = ?", [5, "b"])
 
-A call whose recovery is `atomic` says in the block what it is going to answer, with `tables.answers(...)`: whoever asks
-again after a crash gets that.
+A call with recovery `atomic` states its result inside the block, with `tables.answers(...)`: a repeated call after a
+crash returns that result.
 """
 
 from __future__ import annotations
@@ -23,106 +23,106 @@ from paddock_sdk.service import Ask, Service
 
 
 class Rows(NamedTuple):
-    """What a query found."""
+    """The result of a query."""
 
     rows: list[dict[str, Any]]
     columns: list[str]
 
 
 class Statements:
-    """SQL that goes to the host, each statement an Answer."""
+    """Sends SQL to the host; each statement returns an Answer."""
 
     def __init__(self, service: Service, transaction: JsonObject | None = None) -> None:
         self._service = service
-        self._within = transaction or {}
-        self.result: JsonObject = {}  # what goes with the commit
+        self._transaction = transaction or {}
+        self.result: JsonObject = {}  # sent with the commit
 
     def answers(self, result: Any) -> None:
-        """What the call is going to answer, kept with the transaction; for a call whose recovery is `atomic`."""
+        """Store the call's result with the transaction; for a call with recovery `atomic`."""
         self.result = {"result": result}
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> Answer[Rows]:
-        """Read with a SELECT."""
-        asked = {"sql": sql, "params": list(params), **self._within}
-        return self._service.ask("query", asked, lambda answer: Rows(answer["rows"], answer["columns"]))
+        """Run a SELECT."""
+        request = {"sql": sql, "params": list(params), **self._transaction}
+        return self._service.ask("query", request, lambda answer: Rows(answer["rows"], answer["columns"]))
 
     def exec(self, sql: str, params: Sequence[Any] = ()) -> Answer[int]:
-        """Write or define tables; gives the number of rows affected."""
-        asked = {"sql": sql, "params": list(params), **self._within}
-        return self._service.ask("exec", asked, lambda answer: answer["rows_affected"])
+        """Change data or define tables; returns the number of affected rows."""
+        request = {"sql": sql, "params": list(params), **self._transaction}
+        return self._service.ask("exec", request, lambda answer: answer["rows_affected"])
 
 
 class Sql(Service):
-    """The tables as a service of `host`: everything can be awaited, or waited for."""
+    """The tables as the service `host.sql`: every result can be awaited, or waited for."""
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> Answer[Rows]:
-        """Read with a SELECT."""
+        """Run a SELECT."""
         return Statements(self).query(sql, params)
 
     def exec(self, sql: str, params: Sequence[Any] = ()) -> Answer[int]:
-        """Write or define tables; gives the number of rows affected."""
+        """Change data or define tables; returns the number of affected rows."""
         return Statements(self).exec(sql, params)
 
     def schema(self) -> Answer[list[str]]:
-        """The names of the plugin's tables."""
+        """Return the names of the plugin's tables."""
         return self.ask("schema", {}, lambda answer: answer["tables"])
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Statements, None]:
-        """Several statements as one: kept when the block ends, undone when it fails."""
-        within = await self.ask("begin", {}, _transaction)
-        statements = Statements(self, within)
+        """Run several statements in one transaction: committed when the block ends, rolled back when it fails."""
+        transaction = await self.ask("begin", {}, _transaction)
+        statements = Statements(self, transaction)
         try:
             yield statements
         except BaseException:
-            self.ask("rollback", within)  # not waited for: whatever failed may be the host itself, or a cancellation
+            self.ask("rollback", transaction)  # not awaited: the failure may be the host itself, or a cancellation
             raise
-        await self.ask("commit", {**within, **statements.result})
+        await self.ask("commit", {**transaction, **statements.result})
 
 
 class Storage:
-    """The tables for code that is not async: each method waits for its answer.
+    """The tables for synchronous code: each method waits for its result.
 
     Raises:
-        HostRefused: the statement is wrong, or the plugin was not granted it.
+        HostRefused: the statement is wrong, or the plugin lacks the capability.
     """
 
     def __init__(self, ask: Ask, namespace: str, transaction: JsonObject | None = None) -> None:
         self._ask = ask
         self._namespace = namespace
-        # Whether storage was granted is the host's word: a plugin that is its own program is not told.
+        # The host checks the grant: a plugin that is its own program does not know its grants.
         self._service = Service(ask, f"{namespace}.storage", declared=True)
         self._statements = Statements(self._service, transaction)
 
     def answers(self, result: Any) -> None:
-        """What the call is going to answer, kept with the transaction; for a call whose recovery is `atomic`."""
+        """Store the call's result with the transaction; for a call with recovery `atomic`."""
         self._statements.answers(result)
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> Rows:
-        """Read with a SELECT."""
+        """Run a SELECT."""
         return self._statements.query(sql, params).wait()
 
     def exec(self, sql: str, params: Sequence[Any] = ()) -> int:
-        """Write or define tables; gives the number of rows affected."""
+        """Change data or define tables; returns the number of affected rows."""
         return self._statements.exec(sql, params).wait()
 
     def schema(self) -> list[str]:
-        """The names of the plugin's tables."""
+        """Return the names of the plugin's tables."""
         return self._service.ask("schema", {}).wait()["tables"]
 
     @contextmanager
     def transaction(self) -> Generator[Storage, None, None]:
-        """Several statements as one: kept when the block ends, undone when it fails."""
-        within = self._service.ask("begin", {}, _transaction).wait()
-        tables = Storage(self._ask, self._namespace, within)
+        """Run several statements in one transaction: committed when the block ends, rolled back when it fails."""
+        transaction = self._service.ask("begin", {}, _transaction).wait()
+        tables = Storage(self._ask, self._namespace, transaction)
         try:
             yield tables
         except BaseException:
-            # What went wrong in the block is what the caller has to hear, not that undoing it failed too.
+            # The caller must see the error of the block, not that of a failed rollback.
             with suppress(HostRefused, HostGone):
-                self._service.ask("rollback", within).wait()
+                self._service.ask("rollback", transaction).wait()
             raise
-        self._service.ask("commit", {**within, **tables._statements.result}).wait()
+        self._service.ask("commit", {**transaction, **tables._statements.result}).wait()
 
 
 def _transaction(answer: Any) -> JsonObject:

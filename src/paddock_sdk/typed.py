@@ -1,9 +1,9 @@
-"""A function whose parameters and result are described by their types: its schemas, and its arguments checked.
+"""A function whose schemas come from the types of its parameters and result, and whose arguments are checked.
 
     @plugin.tool
     def greet(name: Annotated[str, "Whom to greet"], times: int = 1) -> Greeting: ...
 
-A parameter that is `context` or `host`, by its type or by its name, is given by the SDK and is not in the schema.
+A parameter that is `context` or `host`, by its type or by its name, is supplied by the SDK and is not in the schema.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _SERVICES = {"context": Context, "host": Host}
 
 
 class TypedHandler:
-    """The types of one function.
+    """The schemas of one function.
 
     Raises:
-        TypeError: a type cannot be resolved or told in JSON.
+        TypeError: a type cannot be resolved or has no JSON Schema.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -36,13 +36,13 @@ class TypedHandler:
         names = _parameters(function)
         defaults = _defaults(function)
         hints = resolve_hints(function)
-        answers = hints.pop("return", None)
+        result_hint = hints.pop("return", None)
         self._services = {name: _service(name, hints.get(name)) for name in names}
-        own = [name for name in names if self._services[name] is None]
-        shapes = {name: self._shape(name, hints.get(name, Any)) for name in own}
-        required = [name for name in own if name not in defaults]
-        self._input = object_schema("", shapes, required, defaults, dict)
-        self._output = self._result_shape(answers)
+        own_names = [name for name in names if self._services[name] is None]
+        schemas = {name: self._parameter_schema(name, hints.get(name, Any)) for name in own_names}
+        required = [name for name in own_names if name not in defaults]
+        self._input = object_schema("", schemas, required, defaults, dict)
+        self._output = self._result_schema(result_hint)
 
     @property
     def input_schema(self) -> JsonObject:
@@ -50,54 +50,54 @@ class TypedHandler:
 
     @property
     def output_schema(self) -> JsonObject | None:
-        """None where the function does not say what it answers."""
+        """None if the function does not annotate its result."""
         return None if self._output is None else self._output.schema
 
     def arguments(self, params: JsonObject) -> JsonObject:
-        """What the function is called with.
+        """Return the arguments for the function.
 
         Raises:
-            InvalidParams: the parameters do not fit; carries every mistake with its path.
+            InvalidParams: the parameters do not match; carries every mistake with its path.
         """
         mistakes: Problems = []
-        found = self._input.read(params, "", mistakes)
+        arguments = self._input.read(params, "", mistakes)
         if mistakes:
-            told = "; ".join(f"{one['path']} {one['message']}" for one in mistakes[:5])
-            raise InvalidParams(told, {"code": "VALIDATION_ERROR", "errors": mistakes})
-        return found
+            message = "; ".join(f"{one['path']} {one['message']}" for one in mistakes[:5])
+            raise InvalidParams(message, {"code": "VALIDATION_ERROR", "errors": mistakes})
+        return arguments
 
     def injected_arguments(self, **services: Any) -> JsonObject:
-        """What the SDK gives the function besides."""
+        """Return the arguments that the SDK supplies."""
         return {name: services.get(kind) for name, kind in self._services.items() if kind is not None}
 
     def result(self, value: Any) -> Any:
-        """The result as JSON.
+        """Return the result as JSON.
 
         Raises:
-            PluginFault: it is not what the function promised.
+            PluginFault: it does not match the function's declared type.
         """
-        told = to_json(value)
+        json_value = to_json(value)
         mistakes: Problems = []
         if self._output is not None:
-            self._output.read(told, "", mistakes)
+            self._output.read(json_value, "", mistakes)
         if mistakes:
-            words = "; ".join(f"{one['path'] or 'it'} {one['message']}" for one in mistakes[:5])
-            broken = {"code": "output_validation_error", "errors": mistakes}
-            raise PluginFault(f"{self._name} answered otherwise than it promised: {words}", broken, code=INTERNAL_ERROR)
-        return told
+            message = "; ".join(f"{one['path'] or 'it'} {one['message']}" for one in mistakes[:5])
+            data = {"code": "output_validation_error", "errors": mistakes}
+            raise PluginFault(f"{self._name} answered otherwise than it promised: {message}", data, code=INTERNAL_ERROR)
+        return json_value
 
-    def _shape(self, name: str, hint: Any) -> TypeSchema:
+    def _parameter_schema(self, name: str, hint: Any) -> TypeSchema:
         try:
             return build_schema(hint)
         except TypeError as error:
             raise TypeError(f"{self._name}, parameter {name}: {error}") from None
 
-    def _result_shape(self, hint: Any) -> TypeSchema | None:
+    def _result_schema(self, hint: Any) -> TypeSchema | None:
         origin = typing.get_origin(hint)
         if origin is Generator:
             hint = typing.get_args(hint)[2]
         elif origin in (Iterator, AsyncIterator, AsyncGenerator):
-            return None  # what it yields are events
+            return None  # it yields events
         if hint is None or hint is Any:
             return None
         try:
@@ -118,9 +118,9 @@ def _parameters(function: Callable[..., Any]) -> list[str]:
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
     code = function.__code__
-    given = function.__defaults__ or ()
-    positional = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
-    return {**dict(zip(positional, given, strict=True)), **(function.__kwdefaults__ or {})}
+    values = function.__defaults__ or ()
+    positional = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return {**dict(zip(positional, values, strict=True)), **(function.__kwdefaults__ or {})}
 
 
 def _service(name: str, hint: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""One end of the wire to the host: what is asked, told and answered, in both directions."""
+"""The plugin's end of the connection to the host: requests, notifications and responses in both directions."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-# What the host finds wrong with a question of ours is no fault of whoever called us.
+# Errors about our own requests are not the caller's fault.
 REQUEST_ERROR_CODES = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, InvalidParams.code)
 
 
 class Wire:
-    """The host's messages in, ours out.
+    """The connection to the host.
 
     Args:
-        lines: Where the messages go.
-        log: Where mistakes of handlers are told in full.
-        namespace: How the host's own methods begin.
+        lines: Sends and receives messages.
+        log: The destination of full error reports of handlers.
+        namespace: The prefix of the host's own methods.
     """
 
     def __init__(self, lines: Lines, log: Log, namespace: str) -> None:
@@ -44,7 +44,7 @@ class Wire:
         self.log = log
         self.namespace = namespace
         self.inbox = Inbox(lines, log, f"{namespace}.cancel")
-        self.loop: AbstractEventLoop | None = None  # takes in what the host says, where there is one
+        self.loop: AbstractEventLoop | None = None  # reads the host's messages, if there is one
         self._event_method = f"{namespace}.event"
         self._last_id = 0
 
@@ -57,39 +57,39 @@ class Wire:
         convert: Callable[[Any], Any] | None = None,
         undeclared: bool = False,
     ) -> Answer[Any]:
-        """Send a question, on behalf of a call where there is one.
+        """Send a request, on behalf of a call if there is one.
 
         Raises:
             TypeError, ValueError: it cannot be written as JSON; nothing was sent.
-            HostGone: nobody reads it.
+            HostGone: the host no longer reads.
         """
-        named = {**params, "_call": call.token} if call is not None and call.token is not None else params
+        params_with_token = {**params, "_call": call.token} if call is not None and call.token is not None else params
         answer = Answer[Any](self.inbox.read, call, self.loop, convert=convert, undeclared=undeclared)
-        self.forward_request({"jsonrpc": "2.0", "method": method, "params": named}, answer)
+        self.forward_request({"jsonrpc": "2.0", "method": method, "params": params_with_token}, answer)
         return answer
 
-    def forward_request(self, question: JsonObject, asker: AnswerReceiver) -> None:
-        """Send a question under an id of our own; its answer goes to the asker."""
+    def forward_request(self, request: JsonObject, receiver: AnswerReceiver) -> None:
+        """Send a request under an id of our own; its response goes to the receiver."""
         self._last_id += 1
-        self.lines.write({**question, "id": self._last_id})
-        self.inbox.expect(self._last_id, asker)
+        self.lines.write({**request, "id": self._last_id})
+        self.inbox.expect(self._last_id, receiver)
 
     def notify(self, method: str, params: JsonObject) -> None:
         """Send a notification."""
         self.lines.write({"jsonrpc": "2.0", "method": method, "params": params})
 
     def event(self, call: ActiveCall, event: JsonObject) -> None:
-        """Tell whoever waits for this call something before its result; nobody may."""
+        """Send the caller of this call an event before the result; dropped if nobody waits."""
         if call.id is not None:
             self.notify(self._event_method, {"id": call.id, "event": event})
 
     def cancelled(self, call: ActiveCall | None) -> bool:
-        """Whether a call is no longer wanted, after a look at what has arrived. Pings are answered on the way."""
+        """Whether a call was cancelled, after reading what has arrived. Pings are answered on the way."""
         self.inbox.poll()
         return call is not None and call.cancelled
 
     async def poll_cancelled(self, call: ActiveCall) -> bool:
-        """The same from a coroutine: an event loop gets its turn, and looks by itself."""
+        """Whether a call was cancelled, from a coroutine: an event loop gets its turn and reads by itself."""
         if self.loop is None:
             self.inbox.poll()
         else:
@@ -97,7 +97,7 @@ class Wire:
         return call.cancelled
 
     def answer(self, message: JsonObject, result: Any) -> None:
-        """Answer a request; a result that cannot be sent is answered as the handler's failure."""
+        """Answer a request; a result that cannot be sent is answered as a failure of the handler."""
         request_id = message.get("id")
         if request_id is None:
             return
@@ -107,7 +107,7 @@ class Wire:
             self.lines.fail(request_id, self.fault_of(message["method"], error))
 
     def fail(self, message: JsonObject, error: Exception) -> None:
-        """Answer a request with what a handler raised."""
+        """Answer a request with an exception of the handler."""
         if isinstance(error, HostGone):
             raise error
         fault = self.fault_of(message["method"], error)
@@ -115,7 +115,7 @@ class Wire:
             self.lines.fail(request_id, fault)
 
     def fault_of(self, method: str, error: Exception) -> PluginFault:
-        """What the caller hears of an exception. The details of a handler's mistake are its author's alone."""
+        """Return the error for the caller. Details of a handler's bug go only to the plugin's log."""
         if isinstance(error, HostRefused) and error.error_code in REQUEST_ERROR_CODES:
             return PluginFault(f"the host refused: {error.message}", error.data)
         if isinstance(error, PluginFault):
@@ -131,19 +131,19 @@ class Wire:
 
 @types.coroutine
 def _yield_to_loop() -> Generator[None, None, None]:
-    """Let the event loop see to the others for a moment."""
+    """Let the event loop run other tasks once."""
     yield
 
 
 def split_params(message: JsonObject) -> tuple[JsonObject, Context, str | None]:
-    """The parameters of a request, without what the host put among them: the context and the call's token.
+    """Return the parameters of a request, and separately the context and call token that the host added.
 
     Raises:
-        InvalidParams: they are no object.
+        InvalidParams: they are not an object.
     """
     params = message.get("params", {})
     if not isinstance(params, dict):
         raise InvalidParams("params must be an object")
-    own = cast("JsonObject", params)
-    context, token = take_context(own)
-    return own, context, token
+    handler_params = cast("JsonObject", params)
+    context, token = take_context(handler_params)
+    return handler_params, context, token

@@ -86,7 +86,7 @@ class Office:
         await self.database.write(unit)
 
     def host(self, name: str, terms: DeliveryRetryPolicy | None = None) -> Host:
-        node = Node(name, self.database, self.clock, lasting=True)
+        node = Node(name, self.database, self.clock, daemon=True)
         self.nodes.append(node)
 
         def told(tx: Transaction, tenant: str, call: str | None) -> TransactionLedger:

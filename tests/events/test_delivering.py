@@ -45,7 +45,7 @@ async def taken_by(host: Host) -> Job:
     await host.noticing.scan()
     here, now = await host.node.current_run(), host.delivery.clock.now()
     (work,) = await host.delivery.database.write(
-        lambda tx: queue.claim_due(tx, here, [DELIVERY_JOB], now=now, places=4)
+        lambda tx: queue.claim_due(tx, here, [DELIVERY_JOB], now=now, slots=4)
     )
     return work
 

@@ -70,7 +70,7 @@ class Scene:
 def told(home: Home, kind: str) -> list[dict[str, Any]]:
     """What the ledger has of such events, oldest first, once the host is closed."""
     with open_direct(home.path / "data" / "paddock.db") as database:
-        entries = database.read(lambda tx: list_entries(tx, wanted=EntryFilter(type=kind), newest_first=False))
+        entries = database.read(lambda tx: list_entries(tx, entry_filter=EntryFilter(type=kind), newest_first=False))
     return [entry.data for entry in entries]
 
 

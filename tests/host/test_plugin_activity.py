@@ -100,7 +100,7 @@ async def test_looking_stops_after_so_many_entries_whatever_they_are(tmp_path: P
                 )
             )
 
-        found = await database.read(lambda tx: list_ended_calls(tx, "default", "p", most=6))
+        found = await database.read(lambda tx: list_ended_calls(tx, "default", "p", max_scanned=6))
         everything = await database.read(lambda tx: list_ended_calls(tx, "default", "p"))
 
     assert ([one.at for one in found.calls], found.since) == (

@@ -109,7 +109,7 @@ def left_by_a_killed_daemon(paddock: Paddock) -> None:
     name, now = load_or_create_node_id(home / "state", SystemClock(), SystemRandom()), datetime.now(UTC).isoformat()
 
     def unit(tx: Transaction) -> None:
-        here = leases.open_lease(tx, name, lasting=True)
+        here = leases.open_lease(tx, name, daemon=True)
         for number in range(EFFECTS):
             effect = records.claim(
                 tx,

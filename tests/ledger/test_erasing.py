@@ -32,8 +32,8 @@ async def test_what_was_said_of_a_person_is_gone_and_the_chain_still_verifies(
         chain.erase("alice%_\\")
     with open_direct(database_address) as database:
         entries = database.read(list_recent)
-        assert not database.read(lambda tx: list_entries(tx, wanted=EntryFilter(principal="alice%_\\")))
-        assert len(database.read(lambda tx: list_entries(tx, wanted=EntryFilter(principal="alice%_x")))) == 5
+        assert not database.read(lambda tx: list_entries(tx, entry_filter=EntryFilter(principal="alice%_\\")))
+        assert len(database.read(lambda tx: list_entries(tx, entry_filter=EntryFilter(principal="alice%_x")))) == 5
     assert entries[0].type == "ledger.erased"
     assert entries[0].data["entries"] == 5
     assert entries[0].data["rows"] == [[2, 2], [4, 4], [6, 6], [8, 8], [10, 10]]

@@ -35,7 +35,7 @@ def test_pages_follow_each_other_either_way_and_narrowed(database_address: str) 
         fill(database)
 
         def found(wanted: EntryFilter = ALL_ENTRIES, **more: object) -> list[int]:
-            return numbers(database.read(lambda tx: list_entries(tx, wanted=wanted, **more)))  # type: ignore[arg-type]
+            return numbers(database.read(lambda tx: list_entries(tx, entry_filter=wanted, **more)))  # type: ignore[arg-type]
 
         assert found(limit=3) == [10, 9, 8]
         assert found(limit=3, before=8) == [7, 6, 5]
@@ -70,7 +70,7 @@ def test_what_may_be_there_already_is_not_recorded_twice(database_address: str) 
     told = drafts(called(number) for number in range(3))
     with open_direct(database_address) as database:
         database.write(lambda tx: append_entries(tx, told[:2], RANDOM))
-        database.write(lambda tx: append_entries(tx, told, RANDOM, again=True))
+        database.write(lambda tx: append_entries(tx, told, RANDOM, check_existing=True))
         assert [entry.id for entry in database.read(list_recent)] == [name for name, _ in reversed(told)]
 
 
@@ -112,7 +112,7 @@ def test_an_entry_is_found_by_the_events_that_it_stands_for(database_address: st
 
         def found(kind: str, **more: Any) -> list[int]:
             wanted = EntryFilter(type=kind, **more)
-            return numbers(database.read(lambda tx: list_entries(tx, wanted=wanted, newest_first=False)))
+            return numbers(database.read(lambda tx: list_entries(tx, entry_filter=wanted, newest_first=False)))
 
         assert found("plugin.method_called") == [1, 2, 4]
         assert found("plugin.method_returned") == [2, 5]

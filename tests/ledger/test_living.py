@@ -282,7 +282,7 @@ async def test_a_host_for_one_call_signs_a_quiet_chain_though_a_busy_one_was_sig
     for name in ("busy", "quiet"):
         async with (
             open_database(sqlite_address, role="command") as database,
-            open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path, lasting=False) as writer,
+            open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path, long_running=False) as writer,
         ):
             writer.enqueue(called(1), name)
             writer.enqueue(called(2), "busy")
@@ -298,7 +298,7 @@ async def test_a_host_for_one_call_signs_at_most_once_a_minute(sqlite_address: s
             os.utime(file, (0, 0))
         async with (
             open_database(sqlite_address, role="command") as database,
-            open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path, lasting=False) as writer,
+            open_ledger(database, SystemClock(), SystemRandom(), state=tmp_path, long_running=False) as writer,
         ):
             writer.enqueue(called(number), "default")
         counts.append(len(file.read_bytes().splitlines()))

@@ -46,7 +46,7 @@ def test_what_went_wrong_is_found_across_all_types_newest_first(database_address
         database.write(lambda tx: append_entries(tx, drafts(EVENTS), RANDOM))
 
         def found(wanted: EntryFilter, **more: Any) -> list[int]:
-            return [entry.seq for entry in database.read(lambda tx: list_entries(tx, wanted=wanted, **more))]
+            return [entry.seq for entry in database.read(lambda tx: list_entries(tx, entry_filter=wanted, **more))]
 
         assert found(EntryFilter(wrong=True)) == WRONG
         assert found(EntryFilter(wrong=True), limit=2) == [11, 9]

@@ -48,7 +48,7 @@ def _row(row: Any) -> SealedEntry:
 
 def test_there_are_words_for_every_type_of_entry_and_for_no_other() -> None:
     assert set(SENTENCE_TEMPLATES) == set(EVENT_TYPES)
-    assert sum(len(group.words) for group in ENTRY_GROUPS) == len(SENTENCE_TEMPLATES), "a type is in one group"
+    assert sum(len(group.templates) for group in ENTRY_GROUPS) == len(SENTENCE_TEMPLATES), "a type is in one group"
     for kind, words in SENTENCE_TEMPLATES.items():
         if isinstance(words.template, str):
             fields = {name.partition("~")[0] for _, name, *_ in string.Formatter().parse(words.template) if name}

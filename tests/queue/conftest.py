@@ -61,7 +61,7 @@ class Yard:
 
     def node(self, name: str, *, lasting: bool = True) -> Node:
         """A host that has just been opened."""
-        node = Node(name, self.database, self.clock, lasting=lasting)
+        node = Node(name, self.database, self.clock, daemon=lasting)
         self.nodes.append(node)
         return node
 
@@ -75,7 +75,7 @@ class Yard:
 
     async def take(self, here: NodeRun, places: int = 20) -> list[Job]:
         now = self.clock.now()
-        return await self.database.write(lambda tx: queue.claim_due(tx, here, ["post"], now=now, places=places))
+        return await self.database.write(lambda tx: queue.claim_due(tx, here, ["post"], now=now, slots=places))
 
     async def left(self) -> list[dict[str, Any]]:
         return await self.database.read(
@@ -84,7 +84,7 @@ class Yard:
 
     def worker(self, node: Node, kinds: dict[str, JobType], *, at_once: int = 4) -> Worker:
         random = SystemRandom()
-        return Worker(self.database, node, self.clock, random, kinds, lambda *_: self.heard, at_once=at_once)
+        return Worker(self.database, node, self.clock, random, kinds, lambda *_: self.heard, max_jobs=at_once)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ async def main():
     clock, random, ended = SystemClock(), SystemRandom(), asyncio.Event()
     async with (
         open_database(sys.argv[1]) as database,
-        open_node(database, clock, random, state=Path(sys.argv[2]), lasting=True) as node,
+        open_node(database, clock, random, state=Path(sys.argv[2]), daemon=True) as node,
     ):
         async def count(work):
             def unit(tx):

@@ -204,7 +204,7 @@ async def main():
     clock, random = SystemClock(), SystemRandom()
     async with (
         open_database(sys.argv[1], role="command") as database,
-        open_node(database, clock, random, state=Path(sys.argv[2]), lasting=sys.argv[3] == "daemon") as node,
+        open_node(database, clock, random, state=Path(sys.argv[2]), daemon=sys.argv[3] == "daemon") as node,
     ):
         print((await node.current_run()).epoch, flush=True)
         await asyncio.Event().wait()
@@ -222,7 +222,7 @@ async def test_a_run_of_the_same_home_is_known_to_be_gone_as_soon_as_it_is_kille
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:  # noqa: ASYNC220 - nothing else runs
         assert running.stdout is not None
         theirs = NodeRun(name_of(tmp_path), int(running.stdout.readline()))
-        async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=False) as command:
+        async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, daemon=False) as command:
             command.on_lease_ended.append(lambda _tx, one: over.append(one))
             await command.current_run()
             assert await command.end_dead_runs() == []
@@ -237,7 +237,7 @@ async def test_a_run_of_the_same_home_is_known_to_be_gone_as_soon_as_it_is_kille
 
 
 async def test_a_run_without_a_file_is_not_known_to_be_gone(yard: Yard, tmp_path: Path) -> None:
-    async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=True) as daemon:
+    async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, daemon=True) as daemon:
         elsewhere = await yard.node(daemon.name, lasting=False).current_run()
         await daemon.current_run()
         assert await daemon.end_dead_runs() == await daemon.renew() == []
@@ -245,7 +245,7 @@ async def test_a_run_without_a_file_is_not_known_to_be_gone(yard: Yard, tmp_path
 
 
 async def test_a_host_that_ends_gives_its_lease_back(yard: Yard, tmp_path: Path) -> None:
-    async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, lasting=True) as node:
+    async with open_node(yard.database, yard.clock, SystemRandom(), state=tmp_path, daemon=True) as node:
         here = await node.current_run()
         assert set(await yard.database.read(leases.read_heartbeats)) == {here}
 

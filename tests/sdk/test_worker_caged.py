@@ -135,7 +135,7 @@ async def test_a_plugin_on_an_event_loop_serves_many_callers_in_its_cage(stage: 
 async def test_the_cage_alone_holds_a_plugin_that_talks_its_way_around_the_hook(stage: Stage) -> None:
     code = """
     import builtins, sys
-    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "Guard"]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "ImportGuard"]
     builtins.__import__ = builtins.__import__.__self__._import
     import http.client
     class Plugin:

@@ -129,7 +129,7 @@ async def open_house(
     )
     async with AsyncExitStack() as parts:
         ledger = await parts.enter_async_context(open_ledger(database, clock, random))
-        node = Node(NODE, database, clock, lasting=True)
+        node = Node(NODE, database, clock, daemon=True)
         parts.push_async_callback(node.leave)
         tasks = await parts.enter_async_context(scoped_tasks())
         supervisor = await parts.enter_async_context(open_supervisor(around, call_timeout=CALL_TIMEOUT))

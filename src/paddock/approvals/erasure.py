@@ -153,6 +153,6 @@ def erase_person(
         explanation=explanation,
         clock=unit.clock,
         random=unit.random,
-        beside=cleared,
+        other_rows=cleared,
     )
     return ErasureResult(entries, cleared)

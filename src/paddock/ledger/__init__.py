@@ -1,1 +1,1 @@
-"""What happened, in chains of hashes that signed checkpoints outside the database hold in place."""
+"""The audit ledger: one hash chain per tenant, anchored by signed checkpoints outside the database."""

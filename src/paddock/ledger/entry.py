@@ -1,7 +1,7 @@
-"""What the ledger keeps of an event: open facts, what is personal apart from them, and what it is found by. Pure.
+"""Ledger entries: how an event is split into facts, personal data and index columns. Pure.
 
-Facts are hashed as they are and stay for ever. What is personal can be erased later, so whatever might tell of a
-person, or was written by one, belongs there; a field that nobody has thought about counts as personal.
+Facts are hashed as they are and are kept for ever. Personal data can be erased later, so everything that may describe a
+person, or was written by one, belongs there. A field that is in neither table below counts as personal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PERSON_FIELDS = (
     "operator_id", "user_id", "accepted_by", "by", "answered_by", "given_by", "revoked_by", "requester", "person",
     "owner",
 )  # fmt: skip
-"""Fields that name who acted, where nothing else does; the first that says something is the principal."""
+"""Fields that name the actor in events without a principal. The first one that is set becomes the principal."""
 
 PERSONAL_FIELDS = frozenset(
     """
@@ -58,14 +58,14 @@ FACT_FIELDS = frozenset(
 
 
 class PreEncoded(NamedTuple):
-    """Facts that are canonical JSON already; the call and the request that they belong to stand in the draft."""
+    """Facts that are already canonical JSON. Their call and request ids are in the draft."""
 
     text: bytes
     plugin: str
 
 
 class SplitEvent(NamedTuple):
-    """An event that is taken apart already, by whoever makes thousands a second. What is not known is left out."""
+    """An event already split by its producer, for code that emits thousands a second. Unknown values are left out."""
 
     kind: type[Event]
     facts: dict[str, Any] | PreEncoded
@@ -73,11 +73,11 @@ class SplitEvent(NamedTuple):
 
 
 EventSource: TypeAlias = Event | SplitEvent | Callable[[], Event | SplitEvent]
-"""An event, or what makes it in the ledger's own time."""
+"""An event, or a function that creates it later in the ledger's own thread."""
 
 
 class EntryDraft(NamedTuple):
-    """An event on its way into the ledger, with what is known of the call that it belongs to."""
+    """An event on its way into the ledger, with what is known of its call."""
 
     event: EventSource
     tenant: str
@@ -88,11 +88,11 @@ class EntryDraft(NamedTuple):
 
 
 IdentifiedDraft: TypeAlias = tuple[str, EntryDraft]
-"""With the id that it will have."""
+"""The id that the entry will have, and its draft."""
 
 
 class PreparedEntry(NamedTuple):
-    """All of a row that does not depend on the rows before it."""
+    """The part of a row that does not depend on the rows before it."""
 
     id: str
     at: str
@@ -108,7 +108,7 @@ class PreparedEntry(NamedTuple):
 
 
 class LedgerEntry(NamedTuple):
-    """An entry of the ledger, as it is read. What was erased of it is missing in `personal`."""
+    """A ledger entry as it is read. Erased data is missing from `personal`."""
 
     tenant: str
     seq: int
@@ -125,7 +125,7 @@ class LedgerEntry(NamedTuple):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The event as it was published; null where nothing was known, and where it was erased."""
+        """The event as it was published; null where a value was unknown or has been erased."""
         from paddock.core.events.index import EVENT_TYPES
 
         kind = EVENT_TYPES.get(self.type)
@@ -133,12 +133,12 @@ class LedgerEntry(NamedTuple):
         return {"type": self.type, **fields, **self.facts, **self.personal}
 
     def to_json(self) -> dict[str, Any]:
-        """The entry as `--json` and the API show it."""
+        """Return the entry as `--json` and the API show it."""
         return self._asdict()
 
 
-def prepare_entry(name: str, draft: EntryDraft, random: Random) -> PreparedEntry:
-    """The entry of an event under this id, with its commitment made."""
+def prepare_entry(entry_id: str, draft: EntryDraft, random: Random) -> PreparedEntry:
+    """Build the entry of an event under this id, including its commitment."""
     event = draft.event
     if not isinstance(event, (Event, SplitEvent)):
         event = _resolve_event(event)
@@ -151,63 +151,67 @@ def prepare_entry(name: str, draft: EntryDraft, random: Random) -> PreparedEntry
         )
     if principal is not None:
         personal[PRINCIPAL_FIELD] = principal
-    # Each costs a hash, and most entries tell of nobody.
-    text = salt = commitment = None
+    # The commitment costs a hash, and most entries hold no personal data.
+    personal_bytes = salt = commitment = None
     if personal:
-        text, salt = _encode_fields(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
-        commitment = commit_personal(salt, text)
+        personal_bytes, salt = _encode_fields(personal, plan.unsure_personal), random.bytes(SALT_BYTES)
+        commitment = commit_personal(salt, personal_bytes)
     if isinstance(facts, PreEncoded):
-        found, plugin, call, request = facts.text, facts.plugin, draft.call, draft.request
+        fact_bytes, plugin, call, request = facts.text, facts.plugin, draft.call, draft.request
     else:
-        found, plugin = _encode_fields(facts, plan.unsure_facts), facts.get(plan.plugin) if plan.plugin else None
+        fact_bytes, plugin = _encode_fields(facts, plan.unsure_facts), facts.get(plan.plugin) if plan.plugin else None
         call, request = draft.call or facts.get("call_id"), draft.request or facts.get("request_id")
     at = format_utc(draft.at)
-    return PreparedEntry(name, at, kind.type, plugin, call, request, principal, found, text, salt, commitment)
+    return PreparedEntry(
+        entry_id, at, kind.type, plugin, call, request, principal, fact_bytes, personal_bytes, salt, commitment
+    )
 
 
 def _split_event(event: Event) -> SplitEvent:
     plan = _split_plan(type(event))
     values = plan.values(event)
-    # What is not known is left out: it costs room in every row, and says nothing.
+    # Unknown values are left out: they take space in every row and carry no information.
     facts = {name: value for name, value in zip(plan.facts, values, strict=False) if value is not None}
-    told = values[len(plan.facts) :]
-    personal = {name: value for name, value in zip(plan.personal, told, strict=False) if value is not None}
+    personal_values = values[len(plan.facts) :]
+    personal = {name: value for name, value in zip(plan.personal, personal_values, strict=False) if value is not None}
     return SplitEvent(type(event), facts, personal)
 
 
 def _resolve_event(make: Callable[[], Event | SplitEvent]) -> Event | SplitEvent:
-    """The event; where it cannot be made that it was there, for one odd call must not keep all others out."""
+    """Create the event. If that fails, record `EntryUndescribed`: one odd call must not keep all others out."""
     try:
         return make()
     except Exception as error:
         return EntryUndescribed(type(error).__name__)
 
 
-def sanitize_entry(one: PreparedEntry) -> PreparedEntry:
-    """The same with names that a database keeps, for what somebody calls a request must not stop the ledger.
+def sanitize_entry(entry: PreparedEntry) -> PreparedEntry:
+    """Return the entry with ids that a database can store, so that an odd request id cannot stop the ledger.
 
-    Half a character and NUL become a question mark.
+    Lone surrogates and NUL become a question mark.
     """
-    names = one[3:7]
-    plugin, call, request, principal = found = tuple(None if text is None else storable_text(text) for text in names)
-    if found == names:
-        return one
-    personal, commitment = one.personal, one.commitment
-    if principal is not None and personal is not None and one.salt is not None:
+    names = entry[3:7]
+    plugin, call, request, principal = sanitized = tuple(
+        None if text is None else storable_text(text) for text in names
+    )
+    if sanitized == names:
+        return entry
+    personal, commitment = entry.personal, entry.commitment
+    if principal is not None and personal is not None and entry.salt is not None:
         personal = canonical_bytes({**orjson.loads(personal), PRINCIPAL_FIELD: principal})
-        commitment = commit_personal(one.salt, personal)
-    return one._replace(
+        commitment = commit_personal(entry.salt, personal)
+    return entry._replace(
         plugin=plugin, call=call, request=request, principal=principal, personal=personal, commitment=commitment
     )
 
 
 def storable_text(text: str) -> str:
-    """The text as both engines keep it."""
+    """Return the text as both database engines can store it."""
     return text if text.isprintable() else text.encode(errors="replace").decode().replace("\0", "?")
 
 
 def read_entry(row: SealedEntry) -> LedgerEntry:
-    """A row as an entry. What somebody else put there and is no object of JSON is shown as `unreadable`."""
+    """Turn a row into an entry. Columns that do not hold a JSON object (tampering) are shown as `unreadable`."""
     return LedgerEntry(
         row.tenant,
         row.seq,
@@ -225,18 +229,18 @@ def read_entry(row: SealedEntry) -> LedgerEntry:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """The fields that a column holds."""
+    """Parse the JSON object of a column."""
     try:
-        found = orjson.loads(text)
+        fields = orjson.loads(text)
         if text.count("[") + text.count("{") > MAX_DEPTH:
-            canonical_bytes(found)  # says where it is deeper than anybody can write it again
+            canonical_bytes(fields)  # raises where it is nested too deeply to encode again
     except (ValueError, CallerError):
-        found = None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {"unreadable": text}
+        fields = None
+    return cast("dict[str, Any]", fields) if isinstance(fields, dict) else {"unreadable": text}
 
 
 class _SplitPlan(NamedTuple):
-    """How events of one kind are taken apart; worked out once, for some come thousands of times a second."""
+    """How to split events of one type. Computed once, since some types occur thousands of times a second."""
 
     facts: tuple[str, ...]
     personal: tuple[str, ...]
@@ -247,7 +251,7 @@ class _SplitPlan(NamedTuple):
 
 
 _PLAIN_TYPES = ("str", "str | None", "bool", "bool | None", "tuple[str, ...]")
-"""Types that orjson writes as the standard does, whatever the value."""
+"""Types that orjson encodes canonically, whatever the value."""
 
 
 @cache
@@ -255,18 +259,18 @@ def _split_plan(kind: type[Event]) -> _SplitPlan:
     names = field_names(kind)
     facts = tuple(sorted(name for name in names if name in FACT_FIELDS))
     personal = tuple(sorted(name for name in names if name not in FACT_FIELDS))
-    # Other things have names too.
-    of_plugins = kind.type.startswith(("plugin.", "protocol.", "compact", "approval.", "call."))
-    places = ("name", "plugin", "plugin_id") if of_plugins else ("plugin",)
-    plugin = next((place for place in places if place in facts), None)
-    # Asked for two things or more it gives a tuple, so two are asked for that are always there.
-    fetch = attrgetter(*facts, *personal, "type", "type")
-    kinds = {field.name: str(field.type) for field in dataclasses.fields(cast("Any", kind))}
-    unsure = frozenset(name for name in names if kinds[name] not in _PLAIN_TYPES)
+    # In other event types `name` is not the name of a plugin.
+    about_plugin = kind.type.startswith(("plugin.", "protocol.", "compact", "approval.", "call."))
+    candidates = ("name", "plugin", "plugin_id") if about_plugin else ("plugin",)
+    plugin = next((candidate for candidate in candidates if candidate in facts), None)
+    # attrgetter returns a tuple only for two or more names, so two that always exist are appended.
+    get_values = attrgetter(*facts, *personal, "type", "type")
+    annotations = {field.name: str(field.type) for field in dataclasses.fields(cast("Any", kind))}
+    unsure = frozenset(name for name in names if annotations[name] not in _PLAIN_TYPES)
     return _SplitPlan(
         facts,
         personal,
-        fetch,
+        get_values,
         plugin,
         tuple(name for name in facts if name in unsure),
         tuple(name for name in personal if name in unsure),
@@ -274,7 +278,7 @@ def _split_plan(kind: type[Event]) -> _SplitPlan:
 
 
 def _encode_fields(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
-    """The fields as canonical JSON; what has no such form as text, for what a plugin wrote must not stop the ledger."""
+    """Encode fields as canonical JSON. Values without such a form become text, so plugins cannot stop the ledger."""
     for name in unsure:
         if name in fields and not _is_plain_json(fields[name]):
             break
@@ -282,19 +286,19 @@ def _encode_fields(fields: dict[str, Any], unsure: Iterable[str]) -> bytes:
         try:
             return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
         except TypeError:
-            pass  # half a character
+            pass  # a lone surrogate
     try:
-        whole = to_json_value(fields)
-    except (TypeError, RecursionError):  # a set of things that have no order; as deep as no JSON is
-        whole = fields
+        value = to_json_value(fields)
+    except (TypeError, RecursionError):  # a set of unorderable values; nested too deeply
+        value = fields
     try:
-        return canonical_bytes(whole)
+        return canonical_bytes(value)
     except CallerError:
-        return canonical_bytes(_sanitize_value(whole, MAX_DEPTH // 2))
+        return canonical_bytes(_sanitize_value(value, MAX_DEPTH // 2))
 
 
 def _is_plain_json(value: Any, depth: int = 3) -> bool:
-    """Whether orjson writes it as the standard does; a shorter way for most."""
+    """Whether orjson encodes the value canonically; the fast path for most values."""
     kind = cast("type[Any]", type(value))
     if kind is float:
         return 1e-5 <= abs(value) <= MAX_SAFE_INTEGER and not value.is_integer()
@@ -312,7 +316,7 @@ def _is_plain_json(value: Any, depth: int = 3) -> bool:
 
 
 def _sanitize_value(value: Any, depth: int) -> Any:
-    """The value with what JSON has no place for as text."""
+    """Replace values that JSON cannot represent by text."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict) and depth:
@@ -326,5 +330,5 @@ def _sanitize_value(value: Any, depth: int) -> Any:
         return value
     try:
         return _sanitize_value(str(cast("object", value))[:1000], 0)
-    except (ValueError, RecursionError):  # a number of thousands of digits; as deep as before
+    except (ValueError, RecursionError):  # an integer with thousands of digits; nested too deeply
         return f"<{type(cast('object', value)).__name__}>"

@@ -1,11 +1,11 @@
 """The hashes of the ledger: what an entry commits to. Pure.
 
-    commitment = sha256("paddock.ledger.personal.v1" NUL + salt + canonical(personal)), null where nothing is personal
+    commitment = sha256("paddock.ledger.personal.v1" NUL + salt + canonical(personal)), null without personal data
     hash       = sha256("paddock.ledger.entry.v1" NUL + canonical({at, call, facts, id, personal: commitment, plugin,
                  prev, request, seq, tenant, type, v}))
 
-Hashes within it are in hexadecimal; `prev` is the hash of the row before, and 64 zeros for the first. Canonical is
-RFC 8785. The index columns plugin, call and request are hashed themselves; principal is a part of what is personal.
+Inner hashes are written in hexadecimal. `prev` is the hash of the previous row, or 64 zeros for the first. Canonical
+means RFC 8785. The index columns plugin, call and request are hashed directly; principal is part of the personal data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PERSONAL_DOMAIN = sha256(b"paddock.ledger.personal.v1\0")
 
 
 class SealedEntry(NamedTuple):
-    """A row of the ledger as it stands in the table. Facts and personal are canonical JSON."""
+    """A ledger row as stored in the table. Facts and personal are canonical JSON."""
 
     tenant: str
     seq: int
@@ -43,7 +43,7 @@ class SealedEntry(NamedTuple):
 
     @property
     def erased(self) -> bool:
-        """Whether something personal was here and is not any more."""
+        """Whether the row had personal data that has been erased."""
         return self.commitment is not None and self.personal is None
 
 
@@ -51,14 +51,14 @@ COLUMNS = ", ".join(SealedEntry._fields)
 
 
 def commit_personal(salt: bytes, personal: bytes) -> bytes:
-    """The commitment to what is personal. Without the salt nobody can try out what it was."""
+    """Return the commitment to personal data. Without the salt, guesses at its content cannot be checked."""
     digest = _PERSONAL_DOMAIN.copy()
     digest.update(salt + personal)
     return digest.digest()
 
 
 class HashedContent(Protocol):
-    """What of an entry is hashed beside its facts and its place in the chain."""
+    """The parts of an entry that are hashed besides its facts and its position in the chain."""
 
     @property
     def id(self) -> str: ...
@@ -77,13 +77,13 @@ class HashedContent(Protocol):
 
 
 def entry_hash(prev: bytes, tenant: str, seq: int, content: HashedContent, facts: bytes) -> bytes:
-    """The hash of an entry at this place of a chain.
+    """Return the hash of an entry at this position of a chain.
 
     Raises:
-        TypeError: a text is none.
+        TypeError: a string is not valid Unicode.
     """
     commitment = content.commitment
-    # The keys stand in the order of the standard. Texts and small numbers orjson writes as the standard does.
+    # The keys are in RFC 8785 order. orjson encodes strings and small integers as that standard does.
     record = {
         "at": content.at,
         "call": content.call,

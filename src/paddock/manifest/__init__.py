@@ -1,1 +1,1 @@
-"""One manifest model and the readers that map every dialect onto it."""
+"""The manifest model, and the readers that map every dialect onto it."""

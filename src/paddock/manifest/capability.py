@@ -1,14 +1,14 @@
-"""The capability grammar: what a plugin may ask of this machine and of the host, as values.
+"""The capability grammar: access to this machine and to host services that a plugin may request, as values.
 
     read:fs:PATH   write:fs:PATH      a directory or file, recursively; write includes read
     exec:BINARY:PATH                  run one program, in one working directory
-    net:HOST:PORT  net:HOST:*  net:*  TCP; `net:[]` says that there is no network
+    net:HOST:PORT  net:HOST:*  net:*  TCP; `net:[]` declares that there is no network
     storage:read   storage:write      the plugin's own tables; write includes read (`kaged:storage:…` is the same)
     host:FAMILY    host:FAMILY:MODE   a service of the host, e.g. `host:http`, `host:vault:read`
-    secret:NAME    secret:NAME=PLACE   one secret, and where it may go (`secret_use.py`); in grants alone (`asked.py`)
+    secret:NAME    secret:NAME=PLACE  one secret and its recipient (`secret_use.py`); only in grants (`permissions.py`)
 
-PATH is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves.
-No `..`, no globs.
+PATH is absolute, or below `config:/` or `project:/`, which stand for directories that the host resolves. No `..`, no
+globs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paddock.manifest.credential_paths import credentials_at
 from paddock.manifest.network import InvalidCapability, NetworkAccess, NoNetwork, parse_network
 from paddock.manifest.secret_use import SecretUse, parse_secret_use
 
-# What a Shu plugin declares and what OSQR's data access turns into; `log` and `audit` need no declaration.
+# Families that Shu plugins declare and OSQR's data access maps to; `log` and `audit` need no declaration.
 HOST_FAMILIES: Mapping[str, str] = {
     "artifacts": "store and fetch documents for you",
     "audit": "write to the audit trail",
@@ -97,10 +97,10 @@ def rooted_path(root: PathRoot, path: str) -> str:
 
 
 def normalise_entry(item: Any) -> list[str]:
-    """A list entry as capability texts: YAML writes `- net: []` as a map and `- net:[]` as a string.
+    """Turn a list entry into capability texts: YAML reads `- net: []` as a map and `- net:[]` as a string.
 
     Raises:
-        BadCapability: the entry is neither a string nor such a map.
+        InvalidCapability: the entry is neither a string nor such a map.
     """
     if isinstance(item, str):
         return [item]
@@ -115,7 +115,7 @@ def normalise_entry(item: Any) -> list[str]:
         if len(entries) == 1:
             (key, value), *_ = entries.items()
             if isinstance(key, str) and isinstance(value, str):
-                # `- read:fs: /opt/x` with a stray space is a map to YAML and a capability to its author.
+                # YAML reads `- read:fs: /opt/x` with a stray space as a map; the author means a capability.
                 return [f"{key}:{value}"]
     raise InvalidCapability(
         "expected a capability as text", "write it as one string, e.g. 'read:fs:/opt/data'; no network is 'net:[]'"
@@ -123,10 +123,10 @@ def normalise_entry(item: Any) -> list[str]:
 
 
 def parse_capability(text: str) -> Capability:
-    """One capability from its text.
+    """Parse one capability.
 
     Raises:
-        BadCapability: the text is outside the grammar.
+        InvalidCapability: the text is outside the grammar.
     """
     if len(text) > 1024 or not text.isprintable():
         raise InvalidCapability(
@@ -142,12 +142,12 @@ def parse_capability(text: str) -> Capability:
             root, path = _parse_path(rest.removeprefix("fs:"), example=f"{head}:fs:/opt/data")
             return FileAccess(head, path, root)
         case "exec":
-            binary, colon, where = rest.partition(":")
+            binary, colon, directory = rest.partition(":")
             if not colon or not _PROGRAM_NAME.fullmatch(binary):
                 raise InvalidCapability(
                     f"{text!r} does not name a program and a directory", "write 'exec:bash:/opt/tool'"
                 )
-            root, path = _parse_path(where, example=f"exec:{binary}:/opt/tool")
+            root, path = _parse_path(directory, example=f"exec:{binary}:/opt/tool")
             return Execute(binary, path, root)
         case "net":
             return parse_network(text, rest)
@@ -168,10 +168,10 @@ def parse_capability(text: str) -> Capability:
 
 
 def parse_host_service(text: str) -> HostService:
-    """A service of the host from `family` or `family:mode`.
+    """Parse a host service from `family` or `family:mode`.
 
     Raises:
-        BadCapability: no such family, or a mode it does not have.
+        InvalidCapability: there is no such family, or it has no such mode.
     """
     name, _, mode = text.partition(":")
     family = FAMILY_ALIASES.get(name, name)
@@ -179,8 +179,8 @@ def parse_host_service(text: str) -> HostService:
         raise InvalidCapability(f"the host has no service {name!r}", f"choose from {', '.join(sorted(HOST_FAMILIES))}")
     modes = FAMILY_MODES.get(family)
     if modes and mode not in modes:
-        what = f"host:{family} has no mode {mode[:40]!r}" if mode else f"host:{family} needs a mode"
-        raise InvalidCapability(what, f"write {' or '.join(f'host:{family}:{m}' for m in modes)}")
+        message = f"host:{family} has no mode {mode[:40]!r}" if mode else f"host:{family} needs a mode"
+        raise InvalidCapability(message, f"write {' or '.join(f'host:{family}:{m}' for m in modes)}")
     if mode and not modes:
         raise InvalidCapability(f"host:{family} has no modes", f"write 'host:{family}'")
     return HostService(family, mode or None)
@@ -207,47 +207,47 @@ def _parse_path(text: str, *, example: str) -> tuple[PathRoot, str]:
     return root, "/" + "/".join(segments)
 
 
-def covers(granted: Capability, asked: Capability) -> bool:
-    """Whether having `granted` includes `asked`."""
-    match granted, asked:
+def covers(granted: Capability, requested: Capability) -> bool:
+    """Whether the granted capability includes the requested one."""
+    match granted, requested:
         case FileAccess(), FileAccess():
             return (
-                granted.root == asked.root
-                and (granted.mode == "write" or asked.mode == "read")
-                and _is_below(granted.path, asked.path)
+                granted.root == requested.root
+                and (granted.mode == "write" or requested.mode == "read")
+                and _is_below(granted.path, requested.path)
             )
         case NetworkAccess(host="*"), NetworkAccess() | NoNetwork():
             return True
         case NetworkAccess(), NetworkAccess():
-            return granted.includes(asked)
+            return granted.includes(requested)
         case StorageAccess(), StorageAccess():
-            return granted.mode == "write" or asked.mode == "read"
+            return granted.mode == "write" or requested.mode == "read"
         case HostService(family="memory", mode="full"), HostService(family="memory"):
             return True
         case SecretUse(), SecretUse():
-            return granted.includes(asked)
+            return granted.includes(requested)
         case _, NoNetwork():
             return True
         case _:
-            return granted == asked
+            return granted == requested
 
 
 def _is_below(parent: str, child: str) -> bool:
     return parent == "/" or child == parent or child.startswith(parent + "/")
 
 
-def missing_capabilities(granted: Iterable[Capability], asked: Iterable[Capability]) -> list[Capability]:
-    """What is asked for and not included in what was granted: the list a person must say yes to."""
-    have = list(granted)
+def missing_capabilities(granted: Iterable[Capability], requested: Iterable[Capability]) -> list[Capability]:
+    """Return the requested capabilities that no granted one includes: those a person must approve."""
+    grants = list(granted)
     return [
         capability
-        for capability in asked
-        if not any(covers(held, capability) for held in have) and not isinstance(capability, NoNetwork)
+        for capability in requested
+        if not any(covers(grant, capability) for grant in grants) and not isinstance(capability, NoNetwork)
     ]
 
 
 def merge_capabilities(first: Iterable[Capability], second: Iterable[Capability]) -> tuple[Capability, ...]:
-    """Both lists as one. Where either asks for the network, the other's `net:[]` says nothing any more."""
+    """Merge two lists. If either requests the network, the other's `net:[]` is dropped."""
     both = list(dict.fromkeys([*first, *second]))
     connected = any(isinstance(capability, NetworkAccess) for capability in both)
     return tuple(one for one in both if not (connected and isinstance(one, NoNetwork)))
@@ -257,16 +257,16 @@ _ROOT_TEXT: Mapping[PathRoot, str] = {"": "", "config": " in its configuration f
 
 
 def describe_capability(capability: Capability) -> str:
-    """The capability in plain words, for a consent screen."""
+    """Describe the capability in plain words, for a consent screen."""
     match capability:
         case FileAccess(mode, path, root):
             verb = "read" if mode == "read" else "read and change"
             if path == "/":
                 return f"{verb} everything{_ROOT_TEXT[root] or ' on this machine'}"
-            # Nobody has looked at the disk, so it may be a file or a folder.
-            words = f"{verb} {path}{_ROOT_TEXT[root]}, and everything in it if it is a folder"
-            held = "" if root else credentials_at(path)
-            return f"{words}; it holds {held} (dangerous)" if held else words
+            # The disk is not examined here, so it may be a file or a folder.
+            text = f"{verb} {path}{_ROOT_TEXT[root]}, and everything in it if it is a folder"
+            credentials = "" if root else credentials_at(path)
+            return f"{text}; it holds {credentials} (dangerous)" if credentials else text
         case Execute(binary, path, root):
             return f"run the program {binary} in {rooted_path(root, path)}"
         case NetworkAccess(host="*"):
@@ -278,15 +278,15 @@ def describe_capability(capability: Capability) -> str:
         case StorageAccess(mode):
             return "read its own tables" if mode == "read" else "read and write its own tables"
         case HostService(family, mode):
-            words = HOST_FAMILIES[family]
-            return f"{words} ({mode.replace('_', ' ')})" if mode else words
+            text = HOST_FAMILIES[family]
+            return f"{text} ({mode.replace('_', ' ')})" if mode else text
         case SecretUse(name, to):
-            words = f"have the secret {name}"
-            return f"{words} sent to {str(to.to).removeprefix('net:')}, as {to.header}" if to else f"{words} as a value"
+            text = f"have the secret {name}"
+            return f"{text} sent to {str(to.to).removeprefix('net:')}, as {to.header}" if to else f"{text} as a value"
 
 
 def is_dangerous(capability: Capability) -> bool:
-    """Whether a person should look twice: it reaches credentials, most of the machine or all of the network."""
+    """Whether to warn about it: it reaches credentials, most of the machine or the whole network."""
     match capability:
         case NetworkAccess(host="*"):
             return True
@@ -297,7 +297,7 @@ def is_dangerous(capability: Capability) -> bool:
 
 
 def is_harmless(capabilities: Iterable[Capability]) -> bool:
-    """Whether a cage with these can change nothing outside: no network, no writing, no programs, no stored rows."""
+    """Whether a cage with these can change nothing outside: no network, writes, programs or stored rows."""
     for capability in capabilities:
         match capability:
             case FileAccess(mode="read") | NoNetwork() | StorageAccess(mode="read"):

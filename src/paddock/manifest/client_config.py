@@ -1,6 +1,6 @@
-"""The settings of a program that speaks MCP, with servers taken out of them and Paddock put in their place. Pure.
+"""Edits the settings of MCP clients: removes imported servers and adds Paddock instead. Pure.
 
-Only the lists of servers are written anew. Everything else in the text, comments too, stays as it is.
+Only the server lists are rewritten. Everything else in the text, comments included, stays as it is.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _INDENTATION = re.compile(r"\n([ \t]+)\S")
 
 
 def stdio_entry(form: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """How a client starts Paddock.
+    """Return the settings entry with which a client starts Paddock.
 
     Args:
-        form: Of the client's settings: `vscode-mcp`, or any other.
-        env: What it has to be started with, where that is not what the client has.
+        form: The format of the client's settings: `vscode-mcp`, or any other.
+        env: Variables to start it with, where they differ from the client's own.
     """
     program, *arguments = SERVER_COMMAND
     kind = {"type": "stdio"} if form == VSCODE else {}
@@ -34,17 +34,17 @@ def stdio_entry(form: str, env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def http_entry(url: str, token: str) -> dict[str, Any]:
-    """How a client reaches Paddock over HTTP."""
+    """Return the settings entry with which a client reaches Paddock over HTTP."""
     return {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
 
 
 def config_snippet(form: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a client that has Paddock and nothing else."""
+    """Return the settings of a client that has Paddock and nothing else."""
     return {"servers" if form == VSCODE else "mcpServers": {SERVER_NAME: dict(entry)}}
 
 
 def is_paddock(server: Any) -> bool:
-    """Whether an entry of such a list is Paddock itself."""
+    """Whether a server entry is Paddock itself."""
     fields = as_object(server) or {}
     command, arguments = fields.get("command"), fields.get("args")
     first = cast("list[Any]", arguments)[:1] if isinstance(arguments, list) else []
@@ -52,7 +52,7 @@ def is_paddock(server: Any) -> bool:
 
 
 def parse_server_lists(name: str, text: str) -> list[ServerList]:
-    """The lists of servers in a settings file; empty where it is none.
+    """Return the server lists of a settings file; empty if it has none.
 
     Raises:
         Invalid: it cannot be parsed.
@@ -61,39 +61,39 @@ def parse_server_lists(name: str, text: str) -> list[ServerList]:
     return find_server_lists(Fields(value), name) if isinstance(value, dict) else []
 
 
-def replace_with_paddock(name: str, text: str, taken: Container[str], entry: Mapping[str, Any]) -> str:
-    """The text with Paddock in place of the servers that were taken over.
+def replace_with_paddock(name: str, text: str, imported: Container[str], entry: Mapping[str, Any]) -> str:
+    """Return the text with Paddock in place of the servers that were imported.
 
     Args:
-        name: The file's.
-        text: What stands in it.
-        taken: The servers, by the names that the file has for them.
-        entry: What stands for Paddock.
+        name: The name of the file.
+        text: Its content.
+        imported: The servers, by their names in the file.
+        entry: The entry for Paddock.
 
     Raises:
         Invalid: it cannot be parsed.
-        Conflict: something else is called as Paddock would be.
+        Conflict: another server already has Paddock's name.
     """
     spans = value_spans(text)
-    for servers in reversed(parse_server_lists(name, text)):  # from the end, so that what stands before keeps its place
-        listed = servers.holder.within(servers.key).value
-        kept = {title: server for title, server in listed.items() if title not in taken}
-        if len(kept) == len(listed):
+    for servers in reversed(parse_server_lists(name, text)):  # from the end, so that earlier offsets stay valid
+        servers_by_name = servers.holder.within(servers.key).value
+        remaining = {title: server for title, server in servers_by_name.items() if title not in imported}
+        if len(remaining) == len(servers_by_name):
             continue
-        if not is_paddock(kept.get(SERVER_NAME, {"command": "paddock", "args": ["mcp"]})):
+        if not is_paddock(remaining.get(SERVER_NAME, {"command": "paddock", "args": ["mcp"]})):
             raise Conflict(
                 f"{name} has another server that is called {SERVER_NAME}",
                 code="import.name_taken",
                 hint="give it another name there, then try again",
             )
         start, end = spans[*servers.holder.path, servers.key]
-        text = text[:start] + _format_value(text, start, kept | {SERVER_NAME: dict(entry)}) + text[end:]
+        text = text[:start] + _format_value(text, start, remaining | {SERVER_NAME: dict(entry)}) + text[end:]
     return text
 
 
-def _format_value(text: str, at: int, value: Any) -> str:
-    """A value as the text around it is written: with its step of indentation, from the line that it begins on."""
-    step = found[1] if (found := _INDENTATION.search(text)) else "  "
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    before = line[: len(line) - len(line.lstrip())]
-    return json.dumps(value, indent=step, ensure_ascii=False).replace("\n", f"\n{before}")
+def _format_value(text: str, offset: int, value: Any) -> str:
+    """Format a value like the surrounding text: its indentation step, relative to the line it begins on."""
+    indent = match[1] if (match := _INDENTATION.search(text)) else "  "
+    line = text[text.rfind("\n", 0, offset) + 1 : offset]
+    line_indent = line[: len(line) - len(line.lstrip())]
+    return json.dumps(value, indent=indent, ensure_ascii=False).replace("\n", f"\n{line_indent}")

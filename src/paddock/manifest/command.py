@@ -1,4 +1,4 @@
-"""A command and its variables as people read them before they agree: no word of it is left out. Pure."""
+"""Shows a command and its variables in full, for people who decide about it. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def environment_program(command: Sequence[str]) -> str | None:
-    """The program of the environment that a command names; None for any other command."""
+    """Return the program of a command that runs in the plugin's environment; None for other commands."""
     return (
         command[0].removeprefix(ENVIRONMENT_PREFIX) if command and command[0].startswith(ENVIRONMENT_PREFIX) else None
     )
 
 
 def program_name_problem(program: str) -> str | None:
-    """What is wrong with such a name; None when nothing is."""
+    """Return what is wrong with such a program name; None if nothing is."""
     if _PROGRAM_NAME.fullmatch(program):
         return None
     return "is not the name of a program: letters, digits, '.', '_' and '-' follow 'environment:'"
@@ -29,7 +29,7 @@ _CONFIG_REFERENCE = re.compile(r"\$\{user_config\.([^}]+)\}")
 
 
 def command_text(command: Sequence[str]) -> tuple[str, str]:
-    """What stands before the words of a command, and the words."""
+    """Return a label and the text of a command."""
     program = environment_program(command)
     if program is None:
         return "Runs the command: ", _join_words(command)
@@ -47,15 +47,15 @@ def _join_words(words: Iterable[str]) -> str:
 
 
 def _quote_word(word: str) -> str:
-    """A word as a shell would take it. What is kept on this machine is named, unlike anything a word can say itself.
+    """Quote a word for the shell. References to configuration are marked, unlike anything a word can spell itself.
 
-    Parentheses and angle brackets stand unquoted nowhere else, so that two different words never read alike.
+    Parentheses and angle brackets appear unquoted nowhere else, so that two different words never read alike.
     """
-    pieces = _CONFIG_REFERENCE.split(word)  # what stands between the references, and their names in turn
+    pieces = _CONFIG_REFERENCE.split(word)  # literal text and reference names, alternating
     if len(pieces) == 1:
         return shlex.quote(word)
-    named = [f"{shlex.quote(name)} (kept on this machine)" for name in pieces[1::2]]
+    references = [f"{shlex.quote(name)} (kept on this machine)" for name in pieces[1::2]]
     if pieces[0::2] == ["", ""]:
-        return named[0]
-    between = [shlex.quote(piece) if piece else "" for piece in pieces[0::2]]
-    return between[0] + "".join(f"<{name}>{piece}" for name, piece in zip(named, between[1:], strict=True))
+        return references[0]
+    literals = [shlex.quote(piece) if piece else "" for piece in pieces[0::2]]
+    return literals[0] + "".join(f"<{name}>{piece}" for name, piece in zip(references, literals[1:], strict=True))

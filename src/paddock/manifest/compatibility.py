@@ -1,7 +1,7 @@
-"""Whether a new version's schemas keep the promise its version number makes.
+"""Checks whether a new version's schemas keep the promise of its version number.
 
-A caller of the old version must be able to go on: what it sends must still be accepted (input), and what it gets back
-must still have what it relied on (output). A difference that cannot be judged from the schemas counts as breaking.
+A caller of the old version must be able to go on: its input must still be accepted, and the output must still contain
+what it relied on. A difference that cannot be judged from the schemas counts as breaking.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from paddock.core.schema.traversal import ReferenceResolver
 from paddock.core.semver import Version
 
 MAX_DEPTH = 64
-MAX_PAIRS = 2000  # of places that refer elsewhere; every pair of two strange schemas would be too many
+MAX_PAIRS = 2000  # of references that are compared; all pairs of two hostile schemas would be too many
 
 
 class CompatibilityLevel(StrEnum):
-    """How much a difference matters to callers; the least version step that may carry it."""
+    """How much a difference matters to callers: the smallest version step that may contain it."""
 
     NONE = "patch"
     ADDITIVE = "minor"
@@ -40,28 +40,28 @@ SchemaPath = tuple[str | int, ...]
 
 
 def compare_input(old: Any, new: Any, path: SchemaPath = ("input",)) -> list[SchemaDifference]:
-    """Differences in what a callable accepts: breaking where something accepted before is refused now."""
+    """Return the differences of an input schema: breaking where formerly valid input is refused."""
     return _compare(old, new, path, widening_breaks=False)
 
 
 def compare_output(old: Any, new: Any, path: SchemaPath = ("output",)) -> list[SchemaDifference]:
-    """Differences in what a callable answers: breaking where something promised before may be missing now."""
+    """Return the differences of an output schema: breaking where promised output may be missing."""
     return _compare(old, new, path, widening_breaks=True)
 
 
 def _compare(old: Any, new: Any, path: SchemaPath, *, widening_breaks: bool) -> list[SchemaDifference]:
-    """All differences. A schema that is no sound one is not walked: what it means cannot be judged."""
+    """Return all differences. Invalid schemas are not compared: their meaning cannot be judged."""
     for which, schema in (("old", old), ("new", new)):
         if schema is not None and check_schema(schema):
             if old == new:
                 return []
             message = f"the {which} schema is not sound, so the change cannot be judged and counts as breaking"
             return [SchemaDifference(join_path(path), CompatibilityLevel.BREAKING, message)]
-    return list(_Comparison(old, new, widening_breaks=widening_breaks).of(old, new, path))
+    return list(_SchemaComparison(old, new, widening_breaks=widening_breaks).compare(old, new, path))
 
 
 def version_step(old: Version, new: Version) -> CompatibilityLevel:
-    """What the version numbers say about the change. Below 1.0.0 a minor step may break, as semver allows."""
+    """Return what the version numbers declare. Below 1.0.0 a minor step may break, as semver allows."""
     if new.major != old.major:
         return CompatibilityLevel.BREAKING
     if new.minor != old.minor:
@@ -79,20 +79,20 @@ _UNCOMPARED_KEYWORDS = (
 )
 
 
-class _Comparison:
-    """Two whole schemas side by side, read in the direction of one of them."""
+class _SchemaComparison:
+    """Compares two whole schemas, for input or for output."""
 
     def __init__(self, old: Any, new: Any, *, widening_breaks: bool) -> None:
         self._old = old
         self._new = new
-        # One for each side: each gathers the names inside its schema once, however many references there are.
+        # One per side: each indexes its schema once, however many references there are.
         self._resolver_of_old = ReferenceResolver()
         self._resolver_of_new = ReferenceResolver()
         self._widening_breaks = widening_breaks
         self._followed: set[tuple[str, str] | tuple[int, int]] = set()
 
-    def of(self, old: Any, new: Any, path: SchemaPath) -> Iterator[SchemaDifference]:
-        """Every difference between two places of the schemas."""
+    def compare(self, old: Any, new: Any, path: SchemaPath) -> Iterator[SchemaDifference]:
+        """Yield every difference between two subschemas."""
         references = _text(_as_object(old).get("$ref")), _text(_as_object(new).get("$ref"))
         if not any(references) and old == new and not _has_references(old):
             return
@@ -101,8 +101,8 @@ class _Comparison:
             yield self._difference(path, message, narrowed=True, widened=True)
             return
         if any(references):
-            # Two bare references mean the same wherever they meet. Else only the very same two places do: a reference
-            # that meets a schema written out meets another one each time.
+            # Two bare references mean the same wherever they meet. Otherwise only the same two positions do: a
+            # reference may meet a different inline schema each time.
             bare = all(references) and len(_as_object(old)) == len(_as_object(new)) == 1
             pair = references if bare else (id(old), id(new))
             if pair in self._followed:
@@ -147,14 +147,14 @@ class _Comparison:
         old, new = _allowed_values(before), _allowed_values(after)
         if old == new:
             return
-        gone = new is not None and (old is None or bool(old - new))
-        more = old is not None and (new is None or bool(new - old))
+        removed = new is not None and (old is None or bool(old - new))
+        added = old is not None and (new is None or bool(new - old))
         listed = sorted((old or set()) ^ (new or set())) if old is not None and new is not None else []
-        which = f": {', '.join(listed[:5])}" if listed else ""
-        if gone:
-            yield self._difference(path, f"fewer values are allowed{which}", narrowed=True, widened=False)
-        if more:
-            yield self._difference(path, f"more values are allowed{which}", narrowed=False, widened=True)
+        examples = f": {', '.join(listed[:5])}" if listed else ""
+        if removed:
+            yield self._difference(path, f"fewer values are allowed{examples}", narrowed=True, widened=False)
+        if added:
+            yield self._difference(path, f"more values are allowed{examples}", narrowed=False, widened=True)
 
     def _bounds(
         self, before: Mapping[str, Any], after: Mapping[str, Any], path: SchemaPath
@@ -192,14 +192,14 @@ class _Comparison:
         old, new = _as_object(before.get("properties")), _as_object(after.get("properties"))
         closed = after.get("additionalProperties") is False
         for name in old:
-            here = (*path, name)
+            property_path = (*path, name)
             if name in new:
-                yield from self.of(old[name], new[name], here)
+                yield from self.compare(old[name], new[name], property_path)
             elif self._widening_breaks or closed:
                 message = "is gone" if self._widening_breaks else "is no longer accepted"
-                yield self._difference(here, message, narrowed=True, widened=True)
+                yield self._difference(property_path, message, narrowed=True, widened=True)
             else:
-                yield self._difference(here, "is no longer described", narrowed=False, widened=False)
+                yield self._difference(property_path, "is no longer described", narrowed=False, widened=False)
         for name in new:
             if name not in old:
                 yield self._difference((*path, name), "is new", narrowed=False, widened=False)
@@ -207,12 +207,12 @@ class _Comparison:
     def _inner(
         self, before: Mapping[str, Any], after: Mapping[str, Any], path: SchemaPath
     ) -> Iterator[SchemaDifference]:
-        """What lists hold, and what an object may hold beside its named fields."""
+        """Compare list items, and the additional properties of objects."""
         if "items" in before or "items" in after:
-            yield from self.of(before.get("items", True), after.get("items", True), (*path, "items"))
+            yield from self.compare(before.get("items", True), after.get("items", True), (*path, "items"))
         old, new = before.get("additionalProperties", True), after.get("additionalProperties", True)
         if old is not False and new is not False:
-            yield from self.of(old, new, (*path, "additionalProperties"))
+            yield from self.compare(old, new, (*path, "additionalProperties"))
         elif old != new and self._widening_breaks:
             yield self._difference(path, "other fields may come with it", narrowed=False, widened=False)
         elif old != new:
@@ -221,30 +221,30 @@ class _Comparison:
 
 
 def _resolve_reference(resolver: ReferenceResolver, root: Any, schema: Any) -> Any:
-    """What a reference stands for, with what is written beside it."""
+    """Return the target of a reference, merged with the keywords beside the reference."""
     seen: set[str] = set()
-    here = _as_object(schema)
-    while (target := _text(here.get("$ref"))) and target not in seen and target.startswith("#"):
+    current = _as_object(schema)
+    while (target := _text(current.get("$ref"))) and target not in seen and target.startswith("#"):
         seen.add(target)
-        beside = {key: value for key, value in here.items() if key != "$ref"}
+        siblings = {key: value for key, value in current.items() if key != "$ref"}
         try:
-            here = {**_as_object(resolver.resolve(root, target)), **beside}
+            current = {**_as_object(resolver.resolve(root, target)), **siblings}
         except LookupError:
-            return beside
-    return here
+            return siblings
+    return current
 
 
 def _has_references(schema: Any) -> bool:
-    """Whether anything inside refers elsewhere, so that equal texts may mean different things."""
+    """Whether the schema contains references, so that equal texts may mean different things."""
     pending = [schema]
     while pending:
-        here = pending.pop()
-        if isinstance(here, dict):
-            if "$ref" in here:
+        current = pending.pop()
+        if isinstance(current, dict):
+            if "$ref" in current:
                 return True
-            pending.extend(cast("dict[str, Any]", here).values())
-        elif isinstance(here, list):
-            pending.extend(cast("list[Any]", here))
+            pending.extend(cast("dict[str, Any]", current).values())
+        elif isinstance(current, list):
+            pending.extend(cast("list[Any]", current))
     return False
 
 

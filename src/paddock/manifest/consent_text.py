@@ -1,4 +1,4 @@
-"""What a plugin will do, in plain words: the sentences of a consent screen, made from the manifest alone."""
+"""The sentences of a consent screen: what a plugin will do, in plain words, derived from the manifest alone."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from paddock.manifest.permissions import callable_effects
 from paddock.manifest.rules.recovery import recovery_text
 
 _MAX_TEXT_CHARS = 2000  # longer than any capability
-# Those who write MCP servers cannot say what they reach, so most need what they do not ask for.
+# MCP has no way to declare network access, so most servers need more than they request.
 _NETWORK_HINT = (
     "A server that needs the network is given it when you bring it in, e.g. --capability 'net:api.example.com:443'"
 )
 _LOW_RISK_EFFECTS = (Effect.READ_ONLY, Effect.PRODUCE_OUTCOME, Effect.TEMP_WRITE)
-_ROW_CHARS = 360  # what a screen shows of one line for certain
-_MAX_ROWS = 25  # of one command; nobody reads more
-_MAX_LIST_ROWS = 200  # of one list of what a plugin is trusted with: an entry left out would be agreed to unseen
+_ROW_CHARS = 360  # characters of one line that every screen shows
+_MAX_ROWS = 25  # lines of one command; nobody reads more
+_MAX_LIST_ROWS = 200  # lines of one list of permissions: a hidden entry would be approved unseen
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class ConsentSection:
 
     title: str
     lines: tuple[str, ...]
-    alarming: tuple[str, ...] = ()  # lines a person should look at twice
+    alarming: tuple[str, ...] = ()  # lines to highlight as risky
 
 
 def consent_sections(manifest: Manifest) -> list[ConsentSection]:
-    """Everything a person should know before saying yes, in the order they should read it."""
+    """Return everything a person should know before they consent, in reading order."""
     sections = [
         ConsentSection("How it behaves", tuple(_behaviour_lines(manifest.behaviour))) if manifest.behaviour else None,
         _program_section(manifest),
@@ -57,18 +57,18 @@ def consent_sections(manifest: Manifest) -> list[ConsentSection]:
 
 
 def _printable_section(section: ConsentSection) -> ConsentSection:
-    """What a stranger wrote may not steer the terminal it is read on."""
+    """Escape control characters: text from strangers must not control the terminal."""
     lines = tuple(printable(line, _MAX_TEXT_CHARS) for line in section.lines)
     return ConsentSection(section.title, lines, tuple(printable(line, _MAX_TEXT_CHARS) for line in section.alarming))
 
 
 def behaviour_summary(behaviour: Behaviour) -> str:
-    """The behavioural changes as one paragraph, as shown when a person activates the plugin."""
+    """Summarise the behavioural changes in one paragraph, as shown when a person activates the plugin."""
     return " ".join(f"{line}." for line in behaviour_lines(behaviour))
 
 
 def behaviour_lines(behaviour: Behaviour) -> list[str]:
-    """The same, each change by itself."""
+    """Return the behavioural changes, one sentence each."""
     return [printable(line, _MAX_TEXT_CHARS) for line in _behaviour_lines(behaviour)]
 
 
@@ -96,7 +96,7 @@ def _behaviour_lines(behaviour: Behaviour) -> Iterator[str]:
 
 
 def _program_section(manifest: Manifest) -> ConsentSection:
-    """What is started, word for word: all else on the screen is only as true as this program."""
+    """Show the program in full: everything else on the screen is only as true as this program."""
     lines = tuple(dict.fromkeys(_program_lines(manifest)))
     return ConsentSection("What it runs", lines, lines)
 
@@ -121,32 +121,32 @@ def _program_lines(manifest: Manifest) -> Iterator[str]:
 
 
 def _environment_lines(env: Mapping[str, str]) -> Iterator[str]:
-    """Variables can change what a program does as much as its arguments."""
+    """List the variables, which can change a program as much as its arguments."""
     if env:
         yield from _wrap_rows("With the variables: ", variables_text(env))
 
 
-def _full_list(label: str, words: Iterable[str]) -> Iterator[str]:
-    """A list with all its entries."""
-    return _wrap_rows(label, ", ".join(words), _MAX_LIST_ROWS)
+def _full_list(label: str, entries: Iterable[str]) -> Iterator[str]:
+    """List all entries, without a limit on their number."""
+    return _wrap_rows(label, ", ".join(entries), _MAX_LIST_ROWS)
 
 
-def _wrap_rows(label: str, text: str, most: int = _MAX_ROWS) -> Iterator[str]:
-    """A text of any length in lines that a screen shows whole, so that nothing hides behind its edge."""
-    whole = label + printable(text, len(text) * 10 + 1)  # ten times: an unprintable character becomes its escape
-    for row in range(min(most, -(-len(whole) // _ROW_CHARS))):
-        piece = whole[row * _ROW_CHARS : (row + 1) * _ROW_CHARS]
+def _wrap_rows(label: str, text: str, max_rows: int = _MAX_ROWS) -> Iterator[str]:
+    """Split a text of any length into lines that a screen shows in full, so that nothing is cut off."""
+    full_text = label + printable(text, len(text) * 10 + 1)  # ten times: an unprintable character becomes its escape
+    for row in range(min(max_rows, -(-len(full_text) // _ROW_CHARS))):
+        piece = full_text[row * _ROW_CHARS : (row + 1) * _ROW_CHARS]
         yield f"(line {row + 1}) {piece}" if row else piece
-    if len(whole) > most * _ROW_CHARS:
-        yield f"and {len(whole) - most * _ROW_CHARS:,} characters more: read the manifest before you agree"
+    if len(full_text) > max_rows * _ROW_CHARS:
+        yield f"and {len(full_text) - max_rows * _ROW_CHARS:,} characters more: read the manifest before you agree"
 
 
 def _data_lines(manifest: Manifest) -> Iterator[str]:
     yield from _vault_lines(manifest.data_access) if manifest.data_access else ()
     for identity in manifest.identities:
         optional = " (optional)" if identity.optional else ""
-        who = f"Acts with your {identity.provider} account as {identity.mode.replace('_', ' ')}{optional}: "
-        yield from _full_list(who, identity.scopes or ("no scopes",))
+        label = f"Acts with your {identity.provider} account as {identity.mode.replace('_', ' ')}{optional}: "
+        yield from _full_list(label, identity.scopes or ("no scopes",))
     for auth in manifest.operation_auth:
         yield from _operation_lines(auth)
     if manifest.secrets:
@@ -165,7 +165,7 @@ def _secret_text(manifest: Manifest, name: str) -> str:
 
 
 def _operation_lines(auth: OperationAuth) -> Iterator[str]:
-    """With whose account and which secrets one operation acts."""
+    """Name the account and the secrets that one operation uses."""
     if auth.provider or auth.mode or auth.scopes or auth.subject_hint:
         mode = f" as {auth.mode.replace('_', ' ')}" if auth.mode else ""
         subject = f" for {auth.subject_hint}" if auth.subject_hint else ""
@@ -215,20 +215,20 @@ def _callables_with_effect(manifest: Manifest, effect: Effect) -> Iterator[str]:
 
 
 def _recovery_lines(manifest: Manifest) -> Iterator[str]:
-    """How it is found out whether a call has happened that was cut off; where nothing is said, a person has to."""
-    found: dict[str, list[str]] = {}
+    """Say how the outcome of an interrupted call is found out; without a declaration, a person has to."""
+    names_by_recovery: dict[str, list[str]] = {}
     for spec in manifest.callables:
         if spec.recovery != "none":
-            found.setdefault(recovery_text(spec.recovery, spec.probe), []).append(spec.name)
-    for words, names in found.items():
-        yield from _full_list(f"Where nobody knows whether a call has happened, {words}: ", names)
+            names_by_recovery.setdefault(recovery_text(spec.recovery, spec.probe), []).append(spec.name)
+    for recovery, names in names_by_recovery.items():
+        yield from _full_list(f"Where nobody knows whether a call has happened, {recovery}: ", names)
 
 
 def _approval_lines(manifest: Manifest) -> Iterator[str]:
-    """What the plugin wants to stand between a call and its effect. A screen may not promise what no part keeps."""
-    asked = [spec.name for spec in manifest.callables if spec.requires_approval]
-    if asked:
-        yield from _full_list("Has a person approve each call: ", asked)
+    """List the approvals and scopes that the plugin wants enforced, and only those that are enforced."""
+    needing_approval = [spec.name for spec in manifest.callables if spec.requires_approval]
+    if needing_approval:
+        yield from _full_list("Has a person approve each call: ", needing_approval)
     for spec in manifest.callables:
         if spec.required_scopes:
             yield from _full_list(f"Keeps {spec.name} to callers with scopes: ", spec.required_scopes)
@@ -239,14 +239,14 @@ def _capability_section(manifest: Manifest) -> ConsentSection:
         warning = (f"Is NOT caged: it is a connection to {manifest.runtime.url}, which runs elsewhere",)
     else:
         warning = ()
-    asked = [capability for capability in manifest.capabilities if not isinstance(capability, NoNetwork)]
-    if not asked and not warning:
+    requested = [capability for capability in manifest.capabilities if not isinstance(capability, NoNetwork)]
+    if not requested and not warning:
         nothing = "Nothing: no files, no network, no programs"
         if manifest.dialect is Dialect.MCP and isinstance(manifest.runtime, CommandRuntime):
             return ConsentSection("What it may reach", (nothing, _NETWORK_HINT))
         return ConsentSection("What it may reach", (nothing,))
-    lines = tuple(f"{capability} — {describe_capability(capability)}" for capability in asked)
-    alarming = tuple(line for line, one in zip(lines, asked, strict=True) if is_dangerous(one))
+    lines = tuple(f"{capability} — {describe_capability(capability)}" for capability in requested)
+    alarming = tuple(line for line, one in zip(lines, requested, strict=True) if is_dangerous(one))
     return ConsentSection("What it may reach", warning + lines, warning + alarming)
 
 
@@ -275,9 +275,9 @@ def _run_lines(manifest: Manifest) -> Iterator[str]:
         yield from _full_list("May run on a schedule, with nobody watching: ", unattended)
 
 
-def _short_list(words: tuple[str, ...], most: int) -> str:
-    shown = ", ".join(words[:most])
-    return shown if len(words) <= most else f"{shown} and {len(words) - most} more"
+def _short_list(entries: tuple[str, ...], limit: int) -> str:
+    shown = ", ".join(entries[:limit])
+    return shown if len(entries) <= limit else f"{shown} and {len(entries) - limit} more"
 
 
 def _first_sentence(text: str) -> str:

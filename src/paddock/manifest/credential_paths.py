@@ -1,6 +1,6 @@
-"""Places of a machine where credentials lie, known by their names alone: a manifest is judged without its machine.
+"""Well-known paths of credentials, recognised by name alone: a manifest is judged without access to the machine.
 
-The list is short and of what nearly every machine has. A place that is not on it can still hold a secret.
+The list is short and covers what nearly every machine has. Other paths can hold secrets too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 _HOST_KEYS_TEXT = "private keys of this machine"
 _PADDOCK_TEXT = "what Paddock keeps for itself, secrets of plugins too"
 
-# From the root of the machine.
+# Relative to the root directory.
 _SYSTEM_PATHS: tuple[tuple[str, str], ...] = (
     ("etc/shadow", "the passwords of this machine's users"),
     ("etc/shadow-", "the passwords of this machine's users"),
@@ -21,7 +21,7 @@ _SYSTEM_PATHS: tuple[tuple[str, str], ...] = (
     ("etc/ssl/private", _HOST_KEYS_TEXT),
     ("etc/pki/tls/private", _HOST_KEYS_TEXT),
 )
-# In anybody's home, and homes can be anywhere.
+# In any home directory; home directories can be anywhere.
 _HOME_PATHS: tuple[tuple[str, str], ...] = (
     (".ssh", "keys to other machines"),
     (".gnupg", "keys that sign and decrypt"),
@@ -45,30 +45,30 @@ _HOME_DIRECTORIES = re.compile(r"/root|(/var)?/home(/[^/]+)?")
 
 
 def credentials_at(path: str) -> str:
-    """Which credentials lie at an absolute path, below it or around it, in words; empty where none are known to.
+    """Describe the credentials at, below or above an absolute path; empty if none are known.
 
     Args:
-        path: Without `..` and without a slash at its end, as capabilities have them.
+        path: Without `..` and without a trailing slash, as capabilities have them.
     """
-    steps = tuple(step for step in path.split("/") if step)
-    if not steps:
+    parts = tuple(part for part in path.split("/") if part)
+    if not parts:
         return "everything, passwords and keys too"
     if _HOME_DIRECTORIES.fullmatch(path):
         return "all that people keep at home, passwords and keys too"
     if _SSH_HOST_KEY.fullmatch(path):
         return _HOST_KEYS_TEXT
-    if _HISTORY.fullmatch(steps[-1]):
+    if _HISTORY.fullmatch(parts[-1]):
         return "commands that somebody typed, often with passwords"
-    for place, words in _SYSTEM_PATHS:
-        if _overlaps(steps, tuple(place.split("/"))):
-            return words
-    for place, words in _HOME_PATHS:
-        if any(_overlaps(steps[start:], tuple(place.split("/"))) for start in range(len(steps))):
-            return words
+    for known_path, text in _SYSTEM_PATHS:
+        if _overlaps(parts, tuple(known_path.split("/"))):
+            return text
+    for known_path, text in _HOME_PATHS:
+        if any(_overlaps(parts[start:], tuple(known_path.split("/"))) for start in range(len(parts))):
+            return text
     return ""
 
 
-def _overlaps(steps: tuple[str, ...], place: tuple[str, ...]) -> bool:
-    """Whether one of two paths lies at or below the other."""
-    shared = min(len(steps), len(place))
-    return steps[:shared] == place[:shared]
+def _overlaps(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    """Whether one of two paths equals or contains the other."""
+    shared = min(len(first), len(second))
+    return first[:shared] == second[:shared]

@@ -1,6 +1,6 @@
-"""Flags: the closed list of what may be odd about the words of a plugin. Rules and people use the same words.
+"""Flags: the closed list of suspicious properties of a plugin's texts. Policies and people use the same names.
 
-A flag is a hint for a person, never a verdict: honest texts get some, and a clever one gets none.
+A flag is a hint for a person, never a verdict: honest texts get some, and clever attacks get none.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class DefinitionFlag(StrEnum):
-    """What is odd about a definition."""
+    """A suspicious property of a definition."""
 
     HIDDEN_CHARACTERS = "hidden_characters"
     HIDDEN_TEXT = "hidden_text"

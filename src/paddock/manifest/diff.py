@@ -1,4 +1,4 @@
-"""What changes for a person when one version of a plugin replaces another."""
+"""Compares two versions of a plugin: what changes for a person who upgrades."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paddock.manifest.model import CallableSpec, Manifest, Schema
 from paddock.manifest.native_writer import to_document
 from paddock.manifest.permissions import requested_capabilities
 
-# Gives the schema itself, also where a manifest only names a file of its package.
+# Returns the schema itself, also where a manifest only names a file of its package.
 ResolveSchema = Callable[[Schema | None], object]
 
 _MAX_PATHS = 20  # more are counted
@@ -35,9 +35,9 @@ class UpgradeDiff:
 
     old_version: str
     new_version: str
-    added: tuple[Capability, ...]  # asked for now and not included before: needs its own yes
+    added: tuple[Capability, ...]  # newly requested and not covered before: needs consent
     removed: tuple[Capability, ...]
-    changes: tuple[str, ...]  # in plain words, everything else a person agreed to that is different now
+    changes: tuple[str, ...]  # other changes to what a person consented to, in plain words
     compatibility: tuple[SchemaDifference, ...]  # schema differences larger than the version step allows
 
 
@@ -46,12 +46,12 @@ def diff_manifests(
 ) -> UpgradeDiff:
     """Compare two versions of one plugin."""
     before, after = requested_capabilities(old), requested_capabilities(new)
-    gone = [one for one in before if one not in after and not isinstance(one, NoNetwork)]
+    removed = [one for one in before if one not in after and not isinstance(one, NoNetwork)]
     return UpgradeDiff(
         old.version,
         new.version,
         tuple(missing_capabilities(before, after)),
-        tuple(gone),
+        tuple(removed),
         tuple(_changed_lines(old, new)),
         tuple(compatibility_report(old, new, schema_of_old, schema_of_new)),
     )
@@ -60,24 +60,24 @@ def diff_manifests(
 def compatibility_report(
     old: Manifest, new: Manifest, schema_of_old: ResolveSchema, schema_of_new: ResolveSchema
 ) -> list[SchemaDifference]:
-    """Schema differences that the step between the two version numbers does not allow."""
-    found: list[SchemaDifference] = []
+    """Return the schema differences that the step between the two version numbers does not allow."""
+    differences: list[SchemaDifference] = []
     after = {spec.name: spec for spec in new.callables}
     for spec in old.callables:
         replacement = after.get(spec.name)
         if replacement is None:
-            found.append(SchemaDifference(spec.name, CompatibilityLevel.BREAKING, "is gone"))
+            differences.append(SchemaDifference(spec.name, CompatibilityLevel.BREAKING, "is gone"))
             continue
-        found.extend(_schema_differences(spec, replacement, schema_of_old, schema_of_new))
+        differences.extend(_schema_differences(spec, replacement, schema_of_old, schema_of_new))
     before = {spec.name for spec in old.callables}
-    found.extend(
+    differences.extend(
         SchemaDifference(spec.name, CompatibilityLevel.ADDITIVE, "is new")
         for spec in new.callables
         if spec.name not in before
     )
     order = list(CompatibilityLevel)
     allowed = order.index(version_step(Version.parse(old.version), Version.parse(new.version)))
-    return [difference for difference in found if order.index(difference.change) > allowed]
+    return [difference for difference in differences if order.index(difference.change) > allowed]
 
 
 def _schema_differences(
@@ -90,15 +90,22 @@ def _schema_differences(
 
 
 def _changed_lines(old: Manifest, new: Manifest) -> list[str]:
-    """Each consent line that appears or disappears, then whatever else is different; capabilities added or removed
-    have their own lists.
+    """List the consent lines that appear or disappear, then other changes.
+
+    Added and removed capabilities have their own lists.
     """
-    reach = "What it may reach"
+    capability_title = "What it may reach"
     before = {
-        (section.title, line) for section in consent_sections(old) for line in section.lines if section.title != reach
+        (section.title, line)
+        for section in consent_sections(old)
+        for line in section.lines
+        if section.title != capability_title
     }
     after = {
-        (section.title, line) for section in consent_sections(new) for line in section.lines if section.title != reach
+        (section.title, line)
+        for section in consent_sections(new)
+        for line in section.lines
+        if section.title != capability_title
     }
     lines = [f"no longer: {line}" for _, line in sorted(before - after)] + [
         f"new: {line}" for _, line in sorted(after - before)
@@ -114,30 +121,30 @@ def _changed_lines(old: Manifest, new: Manifest) -> list[str]:
 
 
 def _covered_additions(old: Manifest, new: Manifest) -> Iterator[str]:
-    """New capabilities that need no new yes, because something agreed to before includes them."""
+    """Describe new capabilities that need no consent, because one granted before includes them."""
     before, after = requested_capabilities(old), requested_capabilities(new)
-    for one in after:
-        if one in before or isinstance(one, NoNetwork):
+    for capability in after:
+        if capability in before or isinstance(capability, NoNetwork):
             continue
-        wider = next((held for held in before if covers(held, one)), None)
+        wider = next((held for held in before if covers(held, capability)), None)
         if wider is not None:
-            kept = wider in after
+            still_requested = wider in after
             line = (
-                f"also lists {one}, which {wider} includes"
-                if kept
-                else f"narrowed to {one} — {describe_capability(one)}"
+                f"also lists {capability}, which {wider} includes"
+                if still_requested
+                else f"narrowed to {capability} — {describe_capability(capability)}"
             )
             yield printable(line, _MAX_CHANGE_CHARS)
 
 
 def _compared_values(manifest: Manifest) -> dict[str, Any]:
-    """The manifest as a document, without what an upgrade tells in other places."""
+    """Return the manifest as a document, without the parts that are reported separately."""
     values = to_document(manifest) | {"api": manifest.api}
     return {key: value for key, value in values.items() if key not in ("version", "capabilities")}
 
 
 def _differing_paths(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """The paths at which two documents differ, to the depth that a person can look up."""
+    """Yield the paths at which two documents differ, down to a depth that a person can look up."""
     if old == new:
         return
     before, after = _by_name(old), _by_name(new)
@@ -150,11 +157,11 @@ def _differing_paths(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[str]
         else:
             yield from _differing_paths(before[key], after[key], (*path, key))
     if list(before) != list(after) and before == after and isinstance(new, list):
-        yield ".".join(path)  # the order alone
+        yield ".".join(path)  # only the order differs
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """A mapping as it is, and a list of things that each have a name of their own by those names."""
+    """Return a mapping as it is, and a list of uniquely named objects as a mapping by name."""
     if isinstance(value, dict):
         return cast("dict[str, Any]", value)
     if not isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Effects: the closed list of what a callable may do to the world, and the names other documents use for them."""
+"""Effects: the closed list of what a callable may change, and the aliases that other dialects use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """What a callable does beyond answering."""
+    """A kind of change that a callable may make besides returning a result."""
 
     READ_ONLY = "read_only"
     PRODUCE_OUTCOME = "produce_outcome"
@@ -45,7 +45,7 @@ EFFECT_TEXT = {
 
 
 def parse_effect(text: str) -> Effect | None:
-    """The effect a word stands for, or None when no document knows it."""
+    """Return the effect for a name or alias; None if it is unknown."""
     try:
         return Effect(text)
     except ValueError:
@@ -53,5 +53,5 @@ def parse_effect(text: str) -> Effect | None:
 
 
 def effect_words() -> list[str]:
-    """Every word that `parse_effect` takes, for error messages."""
+    """Return every name that `parse_effect` accepts, for error messages."""
     return [effect.value for effect in Effect] + sorted(EFFECT_ALIASES)

@@ -1,4 +1,4 @@
-"""The one manifest model. Whatever dialect a plugin was written in, the host sees only this.
+"""The manifest model. Whatever dialect a plugin is written in, the host sees only this.
 
 Everything here is a frozen value. JSON values (schemas, defaults) are kept as they were read and are never changed.
 """
@@ -19,7 +19,7 @@ JsonObject: TypeAlias = Mapping[str, Any]
 
 
 class Dialect(StrEnum):
-    """The document family a manifest was written to; it also decides the plugin's wire names."""
+    """The manifest format; it also decides the plugin's names on the wire."""
 
     NATIVE = "native"
     KERNEL = "kernel"
@@ -30,7 +30,7 @@ class Dialect(StrEnum):
 
 
 class PluginKind(StrEnum):
-    """What a plugin is. The four Kernel kinds have enforced boundaries; `plugin` is everything else."""
+    """The kind of a plugin. The four Kernel kinds have enforced boundaries; `plugin` is everything else."""
 
     PLUGIN = "plugin"
     AGENT = "agent"
@@ -40,16 +40,16 @@ class PluginKind(StrEnum):
 
 
 class CallableForm(StrEnum):
-    """How a callable is reached on the plugin's own wire."""
+    """How a callable is invoked in the plugin's protocol."""
 
     METHOD = "method"  # a JSON-RPC method under its own name
     TOOL = "tool"  # a tool an agent may be offered
     WHOLE = "whole"  # the plugin is the callable: a Kernel plugin, a Shu `execute`
-    ACTION = "action"  # what a Shu class does beside its `execute`
+    ACTION = "action"  # an action of a Shu class besides its `execute`
     RESOURCE = "resource"  # documents of an MCP server, read by their URI
     PROMPT = "prompt"  # prompt templates of an MCP server
-    SUBSCRIPTION = "subscription"  # being told when one of these documents changes, or no more
-    COMPLETION = "completion"  # what an argument of these may be, as far as the server can guess
+    SUBSCRIPTION = "subscription"  # subscribing to changes of such a document, and unsubscribing
+    COMPLETION = "completion"  # suggested values for arguments of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ Recovery: TypeAlias = Literal["atomic", "native_key", "probe", "none"]
 
 @dataclass(frozen=True, slots=True)
 class CallableSpec:
-    """One thing a plugin can be asked to do."""
+    """One operation that a plugin offers."""
 
     name: str
     form: CallableForm
@@ -75,20 +75,20 @@ class CallableSpec:
     title: str = ""
     input_schema: Schema | None = None
     output_schema: Schema | None = None
-    effects: tuple[Effect, ...] | None = None  # None: the manifest does not say
+    effects: tuple[Effect, ...] | None = None  # None: not declared
     policy_tags: tuple[str, ...] = ()
     required_scopes: tuple[str, ...] = ()
     requires_approval: bool = False
     timeout_sec: int | None = None
     annotations: JsonObject = field(default_factory=dict[str, Any])  # a server's own hints, shown and never trusted
-    of: str = ""  # of an action: the callable whose class performs it
-    recovery: Recovery = "none"  # how it is found out whether its effect has happened
-    probe: str = ""  # the callable that looks, where `recovery` is one
+    of: str = ""  # for an action: the callable whose class performs it
+    recovery: Recovery = "none"  # how to find out whether its effect happened
+    probe: str = ""  # the callable to ask, if `recovery` is "probe"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRuntime:
-    """A program that speaks JSON-RPC on stdio: kaged's wire, or MCP."""
+    """A program that speaks JSON-RPC on stdio: kaged's protocol, or MCP."""
 
     command: tuple[str, ...]
     protocol: Literal["paddock", "mcp"] = "paddock"
@@ -106,7 +106,7 @@ class PythonRuntime:
 
 @dataclass(frozen=True, slots=True)
 class RemoteRuntime:
-    """An MCP server elsewhere: a connection, not a caged plugin."""
+    """A remote MCP server: a connection, not a caged plugin."""
 
     url: str
     transport: Literal["streamable-http", "sse"] = "streamable-http"
@@ -118,14 +118,14 @@ Runtime: TypeAlias = CommandRuntime | PythonRuntime | RemoteRuntime
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A setting that a person turns in the console; it writes one field of the project-side config."""
+    """A setting that a person changes in the console; it writes one field of the project-side config."""
 
     name: str
     type: str
     label: str
     binds_to: str
     description: str = ""
-    options: JsonObject = field(default_factory=dict[str, Any])  # the fields that belong to this type
+    options: JsonObject = field(default_factory=dict[str, Any])  # the options of this knob type
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ToolRequirement:
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What a plugin needs from others before it can be enabled."""
+    """Requirements that must be met before a plugin can be enabled."""
 
     tools: tuple[ToolRequirement, ...] = ()
     capabilities: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class Requires:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How a plugin changes the way the assistant speaks and when it speaks up."""
+    """How a plugin changes the assistant's style, and when the assistant speaks unprompted."""
 
     style: str = ""
     intensity: str = "subtle"
@@ -164,7 +164,7 @@ class Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class DataAccess:
-    """What of a person's own knowledge a plugin reads and writes."""
+    """Which personal data a plugin reads and writes."""
 
     vault_read: bool = False
     vault_write: bool = False
@@ -211,7 +211,7 @@ class IdentityRequirement:
 
 @dataclass(frozen=True, slots=True)
 class OperationAuth:
-    """What one operation needs in order to act for a person."""
+    """The account and secrets that one operation needs to act for a person."""
 
     operation: str
     provider: str | None = None
@@ -223,7 +223,7 @@ class OperationAuth:
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """Which operations are safe on a schedule, unattended."""
+    """The operations that are safe to run on a schedule, unattended."""
 
     default_op: str | None = None
     allowed_ops: tuple[str, ...] = ()
@@ -231,7 +231,7 @@ class Feeds:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long the host waits for this plugin, in seconds."""
+    """Timeouts and intervals of the host for this plugin, in seconds."""
 
     shutdown: int = 5
     health_interval: int = 30
@@ -247,7 +247,7 @@ class Observability:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A plugin's identity document: what it is, what it needs and what it offers."""
+    """The manifest of a plugin: its identity, requirements and callables."""
 
     name: PluginName
     version: str
@@ -272,7 +272,7 @@ class Manifest:
     system_config_schema: JsonObject | None = None
     knobs: tuple[Knob, ...] = ()
     requires: Requires = Requires()
-    allowed_actions: tuple[str, ...] = ()  # what an agent may propose; empty is nothing
+    allowed_actions: tuple[str, ...] = ()  # actions that an agent may propose; empty means none
     policy_tags: tuple[str, ...] = ()
     observability: Observability = Observability()
     behaviour: Behaviour | None = None
@@ -282,7 +282,7 @@ class Manifest:
     identities: tuple[IdentityRequirement, ...] = ()
     operation_auth: tuple[OperationAuth, ...] = ()
     secrets: tuple[str, ...] = ()
-    # A secret that stands here goes into headers of requests to these, written in by the host, and nowhere else.
+    # The host writes a secret listed here into headers of requests to these recipients, and nowhere else.
     secret_hosts: Mapping[str, tuple[SecretRecipient, ...]] = field(
         default_factory=dict[str, "tuple[SecretRecipient, ...]"]
     )
@@ -292,16 +292,16 @@ class Manifest:
 
     @property
     def display_name(self) -> str:
-        """The name people see: the title where there is one."""
+        """The name people see: the title if there is one."""
         return self.title or self.name
 
     @property
     def whole(self) -> CallableSpec | None:
-        """The callable that the plugin is, where it is one; it may have actions beside it."""
+        """The single callable that the plugin is, if it is one; it may have actions besides."""
         main = [spec for spec in self.callables if spec.form is not CallableForm.ACTION]
         return main[0] if len(main) == 1 and main[0].form is CallableForm.WHOLE else None
 
     @property
     def caged(self) -> bool:
-        """Whether the plugin runs as a process of ours. A remote server is a connection and has no cage."""
+        """Whether the plugin runs as a caged process. A remote server is only a connection."""
         return not isinstance(self.runtime, RemoteRuntime)

@@ -1,4 +1,4 @@
-"""Names: what a plugin and its callables may be called, so that no two can be confused."""
+"""Rules for the names of plugins and their callables, so that no two can be confused."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MCP_TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
 
 
 def plugin_name_problem(name: str) -> tuple[str, str] | None:
-    """What is wrong with a plugin's name in any dialect, with a hint; None when nothing is."""
+    """Return what is wrong with a plugin name in any dialect, with a hint; None if nothing is."""
     if not name:
         return "is empty", "give the plugin a name"
     if len(name) > MAX_NAME_CHARS:
         return f"is longer than {MAX_NAME_CHARS} characters", "choose a shorter name"
-    odd = next((character for character in name if not character.isascii()), None)
-    if odd is not None:
-        label = unicodedata.name(odd, "an unnamed character")
+    non_ascii = next((character for character in name if not character.isascii()), None)
+    if non_ascii is not None:
+        label = unicodedata.name(non_ascii, "an unnamed character")
         return (
-            f"has the character U+{ord(odd):04X} ({label.lower()}), which can pass for another",
+            f"has the character U+{ord(non_ascii):04X} ({label.lower()}), which can pass for another",
             "use plain ASCII letters, digits and '-'",
         )
     if "__" in name or ":" in name:
@@ -44,25 +44,25 @@ def plugin_name_problem(name: str) -> tuple[str, str] | None:
 
 
 def kaged_name_problem(name: str) -> tuple[str, str] | None:
-    """What is wrong with a name under kaged's stricter rule."""
-    fault = plugin_name_problem(name)
-    if fault is None and not _KAGED_NAME.fullmatch(name):
+    """Return what is wrong with a name under kaged's stricter rule; None if nothing is."""
+    problem = plugin_name_problem(name)
+    if problem is None and not _KAGED_NAME.fullmatch(name):
         return f"{_quoted_name(name)} is not a slug", "use lowercase letters, digits and '-', starting with a letter"
-    return fault
+    return problem
 
 
 def is_tool_name(name: str) -> bool:
-    """A single lowercase segment, as kaged and native tools are named."""
+    """Whether it is a single lowercase segment, as kaged and native tools are named."""
     return bool(_TOOL_NAME.fullmatch(name)) and len(name) <= MAX_NAME_CHARS
 
 
 def is_mcp_tool_name(name: str) -> bool:
-    """A tool name as MCP servers write them."""
+    """Whether it is a valid MCP tool name."""
     return bool(_MCP_TOOL_NAME.fullmatch(name))
 
 
 def method_name_problem(name: str) -> tuple[str, str] | None:
-    """What is wrong with a plugin-declared method or notification name."""
+    """Return what is wrong with a method or notification name; None if nothing is."""
     if name.startswith(RESERVED_METHOD_OWNERS):
         return (
             f"{_quoted_name(name)} is in a reserved namespace",
@@ -77,7 +77,7 @@ def method_name_problem(name: str) -> tuple[str, str] | None:
 
 
 def slug(text: str) -> str:
-    """A display name as an id: `Fourth Generation Formula` -> `fourth-generation-formula`."""
+    """Turn a display name into an id: `Fourth Generation Formula` -> `fourth-generation-formula`."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
     joined = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     if joined[:1].isdigit():
@@ -90,5 +90,8 @@ def _quoted_name(name: str) -> str:
 
 
 def full_name(plugin: str, callable_name: str) -> str:
-    """What rules, consents and whitelists call a callable: after its plugin, or as the plugin where it is all of it."""
+    """Return the name of a callable in policies, consents and allowlists: `plugin.callable`.
+
+    It is the plugin's name alone where the plugin is the callable.
+    """
     return plugin if callable_name == plugin else f"{plugin}.{callable_name}"

@@ -1,6 +1,6 @@
-"""Any manifest in Paddock's own form: as plain values, and as the YAML that `plugin check --show` prints.
+"""Writes any manifest in the native dialect: as plain values, and as the YAML of `plugin check --show`.
 
-Only what differs from a default is written, so that a person can read the result.
+Only values that differ from a default are written, so that a person can read the result.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from paddock.manifest.syntax.yaml_document import plain_scalar
 
 
 def to_document(manifest: Manifest) -> dict[str, Any]:
-    """The manifest as the values of a paddock.yaml."""
-    whole: dict[str, Any] = {
+    """Return the manifest as the values of a paddock.yaml."""
+    values: dict[str, Any] = {
         "paddock": 1,
         "name": manifest.name,
         "version": manifest.version,
@@ -98,12 +98,12 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
         "origins": list(manifest.origins),
         "timing": _timing(manifest.timing),
     }
-    # A description is required, an empty schema or data access means something: these stay even when empty.
-    kept = ("description", "config_schema", "system_config_schema")
+    # A description is required, and an empty schema or data access has a meaning: these stay even when empty.
+    kept_if_empty = ("description", "config_schema", "system_config_schema")
     document = {
         key: value
-        for key, value in whole.items()
-        if value not in (None, "", [], {}) or (key in kept and value is not None)
+        for key, value in values.items()
+        if value not in (None, "", [], {}) or (key in kept_if_empty and value is not None)
     }
     if manifest.data_access is not None:
         access = manifest.data_access
@@ -117,20 +117,20 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
 
 
 def to_yaml(manifest: Manifest) -> str:
-    """The manifest as the text of a paddock.yaml."""
+    """Return the manifest as the text of a paddock.yaml."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Quotes whatever our reader would not take for text; writes nothing by reference."""
+        """Quotes scalars that our reader would not read as text; writes no aliases."""
 
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the dumper's own shape
             return True
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
         lines = value.split("\n")
-        odd = not isinstance(plain_scalar(value), str) or any(not line.isprintable() for line in lines)
+        needs_quotes = not isinstance(plain_scalar(value), str) or any(not line.isprintable() for line in lines)
         readable = len(lines) > 1 and all(line == line.strip() for line in lines)
-        style = '"' if odd or value != value.strip(" ") else "|" if readable else None
+        style = '"' if needs_quotes or value != value.strip(" ") else "|" if readable else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)  # pyright: ignore[reportUnknownMemberType]
 
     Dumper.add_representer(str, text)  # pyright: ignore[reportUnknownMemberType]
@@ -160,13 +160,13 @@ def _schema(schema: Schema | None) -> Any:
 
 
 def _callable(spec: CallableSpec) -> dict[str, Any]:
-    shown = _without_empty({"name": spec.name, "title": spec.title, "description": spec.description})
+    document = _without_empty({"name": spec.name, "title": spec.title, "description": spec.description})
     for key, schema in (("input_schema", spec.input_schema), ("output_schema", spec.output_schema)):
         if schema is not None:
-            shown[key] = _schema(schema)
+            document[key] = _schema(schema)
     if spec.effects is not None:
-        shown["effects"] = [effect.value for effect in spec.effects]
-    return shown | _without_empty(
+        document["effects"] = [effect.value for effect in spec.effects]
+    return document | _without_empty(
         {
             "policy_tags": list(spec.policy_tags),
             "required_scopes": list(spec.required_scopes),
@@ -206,8 +206,8 @@ def _prompt(prompt: Prompt) -> dict[str, Any]:
         )
         for argument in prompt.arguments
     ]
-    shown = _without_empty({"name": prompt.name, "description": prompt.description, "arguments": arguments})
-    return shown if prompt.text is None else shown | {"text": prompt.text}
+    document = _without_empty({"name": prompt.name, "description": prompt.description, "arguments": arguments})
+    return document if prompt.text is None else document | {"text": prompt.text}
 
 
 def _identity(identity: IdentityRequirement) -> dict[str, Any]:
@@ -241,4 +241,4 @@ def _timing(timing: Timing) -> dict[str, Any]:
         ("hook_sec", timing.hook, default.hook),
         ("call_sec", timing.call, default.call),
     ]
-    return {key: value for key, value, usual in pairs if value != usual}
+    return {key: value for key, value, default_value in pairs if value != default_value}

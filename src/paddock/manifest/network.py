@@ -1,4 +1,4 @@
-"""Hosts and ports in the capability grammar: `net:HOST:PORT`, and whatever else is bound to a host."""
+"""Hosts and ports in the capability grammar: `net:HOST:PORT`, and other texts that name a host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]
 
 
 class InvalidCapability(ValueError):
-    """Why a text is no capability, and what would be one."""
+    """A text is not a capability. Carries the reason, and a hint with a valid one."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -20,14 +20,14 @@ class InvalidCapability(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NetworkAccess:
-    host: str  # "*" is every host
-    port: int | None  # None is every port
+    host: str  # "*" means every host
+    port: int | None  # None means every port
 
     def __str__(self) -> str:
         return "net:*" if self.host == "*" else f"net:{self.host}:{'*' if self.port is None else self.port}"
 
     def includes(self, other: NetworkAccess) -> bool:
-        """Whether whoever may go here may go there."""
+        """Whether this access covers the other one."""
         return self.host == "*" or (self.host == other.host and self.port in (None, other.port))
 
 
@@ -38,14 +38,14 @@ class NoNetwork:
 
 
 def parse_network(text: str, rest: str) -> NetworkAccess | NoNetwork:
-    """What stands after `net:`.
+    """Parse what follows `net:`.
 
     Args:
-        text: All of it, for messages.
-        rest: What names the host.
+        text: The whole capability, for messages.
+        rest: The part that names the host.
 
     Raises:
-        BadCapability: it names none.
+        InvalidCapability: it names no host.
     """
     if rest == "[]":
         return NoNetwork()

@@ -1,4 +1,4 @@
-"""The files beside a manifest, as far as reading a manifest needs them."""
+"""Access to the files beside a manifest, as far as manifest readers need it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Protocol
 
 
 class PackageFiles(Protocol):
-    """What a reader may ask about the package that a manifest stands in."""
+    """The files of the package that a manifest belongs to."""
 
     def exists(self, path: str) -> bool:
         """Whether the package has a regular file at this relative path."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """The file's bytes; None when it is missing or larger than a manifest may be."""
+        """Return the file's bytes; None if it is missing or larger than a manifest may be."""
         ...
 
     def module_source(self, module: str) -> tuple[str, str] | None:
-        """The path and text of a Python module of the package, unless it is missing or unreadable."""
+        """Return the path and text of a Python module of the package; None if missing or unreadable."""
         ...
 
 
 class NoFiles:
-    """A manifest on its own, with no package around it."""
+    """No package: a manifest on its own."""
 
     def exists(self, path: str) -> bool:  # noqa: ARG002 - the shape of PackageFiles
         return False

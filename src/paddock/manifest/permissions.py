@@ -1,7 +1,7 @@
-"""All that somebody says yes to before a plugin may run: what it may reach, and each secret with where it may go. Pure.
+"""Everything a person consents to before a plugin may run: capabilities, and secrets with their recipients. Pure.
 
-A secret is declared by name under `secrets`, and bound to hosts under `secret_hosts`. A yes to it is kept, compared and
-asked for again like one to a capability, so that no later version has another secret, or takes one elsewhere, unseen.
+A secret is declared by name under `secrets`, and bound to hosts under `secret_hosts`. Consent to it is stored, compared
+and renewed like consent to a capability, so that no later version gets another secret, or sends one elsewhere, unseen.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from paddock.manifest.syntax.fields import ProblemReport
 
 
 def requested_capabilities(manifest: Manifest) -> tuple[Capability, ...]:
-    """The capabilities, and the uses of secrets that come with `host:secrets`."""
+    """Return the capabilities, and the secret uses that come with `host:secrets`."""
     return (*manifest.capabilities, *_secret_uses(manifest))
 
 
 def _secret_uses(manifest: Manifest) -> Iterator[SecretUse]:
     if HostService("secrets") not in manifest.capabilities:
-        return  # it is given none
+        return  # without that service it gets no secrets
     for name in dict.fromkeys(manifest.secrets):
         hosts = manifest.secret_hosts.get(name)
         if hosts is None:
@@ -43,22 +43,22 @@ def _secret_uses(manifest: Manifest) -> Iterator[SecretUse]:
 
 
 def with_capabilities(manifest: Manifest, added: Sequence[Capability]) -> Manifest:
-    """The manifest with these capabilities too.
+    """Return the manifest with additional capabilities.
 
-    Its version says so: two packages that may do different things are never one version.
+    The version changes too: two packages with different permissions never share a version.
     """
     capabilities = merge_capabilities(manifest.capabilities, added)
     if capabilities == manifest.capabilities:
         return manifest
     digest = hashlib.sha256("\n".join(sorted(map(str, capabilities))).encode()).hexdigest()
-    mark = "." if "+" in manifest.version else "+"
-    return replace(manifest, version=f"{manifest.version}{mark}{digest[:8]}", capabilities=capabilities)
+    separator = "." if "+" in manifest.version else "+"
+    return replace(manifest, version=f"{manifest.version}{separator}{digest[:8]}", capabilities=capabilities)
 
 
 def callable_effects(manifest: Manifest, spec: CallableSpec) -> tuple[Effect, ...]:
-    """The declared effects; or read-only where the cage leaves nothing to change; or unknown.
+    """Return the declared effects; else read-only if the cage prevents every change; else unknown.
 
-    A server's own annotations are never asked: a hint may warn a person, it may not lower a guard.
+    A server's own annotations do not count: a hint may warn a person, but must not relax a check.
     """
     if spec.effects is not None:
         return spec.effects or (Effect.READ_ONLY,)
@@ -68,13 +68,13 @@ def callable_effects(manifest: Manifest, spec: CallableSpec) -> tuple[Effect, ..
 
 
 PASSIVE_KINDS = frozenset({PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER})
-# Services, and modes of services, whose very purpose is to keep or change something.
+# Services, and modes of services, whose purpose is to store or change something.
 _STATEFUL_FAMILIES = frozenset({"cache", "cursor", "rate", "scheduler", "storage"})
 _WRITE_MODES = frozenset({("memory", "full"), ("vault", "write")})
 
 
 def exceeds_kind(kind: PluginKind, capability: Capability) -> bool:
-    """Whether a plugin of this kind must not have it."""
+    """Whether a plugin of this kind must not have the capability."""
     if kind not in PASSIVE_KINDS:
         return False
     match capability:
@@ -87,7 +87,7 @@ def exceeds_kind(kind: PluginKind, capability: Capability) -> bool:
 
 
 def check_kind_boundary(report: ProblemReport, manifest: Manifest) -> None:
-    """Report every capability that the manifest asks for and that its kind must not have."""
+    """Report every requested capability that the plugin's kind must not have."""
     for capability in manifest.capabilities:
         if exceeds_kind(manifest.kind, capability):
             report.error(
@@ -99,5 +99,5 @@ def check_kind_boundary(report: ProblemReport, manifest: Manifest) -> None:
 
 
 def limit_to_kind(kind: PluginKind, capabilities: Iterable[Capability]) -> tuple[Capability, ...]:
-    """What of these a plugin of this kind may have."""
+    """Return the capabilities that a plugin of this kind may have."""
     return tuple(capability for capability in capabilities if not exceeds_kind(kind, capability))

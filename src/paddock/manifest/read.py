@@ -1,4 +1,4 @@
-"""Reading a manifest: find it, tell its dialect, check it, map it. Everything wrong with it is reported at once."""
+"""Reads a manifest: finds it, detects its dialect, checks it and maps it. Reports all mistakes at once."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from paddock.manifest.permissions import check_kind_boundary
 from paddock.manifest.result import ManifestResult
 from paddock.manifest.rules.readiness import FETCHED_AT_START, find_blockers
 from paddock.manifest.rules.shared import check_entry_count, is_package_path, warn_unknown
-from paddock.manifest.syntax.document import MAX_FILE_BYTES, ParsedDocument, invalid_file_error
-from paddock.manifest.syntax.document import ValuePath as Place
+from paddock.manifest.syntax.document import MAX_FILE_BYTES, ParsedDocument, ValuePath, invalid_file_error
 from paddock.manifest.syntax.fields import MAX_ENTRIES, Fields, ProblemReport
 from paddock.manifest.syntax.parse import EMPTY, EMPTY_HINT, parse_document
 
 SCHEMA_DIRECTORY = Path(__file__).parent / "schemas"
 
-# Where a package's manifest may stand, most specific name first.
+# File names of manifests, most specific first.
 FILE_NAMES = (
     "paddock.yaml",
     "paddock.yml",
@@ -62,7 +61,7 @@ class DirectoryFiles:
 
     def exists(self, path: str) -> bool:
         try:
-            if "/" not in path:  # nothing on the way that could be a link
+            if "/" not in path:  # no folder on the way that could be a link
                 return stat.S_ISREG(os.lstat(self._root / path).st_mode)
             os.close(self._open_file(path))
         except (OSError, ValueError, Invalid):
@@ -70,7 +69,7 @@ class DirectoryFiles:
         return True
 
     def existing(self, paths: Sequence[str]) -> list[str]:
-        """Those of these files that are there. The folder is listed once: most names are not in it."""
+        """Return the paths that exist. The folder is listed once: most names are not in it."""
         try:
             entries = {entry.name for entry in os.scandir(self._root)}
         except OSError:
@@ -85,7 +84,7 @@ class DirectoryFiles:
         return data if len(data) <= MAX_FILE_BYTES else None
 
     def document(self, path: str) -> ParsedDocument:
-        """One file of the package, parsed.
+        """Parse one file of the package.
 
         Raises:
             Invalid: it cannot be read or parsed.
@@ -107,22 +106,22 @@ class DirectoryFiles:
         return None
 
     def _open_file(self, path: str) -> int:
-        """A handle on a regular file, reached without passing through any link."""
+        """Open a regular file without following any link on the way."""
         if not is_package_path(path):
             raise invalid_file_error(path, "is not a path inside the package", code="not_a_file")
         *folders, name = [part for part in path.split("/") if part not in ("", ".")] or ["."]
-        here = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for folder in folders:
-                inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-                os.close(here)
-                here = inner
-            return _require_regular(name, os.open(name, _OPEN_FLAGS | os.O_NOFOLLOW, dir_fd=here))
+                inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+                os.close(directory)
+                directory = inner
+            return _require_regular(name, os.open(name, _OPEN_FLAGS | os.O_NOFOLLOW, dir_fd=directory))
         finally:
-            os.close(here)
+            os.close(directory)
 
 
-# Non-blocking: opening a pipe that nobody writes to would otherwise wait for ever.
+# Non-blocking: opening a pipe without a writer would otherwise wait for ever.
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -136,39 +135,39 @@ def _require_regular(name: str, handle: int) -> int:
 
 
 def _read_bounded(handle: int) -> bytes:
-    """At most one byte more than a manifest may have."""
+    """Read at most one byte more than a manifest may have."""
     with os.fdopen(handle, "rb") as file:
         return file.read(MAX_FILE_BYTES + 1)
 
 
 def read_package(root: Path) -> ManifestResult:
-    """The manifest of a package directory, with a sibling paddock.yaml that may add the program.
+    """Read the manifest of a package directory, with a sibling paddock.yaml that may add the program.
 
     Raises:
         Invalid: there is no manifest, or it cannot be parsed at all.
     """
     files = DirectoryFiles(root)
-    found = files.existing(FILE_NAMES) or _single_json_file(root)
-    if not found:
+    names = files.existing(FILE_NAMES) or _single_json_file(root)
+    if not names:
         raise _no_manifest_error(root)
-    first = files.document(found[0])
-    if found[0].startswith("paddock.") and "name" not in Fields(first.value):
-        others = [name for name in found if not name.startswith("paddock.")] or _single_json_file(root)
+    first = files.document(names[0])
+    if names[0].startswith("paddock.") and "name" not in Fields(first.value):
+        others = [name for name in names if not name.startswith("paddock.")] or _single_json_file(root)
         if others:
             return _read_document(files.document(others[0]), files, first)
     return _read_document(first, files, None)
 
 
 def _no_manifest_error(root: Path) -> Invalid:
-    odd = next((name for name in FILE_NAMES if os.path.lexists(root / name)), None)
-    what = f"{odd} is not a regular file" if odd else "no manifest was found"
-    hint = "links, pipes and devices are not read" if odd else f"add one of {', '.join(_COMMON_FILE_NAMES)}, …"
+    irregular = next((name for name in FILE_NAMES if os.path.lexists(root / name)), None)
+    message = f"{irregular} is not a regular file" if irregular else "no manifest was found"
+    hint = "links, pipes and devices are not read" if irregular else f"add one of {', '.join(_COMMON_FILE_NAMES)}, …"
     name = printable(root.name or str(root))
-    return Invalid(f"{name} holds no manifest", [Problem("", what, hint, "missing")], code="manifest.missing")
+    return Invalid(f"{name} holds no manifest", [Problem("", message, hint, "missing")], code="manifest.missing")
 
 
 def read_file(path: Path) -> ManifestResult:
-    """One manifest file by itself; files it refers to are looked for beside it.
+    """Read a single manifest file; files it refers to are looked up beside it.
 
     Raises:
         Invalid: it cannot be parsed at all.
@@ -178,9 +177,9 @@ def read_file(path: Path) -> ManifestResult:
 
 
 def read_each_server(path: Path) -> list[tuple[str, ManifestResult]]:
-    """Every server of a settings file by the name it has there, judged by itself: a bad one does not spoil the others.
+    """Read each server of a settings file separately, by its name there: a bad one does not affect the others.
 
-    A file of any other kind is one reading, under its plugin's name.
+    A file of any other kind gives one result, under its plugin's name.
 
     Raises:
         Invalid: it cannot be parsed at all.
@@ -193,13 +192,15 @@ def read_each_server(path: Path) -> list[tuple[str, ManifestResult]]:
         lists = find_server_lists(Fields(document.value), document.name)
         titles = list(dict.fromkeys(title for servers in lists for title in servers.titles))
     if 0 < len(titles) <= MAX_ENTRIES:
-        # Names that become one are judged together, to be refused together.
-        alike: dict[str, set[str]] = {}
+        # Names with the same slug are read together, so that they are refused together.
+        titles_by_slug: dict[str, set[str]] = {}
         for title in titles:
-            alike.setdefault(slug(title), set()).add(title)
-        return [(title, _read_document(document, files, None, alike[slug(title)].__contains__)) for title in titles]
-    reading = _read_document(document, files, None)
-    return [(reading.plugins[0].manifest.name if reading.plugins else document.name, reading)]
+            titles_by_slug.setdefault(slug(title), set()).add(title)
+        return [
+            (title, _read_document(document, files, None, titles_by_slug[slug(title)].__contains__)) for title in titles
+        ]
+    result = _read_document(document, files, None)
+    return [(result.plugins[0].manifest.name if result.plugins else document.name, result)]
 
 
 def _file_document(path: Path) -> ParsedDocument:
@@ -208,7 +209,7 @@ def _file_document(path: Path) -> ParsedDocument:
 
 
 def read_bytes(name: str, data: bytes, files: PackageFiles | None = None) -> ManifestResult:
-    """A manifest from memory.
+    """Read a manifest from memory.
 
     Raises:
         Invalid: it cannot be parsed at all.
@@ -217,10 +218,10 @@ def read_bytes(name: str, data: bytes, files: PackageFiles | None = None) -> Man
 
 
 def read_stored(document: ParsedDocument) -> Manifest:
-    """A manifest of our own form that was checked when it was stored.
+    """Read a stored manifest in the native dialect, which was checked when it was stored.
 
     Raises:
-        Invalid: it does not hold any more what the rules ask for.
+        Invalid: it no longer meets the rules.
     """
     report = ProblemReport(document)
     manifest = native.read(Fields(document.value), report)
@@ -228,7 +229,7 @@ def read_stored(document: ParsedDocument) -> Manifest:
 
 
 def _single_json_file(root: Path) -> list[str]:
-    """Kernel manifests have no fixed name: a package with exactly one JSON file at its root means that one."""
+    """Kernel manifests have no fixed name: return the only JSON file at the root, if there is exactly one."""
     try:
         names = sorted(
             entry.name
@@ -242,14 +243,14 @@ def _single_json_file(root: Path) -> list[str]:
 
 @cache
 def dialect_schema(form: str) -> CompiledSchema:
-    """The published schema of a dialect, ready to check documents with."""
+    """Return the compiled published schema of a dialect."""
     import orjson
 
     return compile_trusted(orjson.loads((SCHEMA_DIRECTORY / f"{form}.schema.json").read_bytes()))
 
 
 def known_fields(form: str) -> list[str]:
-    """The top-level fields that a dialect's published schema describes."""
+    """Return the top-level fields that a dialect's published schema describes."""
     return list(Fields(dialect_schema(form).source).within("properties").value)
 
 
@@ -268,22 +269,22 @@ def _read_document(
     document: ParsedDocument,
     files: PackageFiles,
     overlay: ParsedDocument | None,
-    wanted: Callable[[str], bool] = lambda _: True,  # of the servers of a settings file
+    select_server: Callable[[str], bool] = lambda _: True,  # which servers of a settings file to read
 ) -> ManifestResult:
     form = detect_dialect(document)
     report = ProblemReport(document)
-    if document.value is None:  # nothing but comments
+    if document.value is None:  # only comments
         report.error((), EMPTY, EMPTY_HINT, "empty")
         return ManifestResult(document.name, form or "", (), tuple(report.errors), ())
     if form is None or form == native.RUNTIME_SCHEMA:
-        what = (
+        message = (
             "only adds a program, and there is no manifest beside it" if form else "is no manifest that Paddock knows"
         )
-        report.error((), what, "see the manifest reference for the seven dialects", "unknown_dialect")
+        report.error((), message, "see the manifest reference for the seven dialects", "unknown_dialect")
         return ManifestResult(document.name, form or "", (), tuple(report.errors), ())
     fields = Fields(document.value)
     if form in (MCP_SERVERS, VSCODE):
-        lists = [servers.only(wanted) for servers in find_server_lists(fields, document.name)]
+        lists = [servers.only(select_server) for servers in find_server_lists(fields, document.name)]
         structural = [
             problem
             for servers in [one for one in lists if one.titles] or lists
@@ -306,58 +307,62 @@ def _read_document(
             report.warnings.extend(
                 _with_import_hint(problem, form) for problem in find_blockers(plugin.manifest, files)
             )
-    # Where the structure is wrong already, a rule about the same place says nothing new.
-    wrong = {problem.path for problem in structural}
-    broken = [problem for problem in report.errors[len(structural) :] if problem.path not in wrong]
-    errors = _unique_problems([*report.errors[: len(structural)], *broken])
-    warnings = _unique_problems([problem for problem in report.warnings if problem.path not in wrong])
+    # Where the schema already reports a path, a rule about the same path adds nothing.
+    reported_paths = {problem.path for problem in structural}
+    rule_errors = [problem for problem in report.errors[len(structural) :] if problem.path not in reported_paths]
+    errors = _unique_problems([*report.errors[: len(structural)], *rule_errors])
+    warnings = _unique_problems([problem for problem in report.warnings if problem.path not in reported_paths])
     return ManifestResult(document.name, form, tuple(plugins), _sort_problems(errors), _sort_problems(warnings))
 
 
 def _with_import_hint(problem: Problem, form: str) -> Problem:
-    """With the shorter way out, where the file is one that `paddock import` takes."""
+    """Replace the hint where `paddock import` accepts the file, which is the simpler way."""
     if problem.code != FETCHED_AT_START or form not in (MCP_SERVERS, VSCODE, mcp_registry.SCHEMA):
         return problem
     return replace(problem, hint="run 'paddock import' on the file: it installs that package instead")
 
 
 def _apply_overlay(plugin: ImportedServer, overlay: ParsedDocument, report: ProblemReport) -> ImportedServer:
-    """The plugin with the program and the capabilities that a sibling paddock.yaml supplies."""
-    extra = ProblemReport(overlay)
+    """Add the program and the capabilities of a sibling paddock.yaml to the plugin."""
+    overlay_report = ProblemReport(overlay)
     fields = Fields(overlay.value)
     report.add(_schema_problems(overlay, native.RUNTIME_SCHEMA, overlay.value))
     manifest = plugin.manifest
     if manifest.runtime is not None and "runtime" in fields:
-        extra.error(("runtime",), "the manifest beside it already names a program", "keep one of them", "runtime")
+        overlay_report.error(
+            ("runtime",), "the manifest beside it already names a program", "keep one of them", "runtime"
+        )
     elif manifest.runtime is None:
-        manifest = replace(manifest, runtime=native.read_runtime(extra, fields, manifest.name))
-    asked = native.read_capabilities(extra, fields, "capabilities")
-    report.add(extra.errors)
-    report.warnings.extend(extra.warnings)
+        manifest = replace(manifest, runtime=native.read_runtime(overlay_report, fields, manifest.name))
+    added = native.read_capabilities(overlay_report, fields, "capabilities")
+    report.add(overlay_report.errors)
+    report.warnings.extend(overlay_report.warnings)
     start = native.read_start(fields) if "start" in fields else manifest.start
     return replace(
-        plugin, manifest=replace(manifest, start=start, capabilities=merge_capabilities(manifest.capabilities, asked))
+        plugin, manifest=replace(manifest, start=start, capabilities=merge_capabilities(manifest.capabilities, added))
     )
 
 
 def _sort_problems(problems: list[Problem]) -> tuple[Problem, ...]:
-    """From the top of the file to its end; what has no line comes last."""
+    """Sort by line; problems without a line come last."""
     return tuple(sorted(problems, key=lambda problem: MAX_FILE_BYTES if problem.line is None else problem.line))
 
 
 def _unique_problems(problems: list[Problem]) -> list[Problem]:
-    """Each mistake once, the first one said."""
+    """Drop duplicate problems; the first one stays."""
     return list({(problem.path, problem.message): problem for problem in reversed(problems)}.values())[::-1]
 
 
-def _schema_problems(document: ParsedDocument, form: str, value: Any, path: Place = ()) -> list[Problem]:
-    """What the schema finds, one mistake a place: a value of the wrong type is not also too small."""
-    found: dict[str, Problem] = {}
+def _schema_problems(document: ParsedDocument, form: str, value: Any, path: ValuePath = ()) -> list[Problem]:
+    """Return the schema errors, one per path: a value of the wrong type is not also too small."""
+    by_path: dict[str, Problem] = {}
     for problem in dialect_schema(form).errors(value):
-        found.setdefault(problem.path, problem)
+        by_path.setdefault(problem.path, problem)
     if path:
-        found = {inner: replace(problem, path=_inner_path(join_path(path), inner)) for inner, problem in found.items()}
-    return document.with_lines(list(found.values()))
+        by_path = {
+            inner: replace(problem, path=_inner_path(join_path(path), inner)) for inner, problem in by_path.items()
+        }
+    return document.with_lines(list(by_path.values()))
 
 
 def _inner_path(path: str, inner: str) -> str:

@@ -1,6 +1,6 @@
-"""Commands that fetch a server from a package registry each time they start it: `npx -y NAME`, `uvx NAME`, …. Pure.
+"""Recognises commands that fetch a server from a package registry at start: `npx -y NAME`, `uvx NAME`, …. Pure.
 
-A cage has nothing to fetch with, so such a command never runs there. Nearly every one names a package that can be
+A cage has no network to fetch with, so such a command never runs there. Nearly every one names a package that can be
 pinned and installed beforehand instead, and then needs no launcher.
 """
 
@@ -28,25 +28,25 @@ class RegistryCommand:
     """The package that a launcher would fetch, and how it would start the server in it."""
 
     registry: Literal["npm", "pypi"]
-    package: str  # with its version, where the command names one
-    program: str | None  # None: the package's own
+    package: str  # with its version, if the command names one
+    program: str | None  # None: the package's default program
     arguments: tuple[str, ...]
-    extra_packages: tuple[str, ...] = ()  # Python packages that are to come with it, `mcp<2`
+    extra_packages: tuple[str, ...] = ()  # Python packages to install with it, e.g. `mcp<2`
 
     @property
     def source(self) -> str:
-        """As `paddock plugin install` takes it."""
+        """The package as `paddock plugin install` accepts it."""
         return f"{self.registry}:{self.package}"
 
     @property
     def name(self) -> str:
-        """Of an npm package, without its version."""
+        """The name of an npm package, without its version."""
         return self.package[:1] + self.package[1:].partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedLauncher:
-    """A launcher's command that names no package we could install instead; says why, in words."""
+    """A launcher command that names no package we could install instead, with the reason."""
 
     why: str
 
@@ -56,13 +56,13 @@ LauncherCommand: TypeAlias = RegistryCommand | UnsupportedLauncher
 
 @dataclass(frozen=True, slots=True)
 class _Launcher:
-    """The options of one program: those that change nothing here, and those that take a value."""
+    """The options of one launcher: those that change nothing here, and those that take a value."""
 
     registry: Literal["npm", "pypi"]
     ignored: frozenset[str] = frozenset()
     ignored_values: frozenset[str] = frozenset()
-    package: frozenset[str] = frozenset()  # names the package; then the first word is a program
-    along: frozenset[str] = frozenset()
+    package: frozenset[str] = frozenset()  # options that name the package; the first word is then a program
+    extra_packages: frozenset[str] = frozenset()
 
 
 _VERBOSITY_OPTIONS = {"-q", "--quiet", "-s", "--silent", "-v", "--verbose"}
@@ -71,7 +71,7 @@ _NODE = _Launcher(
     frozenset({"-y", "--yes", "--bun", "--prefer-online", "--prefer-offline", *_VERBOSITY_OPTIONS}),
     package=frozenset({"-p", "--package"}),
 )
-# Which Python it is stays ours to say: a package that does not run with it is refused before it is shown.
+# The host chooses the Python version: a package that does not support it is refused before it is shown.
 _UV = _Launcher(
     "pypi",
     frozenset({"-n", "--no-cache", "--refresh", "--isolated", "--no-progress", "-U", "--upgrade", *_VERBOSITY_OPTIONS}),
@@ -98,7 +98,7 @@ _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 
 
 def parse_launcher(command: Sequence[str]) -> LauncherCommand | None:
-    """What a command would fetch and start; None for a command that is no launcher's."""
+    """Return what a command would fetch and start; None if it is not a launcher command."""
     words = _strip_shell(command)
     name = _program_base_name(words[0]) if words else ""
     if name in _CONTAINERS:
@@ -107,27 +107,27 @@ def parse_launcher(command: Sequence[str]) -> LauncherCommand | None:
         return UnsupportedLauncher("dnx fetches packages of a registry that Paddock does not install from")
     if name == "uv" and "run" in words and words[1:3] != ["tool", "run"]:
         return UnsupportedLauncher("uv prepares a project when it starts, and in a cage it can neither fetch nor write")
-    for start, launcher in _LAUNCHERS.items():
-        if (name, *words[1 : len(start)]) == start:
-            return _parse_words(launcher, words[len(start) :])
+    for prefix, launcher in _LAUNCHERS.items():
+        if (name, *words[1 : len(prefix)]) == prefix:
+            return _parse_words(launcher, words[len(prefix) :])
     return None
 
 
 def fetched_at_start(manifest: Manifest) -> LauncherCommand | None:
-    """What a plugin's command would fetch in a cage that keeps it from doing so; None where nothing says it must fail.
+    """Return what a plugin's command would fetch in a cage without network; None where it need not fail.
 
-    Who was granted the network by its author may know what it does there.
+    A plugin that requests network access may be able to fetch.
     """
     runtime = manifest.runtime
     if not isinstance(runtime, CommandRuntime):
         return None
-    found = parse_launcher(runtime.command)
+    launcher_command = parse_launcher(runtime.command)
     connected = any(isinstance(one, NetworkAccess) for one in manifest.capabilities)
-    return None if connected and _program_base_name(runtime.command[0]) not in _CONTAINERS else found
+    return None if connected and _program_base_name(runtime.command[0]) not in _CONTAINERS else launcher_command
 
 
 def _strip_shell(command: Sequence[str]) -> list[str]:
-    """The words without the shell that settings made for Windows begin with."""
+    """Return the words without the shell prefix of Windows settings (`cmd /c`)."""
     words = list(command)
     if len(words) > 2 and _program_base_name(words[0]) == "cmd" and words[1].lower() == "/c":
         return words[2:]
@@ -141,7 +141,7 @@ def _program_base_name(program: str) -> str:
 
 def _parse_words(launcher: _Launcher, words: Sequence[str]) -> LauncherCommand:
     packages: list[str] = []
-    along: list[str] = []
+    extra_packages: list[str] = []
     rest = iter(words)
     first: str | None = None
     for word in rest:
@@ -154,36 +154,40 @@ def _parse_words(launcher: _Launcher, words: Sequence[str]) -> LauncherCommand:
         option, equals, value = word.partition("=")
         if option in launcher.ignored and not equals:
             continue
-        if option not in launcher.package | launcher.along | launcher.ignored_values:
+        if option not in launcher.package | launcher.extra_packages | launcher.ignored_values:
             return UnsupportedLauncher(
                 f"what {printable(option, 80)} would change cannot be said of an installed package"
             )
         value = value if equals else next(rest, "")
         if option in launcher.package:
             packages.append(value)
-        elif option in launcher.along:
-            along += value.split(",")
-    return _registry_command(launcher, packages, along, first, tuple(_strip_separator(launcher, rest)))
+        elif option in launcher.extra_packages:
+            extra_packages += value.split(",")
+    return _registry_command(launcher, packages, extra_packages, first, tuple(_strip_separator(launcher, rest)))
 
 
 def _strip_separator(launcher: _Launcher, rest: Iterator[str]) -> list[str]:
-    """What the server gets. `npm exec NAME -- ARGS` has a mark of npm's own before it."""
+    """Return the server's arguments, without npm's own `--` of `npm exec NAME -- ARGS`."""
     words = list(rest)
     return words[1:] if launcher is _NODE and words[:1] == ["--"] else words
 
 
 def _registry_command(
-    launcher: _Launcher, packages: Sequence[str], along: Sequence[str], first: str | None, arguments: tuple[str, ...]
+    launcher: _Launcher,
+    packages: Sequence[str],
+    extra_packages: Sequence[str],
+    first: str | None,
+    arguments: tuple[str, ...],
 ) -> LauncherCommand:
     if first is None:
         return UnsupportedLauncher("it names no package")
     if len(packages) > 1:
         return UnsupportedLauncher("it names several packages")
     package = packages[0] if packages else first
-    form = _NPM if launcher.registry == "npm" else _PYPI
+    pattern = _NPM if launcher.registry == "npm" else _PYPI
     if launcher.registry == "pypi":
         package = re.sub(r"\s+", "", package).removesuffix("@latest")
-    for one in (package, *along):
-        if not form.fullmatch(one):
-            return UnsupportedLauncher(f"{printable(one, 120)} is not a package of a registry")
-    return RegistryCommand(launcher.registry, package, first if packages else None, arguments, tuple(along))
+    for requirement in (package, *extra_packages):
+        if not pattern.fullmatch(requirement):
+            return UnsupportedLauncher(f"{printable(requirement, 120)} is not a package of a registry")
+    return RegistryCommand(launcher.registry, package, first if packages else None, arguments, tuple(extra_packages))

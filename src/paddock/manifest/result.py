@@ -1,4 +1,4 @@
-"""What reading one manifest file gave: the plugins in it, and all that is wrong."""
+"""The result of reading one manifest file: its plugins, and all problems."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock.manifest.model import Manifest
 
 @dataclass(frozen=True, slots=True)
 class ManifestResult:
-    """What one file said: the plugins in it, and all that is wrong."""
+    """The plugins of one manifest file, with all errors and warnings."""
 
     file: str
     form: str  # the schema it was read by, e.g. "kaged" or "mcp-servers"
@@ -24,7 +24,7 @@ class ManifestResult:
         return not self.errors
 
     def all(self) -> tuple[ImportedServer, ...]:
-        """Every plugin of the file.
+        """Return every plugin of the file.
 
         Raises:
             Invalid: the file has mistakes; carries all of them.
@@ -40,7 +40,7 @@ class ManifestResult:
         return self.plugins
 
     def single(self) -> Manifest:
-        """The one plugin of the file.
+        """Return the only plugin of the file.
 
         Raises:
             Invalid: the file has mistakes, or holds several plugins.

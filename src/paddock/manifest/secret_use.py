@@ -1,10 +1,10 @@
-"""What a plugin may do with one secret: have it, or have the host write it into one header of requests to one host.
+"""Permitted uses of a secret: as a value, or written by the host into one header of requests to one host.
 
-    HOST:PORT              in `Authorization`, which no service keeps for others to read
-    HEADER@HOST:PORT       in another header; a person is shown which
+    HOST:PORT              in `Authorization`, which services do not make readable to others
+    HEADER@HOST:PORT       in another header; the consent screen shows which
 
-A header is named because services keep some of them, as notes beside a file for instance: what was written into such a
-one could be asked for again, without the secret, and read.
+The header is named because services store some headers, for instance as metadata of a file. A secret written into such
+a header could be read back later without the secret.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class SecretRecipient:
     header: str = AUTHORIZATION_HEADER  # in lower case
 
     def __str__(self) -> str:
-        where = str(self.to).removeprefix("net:")
-        return where if self.header == AUTHORIZATION_HEADER else f"{self.header}@{where}"
+        address = str(self.to).removeprefix("net:")
+        return address if self.header == AUTHORIZATION_HEADER else f"{self.header}@{address}"
 
     def includes(self, other: SecretRecipient) -> bool:
         return self.header == other.header and self.to.includes(other.to)
@@ -39,45 +39,45 @@ class SecretRecipient:
 
 @dataclass(frozen=True, slots=True)
 class SecretUse:
-    """A secret, and where it goes."""
+    """A secret and its recipient."""
 
     name: str
-    to: SecretRecipient | None = None  # None is every use, also as a value that the plugin sees
+    to: SecretRecipient | None = None  # None allows every use, including as a value that the plugin sees
 
     def __str__(self) -> str:
         return f"secret:{self.name}" + (f"={self.to}" if self.to else "")
 
     def includes(self, other: SecretUse) -> bool:
-        there = self.to is None or (other.to is not None and self.to.includes(other.to))
-        return self.name == other.name and there
+        recipient_included = self.to is None or (other.to is not None and self.to.includes(other.to))
+        return self.name == other.name and recipient_included
 
 
 def parse_recipient(text: str) -> SecretRecipient:
-    """Where a secret may go, from its text.
+    """Parse the recipient of a secret.
 
     Raises:
-        BadCapability: it names no such place.
+        InvalidCapability: it names no recipient.
     """
-    named, at, rest = text.rpartition("@")
-    header = named.lower() if at else AUTHORIZATION_HEADER
+    header_name, separator, rest = text.rpartition("@")
+    header = header_name.lower() if separator else AUTHORIZATION_HEADER
     try:
-        to = parse_network(text, rest)
+        target = parse_network(text, rest)
     except InvalidCapability as error:
         raise InvalidCapability(error.message, _RECIPIENT_HINT) from None
-    if not isinstance(to, NetworkAccess) or to.host == "*" or not _HEADER_NAME.fullmatch(header):
+    if not isinstance(target, NetworkAccess) or target.host == "*" or not _HEADER_NAME.fullmatch(header):
         raise InvalidCapability(f"{text!r} names no host, or no header", _RECIPIENT_HINT)
-    return SecretRecipient(to, header)
+    return SecretRecipient(target, header)
 
 
 def parse_secret_use(text: str, rest: str) -> SecretUse:
-    """What stands after `secret:`.
+    """Parse what follows `secret:`.
 
     Raises:
-        BadCapability: it names no secret, or no place for it.
+        InvalidCapability: it names no secret, or no recipient.
     """
-    name, bound, where = rest.partition("=")
+    name, separator, recipient = rest.partition("=")
     if not is_valid_secret_name(name):
         raise InvalidCapability(
             f"{text!r} names no secret", "write 'secret:api_key' or 'secret:api_key=api.example.com:443'"
         )
-    return SecretUse(name, parse_recipient(where) if bound else None)
+    return SecretUse(name, parse_recipient(recipient) if separator else None)

@@ -1,1 +1,1 @@
-"""Timed and durable work: what is to be done and when, who is there to do it, and who is doing it now."""
+"""The job queue: durable and timed jobs, the leases of the nodes that run them, and the worker."""

@@ -1,9 +1,9 @@
-"""Who works on this database: functions of a unit of work over the rows of those that run, and the watch over them.
+"""Leases of the hosts that share a database: functions of a unit of work, and the monitor of heartbeats.
 
-No two clocks are compared. Each that runs raises a number, its beat; whoever sees the same number for a whole
-`LEASE` of their own time ends the lease. So a clock that is moved, here or elsewhere, makes nobody look dead.
-Being over is a row that is gone: it is never a matter of opinion, and whoever lost their lease finds out at the
-next beat.
+No two clocks are compared. Each running host increments a number, its heartbeat. A host that sees the same number of
+another for `LEASE_S` of its own time ends that lease. So a clock that is moved, here or elsewhere, makes no host look
+dead. A lease that has ended is a deleted row: there is never disagreement about it, and a host that lost its lease
+finds out at its next heartbeat.
 """
 
 from __future__ import annotations
@@ -14,103 +14,106 @@ from typing import NamedTuple
 from paddock.core.errors import HostError
 from paddock.store.transaction import Transaction
 
-LEASE_S = 60.0  # seconds without a beat after which others take over
-HEARTBEAT_INTERVAL_S = 15.0  # seconds between two beats
-_MAX_OBSERVATION_GAP_S = (
-    2 * HEARTBEAT_INTERVAL_S
-)  # seconds between two looks after which all of them count from the later one
+LEASE_S = 60.0  # without a heartbeat, after which others take over
+HEARTBEAT_INTERVAL_S = 15.0  # between two heartbeats
+_MAX_OBSERVATION_GAP_S = 2 * HEARTBEAT_INTERVAL_S  # after a longer gap between observations, all counts restart
 
 
 class NodeRun(NamedTuple):
-    """One run of a host: its node, and an epoch that no other run of that node has or had."""
+    """One run of a host: its node, and an epoch that is unique among the runs of that node."""
 
     node: str
     epoch: int
 
 
-def open_lease(tx: Transaction, node: str, *, lasting: bool) -> NodeRun:
-    """A new epoch for this node, with a lease."""
+def open_lease(tx: Transaction, node: str, *, daemon: bool) -> NodeRun:
+    """Start a new epoch of this node, with a lease."""
     tx.execute(
         "INSERT INTO nodes (node, epoch) VALUES (?, 1) ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1",
         (node,),
     )
     row = tx.one("SELECT epoch FROM nodes WHERE node = ?", (node,))
     assert row is not None
-    here = NodeRun(node, row["epoch"])
-    tx.execute("INSERT INTO node_leases (node, epoch, lasting, beat) VALUES (?, ?, ?, 0)", (*here, lasting))
-    return here
+    run = NodeRun(node, row["epoch"])
+    tx.execute("INSERT INTO node_leases (node, epoch, lasting, beat) VALUES (?, ?, ?, 0)", (*run, daemon))
+    return run
 
 
-def former_daemons(tx: Transaction, here: NodeRun) -> list[NodeRun]:
-    """The daemons of this node that ran before this one and said no farewell. Commands are none: they run beside it."""
-    rows = tx.all("SELECT node, epoch FROM node_leases WHERE node = ? AND epoch < ? AND lasting = 1", here)
+def former_daemons(tx: Transaction, run: NodeRun) -> list[NodeRun]:
+    """Return earlier daemons of this node that did not end their lease. Commands are excluded: they run beside it."""
+    rows = tx.all("SELECT node, epoch FROM node_leases WHERE node = ? AND epoch < ? AND lasting = 1", run)
     return [NodeRun(row["node"], row["epoch"]) for row in rows]
 
 
-def renew_lease(tx: Transaction, here: NodeRun) -> bool:
-    """Say that this one still runs; False when its lease was ended."""
-    return bool(tx.execute("UPDATE node_leases SET beat = beat + 1 WHERE node = ? AND epoch = ?", here))
+def renew_lease(tx: Transaction, run: NodeRun) -> bool:
+    """Increment the heartbeat of this run; False if its lease was ended."""
+    return bool(tx.execute("UPDATE node_leases SET beat = beat + 1 WHERE node = ? AND epoch = ?", run))
 
 
-def end_lease(tx: Transaction, here: NodeRun) -> bool:
-    """End a lease; False when it had ended."""
-    return bool(tx.execute("DELETE FROM node_leases WHERE node = ? AND epoch = ?", here))
+def end_lease(tx: Transaction, run: NodeRun) -> bool:
+    """End a lease; False if it had ended already."""
+    return bool(tx.execute("DELETE FROM node_leases WHERE node = ? AND epoch = ?", run))
 
 
-def end_expired(tx: Transaction, here: NodeRun, beat_seen: int) -> bool:
-    """End the lease of one that has been silent; False when it spoke since, or somebody else ended it."""
-    return bool(tx.execute("DELETE FROM node_leases WHERE node = ? AND epoch = ? AND beat = ?", (*here, beat_seen)))
+def end_expired(tx: Transaction, run: NodeRun, heartbeat_seen: int) -> bool:
+    """End the lease of a silent run; False if it sent a heartbeat since, or its lease was ended already."""
+    return bool(tx.execute("DELETE FROM node_leases WHERE node = ? AND epoch = ? AND beat = ?", (*run, heartbeat_seen)))
 
 
 def has_lease(tx: Transaction, node: str, epoch: int) -> bool:
-    """Whether this run still has its lease: what it holds is its own."""
+    """Whether this run still has its lease, and so still owns what it holds."""
     return tx.one("SELECT 1 AS found FROM node_leases WHERE node = ? AND epoch = ?", (node, epoch)) is not None
 
 
-def require_lease(tx: Transaction, here: NodeRun) -> None:
-    """Go on only while this run still has its lease; for the unit of work that takes something in its name.
+def require_lease(tx: Transaction, run: NodeRun) -> None:
+    """Require that this run still has its lease; for a unit of work that claims something in its name.
 
     Raises:
         HostError: `node.lost`, when others took it for dead.
     """
-    if not has_lease(tx, *here):
+    if not has_lease(tx, *run):
         raise HostError(
-            f"others took this node for dead (epoch {here.epoch})",
+            f"others took this node for dead (epoch {run.epoch})",
             code="node.lost",
             hint="try again: it goes on under another epoch within seconds",
         )
 
 
 def read_heartbeats(tx: Transaction) -> dict[NodeRun, int]:
-    """All that have a lease, and the beat of each."""
+    """Return all runs with a lease, and the heartbeat of each."""
     rows = tx.all("SELECT node, epoch, beat FROM node_leases")
     return {NodeRun(row["node"], row["epoch"]): row["beat"] for row in rows}
 
 
 class LeaseMonitor:
-    """What one of them has seen of the others.
+    """Observes the heartbeats of other runs.
 
-    Time in which it could not look is nobody's silence: while the database is away no one can beat.
+    A gap in which it could not observe does not count as silence: while the database is away, no run can send a
+    heartbeat.
     """
 
     def __init__(self) -> None:
         self._seen: dict[NodeRun, tuple[int, float]] = {}
-        self._looked: float | None = None
+        self._observed_at: float | None = None
 
-    def find_expired(self, now: Mapping[NodeRun, int], at: float, *, but: Iterable[NodeRun] = ()) -> dict[NodeRun, int]:
-        """Those whose beat has stood still for a whole lease, and that beat.
+    def find_expired(
+        self, heartbeats: Mapping[NodeRun, int], monotonic: float, *, excluded: Iterable[NodeRun] = ()
+    ) -> dict[NodeRun, int]:
+        """Return the runs whose heartbeat has not changed for a whole lease, and that heartbeat.
 
         Args:
-            now: The beats as they are.
-            at: The time on a clock that only ever grows.
-            but: Those that are never silent: oneself.
+            heartbeats: The current heartbeats.
+            monotonic: The time on a monotonic clock.
+            excluded: Runs that never count as silent: the caller's own.
         """
-        blind = self._looked is not None and at - self._looked > _MAX_OBSERVATION_GAP_S
-        before, self._seen, self._looked = {} if blind else self._seen, {}, at
-        for here, number in now.items():
-            last = before.get(here)
-            self._seen[here] = last if last is not None and last[0] == number else (number, at)
-        spared = set(but)
+        after_gap = self._observed_at is not None and monotonic - self._observed_at > _MAX_OBSERVATION_GAP_S
+        before, self._seen, self._observed_at = {} if after_gap else self._seen, {}, monotonic
+        for run, heartbeat in heartbeats.items():
+            last = before.get(run)
+            self._seen[run] = last if last is not None and last[0] == heartbeat else (heartbeat, monotonic)
+        excluded_runs = set(excluded)
         return {
-            here: number for here, (number, since) in self._seen.items() if at - since >= LEASE_S and here not in spared
+            run: heartbeat
+            for run, (heartbeat, since) in self._seen.items()
+            if monotonic - since >= LEASE_S and run not in excluded_runs
         }

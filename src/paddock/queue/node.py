@@ -1,12 +1,12 @@
-"""This running host among all that share a database: its name, its epoch, and the lease that it keeps.
+"""This host among all that share a database: its node id, its epoch, and the lease that it renews.
 
-Whoever writes down that they are working on something writes `Here` beside it, and in the same unit of work sees with
-`leases.require` that it still holds. When a host dies its lease ends: as soon as another of its home looks, which a
-daemon does at its start and at each beat and a command when it opens, or else once it has been silent for a minute. In
-that unit of work whatever it held is given free, by those who asked for it in `when_over`.
+A record of ongoing work contains its `NodeRun`, and the same unit of work checks with `leases.require_lease` that the
+lease still holds. When a host dies its lease is ended: as soon as another host of its home checks (a daemon at its
+start and at each heartbeat, a command when it opens), or else after a minute of silence. In that unit of work the
+callbacks in `on_lease_ended` release what it held.
 
-A host that cannot renew its lease does not wait to hear of that from the others: where any could take it for dead it
-begins nothing more, and ends what it is at, a beat before they may.
+A host that cannot renew its lease does not wait until others tell it. Where another host could take it for dead, it
+starts nothing more and stops what it does, one heartbeat interval before the others may take over.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def node_file(state: Path) -> Path:
 
 
 def load_or_create_node_id(state: Path, clock: Clock, random: Random) -> str:
-    """The name of this home, made when it has none. Of two that make it at once, both get the one that was first.
+    """Return the node id of this home, created if it has none. Concurrent creators get the same id.
 
     Raises:
-        HostError: `node.id`, when it cannot be read or made, or others may change it.
+        HostError: `node.id`, when it cannot be read or created, or others may change it.
     """
     file = node_file(state)
     try:
@@ -58,16 +58,16 @@ def load_or_create_node_id(state: Path, clock: Clock, random: Random) -> str:
     return content.decode().strip()
 
 
-def _create_node_file(file: Path, name: str) -> None:
-    draft = file.with_name(f"{file.name}-{name}")
+def _create_node_file(file: Path, node_id: str) -> None:
+    draft = file.with_name(f"{file.name}-{node_id}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as opened:
-            opened.write(f"{name}\n".encode())
+            opened.write(f"{node_id}\n".encode())
             opened.flush()
             os.fsync(opened.fileno())
         try:
-            os.link(draft, file)  # unlike a rename, it never takes the place of one that is there
+            os.link(draft, file)  # unlike a rename, it never replaces an existing file
         except FileExistsError:
             return
         sync_directory(file.parent)
@@ -75,8 +75,8 @@ def _create_node_file(file: Path, name: str) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _node_id_error(file: Path, why: str, hint: str) -> HostError:
-    return HostError(f"the name of this node in {file} cannot be used: {why}", code="node.id", hint=hint)
+def _node_id_error(file: Path, reason: str, hint: str) -> HostError:
+    return HostError(f"the name of this node in {file} cannot be used: {reason}", code="node.id", hint=hint)
 
 
 __all__ = ["Node", "NodeRun", "open_node"]
@@ -87,32 +87,32 @@ _LEAVE_TIMEOUT_S = 5
 
 
 class Node:
-    """This host's place among the others.
+    """This host as a member of the cluster.
 
-    A daemon has an epoch from the start. A command takes one when somebody first asks for it, so that one which only
-    reads writes nothing.
+    A daemon has an epoch from the start. A command gets one on first use, so that a command which only reads writes
+    nothing.
 
     Args:
-        name: The name of this home, see `identity.py`.
-        database: What is shared.
-        clock: Its growing time measures how long others are silent.
-        lasting: Whether this is a daemon, which ends the leases of those before it and of those that are silent.
-        presence: Tells which runs of this home are gone; without it only their silence does.
+        name: The node id of this home, see `load_or_create_node_id`.
+        database: The shared database.
+        clock: Its monotonic time measures the silence of others.
+        daemon: Whether this is a daemon, which ends the leases of its predecessors and of silent runs.
+        run_locks: Knows which runs of this home are dead; without it only their silence tells.
     """
 
     def __init__(
-        self, name: str, database: Database, clock: Clock, *, lasting: bool, presence: RunLocks | None = None
+        self, name: str, database: Database, clock: Clock, *, daemon: bool, run_locks: RunLocks | None = None
     ) -> None:
         self.name = name
         self.on_lease_ended: list[Callable[[Transaction, NodeRun], object]] = [queue.release_held_by]
         self.after_lease_ended: list[Callable[[], None]] = []
-        # Others ended our lease, or may at any moment: what was held is theirs to see to.
+        # Called when others ended our lease, or may at any moment: they now own what this host held.
         self.on_lease_lost: list[Callable[[], None]] = []
-        self.lease_at_risk = False  # whether others may take this host for dead: nothing begins that it would hold
+        self.lease_at_risk = False  # whether others may take this host for dead: it then claims nothing new
         self._database = database
         self._clock = clock
-        self._is_daemon = lasting
-        self._run_locks = presence
+        self._is_daemon = daemon
+        self._run_locks = run_locks
         self._monitor = LeaseMonitor()
         self._run: NodeRun | None = None
         self._entering = asyncio.Lock()
@@ -120,10 +120,10 @@ class Node:
         self._risk_timer: asyncio.TimerHandle | None = None
 
     async def current_run(self) -> NodeRun:
-        """The node and epoch of this run. Ask each time: whoever lost their lease gets another epoch.
+        """Return the node and epoch of this run. Call it each time: after a lost lease the epoch changes.
 
         Raises:
-            HostError: `node.lost`, it could not renew its lease, and others may have taken over.
+            HostError: `node.lost`, the lease could not be renewed, and others may have taken over.
         """
         if self.lease_at_risk:
             raise HostError(
@@ -138,9 +138,9 @@ class Node:
             return self._run
         async with self._entering:
             if self._run is None:
-                began = self._clock.monotonic()
+                started_at = self._clock.monotonic()
                 self._run = await self._database.write(self._enter)
-                self._on_renewed(began)
+                self._on_renewed(started_at)
                 if self._run_locks is not None:
                     self._run_locks.acquire(self._run.epoch)
                 if self._renewal is None:
@@ -148,85 +148,91 @@ class Node:
             return self._run
 
     def _enter(self, tx: Transaction) -> NodeRun:
-        here = leases.open_lease(tx, self.name, lasting=self._is_daemon)
-        if self._is_daemon and self._renewal is None:  # later on, one of the same name is a copy of this home
-            for one in leases.former_daemons(tx, here):
-                leases.end_lease(tx, one)
-                self._release_work_of(tx, one)
-        return here
+        run = leases.open_lease(tx, self.name, daemon=self._is_daemon)
+        if self._is_daemon and self._renewal is None:  # after the start, a run with the same id is a copy of this home
+            for former in leases.former_daemons(tx, run):
+                leases.end_lease(tx, former)
+                self._release_work_of(tx, former)
+        return run
 
-    def _release_work_of(self, tx: Transaction, one: NodeRun) -> None:
-        for free in self.on_lease_ended:
-            free(tx, one)
+    def _release_work_of(self, tx: Transaction, run: NodeRun) -> None:
+        for release in self.on_lease_ended:
+            release(tx, run)
 
     async def end_dead_runs(self) -> list[NodeRun]:
-        """End the leases of those runs of this home that are gone, whatever ended them; gives these."""
-        gone = [] if self._run_locks is None else self._run_locks.dead_epochs()
-        if self._run_locks is None or not gone:
+        """End the leases of dead runs of this home, however they died; returns these runs."""
+        dead_epochs = [] if self._run_locks is None else self._run_locks.dead_epochs()
+        if self._run_locks is None or not dead_epochs:
             return []
         ended = await self._end_leases(
-            lambda tx: [one for epoch in gone if leases.end_lease(tx, one := NodeRun(self.name, epoch))]
+            lambda tx: [run for epoch in dead_epochs if leases.end_lease(tx, run := NodeRun(self.name, epoch))]
         )
-        for epoch in gone:
+        for epoch in dead_epochs:
             self._run_locks.release(epoch)
         return ended
 
-    async def _end_leases(self, which: Callable[[Transaction], list[NodeRun]]) -> list[NodeRun]:
-        def unit(tx: Transaction) -> list[NodeRun]:
-            ended = which(tx)
-            for one in ended:
-                self._release_work_of(tx, one)
+    async def _end_leases(self, end_leases: Callable[[Transaction], list[NodeRun]]) -> list[NodeRun]:
+        def end_and_release(tx: Transaction) -> list[NodeRun]:
+            ended = end_leases(tx)
+            for run in ended:
+                self._release_work_of(tx, run)
             return ended
 
-        ended = await self._database.write(unit)
-        for one in ended:
-            _log.warning("node %s (epoch %d) is gone; its work is free", one.node, one.epoch)
-        for tell in self.after_lease_ended if ended else ():
-            tell()
+        ended = await self._database.write(end_and_release)
+        for run in ended:
+            _log.warning("node %s (epoch %d) is gone; its work is free", run.node, run.epoch)
+        for callback in self.after_lease_ended if ended else ():
+            callback()
         return ended
 
     async def renew(self) -> list[NodeRun]:
-        """Say that this host still runs, and end the leases of those that do not; gives these.
+        """Renew this host's lease, and end the leases of dead runs; returns these runs.
 
-        Where its own lease was ended the host goes on under another epoch: what it held is no longer its own.
+        If its own lease was ended, the host goes on under a new epoch: it no longer owns what it held.
         """
-        here, began = await self._ensure_entered(), self._clock.monotonic()
-        if await self._database.write(lambda tx: leases.renew_lease(tx, here)):
-            self._on_renewed(began)
+        run, started_at = await self._ensure_entered(), self._clock.monotonic()
+        if await self._database.write(lambda tx: leases.renew_lease(tx, run)):
+            self._on_renewed(started_at)
         else:
-            _log.error("others took this node for dead (epoch %d); it goes on under another epoch", here.epoch)
+            _log.error("others took this node for dead (epoch %d); it goes on under another epoch", run.epoch)
             self._run = None
-            for tell in self.on_lease_lost:  # before anything begins under the next epoch
-                tell()
+            for callback in self.on_lease_lost:  # before anything starts under the next epoch
+                callback()
             if self._run_locks is not None:
-                self._run_locks.release(here.epoch)
-            here = await self._ensure_entered()
+                self._run_locks.release(run.epoch)
+            run = await self._ensure_entered()
         if not self._is_daemon:
             return []
-        gone = await self.end_dead_runs()
-        now = await self._database.read(leases.read_heartbeats)
-        silent = self._monitor.find_expired(now, self._clock.monotonic(), but=(here,))
-        if not silent:
-            return gone
-        return gone + await self._end_leases(
-            lambda tx: [one for one, seen in silent.items() if leases.end_expired(tx, one, seen)]
+        dead = await self.end_dead_runs()
+        heartbeats = await self._database.read(leases.read_heartbeats)
+        expired = self._monitor.find_expired(heartbeats, self._clock.monotonic(), excluded=(run,))
+        if not expired:
+            return dead
+        return dead + await self._end_leases(
+            lambda tx: [
+                expired_run
+                for expired_run, heartbeat in expired.items()
+                if leases.end_expired(tx, expired_run, heartbeat)
+            ]
         )
 
-    def _on_renewed(self, began: float) -> None:
-        """The lease is good for a whole `LEASE` from when that was written, which was not before it began."""
+    def _on_renewed(self, started_at: float) -> None:
+        """Restart the risk timer. The lease lasts `LEASE_S` from the write, which came after `started_at`."""
         self.lease_at_risk = False
         if self._risk_timer is not None:
             self._risk_timer.cancel()
-        if self._database.engine != "sqlite":  # there no host watches another: a full disk makes nobody look dead
-            left = LEASE_S - HEARTBEAT_INTERVAL_S - (self._clock.monotonic() - began)
-            # No part of the beat: that waits for as long as a connection does on which nothing comes through.
-            self._risk_timer = asyncio.get_running_loop().call_later(left, self._on_lease_at_risk)
+        if (
+            self._database.engine != "sqlite"
+        ):  # with SQLite no host monitors another: a full disk makes no host look dead
+            delay_s = LEASE_S - HEARTBEAT_INTERVAL_S - (self._clock.monotonic() - started_at)
+            # A timer, not part of the renewal: that may block for as long as a dead connection.
+            self._risk_timer = asyncio.get_running_loop().call_later(delay_s, self._on_lease_at_risk)
 
     def _on_lease_at_risk(self) -> None:
         _log.error("the lease of this node was not renewed; until it is, nothing begins here that has an effect")
         self.lease_at_risk = True
-        for tell in self.on_lease_lost:
-            tell()
+        for callback in self.on_lease_lost:
+            callback()
 
     async def _renew_forever(self) -> None:
         while True:
@@ -237,40 +243,40 @@ class Node:
                 _log.warning("the lease of this node was not renewed: %s", error.message)
 
     async def leave(self) -> None:
-        """Give the lease back, and free what is still held under it."""
+        """End the lease, and release what is still held under it."""
         if self._renewal is not None:
             self._renewal.cancel()
             await asyncio.gather(self._renewal, return_exceptions=True)
         if self._risk_timer is not None:
             self._risk_timer.cancel()
-        here, self._run = self._run, None
-        if here is not None:
-            told = False
-            with contextlib.suppress(PaddockError, TimeoutError):  # else others find out
+        run, self._run = self._run, None
+        if run is not None:
+            recorded = False
+            with contextlib.suppress(PaddockError, TimeoutError):  # otherwise others find out
                 async with asyncio.timeout(_LEAVE_TIMEOUT_S):
-                    await self._database.write(lambda tx: self._leave(tx, here))
-                told = True
+                    await self._database.write(lambda tx: self._leave(tx, run))
+                recorded = True
             if self._run_locks is not None:
-                self._run_locks.release(here.epoch, known=told)
+                self._run_locks.release(run.epoch, recorded=recorded)
 
-    def _leave(self, tx: Transaction, here: NodeRun) -> None:
-        if leases.end_lease(tx, here):
-            self._release_work_of(tx, here)
+    def _leave(self, tx: Transaction, run: NodeRun) -> None:
+        if leases.end_lease(tx, run):
+            self._release_work_of(tx, run)
 
 
 @asynccontextmanager
 async def open_node(
-    database: Database, clock: Clock, random: Random, *, state: Path, lasting: bool
+    database: Database, clock: Clock, random: Random, *, state: Path, daemon: bool
 ) -> AsyncGenerator[Node, None]:
-    """This host's place for as long as the block runs.
+    """Provide this host's node for as long as the block runs.
 
-    Add to `when_over` before anybody calls `here()`: that is when a daemon ends the leases of those before it.
+    Add to `on_lease_ended` before the first `current_run()`: that is when a daemon ends the leases of its predecessors.
 
     Raises:
-        HostError: `node.id`, when the name of this home cannot be read or made.
+        HostError: `node.id`, when the node id of this home cannot be read or created.
     """
-    name = load_or_create_node_id(state, clock, random)
-    node = Node(name, database, clock, lasting=lasting, presence=RunLocks(state))
+    node_id = load_or_create_node_id(state, clock, random)
+    node = Node(node_id, database, clock, daemon=daemon, run_locks=RunLocks(state))
     try:
         yield node
     finally:

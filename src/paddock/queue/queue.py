@@ -1,11 +1,11 @@
-"""The seam to timed and durable work: what is to be done lies in rows, on either engine, until it is done.
+"""The job queue: durable and timed jobs, stored as rows on either engine until they are done.
 
-Every function is part of its caller's unit of work, so what is put commits together with what it is for, and what was
-done together with its end. Something is done at least once: whoever dies over it, another does it again. Who must not
-do a thing twice writes down that they did, in the unit in which they end it.
+Every function is part of its caller's unit of work, so a job is enqueued atomically with the change it belongs to, and
+completed atomically with its result. Delivery is at least once: if a worker dies, another runs the job again. A handler
+that must not act twice records that it acted, in the unit that completes the job.
 
-Whoever takes something holds it for as long as they hold their lease; see `leases.py`. Once that is over the row is
-free for others, and nothing that is done in the old name is accepted.
+A claimed job is held for as long as the holder has its lease; see `leases.py`. Afterwards the row is free for others,
+and nothing done in the name of the old holder is accepted.
 """
 
 from __future__ import annotations
@@ -25,46 +25,48 @@ from paddock.store.transaction import Row, Transaction
 
 
 class Claimant(NamedTuple):
-    """Who shares the places."""
+    """A tenant and job kind, which compete for slots."""
 
     tenant: str
     kind: str
 
 
-def fair_shares(waiting: Mapping[Claimant, int], held: Mapping[Claimant, int], places: int) -> dict[Claimant, int]:
-    """How many more places each gets: one after the other, whoever has the fewest first.
+def fair_shares(waiting: Mapping[Claimant, int], held: Mapping[Claimant, int], slots: int) -> dict[Claimant, int]:
+    """Return how many more slots each claimant gets: one at a time, to the claimant with the fewest.
 
     Args:
-        waiting: How much each has to do, and by this order who comes first of those that have as many places.
-        held: How many places each has.
-        places: How many there are in all.
+        waiting: How many jobs of each claimant wait. Ties go to the earlier claimant in this order.
+        held: How many slots each claimant has.
+        slots: How many slots there are in all.
     """
-    has = {one: held.get(one, 0) for one in waiting}
-    given = dict.fromkeys(waiting, 0)
-    for free in range(places - sum(held.values()), 0, -1):
-        wants = [one for one in waiting if given[one] < waiting[one] and has[one] < free]
-        if not wants:
+    slots_used = {claimant: held.get(claimant, 0) for claimant in waiting}
+    granted = dict.fromkeys(waiting, 0)
+    for free in range(slots - sum(held.values()), 0, -1):
+        eligible = [
+            claimant for claimant in waiting if granted[claimant] < waiting[claimant] and slots_used[claimant] < free
+        ]
+        if not eligible:
             break
-        first = min(wants, key=has.__getitem__)
-        has[first] += 1
-        given[first] += 1
-    return {one: count for one, count in given.items() if count}
+        first = min(eligible, key=slots_used.__getitem__)
+        slots_used[first] += 1
+        granted[first] += 1
+    return {claimant: count for claimant, count in granted.items() if count}
 
 
-def saturated_claimants(held: Mapping[Claimant, int], places: int) -> Collection[Claimant]:
-    """Those that get no further place for now."""
-    free = places - sum(held.values())
+def saturated_claimants(held: Mapping[Claimant, int], slots: int) -> Collection[Claimant]:
+    """Return the claimants that get no further slot for now."""
+    free = slots - sum(held.values())
     return [one for one, count in held.items() if count >= free]
 
 
-MAX_JOBS_PER_TENANT = 20_000  # of one tenant
-MAX_PAYLOAD_BYTES = 64 * 1024  # of one payload
-_ROWS_PER_INSERT = 50  # rows of one statement
-# How far the calendars of two hosts may be from each other. Whoever is further behind would bring forward what others
-# put; and what was put before a calendar was set back by less waits that much longer.
+MAX_JOBS_PER_TENANT = 20_000  # waiting at a time
+MAX_PAYLOAD_BYTES = 64 * 1024  # per job
+_ROWS_PER_INSERT = 50  # per statement
+# How far the wall clocks of two hosts may differ. A host further behind would bring forward jobs of
+# others; and jobs from before a clock was set back by less wait that much longer.
 _MAX_CLOCK_SKEW = timedelta(minutes=1)
 
-# ruff: noqa: S608 - what is put together are names and marks of our own
+# ruff: noqa: S608 - queries are built from our own names and placeholders only
 
 _JOB_WHERE = "tenant = ? AND kind = ? AND key = ?"
 _HELD_JOB_WHERE = f"{_JOB_WHERE} AND node = ? AND epoch = ?"
@@ -72,16 +74,16 @@ _HELD_JOB_WHERE = f"{_JOB_WHERE} AND node = ? AND epoch = ?"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something that was taken, to be done now.
+    """A claimed job, to be run now.
 
     Args:
-        tenant: For whom.
-        kind: What sort of thing, as in `approval.expire`.
-        key: Which one; a kind has a key once for each tenant.
-        payload: What else is needed for it. No secret: it lies there as it is.
-        due: When it was to be done.
-        tries: How often it was begun since it last went well, this time included.
-        holder: In whose name it was taken.
+        tenant: The owner of the job.
+        kind: The type of job, as in `approval.expire`.
+        key: Identifies the job within its tenant and kind.
+        payload: The job's data. No secrets: it is stored unencrypted.
+        due: When it was due.
+        tries: How often it was started since it last succeeded, this time included.
+        holder: The run that claimed it.
     """
 
     tenant: Tenant
@@ -111,11 +113,11 @@ def enqueue(
     now: datetime,
     payload: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Have something done; False where it is there already, which then stays as it is.
+    """Enqueue a job; False if it exists already, which then stays as it is.
 
     Raises:
-        Busy: `queue.full`, the tenant has as much waiting as it may.
-        CallerError: `queue.payload`, that is more than a row takes; it belongs elsewhere, and its name here.
+        Busy: `queue.full`, the tenant has as many waiting jobs as it may.
+        CallerError: `queue.payload`, the payload is too large for a row; store it elsewhere and put its name here.
     """
     content = orjson.dumps(payload or {})
     if len(content) > MAX_PAYLOAD_BYTES:
@@ -124,43 +126,41 @@ def enqueue(
         )
     if tx.one(f"SELECT 1 AS found FROM queue WHERE {_JOB_WHERE}", (tenant, kind, key)):
         return False
-    # Looked at before, for whoever can do without it goes on with its unit of work.
+    # Checked before the insert, so that a caller that can do without the job may continue its unit of work.
     if tx.one("SELECT 1 AS found FROM queue WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, MAX_JOBS_PER_TENANT - 1)):
         raise Busy(
             f"{tenant} has {MAX_JOBS_PER_TENANT:,} things waiting to be done, and that is the limit",
             code="queue.full",
             hint="wait until some of them are done",
         )
-    kept = tx.execute(
+    inserted = tx.execute(
         "INSERT INTO queue (tenant, kind, key, payload, put_at, due_at, tries) VALUES (?, ?, ?, ?, ?, ?, 0)"
         " ON CONFLICT DO NOTHING",
         (tenant, kind, key, content.decode(), now.isoformat(), due.isoformat()),
     )
-    return bool(kept)
+    return bool(inserted)
 
 
-def enqueue_many(
-    tx: Transaction, tenant: str, things: Sequence[tuple[str, str]], *, due: datetime, now: datetime
-) -> int:
-    """Have many things of one tenant done, each a kind and a key; as many of them as there is room for, which it gives.
+def enqueue_many(tx: Transaction, tenant: str, jobs: Sequence[tuple[str, str]], *, due: datetime, now: datetime) -> int:
+    """Enqueue many jobs of one tenant, each a kind and a key; as many as fit. Returns how many that was.
 
-    For what was lost with a host, where each thing by itself would take too long.
+    Used for work lost with a host, where one statement each would take too long.
     """
-    there = tx.one("SELECT count(*) AS count FROM queue WHERE tenant = ?", (tenant,))
-    room = max(0, MAX_JOBS_PER_TENANT - (there["count"] if there else 0))
-    for begin in range(0, min(room, len(things)), _ROWS_PER_INSERT):
-        some = things[begin : min(begin + _ROWS_PER_INSERT, room)]
-        marks = ", ".join(["(?, ?, ?, '{}', ?, ?, 0)"] * len(some))
+    existing = tx.one("SELECT count(*) AS count FROM queue WHERE tenant = ?", (tenant,))
+    room = max(0, MAX_JOBS_PER_TENANT - (existing["count"] if existing else 0))
+    for start in range(0, min(room, len(jobs)), _ROWS_PER_INSERT):
+        batch = jobs[start : min(start + _ROWS_PER_INSERT, room)]
+        rows = ", ".join(["(?, ?, ?, '{}', ?, ?, 0)"] * len(batch))
         tx.execute(
-            f"INSERT INTO queue (tenant, kind, key, payload, put_at, due_at, tries) VALUES {marks}"
+            f"INSERT INTO queue (tenant, kind, key, payload, put_at, due_at, tries) VALUES {rows}"
             " ON CONFLICT DO NOTHING",
-            [value for kind, key in some for value in (tenant, kind, key, now.isoformat(), due.isoformat())],
+            [value for kind, key in batch for value in (tenant, kind, key, now.isoformat(), due.isoformat())],
         )
-    return min(room, len(things))
+    return min(room, len(jobs))
 
 
 def expedite(tx: Transaction, tenant: str, kind: str, key: str, *, now: datetime) -> bool:
-    """Have something done now that was to be done later; False where it is not there, or somebody has it."""
+    """Make a waiting job due now; False if it does not exist or is held."""
     due = now.isoformat()
     return bool(
         tx.execute(f"UPDATE queue SET due_at = ? WHERE {_JOB_WHERE} AND node IS NULL", (due, tenant, kind, key))
@@ -168,93 +168,93 @@ def expedite(tx: Transaction, tenant: str, kind: str, key: str, *, now: datetime
 
 
 def remove(tx: Transaction, tenant: str, kind: str, key: str) -> bool:
-    """It need not be done any more. False where it is not there; whoever does it just now cannot end it."""
+    """Remove a job. False if it does not exist; a worker that runs it right now cannot complete it."""
     return bool(tx.execute(f"DELETE FROM queue WHERE {_JOB_WHERE}", (tenant, kind, key)))
 
 
-def next_due(tx: Transaction, kinds: Collection[str], *, but: Collection[Claimant] = ()) -> datetime | None:
-    """When the first of what nobody holds is due; `but` names those of whom nothing is looked for."""
+def next_due(tx: Transaction, kinds: Collection[str], *, excluded: Collection[Claimant] = ()) -> datetime | None:
+    """Return when the first unheld job is due; jobs of `excluded` claimants do not count."""
     if not kinds:
         return None
-    others = " AND NOT (tenant = ? AND kind = ?)" * len(but)
+    exclusions = " AND NOT (tenant = ? AND kind = ?)" * len(excluded)
     row = tx.one(
-        f"SELECT due_at FROM queue WHERE node IS NULL AND kind IN ({_placeholders(kinds)}){others} "
+        f"SELECT due_at FROM queue WHERE node IS NULL AND kind IN ({_placeholders(kinds)}){exclusions} "
         "ORDER BY due_at LIMIT 1",
-        (*kinds, *(value for one in but for value in one)),
+        (*kinds, *(value for one in excluded for value in one)),
     )
     return None if row is None else datetime.fromisoformat(row["due_at"])
 
 
 def find_due(tx: Transaction, tenant: str, kind: str, key: str) -> datetime | None:
-    """When one thing is due, or was for whoever has it now; None where it is not there."""
+    """Return when a job is due, or was due if it is held; None if it does not exist."""
     row = tx.one(f"SELECT due_at FROM queue WHERE {_JOB_WHERE}", (tenant, kind, key))
     return None if row is None else datetime.fromisoformat(row["due_at"])
 
 
 def claim_due(
     tx: Transaction,
-    here: NodeRun,
+    run: NodeRun,
     kinds: Collection[str],
     *,
     now: datetime,
-    places: int,
+    slots: int,
     held: Mapping[Claimant, int] | None = None,
 ) -> list[Job]:
-    """Take some of what is due, the oldest of each claimant, as many of each as it has a share in the places.
+    """Claim due jobs, the oldest of each claimant, as many of each as its share of the slots.
 
     Args:
         tx: The unit of work.
-        here: In whose name.
-        kinds: What can be done.
-        now: Tells what is due.
-        places: How many things can be done at once in all.
-        held: How many of them each claimant has.
+        run: The run that claims them.
+        kinds: The kinds of jobs to claim.
+        now: Decides what is due.
+        slots: How many jobs can run at once in all.
+        held: How many slots each claimant has.
 
     Raises:
-        HostError: `node.lost`, this one has no lease any more.
+        HostError: `node.lost`, this run has lost its lease.
     """
     if not kinds:
         return []
-    leases.require_lease(tx, here)
+    leases.require_lease(tx, run)
     held = held or {}
     claimants = tx.all(
         "SELECT tenant, kind, COUNT(*) AS waiting, MIN(due_at) AS oldest FROM queue "
         f"WHERE node IS NULL AND due_at <= ? AND kind IN ({_placeholders(kinds)}) "
         "GROUP BY tenant, kind ORDER BY oldest, tenant, kind LIMIT ?",
-        (now.isoformat(), *kinds, places + len(held)),
+        (now.isoformat(), *kinds, slots + len(held)),
     )
-    waiting = {Claimant(one["tenant"], one["kind"]): one["waiting"] for one in claimants}
-    taken: list[Job] = []
-    for claimant, share in fair_shares(waiting, held, places).items():
+    waiting = {Claimant(row["tenant"], row["kind"]): row["waiting"] for row in claimants}
+    jobs: list[Job] = []
+    for claimant, share in fair_shares(waiting, held, slots).items():
         rows = tx.all(
             "SELECT tenant, kind, key, payload, due_at, tries FROM queue WHERE tenant = ? AND kind = ? "
             "AND node IS NULL AND due_at <= ? ORDER BY due_at, key LIMIT ?",
             (*claimant, now.isoformat(), share),
         )
-        taken += [_claim_row(tx, here, row) for row in rows]
-    return taken
+        jobs += [_claim_row(tx, run, row) for row in rows]
+    return jobs
 
 
-def claim_one(tx: Transaction, here: NodeRun, tenant: str, kind: str, key: str, *, now: datetime) -> Job | None:
-    """Take one thing by name, where it is due and nobody has it, or where the calendar does not tell: see `set_back`.
+def claim_one(tx: Transaction, run: NodeRun, tenant: str, kind: str, key: str, *, now: datetime) -> Job | None:
+    """Claim one job by name, if it is unheld and due, or was enqueued in the future (see `rebase_due_times`).
 
     Raises:
-        HostError: `node.lost`, this one has no lease any more.
+        HostError: `node.lost`, this run has lost its lease.
     """
-    leases.require_lease(tx, here)
+    leases.require_lease(tx, run)
     row = tx.one(
         f"SELECT tenant, kind, key, payload, due_at, tries FROM queue WHERE {_JOB_WHERE} AND node IS NULL "
         "AND (due_at <= ? OR put_at > ?)",
         (tenant, kind, key, now.isoformat(), (now + _MAX_CLOCK_SKEW).isoformat()),
     )
-    return None if row is None else _claim_row(tx, here, row)
+    return None if row is None else _claim_row(tx, run, row)
 
 
-def _claim_row(tx: Transaction, here: NodeRun, row: Row) -> Job:
+def _claim_row(tx: Transaction, run: NodeRun, row: Row) -> Job:
     tries = row["tries"] + 1
     tx.execute(
         f"UPDATE queue SET node = ?, epoch = ?, tries = ? WHERE {_JOB_WHERE}",
-        (*here, tries, row["tenant"], row["kind"], row["key"]),
+        (*run, tries, row["tenant"], row["kind"], row["key"]),
     )
     return Job(
         tenant=Tenant(row["tenant"]),
@@ -263,63 +263,64 @@ def _claim_row(tx: Transaction, here: NodeRun, row: Row) -> Job:
         payload=orjson.loads(row["payload"]),
         due=datetime.fromisoformat(row["due_at"]),
         tries=tries,
-        holder=here,
+        holder=run,
     )
 
 
-def require_held(tx: Transaction, work: Job) -> None:
-    """Go on only while it is in these hands; for the units of work that are done for it.
+def require_held(tx: Transaction, job: Job) -> None:
+    """Require that the job is still held by its holder; for units of work done on its behalf.
 
     Raises:
         HostError: `queue.stale`, it is not.
     """
-    _require_changed(len(tx.all(f"SELECT 1 AS found FROM queue WHERE {_HELD_JOB_WHERE}", work.holder_key)), work)
+    _require_changed(len(tx.all(f"SELECT 1 AS found FROM queue WHERE {_HELD_JOB_WHERE}", job.holder_key)), job)
 
 
-def complete(tx: Transaction, work: Job) -> None:
-    """It is done, or given up: the row goes.
+def complete(tx: Transaction, job: Job) -> None:
+    """Delete a job that is done or given up.
 
     Raises:
-        HostError: `queue.stale`, it is not in these hands any more. Whatever else this unit did is undone.
+        HostError: `queue.stale`, it is no longer held by its holder. The whole unit is rolled back.
     """
-    _require_changed(tx.execute(f"DELETE FROM queue WHERE {_HELD_JOB_WHERE}", work.holder_key), work)
+    _require_changed(tx.execute(f"DELETE FROM queue WHERE {_HELD_JOB_WHERE}", job.holder_key), job)
 
 
-def reschedule(tx: Transaction, work: Job, due: datetime, *, now: datetime, reason: str | None = None) -> None:
-    """Let go of it until later.
+def reschedule(tx: Transaction, job: Job, due: datetime, *, now: datetime, reason: str | None = None) -> None:
+    """Release the job until later.
 
     Args:
         tx: The unit of work.
-        work: What was taken.
-        due: When it is to be done once more.
+        job: The claimed job.
+        due: When it is to run again.
         now: When that was decided.
-        reason: The code of what went wrong. Without one all went well and it is only not over: what failed before is
-            forgiven.
+        reason: The code of the failure. None means that the run succeeded and the job continues: earlier failures are
+            reset.
 
     Raises:
-        HostError: `queue.stale`, as in `done`.
+        HostError: `queue.stale`, as in `complete`.
     """
-    tries = 0 if reason is None else work.tries
+    tries = 0 if reason is None else job.tries
     changed = tx.execute(
         "UPDATE queue SET node = NULL, epoch = NULL, put_at = ?, due_at = ?, tries = ?, reason = ? "
         f"WHERE {_HELD_JOB_WHERE}",
-        (now.isoformat(), due.isoformat(), tries, reason, *work.holder_key),
+        (now.isoformat(), due.isoformat(), tries, reason, *job.holder_key),
     )
-    _require_changed(changed, work)
+    _require_changed(changed, job)
 
 
-def release(tx: Transaction, work: Job) -> None:
-    """Let go of it as if it had not been taken; harmless when it is in other hands."""
+def release(tx: Transaction, job: Job) -> None:
+    """Release the job as if it had not been claimed; harmless if another run holds it."""
     tx.execute(
         f"UPDATE queue SET node = NULL, epoch = NULL, tries = ? WHERE {_HELD_JOB_WHERE}",
-        (work.tries - 1, *work.holder_key),
+        (job.tries - 1, *job.holder_key),
     )
 
 
 def rebase_due_times(tx: Transaction, now: datetime) -> int:
-    """The calendar was set back: what was put in times to come waits anew from now on. How much that was.
+    """Restart the waiting time of jobs enqueued in the future, after the wall clock was set back.
 
-    Otherwise what was to wait for a second would do so for as long as the calendar was wrong.
+    Otherwise a job with a delay of a second would wait for as long as the clock was wrong. Returns how many jobs
+    changed.
     """
     rows = tx.all(
         "SELECT tenant, kind, key, put_at, due_at FROM queue WHERE put_at > ?", ((now + _MAX_CLOCK_SKEW).isoformat(),)
@@ -333,17 +334,17 @@ def rebase_due_times(tx: Transaction, now: datetime) -> int:
     return len(rows)
 
 
-def release_held_by(tx: Transaction, over: NodeRun) -> int:
-    """Give free what somebody held whose lease is over; for `Node.when_over`. How much that was."""
-    return tx.execute("UPDATE queue SET node = NULL, epoch = NULL WHERE node = ? AND epoch = ?", over)
+def release_held_by(tx: Transaction, run: NodeRun) -> int:
+    """Release the jobs held by a run whose lease has ended; for `Node.on_lease_ended`. Returns how many."""
+    return tx.execute("UPDATE queue SET node = NULL, epoch = NULL WHERE node = ? AND epoch = ?", run)
 
 
-def _require_changed(changed: int, work: Job) -> None:
+def _require_changed(changed: int, job: Job) -> None:
     if not changed:
         raise HostError(
-            f"{work.kind} {work.key} is not in these hands any more",
+            f"{job.kind} {job.key} is not in these hands any more",
             code="queue.stale",
-            details={"kind": work.kind, "epoch": work.holder.epoch},
+            details={"kind": job.kind, "epoch": job.holder.epoch},
         )
 
 

@@ -1,7 +1,7 @@
-"""Whether a run of this home still runs: a file that it has locked, which the kernel lets go of however it ends.
+"""Detects dead runs of this home: each run locks a file, and the kernel releases the lock however the run ends.
 
-Beats tell of hosts on other machines, after a minute. Of those of its own home a host knows at once, so what a command
-had begun that was killed is not under way for ever where no daemon watches.
+Heartbeats reveal dead hosts on other machines after a minute. Dead runs of its own home a host recognises at once, so
+that work of a killed command does not stay in progress for ever where no daemon runs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _FOLDER = "runs"
 
 
 class RunLocks:
-    """This run among all of its home. One that has no file, or whose file cannot be read, is not known to be gone.
+    """The lock files of this home's runs. A run without a readable file does not count as dead.
 
     Args:
-        state: The home's folder for what it knows of itself.
+        state: The home's state directory.
     """
 
     def __init__(self, state: Path) -> None:
@@ -26,17 +26,20 @@ class RunLocks:
         self._held: dict[int, int] = {}
 
     def acquire(self, epoch: int) -> None:
-        """Be there, until `leave` or the end of the process. Without room for the file, only beats tell of this run."""
+        """Lock the file of this run until `release` or the end of the process.
+
+        If the file cannot be created, only heartbeats show that this run lives.
+        """
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
             draft = self._folder / f".{epoch}-{os.getpid()}"
             descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             self._held[epoch] = descriptor
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            draft.rename(self._file(epoch))  # locked already: nobody finds it free
+            draft.rename(self._file(epoch))  # locked before it is visible, so it never looks dead
 
     def is_dead(self, epoch: int) -> bool:
-        """Whether it is certain that this run is over."""
+        """Whether this run is certainly over."""
         if epoch in self._held:
             return False
         try:
@@ -53,16 +56,16 @@ class RunLocks:
             os.close(descriptor)
 
     def dead_epochs(self) -> list[int]:
-        """All runs of which it is certain that they are over."""
+        """Return all runs that are certainly over."""
         try:
             names = [file.name for file in self._folder.iterdir()]
         except OSError:
             return []
         return [int(name) for name in names if name.isascii() and name.isdecimal() and self.is_dead(int(name))]
 
-    def release(self, epoch: int, *, known: bool = True) -> None:
-        """This run is over, or one that is gone; where that is not `known` to all, its file stays to tell them."""
-        if known:
+    def release(self, epoch: int, *, recorded: bool = True) -> None:
+        """Release the lock of a run that is over. Its file stays as evidence unless that is `recorded`."""
+        if recorded:
             with suppress(OSError):
                 self._file(epoch).unlink(missing_ok=True)
         descriptor = self._held.pop(epoch, None)

@@ -1,7 +1,7 @@
-"""Does what is due: takes it from the queue, runs what its kind asks for, and ends it or puts it off.
+"""The worker: claims due jobs from the queue, runs their handlers, and completes or reschedules them.
 
-Between two looks it waits until something falls due, is put, or is free again. What other processes put it finds a few
-seconds later, and so it does when the calendar is set back: then what waits goes on waiting for as long as it should.
+In between it waits until a job is due, enqueued or released. It finds jobs of other processes a few seconds later. The
+same poll notices when the wall clock was set back, and then restarts the waiting times.
 """
 
 from __future__ import annotations
@@ -34,28 +34,30 @@ from paddock.queue.schedule import (
 from paddock.store.database import Database
 from paddock.store.transaction import Transaction
 
-MAX_CONCURRENT_JOBS = 16  # of which one tenant has half with one kind, see `shares.py`
-POLL_INTERVAL_S = 5.0  # seconds after which it looks for what other processes put
-_DRAIN_TIMEOUT_S = 5.0  # for what runs when this ends
-_RELEASE_TIMEOUT_S = 5.0  # for writing down what did not come to its end
+MAX_CONCURRENT_JOBS = 16  # at most half for one tenant and kind, see `fair_shares`
+POLL_INTERVAL_S = 5.0  # for jobs enqueued by other processes
+_DRAIN_TIMEOUT_S = 5.0  # for running jobs at shutdown
+_RELEASE_TIMEOUT_S = 5.0  # for releasing unfinished jobs at shutdown
 
 _log = logging.getLogger("paddock.queue")
 
 EventSinkFactory = Callable[[Transaction, Tenant, str | None], EventSink]
 JobHandler = Callable[[Job], Awaitable[RescheduleAt | None]]
-"""Does one thing, and says when to do it again, or nothing where it is done. It may have been done before, by somebody
-who died before they could say so."""
+"""Runs one job; returns when to run it again, or None if it is done.
+
+The job may have been run before, by a worker that died before it could record that.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class JobType:
-    """How one sort of work is done.
+    """How jobs of one kind are run.
 
     Args:
-        run: Does it.
-        pauses: Between two tries, and how many there are.
-        longest: Seconds after which one try counts as failed.
-        given_up: What else belongs into the unit of work in which it is given up; the text is the code of the failure.
+        run: The handler.
+        retry_policy: The delays between tries, and their number.
+        timeout_s: Seconds after which a try counts as failed.
+        on_given_up: Called in the unit of work in which a job is given up, with the code of the failure.
     """
 
     run: JobHandler
@@ -65,16 +67,16 @@ class JobType:
 
 
 class Worker:
-    """Does the work of these kinds, a few at once.
+    """Runs jobs of these kinds, several at once.
 
     Args:
-        database: Where the queue is.
-        node: In whose name it is taken.
-        clock: Tells what is due.
-        random: Spreads what is tried again.
-        kinds: What it can do. Other kinds stay where they are.
-        publish_in: Where a unit of work tells that something was given up.
-        at_once: How many it does at a time, of which nobody has more than are free.
+        database: The database with the queue.
+        node: The node in whose name jobs are claimed.
+        clock: Decides what is due.
+        random: Source of the retry jitter.
+        kinds: The job types it can run. Jobs of other kinds are left alone.
+        publish_in: Provides the event sink of a unit of work, for jobs that are given up.
+        max_jobs: How many jobs run at once. No claimant gets more slots than are still free.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class Worker:
         kinds: Mapping[str, JobType],
         publish_in: EventSinkFactory,
         *,
-        at_once: int = MAX_CONCURRENT_JOBS,
+        max_jobs: int = MAX_CONCURRENT_JOBS,
     ) -> None:
         self._database = database
         self._node = node
@@ -94,123 +96,128 @@ class Worker:
         self._random = random
         self._kinds = dict(kinds)
         self._publish_in = publish_in
-        self._at_once = at_once
+        self._max_jobs = max_jobs
         self._woken = asyncio.Event()
         self._running: dict[asyncio.Task[None], Job] = {}
         self._last_clock_reading: ClockReading | None = None
 
     def wake(self) -> None:
-        """Look now: something was put, or is free again."""
+        """Check the queue now: a job was enqueued or released."""
         self._woken.set()
 
     async def run_forever(self) -> None:
-        told = ""
+        last_warning = ""
         while True:
-            self._woken.clear()  # before the look: what is put meanwhile is looked for again
+            self._woken.clear()  # before the check: jobs enqueued meanwhile wake it again
             try:
-                pause, told = await self._start_due(), ""
+                delay_s, last_warning = await self._start_due(), ""
             except PaddockError as error:
-                if error.message != told:  # a full disk stays full for long
+                if error.message != last_warning:  # do not repeat the warning: a full disk stays full for long
                     _log.warning("the queue could not be looked at: %s", error.message)
-                pause, told = POLL_INTERVAL_S, error.message
+                delay_s, last_warning = POLL_INTERVAL_S, error.message
             try:
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(delay_s):
                     await self._woken.wait()
             except TimeoutError:
                 pass
 
     async def _start_due(self) -> float:
-        """Begin what is due and there is room for; how long to wait then."""
-        here = await self._node.current_run()  # before anything else: this frees what a former run of this home held
+        """Start due jobs while there are free slots; returns how long to wait then."""
+        run = await self._node.current_run()  # first: this releases jobs of a former run of this home
         await self._check_wall_clock()
-        while len(self._running) < self._at_once:
-            held = Counter(work.claimant for work in self._running.values())
-            but = saturated_claimants(held, self._at_once)
-            due = await self._database.read(lambda tx, but=but: queue.next_due(tx, self._kinds, but=but))
+        while len(self._running) < self._max_jobs:
+            held = Counter(job.claimant for job in self._running.values())
+            saturated = saturated_claimants(held, self._max_jobs)
+            due = await self._database.read(
+                lambda tx, saturated=saturated: queue.next_due(tx, self._kinds, excluded=saturated)
+            )
             now = self._clock.now()
             if due is None or due > now:
                 return seconds_until(due, now, POLL_INTERVAL_S)
-            take = partial(queue.claim_due, here=here, kinds=self._kinds, now=now, places=self._at_once, held=held)
-            for work in await self._database.write(take):
-                task = asyncio.create_task(self._run_job(work), name=f"{work.kind} {work.key}")
-                self._running[task] = work
+            claim = partial(queue.claim_due, run=run, kinds=self._kinds, now=now, slots=self._max_jobs, held=held)
+            for job in await self._database.write(claim):
+                task = asyncio.create_task(self._run_job(job), name=f"{job.kind} {job.key}")
+                self._running[task] = job
                 task.add_done_callback(self._on_task_done)
-        return POLL_INTERVAL_S  # whoever ends first wakes this
+        return POLL_INTERVAL_S  # a job that ends wakes it earlier
 
     async def _check_wall_clock(self) -> None:
-        at = ClockReading(self._clock.now(), self._clock.monotonic())
-        if wall_clock_went_back(self._last_clock_reading, at):
-            changed = await self._database.write(partial(queue.rebase_due_times, now=at.wall))
+        reading = ClockReading(self._clock.now(), self._clock.monotonic())
+        if wall_clock_went_back(self._last_clock_reading, reading):
+            changed = await self._database.write(partial(queue.rebase_due_times, now=reading.wall))
             if changed:
                 _log.warning("the calendar was set back; %d things wait from now on", changed)
-        self._last_clock_reading = at
+        self._last_clock_reading = reading
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
         self._woken.set()
 
-    async def _run_job(self, work: Job) -> None:
-        kind = self._kinds[work.kind]
+    async def _run_job(self, job: Job) -> None:
+        job_type = self._kinds[job.kind]
         try:
-            if work.tries > kind.retry_policy.max_tries:  # whoever tried it died over it each time
-                await self._database.write(lambda tx: self._give_up(tx, work, "queue.interrupted"))
+            if job.tries > job_type.retry_policy.max_tries:  # the worker died each time
+                await self._database.write(lambda tx: self._give_up(tx, job, "queue.interrupted"))
                 return
-            ended = await self._attempt(kind, work)
-            await self._database.write(lambda tx: self._record_result(tx, work, ended))
+            result = await self._attempt(job_type, job)
+            await self._database.write(lambda tx: self._record_result(tx, job, result))
         except PaddockError as error:
             if error.error_code == "queue.stale":
-                return  # it was ended in a unit of its own, dropped, or is in other hands
-            _log.warning("%s %s stays as it is: %s", work.kind, work.key, error.message)
-            await self._release_job(work)
+                return  # the handler completed it, it was removed, or another run holds it
+            _log.warning("%s %s stays as it is: %s", job.kind, job.key, error.message)
+            await self._release_job(job)
 
-    async def _attempt(self, kind: JobType, work: Job) -> RescheduleAt | str | None:
-        """When to do it again, the code of its failure, or nothing where it is done."""
+    async def _attempt(self, job_type: JobType, job: Job) -> RescheduleAt | str | None:
+        """Run the handler once. Returns when to run again, the code of the failure, or None if it is done."""
         try:
-            async with asyncio.timeout(kind.timeout_s):
-                return await kind.run(work)
+            async with asyncio.timeout(job_type.timeout_s):
+                return await job_type.run(job)
         except PaddockError as error:
-            _log.warning("%s %s failed: %s", work.kind, work.key, error.message)
+            _log.warning("%s %s failed: %s", job.kind, job.key, error.message)
             return error.error_code
         except TimeoutError:
-            _log.warning("%s %s was not done within %g s", work.kind, work.key, kind.timeout_s)
+            _log.warning("%s %s was not done within %g s", job.kind, job.key, job_type.timeout_s)
             return "queue.timeout"
-        except Exception:  # one kind's fault must not end the others
-            _log.exception("%s %s failed", work.kind, work.key)
+        except Exception:  # a bug in one handler must not stop the others
+            _log.exception("%s %s failed", job.kind, job.key)
             return "internal"
 
-    def _record_result(self, tx: Transaction, work: Job, ended: RescheduleAt | str | None) -> None:
-        match ended:
+    def _record_result(self, tx: Transaction, job: Job, result: RescheduleAt | str | None) -> None:
+        match result:
             case None:
-                queue.complete(tx, work)
+                queue.complete(tx, job)
             case RescheduleAt(due):
-                queue.reschedule(tx, work, due, now=self._clock.now())
+                queue.reschedule(tx, job, due, now=self._clock.now())
             case code:
-                pauses, now = self._kinds[work.kind].retry_policy, self._clock.now()
-                match decide_retry(work.tries, now, self._random, pauses):
+                policy, now = self._kinds[job.kind].retry_policy, self._clock.now()
+                match decide_retry(job.tries, now, self._random, policy):
                     case RescheduleAt(due):
-                        queue.reschedule(tx, work, due, now=now, reason=code)
+                        queue.reschedule(tx, job, due, now=now, reason=code)
                     case RetriesExhausted():
-                        self._give_up(tx, work, code)
+                        self._give_up(tx, job, code)
 
-    def _give_up(self, tx: Transaction, work: Job, code: str) -> None:
-        queue.complete(tx, work)
-        given_up = self._kinds[work.kind].on_given_up
-        if given_up is not None:
-            given_up(tx, work, code)
-        fact = QueueGivenUp(kind=work.kind, work=work.key, times=work.tries, error_code=code)
-        self._publish_in(tx, work.tenant, None).publish(fact)
+    def _give_up(self, tx: Transaction, job: Job, code: str) -> None:
+        queue.complete(tx, job)
+        on_given_up = self._kinds[job.kind].on_given_up
+        if on_given_up is not None:
+            on_given_up(tx, job, code)
+        event = QueueGivenUp(kind=job.kind, work=job.key, times=job.tries, error_code=code)
+        self._publish_in(tx, job.tenant, None).publish(event)
 
-    async def _release_job(self, work: Job) -> None:
-        """The end of it could not be written down; try for as long as this runs, else it is held until that ends."""
+    async def _release_job(self, job: Job) -> None:
+        """Release a job whose result could not be recorded, retrying until the worker stops.
+
+        If it never succeeds, the job stays held until this node's lease ends.
+        """
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
             try:
-                return await self._database.write(lambda tx: queue.release(tx, work))
+                return await self._database.write(lambda tx: queue.release(tx, job))
             except PaddockError as error:
-                _log.warning("%s %s is still held: %s", work.kind, work.key, error.message)
+                _log.warning("%s %s is still held: %s", job.kind, job.key, error.message)
 
     async def drain(self) -> None:
-        """Let what runs come to its end, for some seconds; what does not is put back for another."""
+        """Let running jobs finish for some seconds; release the unfinished ones for other workers."""
         running = dict(self._running)
         if not running:
             return
@@ -218,23 +225,23 @@ class Worker:
         for task in late:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        left = [running[task] for task in late]
-        if left:
+        unfinished = [running[task] for task in late]
+        if unfinished:
             try:
                 async with asyncio.timeout(_RELEASE_TIMEOUT_S):
-                    await self._database.write(lambda tx: [queue.release(tx, work) for work in left])
+                    await self._database.write(lambda tx: [queue.release(tx, job) for job in unfinished])
             except (PaddockError, TimeoutError):
-                pass  # it is free when this node leaves
+                pass  # they are released when this node leaves
 
 
 @asynccontextmanager
 async def open_worker(worker: Worker, node: Node) -> AsyncGenerator[Worker, None]:
-    """Have the worker work for as long as the block runs."""
-    looking = asyncio.create_task(worker.run_forever(), name="do what is due")
+    """Run the worker for as long as the block runs."""
+    task = asyncio.create_task(worker.run_forever(), name="do what is due")
     node.after_lease_ended.append(worker.wake)
     try:
         yield worker
     finally:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
         await worker.drain()

@@ -1,11 +1,11 @@
-"""A plugin tried in the process of its tests, with a host that keeps everything in memory.
+"""Test a plugin inside the test process, with a host that keeps everything in memory.
 
     from paddock_sdk.testing import FakeHost, PluginTester
 
     tester = PluginTester(plugin, FakeHost(["storage:write"]))
     assert tester.call("add_note", {"text": "x"}) == {"id": "1"}
 
-What goes over the wire goes through JSON here too, so what could not be sent fails in the test as well.
+Messages go through JSON here too, so a value that could not be sent fails in the test as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The entry point of a Shu, Kernel or native plugin, called as the worker would call it."""
+"""Calls the entry point of a Shu, Kernel or native plugin as the worker would."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _READS = frozenset({"read_only"})
 
 
 class EntryTester:
-    """One class or function, loaded and ready. Calls share it, also those of an agent.
+    """One class or function, loaded and ready. All calls share it, also those of an agent.
 
     Args:
         found: The class or function itself, or its entry point `package.module:Attribute`.
-        dialect: Whose contract it keeps.
-        kind: For the Kernel's: `agent`, `operator`, `tool` or `adapter`.
-        host: What it talks to.
+        dialect: The dialect of its contract.
+        kind: In the Kernel dialect: `agent`, `operator`, `tool` or `adapter`.
+        host: The host that it talks to.
 
     Attributes:
-        events: What the last call told before its result.
+        events: The events of the last call before its result.
         log: The log lines so far.
     """
 
@@ -47,32 +47,32 @@ class EntryTester:
         self.log: list[JsonObject] = []
         log = Log(NAME)
         log.on_line = self.log.append
-        orders = WorkerConfig(NAME, "0.0.0", dialect, kind, "", {}, self.host.capabilities)
+        worker_config = WorkerConfig(NAME, "0.0.0", dialect, kind, "", {}, self.host.capabilities)
         loaded, target = (
             (load_target(found), found) if isinstance(found, str) else (found, getattr(found, "__name__", NAME))
         )
         self._native = dialect == "native"
-        # What the others declare stands in their manifests.
+        # The effects of other plugins are declared in their manifests.
         self._only_reads = dialect == "shu" or kind in ("agent", "tool", "adapter")
-        self._worker = Worker(orders, {NAME: entry_factory(orders)(NAME, target, loaded)}, log)
+        self._worker = Worker(worker_config, {NAME: entry_factory(worker_config)(NAME, target, loaded)}, log)
         self._lines = MemoryLines(self.host, NAMESPACE)
         self._wire = Wire(self._lines, log, NAMESPACE)
         self._request("initialize", {})
         self._request("initialized", {})
 
     def describe(self) -> JsonObject:
-        """Its schemas, permissions and actions."""
+        """Return its schemas, permissions and actions."""
         return self._request("worker.describe", {})["callables"][NAME]
 
     def call(self, payload: Mapping[str, Any] | None = None, envelope: Mapping[str, Any] | None = None) -> Any:
-        """The result in its envelope. What only reads, as `execute` of a Shu class does, cannot write here either.
+        """Return the result in its envelope. A read-only callable, such as Shu's `execute`, cannot write here either.
 
         Args:
-            payload: The caller's own words.
-            envelope: What the host says about the call; of a native plugin the fields of its context.
+            payload: The caller's parameters.
+            envelope: The host's data about the call; for a native plugin, the fields of its context.
 
         Raises:
-            PluginFault: it failed, or refused; `error_code` and `data` are as on the wire.
+            PluginFault: it failed or refused; `error_code` and `data` are as on the wire.
         """
         self.host.effects = _READS if self._only_reads else None
         try:
@@ -83,20 +83,20 @@ class EntryTester:
     def act(
         self, action: str, args: Mapping[str, Any] | None = None, envelope: Mapping[str, Any] | None = None
     ) -> JsonObject:
-        """The result of an action. Raises as `call` does."""
-        asked = {"action": action, "args": dict(args or {}), "envelope": dict(envelope or {})}
-        return self._request("worker.action", asked)
+        """Return the result of an action. Raises like `call`."""
+        params = {"action": action, "args": dict(args or {}), "envelope": dict(envelope or {})}
+        return self._request("worker.action", params)
 
     def _request(self, method: str, params: JsonObject) -> Any:
-        given = {**params, "callable": NAME, "_call": "call-under-test"}
+        request_params = {**params, "callable": NAME, "_call": "call-under-test"}
         if self._native:
-            given["_context"] = params.get("envelope", {})
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
-        serving = self._worker.serve(self._wire, message, self._worker.accept(self._wire, message))
-        if not run_until_loop(serving):
+            request_params["_context"] = params.get("envelope", {})
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": request_params}
+        work = self._worker.serve(self._wire, message, self._worker.accept(self._wire, message))
+        if not run_until_loop(work):
             import asyncio  # late: only async code needs it
 
-            asyncio.run(serving)
-        said = self._lines.take_output()
-        self.events = said.events
-        return unwrap_result(said.answer)
+            asyncio.run(work)
+        output = self._lines.take_output()
+        self.events = output.events
+        return unwrap_result(output.answer)

@@ -1,7 +1,7 @@
-"""A host in memory: cache, objects and tables for a plugin under test, and an answer for everything else that it asks.
+"""An in-memory host: cache, objects and tables for a plugin under test, and configurable answers for all else.
 
-It grants what it is given and refuses the rest as the real one does, and remembers what it was asked. In a call that
-declares what it changes, it lets that happen and nothing else.
+It grants the given capabilities, refuses all others as the real host does, and remembers the requests. In a call that
+declares effects, it allows only those.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ _SERVICE_OF = {WIRE_NAMES[name]: name for name in ("storage", "sql")}
 
 
 DENIED = ("capability_denied", CAPABILITY_DENIED)
-UNDECLARED = "The call that it serves does not declare this effect."  # the host's words
-_WRITES = frozenset(
+UNDECLARED = "The call that it serves does not declare this effect."  # the host's message
+_WRITE_METHODS = frozenset(
     {"storage.exec", "storage.begin", "storage.commit", "storage.rollback", "keyvalue.put", "keyvalue.delete"}
 )
-_OUTSIDE = frozenset({"external_call", "external_send", "webhook_emit", "final_write", "unknown"})
+_EXTERNAL_EFFECTS = frozenset({"external_call", "external_send", "webhook_emit", "final_write", "unknown"})
 
 
 class FakeHost:
-    """What a plugin under test talks to.
+    """The host that a plugin under test talks to.
 
     Args:
-        capabilities: What was granted, as in a manifest: `host:cache`, `storage:write`.
-        answers: For services that are not kept here, by name: a value, or a function of the parameters. For example
-            `{"http.fetch": {"status": 200, "headers": {}, "body": ""}}`.
-        clock: Says when the time of a cached value is over.
+        capabilities: The granted capabilities, as in a manifest: `host:cache`, `storage:write`.
+        answers: Answers for services that are not kept here, by method name: a value, or a function of the parameters.
+            For example `{"http.fetch": {"status": 200, "headers": {}, "body": ""}}`.
+        clock: Decides when a cached value has expired.
 
     Attributes:
-        asked: Every question: its name without the namespace, and its parameters.
-        denied: The names among them that were refused: nothing grants them, or the call does not declare that effect.
-        cache: What is cached, with the time until which it is.
-        objects: What is stored by reference.
-        artifacts: What is kept by address; a test may lay something there for the plugin to be handed.
-        pages: What web services answer, by url: a status and a body. Other urls cannot be reached. For more than that,
-            give an answer for `http.fetch`.
-        logged: What was written with `host.log.write`.
-        audited: What was written with `host.audit.write`: the action, and its details.
-        buckets: What is left in the buckets of `host.rate.limit`. Time does not fill them here; a test may.
-        effects: What the call under way declares that it changes, as in a manifest; None where nobody said.
+        asked: Every request: its name without the namespace, and its parameters.
+        denied: The names of refused requests: not granted, or an effect that the call does not declare.
+        cache: The cached values, with their expiry times.
+        objects: The stored values by key.
+        artifacts: The stored artifacts by URI; a test may add one for the plugin to read.
+        pages: The responses of web services by URL: a status and a body. Other URLs are unreachable. For more than
+            that, give an answer for `http.fetch`.
+        logged: The lines written with `host.log.write`.
+        audited: The entries written with `host.audit.write`: the action, and its details.
+        buckets: What is left in the buckets of `host.rate.limit`. They do not refill with time; a test may refill them.
+        effects: The effects that the current call declares, as in a manifest; None if they are not checked.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class FakeHost:
         self._clock = clock
 
     def answer(self, method: str, params: JsonObject) -> Any:
-        """The result of a question.
+        """Return the result of a request.
 
         Raises:
-            PluginFault: it is refused; the plugin meets it as HostRefused.
+            PluginFault: it is refused; the plugin gets it as HostRefused.
         """
         family, _, operation = method.partition(".")[2].partition(".")
         name = f"{family}.{operation}"
@@ -89,19 +89,19 @@ class FakeHost:
         if needed and self.effects is not None and self.effects.isdisjoint(needed):
             raise self._refusal(family, name, f"the plugin may not ask for {name}: {UNDECLARED}")
         if name in self._answers:
-            given = self._answers[name]
-            return given(params) if callable(given) else given
-        keep = getattr(self, f"_{family}_{operation}", None)
-        if keep is not None:
-            return keep(**params)
+            configured = self._answers[name]
+            return configured(params) if callable(configured) else configured
+        implementation = getattr(self, f"_{family}_{operation}", None)
+        if implementation is not None:
+            return implementation(**params)
         if family == "storage":
             return self.tables.answer(operation, params)
         raise PluginFault(f"there is no method {method}", code=METHOD_NOT_FOUND)
 
-    def _refusal(self, family: str, name: str, words: str) -> PluginFault:
+    def _refusal(self, family: str, name: str, message: str) -> PluginFault:
         self.denied.append(name)
         code, number = ("storage_access_denied", STORAGE_DENIED) if family == "storage" else DENIED
-        return PluginFault(words, {"code": code}, code=number)
+        return PluginFault(message, {"code": code}, code=number)
 
     def _cache_get(self, key: str) -> JsonObject:
         value, until = self.cache.get(key, (None, 0.0))
@@ -127,8 +127,8 @@ class FakeHost:
         return {}
 
     def _keyvalue_list(self, prefix: str = "", after: str = "", limit: int = 100) -> JsonObject:
-        found = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
-        return {"keys": found[:limit], "next": found[limit - 1] if len(found) > limit else None}
+        keys = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
+        return {"keys": keys[:limit], "next": keys[limit - 1] if len(keys) > limit else None}
 
     def _artifacts_put(
         self, base64: str, media_type: str = "application/octet-stream", **_announced: Any
@@ -142,10 +142,15 @@ class FakeHost:
     def _artifacts_get(self, uri: str, offset: int = 0, length: int = 1 << 20, **_how: Any) -> JsonObject:
         if uri not in self.artifacts:
             raise PluginFault(f"there is no artifact {uri}", {"code": "artifacts.unknown"})
-        whole = self.artifacts[uri]
-        part = whole[offset : offset + min(length, 1 << 20)]
-        written = binascii.b2a_base64(part, newline=False).decode()
-        return {"base64": written, "size": len(part), "total_size": len(whole), "is_partial": len(part) < len(whole)}
+        content = self.artifacts[uri]
+        part = content[offset : offset + min(length, 1 << 20)]
+        encoded = binascii.b2a_base64(part, newline=False).decode()
+        return {
+            "base64": encoded,
+            "size": len(part),
+            "total_size": len(content),
+            "is_partial": len(part) < len(content),
+        }
 
     def _artifacts_delete(self, uri: str) -> JsonObject:
         return {"deleted": self.artifacts.pop(uri, None) is not None}
@@ -174,9 +179,9 @@ class FakeHost:
 
 
 def _required_effects(name: str, params: JsonObject) -> frozenset[str]:
-    """One of these effects a call has to declare for this question, if there are any."""
-    if name in _WRITES:
+    """Return the effects of which a call must declare one for this request; empty if none is needed."""
+    if name in _WRITE_METHODS:
         return frozenset({"db_write", "unknown"})
     if name == "http.fetch" and params["request"].get("method", "GET").upper() not in ("GET", "HEAD", "OPTIONS"):
-        return _OUTSIDE
+        return _EXTERNAL_EFFECTS
     return frozenset()

@@ -1,7 +1,7 @@
-"""A plugin's tables in memory, with Python's own SQLite. What reaches beyond them is refused as the host refuses it.
+"""A plugin's tables in memory, in Python's own SQLite. Access beyond them is refused as the host refuses it.
 
-The host's limits of time and size are not repeated here, nor is its list of functions: what passes here may still be
-refused there, in a test with `paddock plugin test`.
+The host's limits of time and size and its list of functions are not repeated here: what passes here may still be
+refused there. `paddock plugin test` runs against the real checks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUSY = -32005
 _FORBIDDEN_ACTIONS = frozenset(
     {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
 )
-_FUNCTIONS = frozenset(
+_FORBIDDEN_FUNCTIONS = frozenset(
     {"load_extension", "fts3_tokenizer", "sqlite_log", "sqlite_compileoption_get", "json_pretty", "fts5", "matchinfo"}
 )
 _INTERNAL_TABLES = re.compile(r"dbstat|bytecode|tables_used|sqlite_stmt|sqlite_dbpage|pragma_\w+", re.IGNORECASE)
@@ -35,14 +35,14 @@ _FORBIDDEN_MESSAGE = re.compile(
 
 
 class FakeTables:
-    """One database that lives as long as the test.
+    """One database for the duration of the test.
 
     Args:
         writable: Whether `storage:write` was granted.
     """
 
     def __init__(self, *, writable: bool) -> None:
-        # Statements are transactions of their own; begin and commit are said in words.
+        # Autocommit: transactions are begun and committed explicitly.
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._database.execute("PRAGMA foreign_keys = ON")
         self._writable = writable
@@ -50,35 +50,37 @@ class FakeTables:
         self._begun = 0
 
     def answer(self, operation: str, params: JsonObject) -> JsonObject:
-        """What the host would answer to `storage.<operation>`.
+        """Return what the host would answer to `storage.<operation>`.
 
         Raises:
             PluginFault: the statement is wrong or not allowed.
         """
         match operation:
             case "query":
-                self._take_turn(params)
+                self._check_transaction(params)
                 rows, columns, _ = self._run(params, may_write=False)
                 return {"rows": rows, "columns": columns}
             case "exec":
                 self._require_write()
-                self._take_turn(params)
+                self._check_transaction(params)
                 rows, columns, affected = self._run(params, may_write=True)
                 return {"rows_affected": affected} | ({"rows": rows, "columns": columns} if columns else {})
             case "schema":
-                self._take_turn(params)
-                named = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'"
-                return {"tables": [row["name"] for row in self.rows(f"{named} ORDER BY name")]}
+                self._check_transaction(params)
+                select_names = (
+                    "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'"
+                )
+                return {"tables": [row["name"] for row in self.rows(f"{select_names} ORDER BY name")]}
             case "begin":
                 self._require_write()
-                self._take_turn({})
+                self._check_transaction({})
                 self._database.execute("BEGIN IMMEDIATE")
                 self._begun += 1
                 self._transaction = f"tx_{self._begun}"
                 return {"transaction": self._transaction}
             case "commit" | "rollback":
                 self._require_write()
-                self._take_turn({"transaction": params.get("transaction", "")})
+                self._check_transaction({"transaction": params.get("transaction", "")})
                 self._database.execute(operation.upper())
                 self._transaction = None
                 return {}
@@ -86,25 +88,25 @@ class FakeTables:
                 raise PluginFault(f"there is no method storage.{operation}", code=-32601)
 
     def rows(self, sql: str, params: tuple[Any, ...] = ()) -> list[JsonObject]:
-        """What a test sees in the tables."""
-        found = self._database.execute(sql, params)
-        names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found]
+        """Return rows of the tables, for assertions in a test."""
+        cursor = self._database.execute(sql, params)
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def _require_write(self) -> None:
         if not self._writable:
             raise _refused("storage:write was not granted")
 
-    def _take_turn(self, params: JsonObject) -> None:
-        asked = params.get("transaction")
-        if asked is None and self._transaction is not None:
+    def _check_transaction(self, params: JsonObject) -> None:
+        transaction = params.get("transaction")
+        if transaction is None and self._transaction is not None:
             raise PluginFault(
                 "a transaction is under way in this plugin's storage for too long: pass it along, or end it first",
                 {"code": "storage.busy"},
                 code=BUSY,
             )
-        if asked is not None and asked != self._transaction:
-            raise PluginFault(f"there is no transaction {asked}", {"code": "storage.no_transaction"})
+        if transaction is not None and transaction != self._transaction:
+            raise PluginFault(f"there is no transaction {transaction}", {"code": "storage.no_transaction"})
 
     def _run(self, params: JsonObject, *, may_write: bool) -> tuple[list[JsonObject], list[str], int]:
         sql = _COMMENTS.sub("", params["sql"])
@@ -114,12 +116,12 @@ class FakeTables:
         values = bind_params(params.get("params"))
         before = self._database.total_changes
         self._database.execute(f"PRAGMA query_only = {'OFF' if may_write else 'ON'}")
-        # ALTER TABLE looks at much by itself, and can do nothing but what it says.
+        # ALTER TABLE reads internal tables itself, and can do nothing but what it states.
         self._database.set_authorizer(None if _ALTERS.match(sql) else _authorize)
         try:
-            found = self._database.execute(sql, values)
-            columns = unique_names([column[0] for column in found.description or ()])
-            rows = [{name: to_wire_value(value) for name, value in zip(columns, row, strict=True)} for row in found]
+            cursor = self._database.execute(sql, values)
+            columns = unique_names([column[0] for column in cursor.description or ()])
+            rows = [{name: to_wire_value(value) for name, value in zip(columns, row, strict=True)} for row in cursor]
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise _fault(error) from None
         finally:
@@ -137,11 +139,11 @@ def _allowed(action: int, first: str, second: str, schema: str | None) -> bool:
         return False
     match action:
         case sqlite3.SQLITE_PRAGMA:
-            return first == "data_version"  # full-text tables ask for it themselves
+            return first == "data_version"  # full-text tables read it themselves
         case sqlite3.SQLITE_READ:
             return not _INTERNAL_TABLES.fullmatch(first)
         case sqlite3.SQLITE_FUNCTION:
-            return second not in _FUNCTIONS
+            return second not in _FORBIDDEN_FUNCTIONS
         case sqlite3.SQLITE_CREATE_VTABLE:
             return second == "fts5"
         case _:
@@ -155,5 +157,7 @@ def _fault(error: Exception) -> PluginFault:
     return PluginFault(f"SQLite says: {error}", {"code": code})
 
 
-def _refused(why: str) -> PluginFault:
-    return PluginFault(f"the statement is not allowed: {why}", {"code": "storage_access_denied"}, code=STORAGE_DENIED)
+def _refused(reason: str) -> PluginFault:
+    return PluginFault(
+        f"the statement is not allowed: {reason}", {"code": "storage_access_denied"}, code=STORAGE_DENIED
+    )

@@ -1,4 +1,4 @@
-"""Values of a plugin's tables between JSON and SQLite, as the host writes them."""
+"""Converts values of a plugin's tables between JSON and SQLite, as the host does."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def bind_params(params: Any) -> Any:
-    """What is bound to the marks of a statement.
+    """Return the values bound to the placeholders of a statement.
 
     Raises:
-        InvalidParams: something that SQLite does not hold.
+        InvalidParams: a value that SQLite cannot store.
     """
     if isinstance(params, dict):
         return {name: _bindable(value) for name, value in cast("dict[str, Any]", params).items()}
@@ -35,7 +35,7 @@ def _bindable(value: Any) -> Any:
 
 
 def to_wire_value(value: Any) -> Any:
-    """One value of a row as JSON has it."""
+    """Return one value of a row as JSON."""
     if isinstance(value, bytes):
         return {"$base64": b64encode(value).decode("ascii")}
     if isinstance(value, float) and math.isinf(value):
@@ -44,12 +44,12 @@ def to_wire_value(value: Any) -> Any:
 
 
 def unique_names(names: list[str]) -> list[str]:
-    """The columns' names, each once: a name that comes again gets a number, `id`, `id_2`, `id_3`."""
-    given: list[str] = []
+    """Make column names unique: a repeated name gets a number, `id`, `id_2`, `id_3`."""
+    unique: list[str] = []
     for name in names:
-        chosen, number = name, 1
-        while chosen in given or (number > 1 and chosen in names):
+        candidate, number = name, 1
+        while candidate in unique or (number > 1 and candidate in names):
             number += 1
-            chosen = f"{name}_{number}"
-        given.append(chosen)
-    return given
+            candidate = f"{name}_{number}"
+        unique.append(candidate)
+    return unique

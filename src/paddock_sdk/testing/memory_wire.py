@@ -1,4 +1,4 @@
-"""A wire whose other end is a FakeHost: what the plugin asks is answered before it waits for it."""
+"""A connection to a FakeHost: each request is answered before the plugin waits for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock_sdk.testing.fake_host import FakeHost
 
 
 class CallOutput(NamedTuple):
-    """What came out of one call."""
+    """The output of one call."""
 
     answer: JsonObject | None
     events: list[JsonObject]
@@ -20,7 +20,7 @@ class CallOutput(NamedTuple):
 
 
 class MemoryLines(Lines):
-    """Lines that go nowhere but to the host in memory, and are sorted there."""
+    """Sends every message to the in-memory host, and collects the plugin's output."""
 
     def __init__(self, host: FakeHost, namespace: str) -> None:
         super().__init__(-1, -1)
@@ -30,13 +30,13 @@ class MemoryLines(Lines):
         self._output = CallOutput(None, [], [])
 
     def take_output(self) -> CallOutput:
-        """What was said since the last time."""
-        said, self._output = self._output, CallOutput(None, [], [])
-        return said
+        """Return the output since the last call of this method."""
+        output, self._output = self._output, CallOutput(None, [], [])
+        return output
 
     def read(self) -> list[Any]:
         if not self._incoming:
-            raise HostGone  # nothing will come: everything is answered at once
+            raise HostGone  # nothing more will come: everything is answered at once
         incoming, self._incoming = self._incoming, []
         return incoming
 
@@ -54,18 +54,18 @@ class MemoryLines(Lines):
         else:
             self._output.notifications.append((message["method"], message["params"]))
 
-    def _answer_request(self, question: JsonObject) -> JsonObject:
-        own = {name: value for name, value in question["params"].items() if name != "_call"}
+    def _answer_request(self, request: JsonObject) -> JsonObject:
+        params = {name: value for name, value in request["params"].items() if name != "_call"}
         try:
-            # Through JSON, as everything that a real host answers.
-            result = json.loads(json.dumps(self._host.answer(question["method"], own)))
+            # Through JSON, like every answer of a real host.
+            result = json.loads(json.dumps(self._host.answer(request["method"], params)))
         except PluginFault as fault:
-            return {"jsonrpc": "2.0", "id": question["id"], "error": fault.to_error()}
-        return {"jsonrpc": "2.0", "id": question["id"], "result": result}
+            return {"jsonrpc": "2.0", "id": request["id"], "error": fault.to_error()}
+        return {"jsonrpc": "2.0", "id": request["id"], "result": result}
 
 
 def unwrap_result(answer: JsonObject | None) -> Any:
-    """The result of an answer.
+    """Return the result of a response.
 
     Raises:
         PluginFault: it is an error.

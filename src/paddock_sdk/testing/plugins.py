@@ -1,4 +1,4 @@
-"""A Plugin called as the host would call it."""
+"""Calls a Plugin as the host would."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from paddock_sdk.wire import Wire
 
 
 class PluginTester:
-    """One plugin, greeted and ready.
+    """One plugin, after its handshake.
 
     Args:
         plugin: The Plugin of a program.
-        host: What it talks to.
-        config: The settings that it starts with.
-        effects: What tools declare in the manifest, by name; of one that is not here nothing is held against it.
+        host: The host that it talks to.
+        config: The initial configuration.
+        effects: The effects that tools declare in the manifest, by tool name; a tool that is not listed is not checked.
 
     Attributes:
-        events: What the last call told before its result.
-        notifications: What was announced so far: name and parameters.
+        events: The events of the last call before its result.
+        notifications: The notifications so far: name and parameters.
         log: The log lines so far.
     """
 
@@ -45,12 +45,12 @@ class PluginTester:
         self._wire = Wire(self._lines, plugin.log, plugin.namespace)
         plugin.forget()
         self.introduction: JsonObject = self.request("initialize", {"plugin_name": plugin.name, "api_version": 1})
-        self._tell("initialized", {})
+        self._notify("initialized", {})
         if config is not None:
             self.configure(config)
 
     def call(self, tool: str, params: Mapping[str, Any] | None = None, context: Context = NO_CALLER) -> Any:
-        """The result of a tool.
+        """Call a tool and return its result.
 
         Raises:
             PluginFault: it answered with an error; `error_code` and `data` are as on the wire.
@@ -62,21 +62,21 @@ class PluginTester:
             self.host.effects = None
 
     def fire(self, hook: str, params: Mapping[str, Any] | None = None, context: Context = NO_CALLER) -> Any:
-        """What a hook answers. Raises as `call` does."""
+        """Fire a hook and return its result. Raises like `call`."""
         return self.request(f"{self.plugin.namespace}.hook.{hook}", params, context)
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Give it new settings. Raises PluginFault where it refuses them."""
+        """Send a new configuration. Raises PluginFault if the plugin refuses it."""
         self.request("config.update", {"config": dict(config)})
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, context: Context = NO_CALLER) -> Any:
-        """The result of any method, by its name on the wire. Raises as `call` does."""
-        given = {**(params or {}), "_context": context._asdict(), "_call": "call-under-test"}
-        self.plugin.serve_one(self._wire, {"jsonrpc": "2.0", "id": 1, "method": method, "params": given})
-        said = self._lines.take_output()
-        self.events = said.events
-        self.notifications += said.notifications
-        return unwrap_result(said.answer)
+        """Call any method by its name on the wire. Raises like `call`."""
+        request_params = {**(params or {}), "_context": context._asdict(), "_call": "call-under-test"}
+        self.plugin.serve_one(self._wire, {"jsonrpc": "2.0", "id": 1, "method": method, "params": request_params})
+        output = self._lines.take_output()
+        self.events = output.events
+        self.notifications += output.notifications
+        return unwrap_result(output.answer)
 
-    def _tell(self, method: str, params: JsonObject) -> None:
+    def _notify(self, method: str, params: JsonObject) -> None:
         self.plugin.serve_one(self._wire, {"jsonrpc": "2.0", "method": method, "params": params})

@@ -1,4 +1,4 @@
-"""The process of one call as the worker sees it: what it says, what it is told, and its end."""
+"""The worker's side of a forked call process: its messages, its log and its end."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from paddock_sdk.framing import Lines, encode_line
 from paddock_sdk.worker.fork_server import ForkedProcess
 
 STDERR = 2
-PAGE_BYTES = 4096  # what a pipe takes at once, if it takes anything
-MAX_PAGES = 32  # of what is left when the process ends: more than a pipe holds
+PAGE_BYTES = 4096  # what a writable pipe accepts at once
+MAX_PAGES = 32  # read after the process ends: more than a pipe holds
 
 
 class ForkLog:
-    """One process's end.
+    """Forwards the output of a forked process to the log.
 
     Attributes:
-        source: What it prints, to read.
+        source: The descriptor of its output.
         over: Whether it will print no more.
     """
 
@@ -31,68 +31,68 @@ class ForkLog:
         os.set_blocking(source, False)
         self.source = source
         self.over = False
-        self._begun = b""  # a line that has not ended
+        self._partial_line = b""  # an incomplete line
 
     def forward_page(self) -> bool:
-        """Pass on what there is, a page at most; tells whether there was anything."""
+        """Forward at most one page of output; returns whether there was any."""
         try:
-            printed = os.read(self.source, PAGE_BYTES)
+            output = os.read(self.source, PAGE_BYTES)
         except BlockingIOError:
             return False
-        self.over = not printed
-        text = self._begun + printed
-        # A line stays in one piece among those of others, unless it is very long.
+        self.over = not output
+        text = self._partial_line + output
+        # Lines of different processes do not mix, unless they are very long.
         end = len(text) if self.over or len(text) >= PAGE_BYTES else text.rfind(b"\n") + 1
-        self._begun = text[end:]
+        self._partial_line = text[end:]
         _write_log(text[:end])
         return not self.over
 
     def forward_all(self) -> None:
-        """Pass on what was printed so far."""
+        """Forward everything printed so far."""
         for _ in range(MAX_PAGES):
             if self.over or not self.forward_page():
                 break
 
     def close(self) -> None:
-        """The process has ended: pass on the rest."""
+        """Forward the rest, after the process has ended."""
         self.forward_all()
-        _write_log(self._begun)
+        _write_log(self._partial_line)
         os.close(self.source)
 
 
 def log_is_writable() -> bool:
-    """Whether our own log takes a page without waiting. Who prints too much must wait, and not the worker."""
+    """Whether our own log accepts a page without blocking. A chatty process must wait, not the worker."""
     poll = select.poll()
     poll.register(STDERR, select.POLLOUT)
     return bool(poll.poll(0))
 
 
 def _write_log(text: bytes) -> None:
-    # What cannot be logged must not cost a call.
+    # A failure to log must not fail a call.
     with suppress(OSError):
         while text:
             text = text[os.write(STDERR, text) :]
 
 
 class ForkHandle:
-    """The worker's end.
+    """The worker's handle of a forked process.
 
     Attributes:
-        message: What it works on; None while it waits for its call.
+        message: The request it works on; None while it is idle.
         ready: Whether the plugin is loaded in it.
-        ended: Whether it is gone.
-        ends_at: When it is ended, by `time.monotonic`; None while its call is wanted.
+        ended: Whether it has been killed and reaped.
+        ends_at: When it is killed, by `time.monotonic`; None unless its call was cancelled.
     """
 
-    def __init__(self, born: ForkedProcess) -> None:
+    def __init__(self, process: ForkedProcess) -> None:
         self.message: JsonObject | None = None
         self.ready = False
         self.ended = False
         self.ends_at: float | None = None
-        self.pid = born.pid
-        os.set_blocking(born.sink, False)
-        self.lines = Lines(born.source, born.sink)
-        self.log = ForkLog(born.log)
+        self.pid = process.pid
+        os.set_blocking(process.sink, False)
+        self.lines = Lines(process.source, process.sink)
+        self.log = ForkLog(process.log)
         self._unsent = b""
 
     @property
@@ -100,7 +100,7 @@ class ForkHandle:
         return bool(self._unsent)
 
     def assign(self, message: JsonObject) -> None:
-        """Have it work on something.
+        """Send it a request to work on.
 
         Raises:
             TypeError, ValueError, RecursionError: it cannot be written as JSON.
@@ -108,14 +108,14 @@ class ForkHandle:
         self.send(encode_line(message))
         self.message = message
 
-    def stop(self, method: str, within: float) -> None:
-        """Its call is not wanted any more: let it clean up and answer, for so many seconds."""
+    def stop(self, method: str, timeout_s: float) -> None:
+        """Cancel its call: it may clean up and answer within `timeout_s`."""
         if self.message is not None and self.ends_at is None:
-            self.ends_at = time.monotonic() + within
+            self.ends_at = time.monotonic() + timeout_s
             self.send(encode_line({"jsonrpc": "2.0", "method": method, "params": {"id": self.message.get("id")}}))
 
     def send(self, line: bytes) -> None:
-        """Tell it something, as far as it reads; the rest waits."""
+        """Send it a line as far as it reads; the rest waits."""
         self._unsent += line
         self.flush()
 
@@ -123,19 +123,19 @@ class ForkHandle:
         try:
             self._unsent = self._unsent[os.write(self.lines.sink, self._unsent) :]
         except BlockingIOError:
-            return  # it is busy; what it does not read costs it its own time alone
+            return  # it is busy; unread messages delay only itself
         except BrokenPipeError:
             self._unsent = b""
 
     def read_messages(self) -> list[Any] | None:
-        """What it said; None when it will say no more."""
+        """Return its messages; None when there will be no more."""
         try:
             return self.lines.read()
         except HostGone:
             return None
 
     def end(self) -> int:
-        """End it, for good: it could not make another process. Gives how it ended, as `os.waitpid` says it."""
+        """Kill it. It cannot have forked. Returns its wait status, as from `os.waitpid`."""
         self.ended = True
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)

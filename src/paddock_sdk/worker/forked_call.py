@@ -1,7 +1,7 @@
-"""The life of a copy: secluded, the plugin loaded, one call served, and its end.
+"""The main function of a forked process: enter the sandbox, load the plugin, serve one call, exit.
 
-It speaks the ordinary wire with the worker instead of the host, and says `worker.ready` once it is loaded. A question
-what the plugin offers is no call: after it the copy still waits for its one.
+It speaks the ordinary protocol with the worker instead of the host, and sends `worker.ready` once the plugin is loaded.
+A describe request does not count as its call: afterwards the process still waits for one.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from paddock_sdk.worker.worker import CALL_METHODS, NAMESPACE, Worker
 from paddock_sdk.worker.worker_config import WorkerConfig
 
 READY_METHOD = "worker.ready"
-# A line is written in ASCII here, whatever the host wrote it in.
+# Lines are re-encoded in ASCII here, which may be longer than what the host sent.
 _MAX_MESSAGE_BYTES = 4 * MAX_MESSAGE_BYTES
 
 
-def run_forked_call(orders: WorkerConfig, log: Log, ends: ForkPipes) -> NoReturn:
-    """Serve one call and end, without running anything that was planned for the worker's own end."""
+def run_forked_call(config: WorkerConfig, log: Log, pipes: ForkPipes) -> NoReturn:
+    """Serve one call and exit, without running the worker's own exit handlers."""
     status = 1
     try:
-        lines = _take_pipes(ends)
+        lines = _take_pipes(pipes)
         enter_sandbox()
-        worker = load_worker(orders, log)
+        worker = load_worker(config, log)
         worker.skip_handshake()
         _serve_one(worker, Wire(lines, log, NAMESPACE))
         status = 0
@@ -48,14 +48,14 @@ def run_forked_call(orders: WorkerConfig, log: Log, ends: ForkPipes) -> NoReturn
         os._exit(status)
 
 
-def _take_pipes(ends: ForkPipes) -> Lines:
-    """Have nothing open that another process has too."""
-    os.dup2(ends.log, 1)
-    os.dup2(ends.log, 2)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    close_other_descriptors({0, 1, 2, ends.source, ends.sink})
-    return Lines(ends.source, ends.sink, longest=_MAX_MESSAGE_BYTES)
+def _take_pipes(pipes: ForkPipes) -> Lines:
+    """Close every descriptor shared with another process, and return the connection to the worker."""
+    os.dup2(pipes.log, 1)
+    os.dup2(pipes.log, 2)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    close_other_descriptors({0, 1, 2, pipes.source, pipes.sink})
+    return Lines(pipes.source, pipes.sink, max_line_bytes=_MAX_MESSAGE_BYTES)
 
 
 def _serve_one(worker: Worker, wire: Wire) -> None:
@@ -64,10 +64,10 @@ def _serve_one(worker: Worker, wire: Wire) -> None:
     while True:
         message = wire.inbox.next()
         call = worker.accept(wire, message)
-        serving = worker.serve(wire, message, call)
-        if not run_until_loop(serving):
-            from paddock_sdk.worker.serve_async import finish_call  # late: only who needs a loop loads one
+        work = worker.serve(wire, message, call)
+        if not run_until_loop(work):
+            from paddock_sdk.worker.serve_async import finish_call  # late: only plugins that need a loop load asyncio
 
-            finish_call(wire, message, call, serving)
+            finish_call(wire, message, call, work)
         if message["method"] in CALL_METHODS:
             return

@@ -1,11 +1,11 @@
-"""Imports that a plugin's own code may not make, refused by name with the reason.
+"""Refuses imports that a plugin's own code may not make, by name and with the reason.
 
-The names stand in `refused_imports.json`, which the host's look at a package before it is installed reads as well. Only
-imports made by files below the plugin's root are refused, its `vendor/` included; a module of the standard library that
-needs one of these names for itself still loads.
+The names are in `refused_imports.json`, which the host's package check before installation reads as well. Only imports
+by files below the plugin's root are refused, its `vendor/` included. A standard library module that imports one of
+these names for itself still loads.
 
-What this does not buy: Python can always be talked round. It tells an honest author early and clearly; what holds a
-dishonest one is the cage, which has no network and none of the host's files.
+What this does not buy: Python code can always circumvent it. It tells an honest author early and clearly. A dishonest
+one is held by the cage, which has no network and none of the host's files.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ REFUSED_IMPORTS_FILE = os.path.join(os.path.dirname(__file__), "refused_imports.
 
 
 class RefusedImport(ImportError):
-    """A plugin imported what it may not."""
+    """A plugin imported a refused module."""
 
 
 def refused_names(dialect: str) -> dict[str, str]:
-    """The names that plugins of a dialect may not import, each with its reason."""
+    """Return the modules that plugins of a dialect may not import, each with the reason."""
     with open(REFUSED_IMPORTS_FILE, encoding="utf-8") as file:  # noqa: PTH123
         groups: Mapping[str, Any] = json.load(file)
-    held = [group for group in groups.values() if dialect in group["dialects"] or "*" in group["dialects"]]
-    return {name: group["reason"] for group in held for name in group["names"]}
+    matching = [group for group in groups.values() if dialect in group["dialects"] or "*" in group["dialects"]]
+    return {name: group["reason"] for group in matching for name in group["names"]}
 
 
 class ImportGuard:
-    """Asked before a module is loaded (`sys.meta_path`), and before a loaded one is handed out (`__import__`)."""
+    """Checks modules before they are loaded (`sys.meta_path`) and before they are returned (`__import__`)."""
 
     def __init__(self, root: str, refused: Mapping[str, str]) -> None:
         self._root = root
@@ -53,10 +53,10 @@ class ImportGuard:
         builtins.__import__ = self._import
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
-        """Refuse what is about to be loaded; never finds anything itself."""
+        """Refuse a module that is about to be loaded; never finds one itself."""
         del path, target
         reason = self._reason(name)
-        caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] there is no other way to know who imports
+        caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] no other way to find the importer
         if reason is not None and self._by_plugin(_importer(caller)):
             raise refused_import_error(name, reason)
 
@@ -69,10 +69,10 @@ class ImportGuard:
         level: int = 0,
     ) -> Any:
         if level == 0:
-            for wanted in (name, *(f"{name}.{one}" for one in fromlist or ())):
-                reason = self._reason(wanted)
+            for module in (name, *(f"{name}.{attribute}" for attribute in fromlist or ())):
+                reason = self._reason(module)
                 if reason is not None and self._by_plugin((globals or {}).get("__file__")):
-                    raise refused_import_error(wanted, reason)
+                    raise refused_import_error(module, reason)
         return self._import(name, globals, locals, fromlist, level)
 
     def _reason(self, name: str) -> str | None:
@@ -91,7 +91,7 @@ def refused_import_error(name: str, reason: str) -> RefusedImport:
 
 
 def _importer(frame: FrameType | None) -> str | None:
-    """The file whose code asked for an import: the first on the way up that is not the import machinery itself."""
+    """Return the file that requested an import: the first frame outside the import machinery."""
     while frame is not None:
         path = frame.f_code.co_filename
         if not path.startswith("<frozen importlib") and path not in (importlib.__file__, __file__):

@@ -1,11 +1,11 @@
-"""The Kernel's plugins: a function, or a class with one method to call, that takes the whole call as one object.
+"""Kernel plugins: a function, or a class with one method, that takes the whole call as one object.
 
     operator, tool, adapter   {"payload": …, "auth_context": …, "trace_context": …, "idempotency_key": …, …}
     agent                     the payload (`intent`, `context`, …) with the envelope's fields beside it
 
-A second parameter named `host` is given the host's services. A method named `map_external_event_to_intent` is given the
-event alone. Refusing with InvalidParams or ScopeMissing answers VALIDATION_ERROR or PERMISSION_DENIED; any other
-exception is the plugin's failure.
+A second parameter named `host` receives the host's services. A method named `map_external_event_to_intent` receives
+only the event. InvalidParams and ScopeMissing are answered as VALIDATION_ERROR and PERMISSION_DENIED; any other
+exception is a failure of the plugin.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from paddock_sdk.worker.results import kernel_failure, kernel_result
 
 EVENT_MAPPER = "map_external_event_to_intent"
 METHODS = (EVENT_MAPPER, "execute", "run", "__call__")
-# An agent's payload is the call itself; what the host says about the caller must not come from it.
+# An agent's payload is merged into the call; these fields must come from the host only.
 HOST_FIELDS = ("auth_context", "trace_context", "idempotency_key")
 
 
@@ -35,9 +35,9 @@ class KernelEntry:
         LoadError: it cannot be called.
     """
 
-    def __init__(self, target: str, found: Any, kind: str) -> None:
+    def __init__(self, target: str, target_object: Any, kind: str) -> None:
         self._kind = kind
-        self._function = _find_function(target, found)
+        self._function = _find_function(target, target_object)
         self._takes_event = getattr(self._function, "__name__", "") == EVENT_MAPPER
         self._takes_host = [name.strip("_") for name in positional_parameters(self._function)][1:2] == ["host"]
         if self._takes_event and checks_scopes(self._function):
@@ -47,9 +47,9 @@ class KernelEntry:
         return {"input_schema": None, "output_schema": None, "permissions": [], "actions": []}
 
     async def call(self, request: Request) -> Any:
-        given = [self._call_object(request)] + ([request.host] if self._takes_host else [])
+        arguments = [self._call_object(request)] + ([request.host] if self._takes_host else [])
         try:
-            result = await resolve_result(self._function(*given), request.stream)
+            result = await resolve_result(self._function(*arguments), request.stream)
         except InvalidParams as fault:
             return self._error_result(fault, "VALIDATION_ERROR", "errors")
         except ScopeMissing as fault:
@@ -64,8 +64,8 @@ class KernelEntry:
         if self._takes_event:
             return request.payload
         if self._kind == "agent":
-            own = {name: value for name, value in request.payload.items() if name not in HOST_FIELDS}
-            return {**own, **{name: value for name, value in request.envelope.items() if value is not None}}
+            payload = {name: value for name, value in request.payload.items() if name not in HOST_FIELDS}
+            return {**payload, **{name: value for name, value in request.envelope.items() if value is not None}}
         return {**request.envelope, "payload": request.payload}
 
     def _error_result(self, fault: PluginFault, code: str, key: str) -> JsonObject:
@@ -75,11 +75,11 @@ class KernelEntry:
         return kernel_failure(self._kind, code, fault.message, details.get(key, []))
 
 
-def _find_function(target: str, found: Any) -> Callable[..., Any]:
-    if not isinstance(found, type) and hasattr(found, "__code__"):
-        return found
-    made: Any = found() if isinstance(found, type) else found
+def _find_function(target: str, target_object: Any) -> Callable[..., Any]:
+    if not isinstance(target_object, type) and hasattr(target_object, "__code__"):
+        return target_object
+    instance: Any = target_object() if isinstance(target_object, type) else target_object
     for name in METHODS:
-        if callable(getattr(made, name, None)):
-            return getattr(made, name)
+        if callable(getattr(instance, name, None)):
+            return getattr(instance, name)
     raise LoadError(f"the entry point {target} is no function, and has no method {', '.join(METHODS)}")

@@ -1,4 +1,4 @@
-"""Every callable of a plugin, imported and made, in the form of the plugin's dialect."""
+"""Loads every callable of a plugin, in the form of the plugin's dialect."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from paddock_sdk.worker.worker_config import WorkerConfig
 
 
 def load_error_text(error: BaseException, root: str) -> str:
-    """One line where one says it all; else the traceback as Python writes it, of the plugin's own steps."""
+    """Describe a load error: one line where that is enough, else the traceback of the plugin's own frames."""
     if isinstance(error, LoadError):
         return str(error)
     import traceback  # late: only a failing plugin pays for it
 
-    told = traceback.TracebackException.from_exception(error)
-    # What this program did to get there helps nobody.
-    own = [step for step in told.stack if is_below(os.path.abspath(step.filename), root)]  # noqa: PTH100
-    if isinstance(error, RefusedImport) and own:
-        return f"{own[-1].filename.removeprefix(root.rstrip('/') + '/')}, line {own[-1].lineno}: {error}"
-    told.stack[:] = own
-    return "".join(told.format(chain=False)).rstrip()
+    report = traceback.TracebackException.from_exception(error)
+    # The worker's own frames do not help the author.
+    frames = [frame for frame in report.stack if is_below(os.path.abspath(frame.filename), root)]  # noqa: PTH100
+    if isinstance(error, RefusedImport) and frames:
+        return f"{frames[-1].filename.removeprefix(root.rstrip('/') + '/')}, line {frames[-1].lineno}: {error}"
+    report.stack[:] = frames
+    return "".join(report.format(chain=False)).rstrip()
 
 
-def load_worker(orders: WorkerConfig, log: Log) -> Worker:
+def load_worker(config: WorkerConfig, log: Log) -> Worker:
     """Load the plugin into this process.
 
     Raises:
         SystemExit: it cannot be loaded; the log says why.
     """
-    os.environ.update(orders.environment)
-    set_import_path(orders.root, orders.site)
-    ImportGuard(orders.root, refused_names(orders.dialect)).install()
-    make = entry_factory(orders)
+    os.environ.update(config.environment)
+    set_import_path(config.root, config.site)
+    ImportGuard(config.root, refused_names(config.dialect)).install()
+    make_entry = entry_factory(config)
     try:
-        entries = {name: make(name, target, load_target(target)) for name, target in orders.entrypoints.items()}
-        return Worker(orders, entries, log)
+        entries = {name: make_entry(name, target, load_target(target)) for name, target in config.entrypoints.items()}
+        return Worker(config, entries, log)
     except (Exception, SystemExit) as error:
-        print(load_error_text(error, orders.root), file=sys.stderr, flush=True)
+        print(load_error_text(error, config.root), file=sys.stderr, flush=True)
         raise SystemExit(1) from None
 
 
-def entry_factory(orders: WorkerConfig) -> Callable[[str, str, Any], Entry]:
-    """Makes a callable of the plugin's dialect from its name, its entry point and what that named.
+def entry_factory(config: WorkerConfig) -> Callable[[str, str, Any], Entry]:
+    """Return a function that creates an entry from its name, entry point and loaded object.
 
-    It raises LoadError where that cannot be called.
+    That function raises LoadError if the object cannot be called.
     """
-    match orders.dialect:
+    match config.dialect:
         case "shu":
             from paddock_sdk.worker.shu import ShuEntry
 
-            return lambda _name, target, found: ShuEntry(target, found)
+            return lambda _name, target, target_object: ShuEntry(target, target_object)
         case "kernel":
             from paddock_sdk.worker.kernel import KernelEntry
 
-            return lambda _name, target, found: KernelEntry(target, found, orders.kind)
+            return lambda _name, target, target_object: KernelEntry(target, target_object, config.kind)
         case _:
             from paddock_sdk.worker.native import NativeEntry
 
-            return lambda name, target, found: NativeEntry(target, found, name)
+            return lambda name, target, target_object: NativeEntry(target, target_object, name)

@@ -1,4 +1,4 @@
-"""Our own plugins without a program of their own: a function, or the tool of a Plugin, imported and called."""
+"""Native plugins without a program of their own: a function, or the tool of a Plugin, imported and called."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from paddock_sdk.worker.request import Request
 
 
 class NativeEntry:
-    """One function. It takes `(params, context)`, or its parameters by name.
+    """One function, which takes `(params, context)` or its parameters by name.
 
     Raises:
         LoadError: it cannot be called.
     """
 
-    def __init__(self, target: str, found: Any, name: str) -> None:
-        if isinstance(found, Plugin):
-            handler = found.handlers.tool(name)
+    def __init__(self, target: str, target_object: Any, name: str) -> None:
+        if isinstance(target_object, Plugin):
+            handler = target_object.handlers.tool(name)
             if handler is None:
                 raise LoadError(f"the entry point {target} has no tool {name}")
             self._handler = handler
             return
-        made: Any = found() if isinstance(found, type) else found
-        function = getattr(made, "execute", made)
+        instance: Any = target_object() if isinstance(target_object, type) else target_object
+        function = getattr(instance, "execute", instance)
         if not callable(function):
             raise LoadError(f"the entry point {target} is no function")
         self._handler = Handler(function)
@@ -39,8 +39,8 @@ class NativeEntry:
         return {"input_schema": schemas[0], "output_schema": schemas[1], "permissions": [], "actions": []}
 
     async def call(self, request: Request) -> Any:
-        begun = self._handler.begin(request.payload, request.context, host=request.host)
-        return self._handler.finish(await resolve_result(begun, request.stream))
+        pending = self._handler.begin(request.payload, request.context, host=request.host)
+        return self._handler.finish(await resolve_result(pending, request.stream))
 
     async def act(self, action: str, request: Request) -> JsonObject:
         del action, request

@@ -1,4 +1,4 @@
-"""One call as the worker hands it to the code of a plugin."""
+"""One call as the worker passes it to the plugin's code."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from paddock_sdk.host import Host
 
 
 class Request(NamedTuple):
-    """What is asked, by whom, and what the plugin may use for it.
+    """A call with its caller and the services that the plugin may use.
 
     Attributes:
-        payload: The caller's own words.
-        envelope: What the host says about the call.
-        context: The same for a plugin of ours.
-        host: The host's services, asked on behalf of this call.
-        stream: Where steps go.
+        payload: The caller's parameters.
+        envelope: The host's data about the call.
+        context: The same data for a native plugin.
+        host: The host's services, requested on behalf of this call.
+        stream: The destination of steps.
     """
 
     payload: JsonObject
@@ -31,28 +31,28 @@ class Entry(Protocol):
     """One callable of a plugin, in its own dialect."""
 
     async def describe(self) -> JsonObject:
-        """Its schemas, permissions and actions."""
+        """Return its schemas, permissions and actions."""
         ...
 
     async def call(self, request: Request) -> Any:
-        """The result envelope.
+        """Return the result envelope.
 
         Raises:
-            PluginFault: the plugin refuses, or breaks its contract.
+            PluginFault: the plugin refuses, or violates its contract.
         """
         ...
 
     async def act(self, action: str, request: Request) -> JsonObject:
-        """The result of an action.
+        """Return the result of an action.
 
         Raises:
-            PluginFault: there are none, or it refuses.
+            PluginFault: there is no such action, or it refuses.
         """
         ...
 
 
 async def await_if_needed(value: Any) -> Any:
-    """A value that may have to be awaited first."""
+    """Return the value, after awaiting it if it is awaitable."""
     if not hasattr(value, "__await__"):
         return value
     await require_event_loop()
@@ -60,7 +60,7 @@ async def await_if_needed(value: Any) -> Any:
 
 
 def positional_parameters(function: Any) -> list[str]:
-    """The names of the positional parameters that a function is called with."""
+    """Return the names of a function's positional parameters, without `self`."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     code = getattr(function, "__code__", None)

@@ -1,7 +1,7 @@
-"""What plugins answer with, in the envelope of their dialect. Pure.
+"""Puts results of plugins into the envelope of their dialect. Pure.
 
-A result is an envelope when it has the status that envelopes have; anything else is the value itself and is put into
-one. Objects with fields (dataclasses, named tuples, models, or any object with a `status`) count as their fields.
+A result with an envelope's status is an envelope already; any other value is put into one. Objects with fields
+(dataclasses, named tuples, models, or any object with a `status`) are converted to their fields.
 """
 
 from __future__ import annotations
@@ -23,117 +23,119 @@ OPERATOR_FIELDS = ("result", "artifacts", "metrics", "error", "nondeterminism", 
 
 
 def result_fields(value: Any) -> JsonObject | None:
-    """The fields of something that may be an envelope; None where it has none."""
-    found = fields_of(value)
-    if found is None and not isinstance(value, type) and hasattr(value, "status"):
-        found = dict(cast("JsonObject", vars(value)))
-    if found is None:
+    """Return the fields of a possible envelope; None if it has none."""
+    fields = fields_of(value)
+    if fields is None and not isinstance(value, type) and hasattr(value, "status"):
+        fields = dict(cast("JsonObject", vars(value)))
+    if fields is None:
         return None
-    status = found.get("status")
-    return found if status is None or isinstance(status, str) else {**found, "status": getattr(status, "value", status)}
+    status = fields.get("status")
+    return (
+        fields if status is None or isinstance(status, str) else {**fields, "status": getattr(status, "value", status)}
+    )
 
 
 def is_last_step(step: Any) -> bool:
-    """Whether a step of a stream may be its result: it has the status of an envelope, or the type `result`."""
-    found = result_fields(step)
-    return is_result_step(step) or (found is not None and found.get("status") in (*SHU_STATUSES, *STATUSES))
+    """Whether a step of a stream may be its result: it has an envelope's status, or the type `result`."""
+    fields = result_fields(step)
+    return is_result_step(step) or (fields is not None and fields.get("status") in (*SHU_STATUSES, *STATUSES))
 
 
 def step_event(step: Any) -> JsonObject:
-    """A step as an event: a step that has a type is one already."""
-    found = fields_of(step)
-    return found if found is not None and isinstance(found.get("type"), str) else {"type": "data", "data": step}
+    """Return a step as an event: a step with a type is one already."""
+    fields = fields_of(step)
+    return fields if fields is not None and isinstance(fields.get("type"), str) else {"type": "data", "data": step}
 
 
 def shu_result(value: Any, *, debug: bool) -> JsonObject:
-    """Shu's ToolResult, without what is absent.
+    """Return Shu's ToolResult, without absent fields.
 
     Args:
-        value: What `execute` gave.
-        debug: Whether whoever asked wants diagnostics.
+        value: The return value of `execute`.
+        debug: Whether the caller wants diagnostics.
 
     Raises:
-        PluginFault: it skipped something for a reason that Shu does not know.
+        PluginFault: an item was skipped for a reason that Shu does not know.
     """
-    found = result_fields(value)
-    if found is None or found.get("status") not in SHU_STATUSES:
+    fields = result_fields(value)
+    if fields is None or fields.get("status") not in SHU_STATUSES:
         return {"status": "success", "data": value}
-    told = {name: found[name] for name in SHU_FIELDS if found.get(name) is not None}
+    envelope = {name: fields[name] for name in SHU_FIELDS if fields.get(name) is not None}
     if not debug:
-        told.pop("diagnostics", None)
-    if "error" in told:
-        told["error"] = error_fields(told["error"])
-    if "skips" in told:
-        told["skips"] = checked_skips(told["skips"])
-    if found["status"] == "success":
-        told.setdefault("data", None)
-    return {"status": found["status"], **told}
+        envelope.pop("diagnostics", None)
+    if "error" in envelope:
+        envelope["error"] = error_fields(envelope["error"])
+    if "skips" in envelope:
+        envelope["skips"] = checked_skips(envelope["skips"])
+    if fields["status"] == "success":
+        envelope.setdefault("data", None)
+    return {"status": fields["status"], **envelope}
 
 
 def action_result(value: Any, *, debug: bool) -> JsonObject:
-    """Shu's ActionResult. Without a status it is the result of an action that was done."""
-    found = result_fields(value)
-    if found is None or found.get("status") not in ("pending_approval", "ok", "error"):
+    """Return Shu's ActionResult. A value without a status is the result of a completed action."""
+    fields = result_fields(value)
+    if fields is None or fields.get("status") not in ("pending_approval", "ok", "error"):
         return {"status": "ok", "result": value}
-    told = {name: one for name, one in found.items() if one is not None and (debug or name != "diagnostics")}
-    if "error" in told:
-        told["error"] = error_fields(told["error"])
-    return told
+    envelope = {name: one for name, one in fields.items() if one is not None and (debug or name != "diagnostics")}
+    if "error" in envelope:
+        envelope["error"] = error_fields(envelope["error"])
+    return envelope
 
 
 def checked_skips(skips: Any) -> list[JsonObject]:
-    """The skipped items as objects.
+    """Return the skipped items as objects.
 
     Raises:
-        PluginFault: one has no id, or a reason that is not on the list.
+        PluginFault: an item has no id, or an unknown reason.
     """
     mistakes: list[dict[str, str]] = []
     items: list[JsonObject] = []
-    for index, one in enumerate(cast("list[Any]", skips) if isinstance(skips, list | tuple) else [skips]):
-        item = dict(fields_of(one) or {})
+    for index, skip in enumerate(cast("list[Any]", skips) if isinstance(skips, list | tuple) else [skips]):
+        item = dict(fields_of(skip) or {})
         reason = getattr(item.get("reason"), "value", item.get("reason"))
         if item.get("id") is None:
             mistakes.append({"path": f"skips[{index}].id", "message": "is missing"})
         if reason not in SKIP_REASONS:
-            words = f"must be one of {', '.join(SKIP_REASONS)}"
-            mistakes.append({"path": f"skips[{index}].reason", "message": words})
+            message = f"must be one of {', '.join(SKIP_REASONS)}"
+            mistakes.append({"path": f"skips[{index}].reason", "message": message})
         items.append({name: value for name, value in {**item, "reason": reason}.items() if value is not None})
     if mistakes:
-        told = "; ".join(f"{one['path']} {one['message']}" for one in mistakes[:3])
-        raise PluginFault(told, {"code": "output_validation_error", "errors": mistakes})
+        summary = "; ".join(f"{skip['path']} {skip['message']}" for skip in mistakes[:3])
+        raise PluginFault(summary, {"code": "output_validation_error", "errors": mistakes})
     return items
 
 
 def error_fields(error: Any) -> JsonObject:
-    """An error as `{code, message}`, whatever a plugin put there."""
-    found = fields_of(error)
-    if found is not None:
-        return {"code": "error", "message": "the plugin gave no reason", **found}
+    """Return an error as `{code, message}`, whatever the plugin returned."""
+    fields = fields_of(error)
+    if fields is not None:
+        return {"code": "error", "message": "the plugin gave no reason", **fields}
     return {"code": "error", "message": str(error)}
 
 
 def kernel_result(value: Any, kind: str) -> Any:
-    """The Kernel's envelope for a tool or an operator. What an agent or an adapter gives is its answer as it is."""
+    """Return the Kernel's envelope for a tool or an operator. Results of agents and adapters are not wrapped."""
     if kind == "operator":
-        found = result_fields(value)
-        if found is None or found.get("status") not in STATUSES:
+        fields = result_fields(value)
+        if fields is None or fields.get("status") not in STATUSES:
             return {"status": "succeeded", "result": value}
-        return _select_fields(found, ("status", *OPERATOR_FIELDS))
+        return _select_fields(fields, ("status", *OPERATOR_FIELDS))
     if kind == "tool":
-        found = fields_of(value)
-        enveloped = found is not None and set(found) <= set(TOOL_FIELDS) and ("result" in found or "error" in found)
-        return _select_fields(found, TOOL_FIELDS) if found is not None and enveloped else {"result": value}
+        fields = fields_of(value)
+        enveloped = fields is not None and set(fields) <= set(TOOL_FIELDS) and ("result" in fields or "error" in fields)
+        return _select_fields(fields, TOOL_FIELDS) if fields is not None and enveloped else {"result": value}
     return value
 
 
 def kernel_failure(kind: str, code: str, message: str, details: Any) -> JsonObject:
-    """The envelope of a tool or operator that answers with an error."""
+    """Return the error envelope of a tool or operator."""
     error: JsonObject = {"code": code, "message": message, "details": details}
     return {"status": "failed", "result": None, "error": error} if kind == "operator" else {"error": error}
 
 
-def _select_fields(found: Mapping[str, Any], names: tuple[str, ...]) -> JsonObject:
-    told = {name: found[name] for name in names if name in found}
-    if told.get("error") is not None:
-        told["error"] = error_fields(told["error"])
-    return told
+def _select_fields(fields: Mapping[str, Any], names: tuple[str, ...]) -> JsonObject:
+    envelope = {name: fields[name] for name in names if name in fields}
+    if envelope.get("error") is not None:
+        envelope["error"] = error_fields(envelope["error"])
+    return envelope

@@ -1,4 +1,4 @@
-"""The program that the host starts in a plugin's cage. Its orders are in the environment; see `orders.py`."""
+"""The program that the host starts in a plugin's cage. Its configuration is in the environment: `worker_config.py`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 
 def main() -> None:
-    # As a script its own folder is where imports look first; the SDK is two folders up.
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib is slow to import
-    sdk = os.path.dirname(os.path.dirname(here))  # noqa: PTH120
-    sys.path[:] = [*(entry for entry in sys.path if entry not in (here, sdk)), sdk]
+    # A script's own folder comes first in the import path; the SDK is two folders up.
+    own_folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib is slow to import
+    sdk = os.path.dirname(os.path.dirname(own_folder))  # noqa: PTH120
+    sys.path[:] = [*(entry for entry in sys.path if entry not in (own_folder, sdk)), sdk]
 
     from paddock_sdk.worker.start import start
 

@@ -1,7 +1,8 @@
-"""The filter of system calls for the process of one call, as classic BPF. Pure.
+"""The seccomp filter for the process of one call, as classic BPF. Pure.
 
-It refuses whatever would outlast the process or reach another one; see `seclusion.py`. Where a call is harmless when it
-is about the process itself, its argument is looked at. The cage's own filter stands besides, and refuses more.
+It refuses every system call that would outlast the process or reach another one; see `sandbox.py`. Where a call is
+harmless if it targets the process itself, its argument is checked. The cage has its own filter in addition, which
+refuses more.
 """
 
 from __future__ import annotations
@@ -10,14 +11,12 @@ import errno
 from collections.abc import Iterable
 
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column of the tables below, AUDIT_ARCH_*
-NEWEST_SYSCALL = (
-    462  # mseal, the last call we have looked at; later ones do not exist here, nor do x32's, which have bit 30
-)
+NEWEST_SYSCALL = 462  # mseal, the last call reviewed; later ones get ENOSYS, and so do x32's, which have bit 30
 
 # name: (x86_64, aarch64); None where that machine has no such call.
 SyscallNumbers = dict[str, tuple[int | None, int | None]]
 
-# Programs fall back to an older way when they are told that a call does not exist.
+# Answered with ENOSYS: programs fall back to an older call.
 UNAVAILABLE_SYSCALLS: SyscallNumbers = {
     "clone3": (435, 435),  # its flags are in memory, where a filter cannot see them
     "io_uring_enter": (426, 426),
@@ -43,7 +42,7 @@ REFUSED_SYSCALLS: SyscallNumbers = {
     "tkill": (200, 130),
     "unshare": (272, 97),
     "vfork": (58, None),
-    # what the kernel keeps for them
+    # objects kept by the kernel
     "add_key": (248, 217),
     "keyctl": (250, 219),
     "mq_open": (240, 180),
@@ -53,7 +52,7 @@ REFUSED_SYSCALLS: SyscallNumbers = {
     "semget": (64, 190),
     "shmget": (29, 194),
     "socket": (41, 198),
-    # what is written about files, which Landlock does not hold
+    # file metadata, which Landlock does not cover
     "chmod": (90, None),
     "chown": (92, None),
     "fchmod": (91, 52),
@@ -74,14 +73,14 @@ REFUSED_SYSCALLS: SyscallNumbers = {
     "utimensat": (280, 88),
     "utimes": (235, None),
 }
-# Only about this very process, by its first argument.
+# Allowed only for this process, by the first argument.
 OWN_PID_SYSCALLS: SyscallNumbers = {
     "kill": (62, 129),
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
     "tgkill": (234, 131),
 }
-# The same, and 0 means this process too.
+# Likewise, and 0 means this process too.
 OWN_OR_ZERO_PID_SYSCALLS: SyscallNumbers = {
     "prlimit64": (302, 261),
     "sched_setaffinity": (203, 122),
@@ -91,9 +90,9 @@ OWN_OR_ZERO_PID_SYSCALLS: SyscallNumbers = {
 }
 CLONE, FCNTL, IOCTL = (56, 220), (72, 25), (16, 29)
 CLONE_THREAD = 0x10000  # CLONE_THREAD
-# Duplicating, flags, locks, sizes of pipes, seals. Others say whom to signal, or leave a mark on a file.
+# Duplicates, flags, locks, pipe sizes, seals. Others set a signal target, or leave a mark on a file.
 FCNTL_COMMANDS = (*range(8), 36, 37, 38, *range(1030, 1035))
-# Whether it is a terminal, and how wide; what waits to be read; to block or not, to pass on or not.
+# Terminal attributes and width; bytes available; non-blocking mode; close-on-exec.
 IOCTL_REQUESTS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 
 _LOAD, _RETURN, _IF_EQUAL, _IF_GREATER, _IF_ANY_BIT = 0x20, 0x06, 0x15, 0x25, 0x45
@@ -104,7 +103,7 @@ Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, op
 
 
 def filter_program(machine: str, pid: int) -> bytes:
-    """The filter for one process of one machine, eight bytes an instruction."""
+    """Return the filter for one process on one architecture, eight bytes per instruction."""
     column, audit = MACHINES[machine]
 
     def numbers(table: SyscallNumbers) -> list[int]:
@@ -113,7 +112,7 @@ def filter_program(machine: str, pid: int) -> bytes:
     program: list[Instruction] = [
         (_LOAD, 0, 0, _MACHINE),
         (_IF_EQUAL, 1, 0, audit),
-        (_RETURN, 0, 0, _KILL),  # a 32-bit call has other numbers: nothing below would hold
+        (_RETURN, 0, 0, _KILL),  # 32-bit calls have other numbers: nothing below would apply
         (_LOAD, 0, 0, _NUMBER),
         (_IF_GREATER, 0, 1, NEWEST_SYSCALL),
         _return_errno(errno.ENOSYS),
@@ -148,8 +147,10 @@ def _return_errno(error: int) -> Instruction:
 
 
 def _if_one_of(values: Iterable[int], block: list[Instruction]) -> list[Instruction]:
-    """Run the block where the loaded value is one of these; step over it otherwise."""
-    wanted = sorted(values)
-    last = len(wanted) - 1
-    tests = [(_IF_EQUAL, last - index, len(block) if index == last else 0, value) for index, value in enumerate(wanted)]
+    """Run the block if the loaded value is one of these; skip it otherwise."""
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    tests = [
+        (_IF_EQUAL, last - index, len(block) if index == last else 0, value) for index, value in enumerate(ordered)
+    ]
     return [*tests, *block]

@@ -1,12 +1,12 @@
-"""Every call in a process of its own, so that nothing of one call is left for the next: for the Kernel's agents.
+"""Runs every call in its own process, so that a call leaves nothing for the next: for the Kernel's agents.
 
-This is the side of the worker that talks with the host. No code of the plugin ever runs here. It answers the host's own
-requests, hands each call to a process from the nursery (`nursery.py`, `one_call.py`), carries questions to the host and
-answers back, tells a process that its call is cancelled and ends it if it does not stop, and answers for one that died.
+This is the side of the worker that talks with the host. No code of the plugin ever runs here. It answers lifecycle
+requests, gives each call to a process from the fork server (`fork_server.py`, `forked_call.py`), forwards requests to
+the host and responses back, cancels calls and kills processes that do not stop, and answers for a process that died.
 
-One process waits with the plugin loaded, so that a call need not. It is made when no call runs: a process that would be
-loaded beside a call could look at what that call does, and tell the next. Only calls that run at once are ever beside
-each other; each of those but the first waits until the plugin is loaded for it.
+One idle process has the plugin loaded already, so that a call need not wait. It is created when no call runs: a process
+loading beside a call could observe that call, and tell the next. Only concurrent calls ever run beside each other; each
+of those but the first waits until the plugin is loaded for it.
 """
 
 from __future__ import annotations
@@ -35,43 +35,43 @@ from paddock_sdk.worker.sandbox import SandboxUnavailable
 from paddock_sdk.worker.worker import CALL_METHODS, DESCRIBE_METHOD, NAMESPACE, Worker
 from paddock_sdk.worker.worker_config import WorkerConfig
 
-MAX_FORKS = 8  # at a time; further calls wait
+MAX_FORKS = 8  # concurrent processes; further calls wait
 EVENT_METHOD = f"{NAMESPACE}.event"
 CANCEL_METHOD = f"{NAMESPACE}.cancel"
-STOP_TIMEOUT_S = 2.0  # seconds; the host waits for five, and then ends the worker with all of its calls
-# What makes the host tell a process that died from a plugin that fails.
+STOP_TIMEOUT_S = 2.0  # the host waits five, then kills the worker with all its calls
+# Lets the host distinguish a dead process from a failing plugin.
 ENDED_DATA = {"code": "plugin.unavailable"}
 
 
-def serve_forked(orders: WorkerConfig, wire: Wire) -> None:
-    """Serve until the host says shutdown or closes the pipe; calls under way are still answered.
+def serve_forked(config: WorkerConfig, wire: Wire) -> None:
+    """Serve until the host sends shutdown or closes the pipe; calls in progress are still answered.
 
     Raises:
         SystemExit: the plugin cannot be loaded; the log says why.
     """
-    entry_factory(orders)  # what all copies need is loaded once
+    entry_factory(config)  # modules that every process needs are loaded once
     gc.collect()
     gc.freeze()
     try:
-        nursery = ForkServer(partial(run_forked_call, orders, wire.log))
+        fork_server = ForkServer(partial(run_forked_call, config, wire.log))
     except SandboxUnavailable as error:
         print(f"no agent can run on this machine: {error}", file=sys.stderr)
         raise SystemExit(1) from None
-    forks = _ForkPool(Worker(orders, {}, wire.log), wire, nursery)
+    forks = _ForkPool(Worker(config, {}, wire.log), wire, fork_server)
     try:
         with suppress(HostGone):
             forks.serve()
     finally:
         forks.end()
-        nursery.close()
+        fork_server.close()
 
 
 class _ForwardedRequest:
-    """Where the answer to a question of a fork goes."""
+    """Routes the response to a fork's request back to it."""
 
-    def __init__(self, fork: ForkHandle, question: JsonObject) -> None:
+    def __init__(self, fork: ForkHandle, request: JsonObject) -> None:
         self._fork = fork
-        self._id = question["id"]
+        self._id = request["id"]
 
     def arrived(self, message: JsonObject) -> None:
         if not self._fork.ended:
@@ -79,11 +79,11 @@ class _ForwardedRequest:
 
 
 class _ForkPool:
-    def __init__(self, worker: Worker, wire: Wire, nursery: ForkServer) -> None:
+    def __init__(self, worker: Worker, wire: Wire, fork_server: ForkServer) -> None:
         self._worker = worker
         self._wire = wire
-        self._nursery = nursery
-        self._forks: list[ForkHandle] = []  # with a call, and at most one that waits for the next
+        self._fork_server = fork_server
+        self._forks: list[ForkHandle] = []  # busy ones, and at most one idle
         self._listening = False
 
     def serve(self) -> None:
@@ -95,7 +95,7 @@ class _ForkPool:
         self._listening = True
         while self._listening or self._wire.inbox.waiting or self._busy():
             self._start_waiting()
-            if self._listening or self._busy():  # the one that waits for the next call says nothing more
+            if self._listening or self._busy():  # an idle fork sends nothing more
                 self._wait()
 
     def end(self) -> None:
@@ -108,32 +108,32 @@ class _ForkPool:
     # --- listening -----------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Wait until something can be read or written, and do it."""
-        ready: dict[int, Callable[[], object]] = {}
+        """Wait until a descriptor is ready, and handle it."""
+        callbacks: dict[int, Callable[[], object]] = {}
         poll = select.poll()
 
-        def when(descriptor: int, what: int, then: Callable[[], object]) -> None:
-            poll.register(descriptor, what)
-            ready[descriptor] = then
+        def register(descriptor: int, events: int, callback: Callable[[], object]) -> None:
+            poll.register(descriptor, events)
+            callbacks[descriptor] = callback
 
         if self._listening and len(self._wire.inbox.waiting) < MAX_QUEUED_MESSAGES:
-            when(self._wire.lines.source, select.POLLIN, self._read)
+            register(self._wire.lines.source, select.POLLIN, self._read)
         printing = [fork for fork in self._forks if not fork.log.over]
         if printing and not log_is_writable():
-            when(STDERR, select.POLLOUT, lambda: None)
+            register(STDERR, select.POLLOUT, lambda: None)
             printing = []
         for fork in printing:
-            when(fork.log.source, select.POLLIN, partial(_ignore_if_ended, fork, fork.log.forward_page))
+            register(fork.log.source, select.POLLIN, partial(_ignore_if_ended, fork, fork.log.forward_page))
         for fork in self._forks:
-            when(fork.lines.source, select.POLLIN, partial(_ignore_if_ended, fork, partial(self._read_fork, fork)))
+            register(fork.lines.source, select.POLLIN, partial(_ignore_if_ended, fork, partial(self._read_fork, fork)))
             if fork.has_unsent:
-                when(fork.lines.sink, select.POLLOUT, partial(_ignore_if_ended, fork, fork.flush))
+                register(fork.lines.sink, select.POLLOUT, partial(_ignore_if_ended, fork, fork.flush))
         for descriptor, _ in poll.poll(self._poll_timeout()):
-            ready[descriptor]()
+            callbacks[descriptor]()
         self._kill_overdue()
 
     def _poll_timeout(self) -> float | None:
-        """For how long nothing has to be done, in milliseconds; None is forever."""
+        """Return the poll timeout in milliseconds; None means forever."""
         ends = [fork.ends_at for fork in self._forks if fork.ends_at is not None]
         return max(0.0, min(ends) - time.monotonic()) * 1000 + 1 if ends else None
 
@@ -152,38 +152,38 @@ class _ForkPool:
             self._listening = False
 
     def _read_fork(self, fork: ForkHandle) -> None:
-        heard = fork.read_messages()
-        if heard is None:
+        messages = fork.read_messages()
+        if messages is None:
             self._handle_lost_fork(fork)
             return
-        for said in heard:
-            if isinstance(said, dict) and not fork.ended:
-                self._handle_message(fork, cast("JsonObject", said))
+        for sent in messages:
+            if isinstance(sent, dict) and not fork.ended:
+                self._handle_message(fork, cast("JsonObject", sent))
 
-    def _handle_message(self, fork: ForkHandle, said: JsonObject) -> None:
+    def _handle_message(self, fork: ForkHandle, sent: JsonObject) -> None:
         message = fork.message
-        if said.get("method") == READY_METHOD:
+        if sent.get("method") == READY_METHOD:
             fork.ready = True
         elif message is None:
-            return  # nobody asked it anything
+            return  # it has no request to answer
         else:
             try:
-                self._forward_message(fork, message, said)
+                self._forward_message(fork, message, sent)
             except (TypeError, ValueError, RecursionError) as error:
                 self._finish_fork(fork)
                 self._wire.fail(message, error)
 
-    def _forward_message(self, fork: ForkHandle, message: JsonObject, said: JsonObject) -> None:
-        """What a fork says to the host about its own call; anything else is not its affair."""
-        if "method" in said and "id" in said:
-            self._wire.forward_request(said, _ForwardedRequest(fork, said))
-        elif "method" in said:
-            about = said.get("params")
-            if said["method"] == EVENT_METHOD and isinstance(about, dict) and about.get("id") == message.get("id"):  # pyright: ignore[reportUnknownMemberType]
-                self._wire.lines.write(said)
-        elif said.get("id") == message.get("id"):
-            fork.log.forward_all()  # what was printed before the answer is read before it
-            self._wire.lines.write(said)
+    def _forward_message(self, fork: ForkHandle, message: JsonObject, sent: JsonObject) -> None:
+        """Forward a fork's message about its own call to the host; anything else is dropped."""
+        if "method" in sent and "id" in sent:
+            self._wire.forward_request(sent, _ForwardedRequest(fork, sent))
+        elif "method" in sent:
+            params = sent.get("params")
+            if sent["method"] == EVENT_METHOD and isinstance(params, dict) and params.get("id") == message.get("id"):  # pyright: ignore[reportUnknownMemberType]
+                self._wire.lines.write(sent)
+        elif sent.get("id") == message.get("id"):
+            fork.log.forward_all()  # output printed before the result is logged before it
+            self._wire.lines.write(sent)
             self._finish_fork(fork)
 
     # --- calls ---------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class _ForkPool:
             elif self._idle_fork() or len(self._forks) < MAX_FORKS:
                 self._start(message)
             else:
-                waiting.append(message)  # all of them are looked at, so their order stays
+                waiting.append(message)  # every message is visited once, so their order stays
 
     def _start(self, message: JsonObject) -> None:
         try:
@@ -216,24 +216,24 @@ class _ForkPool:
         return next((fork for fork in self._forks if fork.message is None), None)
 
     def _new_fork(self) -> ForkHandle:
-        fork = ForkHandle(self._nursery.fork_process())
+        fork = ForkHandle(self._fork_server.fork_process())
         self._forks.append(fork)
         return fork
 
     def _handle_lost_fork(self, fork: ForkHandle) -> None:
-        """It ended without a word."""
+        """Answer for a fork that died without a result."""
         message = fork.message
-        how = os.waitstatus_to_exitcode(self._end_fork(fork))
+        exit_code = os.waitstatus_to_exitcode(self._end_fork(fork))
         if message is None:
-            return  # whoever calls next gets another one
-        words = f"was ended by signal {-how}" if how < 0 else f"ended with {how}"
-        self._wire.fail(message, PluginFault(f"the process of this call {words}", ENDED_DATA, code=INTERNAL_ERROR))
+            return  # the next call gets another one
+        ending = f"was ended by signal {-exit_code}" if exit_code < 0 else f"ended with {exit_code}"
+        self._wire.fail(message, PluginFault(f"the process of this call {ending}", ENDED_DATA, code=INTERNAL_ERROR))
         self._ensure_idle_fork()
 
     def _finish_fork(self, fork: ForkHandle) -> None:
-        """Its work is done."""
+        """Dispose of a fork whose work is done, and prepare the next."""
         if fork.message is not None and fork.message["method"] == DESCRIBE_METHOD and len(self._forks) == 1:
-            fork.message = None  # it has served no call yet, and saw none
+            fork.message = None  # it has served no call yet
             return
         self._end_fork(fork)
         self._ensure_idle_fork()
@@ -250,6 +250,6 @@ class _ForkPool:
                 self._new_fork()
 
 
-def _ignore_if_ended(fork: ForkHandle, do: Callable[[], object]) -> None:
+def _ignore_if_ended(fork: ForkHandle, callback: Callable[[], object]) -> None:
     if not fork.ended:
-        do()
+        callback()

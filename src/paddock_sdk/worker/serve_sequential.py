@@ -1,4 +1,4 @@
-"""One call after the other, in the order in which they came, until one needs an event loop: then all share it."""
+"""Serves one call after the other, until one needs an event loop: then all calls share the loop."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from paddock_sdk.worker.worker import Worker
 
 
 def serve_sequential(worker: Worker, wire: Wire) -> None:
-    """Serve until the host says shutdown or closes the pipe."""
+    """Serve until the host sends shutdown or closes the pipe."""
     with suppress(HostGone):
         while (message := wire.inbox.next())["method"] != "shutdown":
             call = worker.accept(wire, message)
-            serving = worker.serve(wire, message, call)
-            if not run_until_loop(serving):
-                from paddock_sdk.worker.serve_async import serve_async  # late: only who needs a loop loads one
+            work = worker.serve(wire, message, call)
+            if not run_until_loop(work):
+                from paddock_sdk.worker.serve_async import (
+                    serve_async,
+                )  # late: only plugins that need a loop load asyncio
 
-                serve_async(worker, wire, message, call, serving)
+                serve_async(worker, wire, message, call, work)
                 return

@@ -1,8 +1,8 @@
-"""Shu's plugins: a class with `execute(params, context, host)`, made once and called often.
+"""Shu plugins: a class with `execute(params, context, host)`, instantiated once and called often.
 
-`execute` may be plain or async. One that yields, or gives an async iterator, streams: each step becomes an event as it
-comes, and the last step is the result if it has the status of a result or the type `result`. A generator that is not
-async may also return its result.
+`execute` may be sync or async. One that yields, or returns an async iterator, streams: each step becomes an event as it
+comes, and the last step is the result if it has a result's status or the type `result`. A sync generator may also
+return its result.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class ShuEntry:
         LoadError: it has no `execute`.
     """
 
-    def __init__(self, target: str, found: Any) -> None:
-        self._plugin: Any = found() if isinstance(found, type) else found
+    def __init__(self, target: str, target_object: Any) -> None:
+        self._plugin: Any = target_object() if isinstance(target_object, type) else target_object
         execute = getattr(self._plugin, "execute", None)
         if not callable(execute):
             raise LoadError(f"the entry point {target} has no execute(params, context, host)")
@@ -44,8 +44,8 @@ class ShuEntry:
         }
 
     async def call(self, request: Request) -> JsonObject:
-        given = (request.payload, request.envelope, request.host) if self._takes_host else request[:2]
-        result = await resolve_result(self._plugin.execute(*given), request.stream)
+        arguments = (request.payload, request.envelope, request.host) if self._takes_host else request[:2]
+        result = await resolve_result(self._plugin.execute(*arguments), request.stream)
         return shu_result(result, debug=wants_diagnostics(request))
 
     async def act(self, action: str, request: Request) -> JsonObject:
@@ -56,8 +56,8 @@ class ShuEntry:
         return action_result(await resolve_result(value, request.stream), debug=wants_diagnostics(request))
 
     async def _read_declared(self, method: str) -> Any:
-        ask = getattr(self._plugin, method, None)
-        return await await_if_needed(ask()) if callable(ask) else None
+        declared = getattr(self._plugin, method, None)
+        return await await_if_needed(declared()) if callable(declared) else None
 
 
 def wants_diagnostics(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""From the host's orders to a worker that serves."""
+"""Starts a worker from the host's configuration."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from paddock_sdk.worker.worker_config import CONFIG_VARIABLE, read_worker_config
 
 
 def start() -> None:
-    """Load the plugin and serve until the host says goodbye. One that cannot be loaded ends with 1 and says why."""
+    """Load the plugin and serve until the host disconnects. If loading fails, exit with 1 and log the reason."""
     try:
-        orders = read_worker_config(os.environ.pop(CONFIG_VARIABLE, ""))
+        config = read_worker_config(os.environ.pop(CONFIG_VARIABLE, ""))
     except ValueError as error:
         print(
             f"this program is started by the host, which tells it in {CONFIG_VARIABLE} what to do: {error}",
             file=sys.stderr,
         )
         raise SystemExit(2) from None
-    lines = take_stdio()  # first: what a plugin prints while it is loaded belongs to the log
-    log = Log(orders.name, os.environ.get("PADDOCK_LOG_LEVEL", "info"))
+    lines = take_stdio()  # first: output of the plugin while it loads belongs to the log
+    log = Log(config.name, os.environ.get("PADDOCK_LOG_LEVEL", "info"))
     wire = Wire(lines, log, NAMESPACE)
-    # Each way is loaded only where it is used.
-    if orders.kind == "agent":
+    # Each serving mode is imported only if it is used.
+    if config.kind == "agent":
         from paddock_sdk.worker.serve_forked import serve_forked
 
-        serve_forked(orders, wire)
+        serve_forked(config, wire)
     else:
         from paddock_sdk.worker.serve_sequential import serve_sequential
 
-        worker = load_worker(orders, log)
-        # What is loaded stays: a collection then touches none of it.
+        worker = load_worker(config, log)
+        # Loaded modules stay for ever, so garbage collection should skip them.
         gc.collect()
         gc.freeze()
         serve_sequential(worker, wire)

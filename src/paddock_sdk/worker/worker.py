@@ -1,11 +1,11 @@
-"""The worker's side of the wire: what the host asks, handed to the plugin's code, and its answers handed back.
+"""The worker's protocol: passes the host's requests to the plugin's code, and returns the results.
 
     worker.describe {}                                → {"callables": {name: {input_schema, output_schema, …}}}
     worker.call     {callable, payload, envelope}     → the result, in the envelope of the plugin's dialect
     worker.action   {callable, action, args, envelope} → the result of an action
 
-Everything else is the ordinary life of a plugin. How calls share the process is the affair of whoever drives this:
-`in_turn.py`, `at_once.py`, or `forks.py` and `one_call.py`.
+All other requests are the ordinary lifecycle of a plugin. How calls share the process is decided by the serving module:
+`serve_sequential.py`, `serve_async.py`, or `serve_forked.py` with `forked_call.py`.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from paddock_sdk.worker.worker_config import WorkerConfig
 
 NAMESPACE = "paddock"
 DESCRIBE_METHOD = "worker.describe"
-CALL_METHODS = ("worker.call", "worker.action")  # what runs the plugin's code, and may take long
+CALL_METHODS = ("worker.call", "worker.action")  # run the plugin's code, and may take long
 
 
 class Worker:
-    """A loaded plugin, ready to be asked."""
+    """A loaded plugin that serves requests."""
 
-    def __init__(self, orders: WorkerConfig, entries: Mapping[str, Entry], log: Log) -> None:
+    def __init__(self, config: WorkerConfig, entries: Mapping[str, Entry], log: Log) -> None:
         self._entries = entries
         self._log = log
-        native = orders.dialect not in ("shu", "kernel")
+        native = config.dialect not in ("shu", "kernel")
         self._is_result = is_result_step if native else is_last_step
         self._event_of = step_event
-        self._declared = declared_services(orders.capabilities)
-        self._lifecycle = Lifecycle(lambda: HandshakeInfo(orders.name, orders.version), log)
+        self._declared = declared_services(config.capabilities)
+        self._lifecycle = Lifecycle(lambda: HandshakeInfo(config.name, config.version), log)
 
     def skip_handshake(self) -> None:
-        """Be past the handshake: somebody else had it."""
+        """Start after the handshake, which the parent process has done."""
         self._lifecycle.phase = "running"
 
     def accept(self, wire: Wire, message: JsonObject) -> ActiveCall:
-        """Take a message on: from here on a call can be cancelled."""
+        """Register a message as in progress: from here on a call can be cancelled."""
         call = ActiveCall(message.get("id"), None)
         if call.id is not None and message["method"] in CALL_METHODS:
             wire.inbox.calls[call.id] = call
         return call
 
     async def serve(self, wire: Wire, message: JsonObject, call: ActiveCall) -> None:
-        """Work on a message and answer it. Whatever happens to it, the next one is served."""
+        """Handle a message and answer it. Errors are answered, so that the next message can be served."""
         try:
             wire.answer(message, await self._result(wire, message, call))
         except Exception as error:
@@ -84,19 +84,19 @@ class Worker:
             raise InvalidParams("action must be text")
         return await entry.act(action, self._request(wire, call, context, params, "args"))
 
-    def _request(self, wire: Wire, call: ActiveCall, context: Context, params: JsonObject, payload: str) -> Request:
-        def ask(method: str, params: JsonObject, **how: Any) -> Answer[Any]:
-            return wire.ask(method, params, call, **how)
+    def _request(self, wire: Wire, call: ActiveCall, context: Context, params: JsonObject, payload_key: str) -> Request:
+        def send_request(method: str, params: JsonObject, **options: Any) -> Answer[Any]:
+            return wire.ask(method, params, call, **options)
 
-        def tell(event: JsonObject) -> None:
+        def send_event(event: JsonObject) -> None:
             wire.event(call, event)
 
         return Request(
-            _object_param(params, payload),
+            _object_param(params, payload_key),
             _object_param(params, "envelope"),
             context,
-            Host(ask, self._declared, self._log, NAMESPACE, {"request_id": context.request_id}),
-            Stream(tell, lambda: wire.poll_cancelled(call), self._is_result, self._event_of),
+            Host(send_request, self._declared, self._log, NAMESPACE, {"request_id": context.request_id}),
+            Stream(send_event, lambda: wire.poll_cancelled(call), self._is_result, self._event_of),
         )
 
 

@@ -1,4 +1,4 @@
-"""What the host tells a worker before anything else: whose code to run, and in which form."""
+"""The configuration that the host passes to a worker: which code to run, and in which dialect."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ CONFIG_VARIABLE = "PADDOCK_WORKER"
 
 
 class WorkerConfig(NamedTuple):
-    """What to run.
+    """The plugin that a worker runs.
 
     Attributes:
         name: The plugin, as in its manifest.
         version: As in its manifest.
-        dialect: `shu`, `kernel`, or any other, whose entry points are functions of ours.
-        kind: `plugin`, or for the Kernel's `agent`, `operator`, `tool` or `adapter`.
-        root: Where its files are.
-        entrypoints: What is called -> `package.module:Attribute`.
-        capabilities: What a person granted, as texts.
-        site: Further directories to import from: the plugin's own environment, where it has one.
-        environment: Variables that its code is to see, where they are not there already.
+        dialect: `shu`, `kernel`, or any other, whose entry points are native functions.
+        kind: `plugin`, or in the Kernel dialect `agent`, `operator`, `tool` or `adapter`.
+        root: The directory of its files.
+        entrypoints: Callable name -> `package.module:Attribute`.
+        capabilities: The granted capabilities, as texts.
+        site: Further directories to import from: the plugin's own environment, if it has one.
+        environment: Variables for its code, where they are not set already.
     """
 
     name: str
@@ -36,17 +36,17 @@ class WorkerConfig(NamedTuple):
 
 
 def read_worker_config(text: str) -> WorkerConfig:
-    """The orders from the text of the variable.
+    """Parse the configuration from the text of the variable.
 
     Raises:
-        ValueError: they are not what the host writes.
+        ValueError: it is not what the host writes.
     """
-    given = json.loads(text)
-    fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    known = {name: fields[name] for name in WorkerConfig._fields if name in fields}
+    value = json.loads(text)
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    arguments = {name: fields[name] for name in WorkerConfig._fields if name in fields}
     for name in ("capabilities", "site"):
-        known[name] = tuple(known.get(name, ()))
+        arguments[name] = tuple(arguments.get(name, ()))
     try:
-        return WorkerConfig(**known)
+        return WorkerConfig(**arguments)
     except TypeError as error:
         raise ValueError(f"the orders are incomplete: {error}") from None

@@ -89,7 +89,7 @@ async def open_dev_host(
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role="daemon") as database,
         open_ledger(database, clock, random, state=directories.state) as events,
-        open_node(database, clock, random, state=directories.state, lasting=True) as node,
+        open_node(database, clock, random, state=directories.state, daemon=True) as node,
         open_store_thread(opening) as store,
         open_cage_network(lambda tenant: DenialLogger(events.publisher(tenant), logs, tenant)) as network,
         open_warden(network=network, trees=trees) as warden,

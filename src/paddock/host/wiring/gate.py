@@ -70,7 +70,7 @@ def build_gate(
     may be at work on one call."""
 
     def append_all(tx: Transaction, drafts: Sequence[IdentifiedDraft]) -> None:
-        append_entries(tx, drafts, random, mend=True)
+        append_entries(tx, drafts, random, sanitize=True)
 
     def record_in(tx: Transaction, course: Invocation, event: EventSource) -> None:
         # Calls start and end together where many are under way: their entries are made together too, which takes a few

@@ -125,8 +125,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(address, role=config.role) as database,
-        open_ledger(database, clock, random, state=directories.state, lasting=config.role == "daemon") as events,
-        open_node(database, clock, random, state=directories.state, lasting=config.role == "daemon") as node,
+        open_ledger(database, clock, random, state=directories.state, long_running=config.role == "daemon") as events,
+        open_node(database, clock, random, state=directories.state, daemon=config.role == "daemon") as node,
         open_store_thread(opening) as store,
         open_store_thread(opening) as views,
         open_cage_network(lambda tenant: DenialLogger(events.publisher(tenant), logs, tenant)) as network,

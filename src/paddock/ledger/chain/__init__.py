@@ -1,1 +1,1 @@
-"""TODO: paddock.ledger.chain."""
+"""Chain integrity: checkpoints, the key that signs them, verification and export."""

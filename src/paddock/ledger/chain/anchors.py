@@ -1,4 +1,4 @@
-"""What holds a chain in place: the checkpoints that can be believed, and what is wrong with the others. Pure."""
+"""The anchors of a chain: which checkpoints can be trusted, and what is wrong with the others. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from paddock.ledger.chain.signing_key import key_id
 
 
 class RecordedCheckpoint(NamedTuple):
-    """The last checkpoint that a key signed, as the database remembers it."""
+    """The last checkpoint that a key signed, as recorded in the database."""
 
     key_id: str
     to_seq: int
 
 
 class AnchorError(NamedTuple):
-    """What is wrong with the checkpoints."""
+    """A problem with the checkpoints."""
 
     verdict: Literal["tampered", "truncated", "unreadable"]
     what: str
@@ -27,10 +27,10 @@ class AnchorError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """Checkpoints in the order of the rows that they are over."""
+    """Trusted checkpoints, in the order of their rows, and the first problem found."""
 
     checkpoints: tuple[Checkpoint, ...] = ()
-    wrong: AnchorError | None = None
+    error: AnchorError | None = None
 
 
 def build_anchors(
@@ -38,62 +38,62 @@ def build_anchors(
     own: Sequence[bytes],
     others: Mapping[str, Sequence[bytes]],
     keys: Sequence[bytes],
-    noted: Iterable[RecordedCheckpoint] = (),
+    recorded: Iterable[RecordedCheckpoint] = (),
 ) -> Anchors:
-    """What to hold against a chain.
+    """Collect the trusted checkpoints of a chain.
 
     Args:
-        tenant: Whose chain it is.
-        own: The lines of this home's file, which has to be whole.
-        others: Lines that were kept elsewhere, by the name of their file. They may be a part: the last line alone holds
-            all that was signed by it.
+        tenant: The owner of the chain.
+        own: The lines of this home's checkpoint file, which must be complete.
+        others: Lines of copies kept elsewhere, by file name. A copy may be partial: its last line alone covers all rows
+            that were signed by it.
         keys: The public keys whose signatures count.
-        noted: What has to be among them.
+        recorded: The checkpoints that must be among them.
     """
-    good: dict[str, Checkpoint] = {}
-    wrong: AnchorError | None = None
+    trusted: dict[str, Checkpoint] = {}
+    error: AnchorError | None = None
     before: Checkpoint | None = None
     replaced: set[str] = set()
     for number, line in enumerate(own, 1):
-        read = _trusted_checkpoint(line, tenant, keys)
-        if before is not None and not isinstance(read, str) and read.key_id != before.key_id:
+        result = _trusted_checkpoint(line, tenant, keys)
+        if before is not None and not isinstance(result, str) and result.key_id != before.key_id:
             replaced.add(before.key_id)
-        if isinstance(read, str) or not _follows(read, before) or read.key_id in replaced:
-            reason = read if isinstance(read, str) else "does not follow the line before"
+        if isinstance(result, str) or not _follows(result, before) or result.key_id in replaced:
+            reason = result if isinstance(result, str) else "does not follow the line before"
             seq = before.to_seq + 1 if before else 1
-            wrong = AnchorError("tampered", f"line {number} of the checkpoints {reason}", seq)
+            error = AnchorError("tampered", f"line {number} of the checkpoints {reason}", seq)
             break
-        good[read.digest()] = before = read
+        trusted[result.digest()] = before = result
     for name, lines in others.items():
         for number, line in enumerate(lines, 1):
-            read = _trusted_checkpoint(line, tenant, keys)
-            if isinstance(read, str):
-                wrong = wrong or AnchorError("tampered", f"line {number} of {name} {read}")
+            result = _trusted_checkpoint(line, tenant, keys)
+            if isinstance(result, str):
+                error = error or AnchorError("tampered", f"line {number} of {name} {result}")
                 break
-            good[read.digest()] = read
-    points = tuple(sorted(good.values(), key=lambda point: (point.from_seq, point.to_seq)))
-    for key, to_seq in noted:
-        reach = max((point.to_seq for point in points if point.key_id == key), default=0)
-        if reach < to_seq:
-            what = f"checkpoints are gone: there were some up to row {to_seq:,}, and those here end at {reach:,}"
-            wrong = wrong or AnchorError("truncated", what, reach + 1)
-    return Anchors(points, wrong)
+            trusted[result.digest()] = result
+    checkpoints = tuple(sorted(trusted.values(), key=lambda checkpoint: (checkpoint.from_seq, checkpoint.to_seq)))
+    for key, to_seq in recorded:
+        signed_to = max((checkpoint.to_seq for checkpoint in checkpoints if checkpoint.key_id == key), default=0)
+        if signed_to < to_seq:
+            what = f"checkpoints are gone: there were some up to row {to_seq:,}, and those here end at {signed_to:,}"
+            error = error or AnchorError("truncated", what, signed_to + 1)
+    return Anchors(checkpoints, error)
 
 
 def _trusted_checkpoint(line: bytes, tenant: str, keys: Sequence[bytes]) -> Checkpoint | str:
-    """The checkpoint in a line, or what is wrong with it."""
-    read = parse_checkpoint(line)
-    if read is None:
+    """Return the checkpoint of a line, or what is wrong with it."""
+    checkpoint = parse_checkpoint(line)
+    if checkpoint is None:
         return "is no checkpoint"
-    if read.tenant != tenant:
+    if checkpoint.tenant != tenant:
         return "is about another tenant"
-    if read.key_id not in {key_id(key) for key in keys}:
-        return f"is signed with another key ({read.key_id})"
-    if not is_signed_by(read, keys):
+    if checkpoint.key_id not in {key_id(key) for key in keys}:
+        return f"is signed with another key ({checkpoint.key_id})"
+    if not is_signed_by(checkpoint, keys):
         return "has a false signature"
-    return read
+    return checkpoint
 
 
-def _follows(read: Checkpoint, before: Checkpoint | None) -> bool:
+def _follows(checkpoint: Checkpoint, before: Checkpoint | None) -> bool:
     previous, first = (before.digest(), before.to_seq + 1) if before else (NO_PREVIOUS, 1)
-    return read.previous == previous and read.from_seq == first and read.to_seq >= first
+    return checkpoint.previous == previous and checkpoint.from_seq == first and checkpoint.to_seq >= first

@@ -1,4 +1,4 @@
-"""Whose chains there are, or should be: asked of the database, and of what lies outside it."""
+"""The tenants that have, or should have, a chain: according to the database and to the files outside it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ from paddock.ledger.read.entries import has_chain, list_tenants
 from paddock.store.database import DirectDatabase
 
 AnchorLines = Mapping[str, Sequence[bytes]]
-"""Checkpoints that were kept elsewhere: their lines, by the name of the file."""
+"""Copies of checkpoints kept elsewhere: their lines, by file name."""
 
 
-def list_chain_tenants(database: DirectDatabase, state: Path, kept: AnchorLines | None = None) -> list[str]:
-    """Everyone who has a chain, or should have: whoever empties the database does not empty what was signed.
+def list_chain_tenants(database: DirectDatabase, state: Path, copies: AnchorLines | None = None) -> list[str]:
+    """Return every tenant that has or should have a chain. Emptying the database does not hide signed ones.
 
     Raises:
         HostError: `ledger.checkpoints`, when the files in this home cannot be read.
     """
-    named = {line_tenant(line) for line in _all_lines(kept or {})}
+    in_copies = {line_tenant(line) for line in _all_lines(copies or {})}
     return sorted(
-        {*database.read(list_tenants), *tenants_with_checkpoints(state), *(one for one in named if one is not None)}
+        {
+            *database.read(list_tenants),
+            *tenants_with_checkpoints(state),
+            *(tenant for tenant in in_copies if tenant is not None),
+        }
     )
 
 
-def require_chain(database: DirectDatabase, state: Path, tenant: str, kept: AnchorLines | None = None) -> None:
-    """Refuse a name that nobody has: nothing would be found of it, and nothing wrong.
+def require_chain(database: DirectDatabase, state: Path, tenant: str, copies: AnchorLines | None = None) -> None:
+    """Refuse an unknown tenant: verification would find no rows, and nothing wrong.
 
     Raises:
         NotFound: there is no such tenant.
@@ -39,7 +43,7 @@ def require_chain(database: DirectDatabase, state: Path, tenant: str, kept: Anch
     if tenant == DEFAULT_TENANT or database.read(lambda tx: has_chain(tx, tenant)):
         return
     if tenant not in tenants_with_checkpoints(state) and not any(
-        line_tenant(line) == tenant for line in _all_lines(kept or {})
+        line_tenant(line) == tenant for line in _all_lines(copies or {})
     ):
         raise NotFound(
             f"there is no tenant {printable(tenant, 80)!r}", code="tenant.not_found", hint="see 'paddock tenant list'"
@@ -47,35 +51,35 @@ def require_chain(database: DirectDatabase, state: Path, tenant: str, kept: Anch
 
 
 def read_anchor_files(files: Sequence[Path]) -> dict[str, list[bytes]]:
-    """The lines of files that have to be there, and to hold something.
+    """Read checkpoint copies, which must exist and must not be empty.
 
     Raises:
         HostError: `ledger.checkpoints`, when one is missing, empty or cannot be read.
     """
-    kept: dict[str, list[bytes]] = {}
+    copies: dict[str, list[bytes]] = {}
     for file in files:
         if not file.is_file():
             raise HostError(f"there is no file {file}", code="ledger.checkpoints")
-        kept[str(file)] = read_copy_lines(file)
-        if not kept[str(file)]:
+        copies[str(file)] = read_copy_lines(file)
+        if not copies[str(file)]:
             raise HostError(f"{file} holds no checkpoint", code="ledger.checkpoints")
-    return kept
+    return copies
 
 
-def lines_for_tenant(tenant: str, kept: AnchorLines) -> dict[str, list[bytes]]:
-    """Those of the lines that are about one tenant, and those that do not say about whom they are."""
-    return {name: [line for line in lines if line_tenant(line) in (tenant, None)] for name, lines in kept.items()}
+def lines_for_tenant(tenant: str, copies: AnchorLines) -> dict[str, list[bytes]]:
+    """Return the lines about one tenant, and those that name no tenant."""
+    return {name: [line for line in lines if line_tenant(line) in (tenant, None)] for name, lines in copies.items()}
 
 
 def line_tenant(line: bytes) -> str | None:
-    """Whom a line is about, whether or not it can be believed; None where it does not say."""
+    """Return the tenant that a line names, trusted or not; None where it names none."""
     try:
-        read = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    found = cast("dict[str, Any]", read).get("tenant") if isinstance(read, dict) else None
-    return found if isinstance(found, str) else None
+    tenant = cast("dict[str, Any]", value).get("tenant") if isinstance(value, dict) else None
+    return tenant if isinstance(tenant, str) else None
 
 
-def _all_lines(kept: AnchorLines) -> Iterable[bytes]:
-    return (line for lines in kept.values() for line in lines)
+def _all_lines(copies: AnchorLines) -> Iterable[bytes]:
+    return (line for lines in copies.values() for line in lines)

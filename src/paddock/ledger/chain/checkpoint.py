@@ -1,8 +1,8 @@
-"""Checkpoints: what a chain was at some moment, signed, one JSON object a line in a file outside the database.
+"""Checkpoints: the signed state of a chain, one JSON object per line in a file outside the database.
 
-A checkpoint is over the rows from `from_seq` to `to_seq`: `root` is the Merkle tree over their hashes and `head` the
-last of these. `previous` is the hash of the line before, so that no line can be taken out or put in. What is signed is
-"paddock.ledger.checkpoint.v1", NUL and the canonical form of everything but the signature.
+A checkpoint covers the rows from `from_seq` to `to_seq`: `root` is the Merkle root over their hashes and `head` is the
+last of these. `previous` is the hash of the previous line, so that lines can be neither removed nor inserted. The
+signature is over "paddock.ledger.checkpoint.v1", NUL and the canonical form of everything but the signature.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_LINE_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One line of a file of checkpoints."""
+    """One line of a checkpoint file."""
 
     tenant: str
     node: str
@@ -49,15 +49,15 @@ class Checkpoint:
     v: int = 1
 
     def body(self) -> dict[str, Any]:
-        """All but the signature."""
+        """Return all fields but the signature."""
         return {name: getattr(self, name) for name in _FIELDS if name != "signature"}
 
     def line(self) -> bytes:
-        """The line as it stands in the file, without its end."""
+        """Return the line as written to the file, without its line end."""
         return canonical_bytes({**self.body(), "signature": self.signature})
 
     def digest(self) -> str:
-        """What the next line calls its previous."""
+        """Return the hash that the next line has as `previous`."""
         return sha256(self.line()).hexdigest()
 
 
@@ -66,20 +66,20 @@ _NUMBERS = ("from_seq", "to_seq", "v")
 
 
 def sign_checkpoint(key: Ed25519PrivateKey, checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint with its signature."""
+    """Return the checkpoint with its signature."""
     signature = base64.b64encode(key.sign(_SIGNATURE_DOMAIN + canonical_bytes(checkpoint.body()))).decode()
     return Checkpoint(**checkpoint.body(), signature=signature)
 
 
 def is_signed_by(checkpoint: Checkpoint, public_keys: Iterable[bytes]) -> bool:
-    """Whether the holder of one of the keys signed it."""
+    """Whether the checkpoint has a valid signature of one of the keys."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     content = _SIGNATURE_DOMAIN + canonical_bytes(checkpoint.body())
-    for raw in public_keys:
+    for public_key in public_keys:
         try:
-            Ed25519PublicKey.from_public_bytes(raw).verify(base64.b64decode(checkpoint.signature), content)
+            Ed25519PublicKey.from_public_bytes(public_key).verify(base64.b64decode(checkpoint.signature), content)
         except (InvalidSignature, ValueError):
             continue
         return True
@@ -87,25 +87,25 @@ def is_signed_by(checkpoint: Checkpoint, public_keys: Iterable[bytes]) -> bool:
 
 
 def parse_checkpoint(line: bytes) -> Checkpoint | None:
-    """The checkpoint in a line, or None where it is none, or not written as we write it."""
+    """Parse a line. Returns None where it is not a checkpoint in our exact format."""
     try:
-        read = json.loads(line) if len(line) <= _MAX_LINE_BYTES else None
+        value = json.loads(line) if len(line) <= _MAX_LINE_BYTES else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(read, dict) or set(cast("dict[str, Any]", read)) != set(_FIELDS):
+    if not isinstance(value, dict) or set(cast("dict[str, Any]", value)) != set(_FIELDS):
         return None
-    fields = cast("dict[str, Any]", read)
+    fields = cast("dict[str, Any]", value)
     if any(type(fields[name]) is not (int if name in _NUMBERS else str) for name in _FIELDS):
         return None
     try:
-        found = Checkpoint(**fields)
-        return found if found.v == 1 and found.line() == line else None
+        checkpoint = Checkpoint(**fields)
+        return checkpoint if checkpoint.v == 1 and checkpoint.line() == line else None
     except PaddockError:
         return None
 
 
 def checkpoint_file(state: Path, tenant: str) -> Path:
-    """Where the checkpoints of a tenant's chain are."""
+    """Return the path of a tenant's checkpoint file."""
     name = quote(tenant, safe="")
     if len(name) > _MAX_FILE_NAME_BYTES:
         name = f"{_HASHED_NAME_PREFIX}{sha256(tenant.encode()).hexdigest()}"
@@ -113,31 +113,29 @@ def checkpoint_file(state: Path, tenant: str) -> Path:
 
 
 def tenants_with_checkpoints(state: Path) -> set[str]:
-    """Everyone who has a file of checkpoints, by the names of the files.
+    """Return every tenant with a checkpoint file, according to the file names.
 
     Raises:
-        HostError: `ledger.checkpoints`, when one cannot be read.
+        HostError: `ledger.checkpoints`, when a file cannot be read.
     """
-    found: set[str] = set()
+    tenants: set[str] = set()
     for file in (state / "ledger").glob(f"*{_FILE_SUFFIX}"):
         name = unquote(file.name.removesuffix(_FILE_SUFFIX))
         lines = read_checkpoint_lines(file)
-        if name.startswith(
-            _HASHED_NAME_PREFIX
-        ):  # of a name that is too long; its lines say it, or else it stands as it is
-            points = [
-                point
-                for point in map(parse_checkpoint, lines)
-                if point and checkpoint_file(state, point.tenant) == file
+        if name.startswith(_HASHED_NAME_PREFIX):  # the tenant's name is too long for a file name; the lines contain it
+            checkpoints = [
+                checkpoint
+                for checkpoint in map(parse_checkpoint, lines)
+                if checkpoint and checkpoint_file(state, checkpoint.tenant) == file
             ]
-            name = points[0].tenant if points else name
+            name = checkpoints[0].tenant if checkpoints else name
         if lines:
-            found.add(name)
-    return found
+            tenants.add(name)
+    return tenants
 
 
 def tenants_in_file_names(state: Path) -> set[str]:
-    """Those of them whom the names of the files tell, without a look at what is in them."""
+    """Return the tenants that file names reveal, without reading the files."""
     names = [
         file.name.removesuffix(_FILE_SUFFIX)
         for file in (state / "ledger").glob(f"*{_FILE_SUFFIX}")
@@ -147,7 +145,7 @@ def tenants_in_file_names(state: Path) -> set[str]:
 
 
 def _may_contain_checkpoints(file: Path) -> bool:
-    """Whether checkpoints may be in a file. One that cannot be looked at is no reason to look at no other."""
+    """Whether a file may contain checkpoints. One that cannot be examined counts, and stops no other."""
     try:
         return file.stat().st_size > 0
     except OSError:
@@ -155,20 +153,20 @@ def _may_contain_checkpoints(file: Path) -> bool:
 
 
 def last_signers(state: Path) -> set[str]:
-    """The keys that the last checkpoints of all chains are signed with.
+    """Return the ids of the keys that signed the last checkpoint of each chain.
 
     Raises:
-        HostError: `ledger.checkpoints`, when a file cannot be read, or ends with what is no checkpoint.
+        HostError: `ledger.checkpoints`, when a file cannot be read, or does not end with a checkpoint.
     """
-    lasts = [last_checkpoint_in(checkpoint_file(state, tenant)) for tenant in tenants_with_checkpoints(state)]
-    return {last.key_id for last in lasts if last is not None}
+    checkpoints = [last_checkpoint_in(checkpoint_file(state, tenant)) for tenant in tenants_with_checkpoints(state)]
+    return {checkpoint.key_id for checkpoint in checkpoints if checkpoint is not None}
 
 
 def last_checkpoint_in(file: Path) -> Checkpoint | None:
-    """The last checkpoint in a file; None where there is none.
+    """Return the last checkpoint of a file; None if there is none.
 
     Raises:
-        HostError: `ledger.checkpoints`, when the file ends with what is none.
+        HostError: `ledger.checkpoints`, when the last line is not a checkpoint.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
@@ -181,7 +179,7 @@ def last_checkpoint_in(file: Path) -> Checkpoint | None:
 
 
 def read_copy_lines(file: Path) -> list[bytes]:
-    """The lines of a copy, which may have lost its last end of line on the way.
+    """Return the lines of a copy, which may have lost its final line end.
 
     Raises:
         HostError: `ledger.checkpoints`, when it cannot be read.
@@ -190,9 +188,9 @@ def read_copy_lines(file: Path) -> list[bytes]:
 
 
 def read_checkpoint_lines(file: Path) -> list[bytes]:
-    """The lines of a file of checkpoints; none where there is no file.
+    """Return the lines of a checkpoint file; none if there is no file.
 
-    A last line without an end was never finished: power went, or the disk was full.
+    A last line without a line end was never finished (power loss, full disk) and is left out.
 
     Raises:
         HostError: `ledger.checkpoints`, when it cannot be read.
@@ -201,25 +199,25 @@ def read_checkpoint_lines(file: Path) -> list[bytes]:
 
 
 def read_last_checkpoint(descriptor: int, file: Path) -> tuple[Checkpoint | None, int]:
-    """The last whole line of an open file, and the place behind it.
+    """Return the last complete line of an open file, and the offset behind it.
 
     Raises:
-        HostError: `ledger.checkpoints`, when the line is no checkpoint: somebody changed it.
+        HostError: `ledger.checkpoints`, when the line is not a checkpoint: somebody changed it.
     """
     size = os.fstat(descriptor).st_size
-    begin = max(0, size - 2 * _MAX_LINE_BYTES)
-    content = os.pread(descriptor, size - begin, begin)
-    whole = content.rfind(b"\n") + 1
-    if not whole:
+    start = max(0, size - 2 * _MAX_LINE_BYTES)
+    content = os.pread(descriptor, size - start, start)
+    complete_bytes = content.rfind(b"\n") + 1
+    if not complete_bytes:
         return None, 0
-    found = parse_checkpoint(content[: whole - 1].rsplit(b"\n", 1)[-1])
-    if found is None:
+    checkpoint = parse_checkpoint(content[: complete_bytes - 1].rsplit(b"\n", 1)[-1])
+    if checkpoint is None:
         raise HostError(
             f"the last line of {file} is no checkpoint",
             code="ledger.checkpoints",
             hint="paddock ledger verify; then move the file aside, and keep it",
         )
-    return found, begin + whole
+    return checkpoint, start + complete_bytes
 
 
 def _read_file(file: Path) -> bytes:

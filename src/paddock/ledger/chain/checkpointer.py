@@ -1,4 +1,4 @@
-"""Making checkpoints: each minute in which something was recorded, each thousand rows, and at a clean end."""
+"""Creates checkpoints: every minute with new entries, every thousand rows, and at a clean shutdown."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 CHECKPOINT_ROWS = 1_000
 CHECKPOINT_INTERVAL_S = 60.0
 _PAGE_ROWS = 10_000
-_HASH_BATCH = 64  # hashes, each of which takes a few microseconds
+_HASH_BATCH = 64  # leaves hashed before yielding the GIL; each takes a few microseconds
 _SEVERAL, _MAX_ERRORS_SHOWN = 2, 5
 
 
 @dataclass(slots=True)
 class Checkpointer:
-    """Writes the checkpoints of all chains in a database, into the files of one home.
+    """Writes the checkpoints of all chains in a database to the files of one home.
 
-    `failing` says why the last try came to nothing, for each chain of which it did. Calls go on meanwhile: the chain
-    itself is written, and the next checkpoint is over all that has come since the last. `ahead` is how many rows the
-    longest wait for one, of those chains that can have it. Those in `broken` get none.
+    `failing` is the error of the last attempt, combined over all chains that failed. Calls go on meanwhile: the chain
+    itself is written, and the next checkpoint covers everything since the last. `ahead` is the highest number of
+    unsigned rows among the chains that can be signed. Chains in `broken` get no checkpoints.
     """
 
     database: Database
@@ -57,45 +57,45 @@ class Checkpointer:
     _signed_to: dict[str, int] = field(default_factory=dict[str, int])
     _key: Ed25519PrivateKey | None = None
 
-    async def checkpoint_due_chains(self, least: int = 1, *, rested: float | None = None) -> int:
-        """Make a checkpoint of each chain that has grown by so many rows; gives how many were made.
+    async def checkpoint_due_chains(self, min_rows: int = 1, *, max_age_s: float | None = None) -> int:
+        """Create a checkpoint for each chain that grew by `min_rows`; return how many were created.
 
-        Of a chain whose last try failed, or whose last checkpoint is older than `rested` seconds, as soon as it has
-        grown at all. A chain of which none can be made keeps no other from its own.
+        One new row is enough for a chain whose last attempt failed or whose last checkpoint is older than `max_age_s`.
+        A chain that cannot be signed does not keep others from being signed.
         """
         try:
             heads = await self.database.read(_read_heads)
         except PaddockError as error:
             self.failing, self._failures = error, dict.fromkeys(self._signed_to, error)
             return 0
-        made, before = 0, self._failures
+        count, earlier_failures = 0, self._failures
         self.ahead, self._failures = 0, {}
         for tenant, seq in heads:
             try:
-                enough = 1 if tenant in before or self._is_stale(tenant, rested) else least
-                made += await self._checkpoint_if_due(tenant, seq, enough)
+                due_rows = 1 if tenant in earlier_failures or self._is_stale(tenant, max_age_s) else min_rows
+                count += await self._checkpoint_if_due(tenant, seq, due_rows)
                 self.ahead = max(self.ahead, seq - self._signed_to[tenant])
             except (PaddockError, OSError) as error:
                 self._failures[tenant] = error if isinstance(error, PaddockError) else _write_error(error, self.state)
         self.failing = _combine_errors(self._failures.values())
-        return made
+        return count
 
-    async def _checkpoint_if_due(self, tenant: str, seq: int, least: int) -> bool:
+    async def _checkpoint_if_due(self, tenant: str, seq: int, min_rows: int) -> bool:
         if tenant in self.broken:
             raise self.broken[tenant]
         if tenant not in self._signed_to:
             last = last_checkpoint_in(checkpoint_file(self.state, tenant))
             self._signed_to[tenant] = last.to_seq if last else 0
-        return seq - self._signed_to[tenant] >= least and await self._create_checkpoint(tenant)
+        return seq - self._signed_to[tenant] >= min_rows and await self._create_checkpoint(tenant)
 
-    def _is_stale(self, tenant: str, seconds: float | None) -> bool:
-        if seconds is None:
+    def _is_stale(self, tenant: str, max_age_s: float | None) -> bool:
+        if max_age_s is None:
             return False
         try:
-            made = checkpoint_file(self.state, tenant).stat().st_mtime
+            modified_at = checkpoint_file(self.state, tenant).stat().st_mtime
         except FileNotFoundError:
             return True
-        return self.clock.now().timestamp() - made > seconds
+        return self.clock.now().timestamp() - modified_at > max_age_s
 
     async def _create_checkpoint(self, tenant: str) -> bool:
         if self._key is None:
@@ -103,7 +103,7 @@ class Checkpointer:
         file = checkpoint_file(self.state, tenant)
         with _locked_file(file) as descriptor:
             if descriptor is None:
-                return False  # another process of this home is at it
+                return False  # another process of this home is creating it
             last, end = read_last_checkpoint(descriptor, file)
             signer = key_id(self._key.public_key().public_bytes_raw())
             if last is not None:
@@ -111,7 +111,7 @@ class Checkpointer:
             first = last.to_seq + 1 if last else 1
             root, head, to_seq = await self._merkle_root(tenant, first, last)
             if to_seq >= first:
-                made = sign_checkpoint(
+                checkpoint = sign_checkpoint(
                     self._key,
                     Checkpoint(
                         tenant=tenant,
@@ -125,20 +125,20 @@ class Checkpointer:
                         key_id=signer,
                     ),
                 )
-                # A copy: should we be cancelled, the thread goes on, and the number of ours is soon another file's.
-                await asyncio.to_thread(_append_line, os.dup(descriptor), file, made, end)
-                await self.database.write(lambda tx: _record_checkpoint(tx, made))
+                # Duplicated: if we are cancelled, the thread goes on, and our descriptor number may be reused.
+                await asyncio.to_thread(_append_line, os.dup(descriptor), file, checkpoint, end)
+                await self.database.write(lambda tx: _record_checkpoint(tx, checkpoint))
             self._signed_to[tenant] = to_seq
             return to_seq >= first
 
     async def _merkle_root(self, tenant: str, first: int, last: Checkpoint | None) -> tuple[bytes, bytes, int]:
-        """The tree over all rows from the first on, and the last of them."""
+        """Return the Merkle root over all rows from `first` on, the last row's hash and its number."""
         tree, seq, head = MerkleTree(), first - 1, b""
         if last is not None:
             await self.database.read(lambda tx: _require_unchanged(tx, last))
         while True:
             hashes = await self.database.read(lambda tx, after=seq: _read_hashes(tx, tenant, after))
-            await asyncio.to_thread(_add_leaves, tree, hashes)  # a thousand hashes are felt by every call on this loop
+            await asyncio.to_thread(_add_leaves, tree, hashes)  # a thousand hashes would delay calls on this loop
             seq += len(hashes)
             head = hashes[-1] if hashes else head
             if len(hashes) < _PAGE_ROWS:
@@ -148,7 +148,7 @@ class Checkpointer:
 def _add_leaves(tree: MerkleTree, hashes: list[bytes]) -> None:
     for begin in range(0, len(hashes), _HASH_BATCH):
         tree.add(*hashes[begin : begin + _HASH_BATCH])
-        time.sleep(0)  # lets go of the interpreter's lock, for which a call would wait five milliseconds otherwise
+        time.sleep(0)  # releases the GIL, for which a call would otherwise wait five milliseconds
 
 
 def _read_heads(tx: Transaction) -> list[tuple[str, int]]:
@@ -156,33 +156,33 @@ def _read_heads(tx: Transaction) -> list[tuple[str, int]]:
 
 
 def _read_hashes(tx: Transaction, tenant: str, after: int) -> list[bytes]:
-    """Hashes of rows that follow each other."""
-    found = tx.all(
+    """Return the hashes of consecutive rows."""
+    rows = tx.all(
         "SELECT seq, hash FROM ledger WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?", (tenant, after, _PAGE_ROWS)
     )
-    if any(row["seq"] != after + place for place, row in enumerate(found, 1)):
+    if any(row["seq"] != after + offset for offset, row in enumerate(rows, 1)):
         raise _broken_chain_error(tenant, "rows are missing")
-    return [row["hash"] for row in found]
+    return [row["hash"] for row in rows]
 
 
 def _require_unchanged(tx: Transaction, last: Checkpoint) -> None:
-    """Sign nothing on top of what is not what was signed before."""
+    """Refuse to sign on top of a row that differs from the one signed before."""
     row = tx.one("SELECT hash FROM ledger WHERE tenant = ? AND seq = ?", (last.tenant, last.to_seq))
     if row is None or row["hash"].hex() != last.head:
         raise _broken_chain_error(last.tenant, f"row {last.to_seq:,} is not the one that was signed at {last.at}")
 
 
-def _record_checkpoint(tx: Transaction, made: Checkpoint) -> None:
+def _record_checkpoint(tx: Transaction, checkpoint: Checkpoint) -> None:
     tx.execute(
         "INSERT INTO ledger_checkpoints (tenant, key_id, to_seq, hash) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (tenant, key_id) DO UPDATE SET to_seq = excluded.to_seq, hash = excluded.hash",
-        (made.tenant, made.key_id, made.to_seq, made.digest()),
+        (checkpoint.tenant, checkpoint.key_id, checkpoint.to_seq, checkpoint.digest()),
     )
 
 
 @contextmanager
 def _locked_file(file: Path) -> Generator[int | None, None, None]:
-    """The file, open for this process alone; None while another process has it."""
+    """Open the file exclusively for this process; yields None while another process has it."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -196,9 +196,9 @@ def _locked_file(file: Path) -> Generator[int | None, None, None]:
         os.close(descriptor)
 
 
-def _append_line(descriptor: int, file: Path, made: Checkpoint, end: int) -> None:
-    """Add the line, in the place of one that was never finished; closes what it was given."""
-    line = made.line() + b"\n"
+def _append_line(descriptor: int, file: Path, checkpoint: Checkpoint, end: int) -> None:
+    """Append the line, over an unfinished one if there is one. Closes the descriptor."""
+    line = checkpoint.line() + b"\n"
     try:
         os.ftruncate(descriptor, end)
         _write_all(descriptor, line, end)
@@ -213,8 +213,8 @@ def _append_line(descriptor: int, file: Path, made: Checkpoint, end: int) -> Non
         sync_directory(file.parent)
 
 
-def _write_all(descriptor: int, line: bytes, place: int) -> None:
-    if os.pwrite(descriptor, line, place) != len(line):
+def _write_all(descriptor: int, line: bytes, offset: int) -> None:
+    if os.pwrite(descriptor, line, offset) != len(line):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -228,13 +228,13 @@ def _write_error(error: OSError, state: Path) -> PaddockError:
 
 
 def _combine_errors(errors: Iterable[PaddockError]) -> PaddockError | None:
-    """One error that tells of all; what keeps several chains back in the same way is said once."""
-    found = list({error.message: error for error in errors}.values())
-    if len(found) < _SEVERAL:
-        return found[0] if found else None
-    told = "; ".join(error.message for error in found[:_MAX_ERRORS_SHOWN])
-    more = f"; and {len(found) - _MAX_ERRORS_SHOWN} more" if len(found) > _MAX_ERRORS_SHOWN else ""
-    return HostError(told + more, code=found[0].error_code, hint=found[0].hint)
+    """Combine the errors of all chains into one; equal messages appear once."""
+    distinct = list({error.message: error for error in errors}.values())
+    if len(distinct) < _SEVERAL:
+        return distinct[0] if distinct else None
+    messages = "; ".join(error.message for error in distinct[:_MAX_ERRORS_SHOWN])
+    more = f"; and {len(distinct) - _MAX_ERRORS_SHOWN} more" if len(distinct) > _MAX_ERRORS_SHOWN else ""
+    return HostError(messages + more, code=distinct[0].error_code, hint=distinct[0].hint)
 
 
 def _broken_chain_error(tenant: str, reason: str) -> HostError:

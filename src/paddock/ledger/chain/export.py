@@ -1,4 +1,4 @@
-"""A chain as JSON lines: its entries with all that their hashes are over, its checkpoints, and where it ends."""
+"""Exports a chain as JSON lines: its entries with everything that is hashed, its checkpoints, and its head."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from paddock.store.database import DirectDatabase
 _PAGE_ROWS = 2_000
 
 
-def export_chain(database: DirectDatabase, tenant: str, signed: Sequence[bytes]) -> Iterator[bytes]:
-    """The lines of the entries, oldest first, of the checkpoints, and of the head, without their ends.
+def export_chain(database: DirectDatabase, tenant: str, checkpoint_lines: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the lines of the entries, oldest first, then the checkpoints, then the head, without line ends.
 
-    The head comes last, so that an export which was cut anywhere is known by it.
+    The head comes last, so that a truncated export is recognised.
 
     Args:
-        database: Where the chain is.
-        tenant: Whose it is.
-        signed: The lines of its checkpoints, read before; what is none of ours stands there as it is.
+        database: The database that holds the chain.
+        tenant: The owner of the chain.
+        checkpoint_lines: The lines of its checkpoints, read before; foreign lines are exported as they are.
 
     Raises:
-        HostError: `ledger.broken`, when a row holds what is no text.
+        HostError: `ledger.broken`, when a row holds bytes that are not text.
     """
     seq = 0
     while True:
         try:
-            # Both in one read: otherwise the head might be that of rows which have come since.
+            # Both in one read: otherwise the head might include rows that were added since.
             rows, head = database.read(
                 lambda tx, after=seq: (
                     list(read_sealed(tx, tenant, after=after, limit=_PAGE_ROWS)),
@@ -44,7 +44,7 @@ def export_chain(database: DirectDatabase, tenant: str, signed: Sequence[bytes])
         if len(rows) < _PAGE_ROWS:
             break
         seq = rows[-1].seq
-    yield from (b'{"checkpoint":' + line + b"}" for line in signed)
+    yield from (b'{"checkpoint":' + line + b"}" for line in checkpoint_lines)
     end, last = head or (0, GENESIS_HASH)
     yield orjson.dumps({"head": {"seq": end, "hash": last.hex()}})
 

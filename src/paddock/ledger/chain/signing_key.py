@@ -1,7 +1,7 @@
-"""The key that signs checkpoints: made when first needed, private to this home, with its public half beside it.
+"""The key that signs checkpoints: created when first needed, private to this home, with the public key beside it.
 
-Where it is lost, somebody has to say so before there is another: they rename its public half to `ledger-ID.pub`. Then a
-new key goes on where the old one ended, and both public halves are needed to verify what they signed.
+A lost key must be declared before a new one is created: its public key is renamed to `ledger-ID.pub`. The new key then
+continues where the old one ended, and both public keys are needed to verify the chain.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ def public_key_file(state: Path) -> Path:
 
 
 def replaced_key_file(state: Path, lost: str) -> Path:
-    """Where the public half of a key belongs that was lost."""
+    """Return where the public key of a lost key belongs."""
     return state / "keys" / f"ledger-{lost}.pub"
 
 
 def public_key_files(state: Path) -> list[Path]:
-    """The public halves of this home's key, and of those before it."""
+    """Return the public key of this home and those of replaced keys."""
     file = public_key_file(state)
     return [*([file] if file.exists() else []), *sorted(file.parent.glob("ledger-*.pub"))]
 
 
 def key_id(raw: bytes) -> str:
-    """A short fingerprint of a public key, the same that `paddock key show` gives."""
+    """Return a short fingerprint of a public key, the same as `paddock key show` prints."""
     return sha256(b"paddock-key-v1\n" + raw).hexdigest()[:16]
 
 
 def load_signing_key(state: Path) -> Ed25519PrivateKey:
-    """The private key of this home, made when there never was one. Its public half lies beside it when this returns.
+    """Load this home's private key, or create the first one. Its public key file exists when this returns.
 
     Raises:
-        HostError: `ledger.key`, when it cannot be read or made, others can read it, or it is lost.
-        OSError: there is no room for it.
+        HostError: `ledger.key`, when it cannot be read or created, others can read it, or it is lost.
+        OSError: the disk is full.
     """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -75,21 +75,21 @@ def load_signing_key(state: Path) -> Ed25519PrivateKey:
     raise _unusable_key_error(file, "it is no Ed25519 key")
 
 
-def require_successor(state: Path, last: str, key: str) -> None:
-    """Sign after another key only where that was said to be lost: whoever verifies needs its public half.
+def require_successor(state: Path, last_signer: str, new_signer: str) -> None:
+    """Allow a new signer only if the last one was declared lost: verification needs its public key.
 
     Raises:
         HostError: `ledger.key`, when it was not.
     """
-    if last != key and last not in _replaced_key_ids(state):
-        raise _lost_key_error(state, last)
+    if last_signer != new_signer and last_signer not in _replaced_key_ids(state):
+        raise _lost_key_error(state, last_signer)
 
 
 def read_public_key(file: Path) -> bytes:
-    """The 32 bytes of a public key, from PEM or from `ed25519:BASE64`.
+    """Return the 32 bytes of a public key, from PEM or from `ed25519:BASE64`.
 
     Raises:
-        HostError: `ledger.key`, when it holds none.
+        HostError: `ledger.key`, when the file holds no such key.
     """
     import base64
 
@@ -113,7 +113,7 @@ def read_public_key(file: Path) -> bytes:
 
 
 def _require_no_lost_key(state: Path) -> None:
-    """Make no new key where there was one: what it signed could not be verified any more, and nobody would know."""
+    """Refuse to create a key where one existed: what it signed could silently no longer be verified."""
     if public_key_file(state).exists():
         raise _lost_key_error(state, key_id(read_public_key(public_key_file(state))))
     for last in last_signers(state):
@@ -134,38 +134,38 @@ def _generate_key(state: Path) -> None:
     )
     folder = private_key_file(state).parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ready = folder / f".ledger.key.{os.getpid()}"
+    temporary = folder / f".ledger.key.{os.getpid()}"
     try:
-        _write_key_file(ready, private)
-        os.link(ready, private_key_file(state))  # fails where another process was quicker, whose key then counts
+        _write_key_file(temporary, private)
+        os.link(temporary, private_key_file(state))  # fails if another process was faster; its key counts then
     except FileExistsError:
         return
     finally:
-        ready.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     sync_directory(folder)
 
 
 def _write_public_key(state: Path, key: Ed25519PrivateKey) -> None:
-    """Put the public half beside the key, where it is missing: there may have been no room for it before.
+    """Write the public key file if it is missing, for instance because the disk was full before.
 
-    Another one stays: it may be the only copy of what all checkpoints so far are verified with.
+    A different public key stays: it may be the only one that can verify the checkpoints so far.
     """
     from cryptography.hazmat.primitives import serialization
 
     file, public = public_key_file(state), key.public_key()
     if file.exists():
-        found = read_public_key(file)
-        if found != public.public_bytes_raw():
-            raise _lost_key_error(state, key_id(found))
+        existing = read_public_key(file)
+        if existing != public.public_bytes_raw():
+            raise _lost_key_error(state, key_id(existing))
         return
-    ready = file.with_name(f".ledger.pub.{os.getpid()}")
+    temporary = file.with_name(f".ledger.pub.{os.getpid()}")
     try:
         _write_key_file(
-            ready, public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+            temporary, public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         )
-        ready.replace(file)
+        temporary.replace(file)
     finally:
-        ready.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     sync_directory(file.parent)
 
 
@@ -180,12 +180,12 @@ def _write_key_file(file: Path, content: bytes) -> None:
 def _lost_key_error(state: Path, key: str) -> HostError:
     replaced = replaced_key_file(state, key)
     public = public_key_file(state)
-    known = public.exists() and key_id(read_public_key(public)) == key
-    found = f"mv {public} {replaced}" if known else f"put its public half, {key}, into {replaced}"
+    available = public.exists() and key_id(read_public_key(public)) == key
+    instruction = f"mv {public} {replaced}" if available else f"put its public half, {key}, into {replaced}"
     return HostError(
         f"the ledger's key {private_key_file(state)} is not the one that signed before ({key})",
         code="ledger.key",
-        hint=f"put that one back; if it is lost for good, {found}: then a new key goes on",
+        hint=f"put that one back; if it is lost for good, {instruction}: then a new key goes on",
     )
 
 

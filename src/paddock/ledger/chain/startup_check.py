@@ -1,7 +1,7 @@
-"""Whether what came since the last checkpoint is what was recorded, looked at whenever a daemon starts.
+"""Verifies the rows after the last checkpoint whenever a daemon starts.
 
-What lies before a checkpoint stays where it is by its signature, and a whole chain is a matter for `verify`. What came
-later is held by nothing outside the database, and the next checkpoint would sign it as it stands.
+Rows before a checkpoint are protected by its signature; `verify` checks whole chains. Later rows are protected by
+nothing outside the database, and the next checkpoint would sign them as they stand.
 """
 
 from __future__ import annotations
@@ -34,55 +34,55 @@ _log = logging.getLogger("paddock.ledger")
 
 
 async def verify_since_checkpoint(database: Database, state: Path, broken: MutableMapping[str, PaddockError]) -> None:
-    """Note who has a chain that does not go on from its last checkpoint as it should, each as soon as it is known."""
+    """Fill `broken` with each tenant whose chain does not continue correctly from its last checkpoint."""
     try:
-        whose = sorted({*await database.read(_tenants_with_heads), *tenants_in_file_names(state)})
+        tenants = sorted({*await database.read(_tenants_with_heads), *tenants_in_file_names(state)})
     except (PaddockError, OSError) as error:
         _log.warning("the end of the ledger was not verified: %s", error)
         return
-    for tenant in whose:
+    for tenant in tenants:
         try:
-            wrong = await _find_error(database, state, tenant)
+            chain_error = await _find_error(database, state, tenant)
         except (PaddockError, OSError) as error:
-            # No reason to think ill of the chain: whoever makes the next checkpoint meets the same, and says so.
+            # Says nothing about the chain itself: the next checkpoint meets the same error and reports it.
             _log.warning("the end of the ledger of %s was not verified: %s", tenant, error)
             continue
-        if wrong is not None:
-            broken[tenant] = _broken_chain_error(tenant, wrong)
+        if chain_error is not None:
+            broken[tenant] = _broken_chain_error(tenant, chain_error)
             _log.error("%s", broken[tenant].message)
 
 
 async def _find_error(database: Database, state: Path, tenant: str) -> ChainError | None:
-    walk = ChainVerifier(tenant, Anchors())
+    verifier = ChainVerifier(tenant, Anchors())
     try:
-        last, ours = await asyncio.to_thread(_last_checkpoints, state, tenant)
-        for point in (last, ours):
-            if point is not None:
-                await database.read(lambda tx, point=point: _require_signed_row(tx, point))
-        if ours is not None:
-            walk.seq, walk.last = ours.to_seq, bytes.fromhex(ours.head)
+        last, trusted = await asyncio.to_thread(_last_checkpoints, state, tenant)
+        for checkpoint in (last, trusted):
+            if checkpoint is not None:
+                await database.read(lambda tx, checkpoint=checkpoint: _require_signed_row(tx, checkpoint))
+        if trusted is not None:
+            verifier.seq, verifier.last = trusted.to_seq, bytes.fromhex(trusted.head)
         while True:
-            rows, head = await database.read(lambda tx, after=walk.seq: _read_page(tx, tenant, after))
-            await asyncio.to_thread(_check_rows, walk, rows)
+            rows, head = await database.read(lambda tx, after=verifier.seq: _read_page(tx, tenant, after))
+            await asyncio.to_thread(_check_rows, verifier, rows)
             if len(rows) < PAGE_ROWS:
-                walk.check_head(head)
+                verifier.check_head(head)
                 return None
-    except ChainError as wrong:
-        return wrong
+    except ChainError as error:
+        return error
     except UnicodeDecodeError:
-        return ChainError("tampered", "a row holds what is no text", walk.seq + 1)
+        return ChainError("tampered", "a row holds what is no text", verifier.seq + 1)
 
 
-def _check_rows(walk: ChainVerifier, rows: list[SealedEntry]) -> None:
+def _check_rows(verifier: ChainVerifier, rows: list[SealedEntry]) -> None:
     for row in rows:
-        walk.check_row(row)
+        verifier.check_row(row)
 
 
 def _last_checkpoints(state: Path, tenant: str) -> tuple[Checkpoint | None, Checkpoint | None]:
-    """The last checkpoint, and the last that a key of this home signed: what comes after that one is held by nothing.
+    """Return the last checkpoint, and the last one that a key of this home signed.
 
-    They are the same one but where the last names a key that is not here, or is none. Anybody can write such a line, so
-    it must not spare a chain the look.
+    Rows after the second are protected by nothing. The two differ only where the last line is invalid or names a key
+    that is not here. Anybody can write such a line, so it must not exempt a chain from the check.
     """
     file, keys = checkpoint_file(state, tenant), _home_keys(state)
     last = None
@@ -95,29 +95,42 @@ def _last_checkpoints(state: Path, tenant: str) -> tuple[Checkpoint | None, Chec
         _log.warning("the key %s that signed the last checkpoint of %s is not here", last.key_id, tenant)
     except HostError as error:
         _log.warning("%s", error)
-    points = (point for line in reversed(read_checkpoint_lines(file)) if (point := parse_checkpoint(line)) is not None)
-    return last, next((one for one in points if one.tenant == tenant and is_signed_by(one, keys.values())), None)
+    checkpoints = (
+        checkpoint
+        for line in reversed(read_checkpoint_lines(file))
+        if (checkpoint := parse_checkpoint(line)) is not None
+    )
+    return last, next(
+        (
+            checkpoint
+            for checkpoint in checkpoints
+            if checkpoint.tenant == tenant and is_signed_by(checkpoint, keys.values())
+        ),
+        None,
+    )
 
 
 def _home_keys(state: Path) -> dict[str, bytes]:
-    """The public keys of this home by id; one that cannot be read is as one that is not here."""
-    found: dict[str, bytes] = {}
+    """Return the public keys of this home by id. A key that cannot be read counts as missing."""
+    keys: dict[str, bytes] = {}
     for file in public_key_files(state):
         try:
             raw = read_public_key(file)
         except HostError as error:
             _log.warning("%s", error)
         else:
-            found[key_id(raw)] = raw
-    return found
+            keys[key_id(raw)] = raw
+    return keys
 
 
-def _require_signed_row(tx: Transaction, last: Checkpoint) -> None:
-    row = tx.one("SELECT hash FROM ledger WHERE tenant = ? AND seq = ?", (last.tenant, last.to_seq))
+def _require_signed_row(tx: Transaction, checkpoint: Checkpoint) -> None:
+    row = tx.one("SELECT hash FROM ledger WHERE tenant = ? AND seq = ?", (checkpoint.tenant, checkpoint.to_seq))
     if row is None:
-        raise ChainError("truncated", f"rows up to {last.to_seq:,} were signed at {last.at}, and that one is not here")
-    if row["hash"].hex() != last.head:
-        raise ChainError("tampered", f"it is not the one that was signed at {last.at}", last.to_seq)
+        raise ChainError(
+            "truncated", f"rows up to {checkpoint.to_seq:,} were signed at {checkpoint.at}, and that one is not here"
+        )
+    if row["hash"].hex() != checkpoint.head:
+        raise ChainError("tampered", f"it is not the one that was signed at {checkpoint.at}", checkpoint.to_seq)
 
 
 def _read_page(tx: Transaction, tenant: str, after: int) -> tuple[list[SealedEntry], ChainHead | None]:
@@ -129,11 +142,11 @@ def _tenants_with_heads(tx: Transaction) -> list[str]:
     return [row["tenant"] for row in tx.all("SELECT tenant FROM ledger_heads")]
 
 
-def _broken_chain_error(tenant: str, wrong: ChainError) -> HostError:
-    where = f"row {wrong.seq:,}: " if wrong.seq is not None else ""
+def _broken_chain_error(tenant: str, error: ChainError) -> HostError:
+    where = f"row {error.seq:,}: " if error.seq is not None else ""
     return HostError(
-        f"the ledger of {tenant} is not what was recorded: {where}{wrong.what}",
+        f"the ledger of {tenant} is not what was recorded: {where}{error.what}",
         code="ledger.broken",
         hint="see how far it goes: paddock ledger verify; calls are taken again once the ledger is whole",
-        details={"tenant": tenant, "verdict": wrong.verdict, "seq": wrong.seq},
+        details={"tenant": tenant, "verdict": error.verdict, "seq": error.seq},
     )

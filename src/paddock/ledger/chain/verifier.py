@@ -1,4 +1,4 @@
-"""Whether a chain is what it was: a pure function of its rows and of what was signed outside the database."""
+"""Decides whether a chain is intact, from its rows and its signed checkpoints. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from paddock.ledger.entry_hash import GENESIS_HASH, SealedEntry, commit_personal
 ChainVerdict = Literal["sound", "tampered", "truncated", "unreadable"]
 EXIT_CODES: dict[ChainVerdict, int] = {"sound": 0, "tampered": 1, "truncated": 2, "unreadable": 3}
 ERASED_EVENT = "ledger.erased"
-_MAX_PLAIN_DIGITS = 16  # of the largest integers that JSON keeps
+_MAX_PLAIN_DIGITS = 16  # digits of the largest integers that JSON keeps exactly
 _UNUSUAL_NUMBER = re.compile(r"[:,\[]-?\d+[.eE]|[:,\[]-?\d{16}")
-"""What orjson may write otherwise than the standard: fractions, exponents and large numbers."""
+"""Numbers that orjson may encode differently from RFC 8785: fractions, exponents and large integers."""
 
 
 class ChainHead(NamedTuple):
-    """Where the database says that a chain ends."""
+    """The end of a chain as recorded in the database."""
 
     seq: int
     hash: bytes
@@ -35,7 +35,7 @@ class ChainHead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChainFinding:
-    """What was found. `seq` and `id` are those of the first bad row, where it is one."""
+    """The result of a verification. `seq` and `id` are those of the first bad row, if the problem is a row."""
 
     tenant: str
     verdict: ChainVerdict
@@ -47,16 +47,16 @@ class ChainFinding:
     checkpoints: int = 0
     signed_to: int = 0
     keys: tuple[str, ...] = ()
-    """Those that signed, in the order of what they signed."""
+    """Ids of the signing keys, in the order of the rows that they signed."""
 
     @property
     def unsigned(self) -> int:
-        """Rows at the end that no checkpoint holds yet."""
+        """Rows at the end that no checkpoint covers yet."""
         return max(0, self.rows - self.signed_to)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was ever recorded, as far as anything tells."""
+        """Whether nothing was ever recorded, as far as can be known."""
         return self.verdict == "sound" and not self.rows
 
     def to_json(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class ChainFinding:
 
 
 class ChainError(Exception):
-    """A chain is not what it was."""
+    """A chain is not what was recorded."""
 
     def __init__(
         self, verdict: ChainVerdict, what: str, seq: int | None = None, row: SealedEntry | None = None
@@ -79,7 +79,7 @@ class ChainError(Exception):
 
 @dataclass(slots=True)
 class ChainVerifier:
-    """A walk along one chain, row by row."""
+    """Verifies one chain row by row."""
 
     tenant: str
     anchors: Anchors
@@ -91,25 +91,25 @@ class ChainVerifier:
     _open: list[tuple[Checkpoint, MerkleTree]] = field(default_factory=list[tuple[Checkpoint, MerkleTree]])
 
     def check_row(self, row: SealedEntry) -> None:
-        """Look at the next row.
+        """Check the next row.
 
         Raises:
-            Wrong: it is not what follows.
+            ChainError: it does not continue the chain.
         """
         if row.seq != self.seq + 1:
             raise ChainError("tampered", "the row is missing", self.seq + 1)
         try:
-            right = entry_hash(self.last, self.tenant, row.seq, row, row.facts.encode()) == row.hash
-        except (TypeError, ValueError):  # a text that is none
-            right = False
-        if not right:
+            matches = entry_hash(self.last, self.tenant, row.seq, row, row.facts.encode()) == row.hash
+        except (TypeError, ValueError):  # a string that is not valid Unicode
+            matches = False
+        if not matches:
             raise ChainError("tampered", "the row is not what its hash says", row.seq, row)
         facts = _canonical_object(row.facts)
         if facts is None:
             raise ChainError("tampered", "the row's facts are no object in canonical JSON", row.seq, row)
-        wrong = _personal_problem(row)
-        if wrong:
-            raise ChainError("tampered", wrong, row.seq, row)
+        problem = _personal_problem(row)
+        if problem:
+            raise ChainError("tampered", problem, row.seq, row)
         if row.type == ERASED_EVENT:
             claimed = _erased_ranges(facts, row.seq)
             if claimed is None:
@@ -121,29 +121,29 @@ class ChainVerifier:
         self._check_checkpoints(row.hash)
 
     def _check_checkpoints(self, leaf: bytes) -> None:
-        """Compare with the checkpoints that are over this row."""
-        points = self.anchors.checkpoints
-        while self._next < len(points) and points[self._next].from_seq <= self.seq:
-            self._open.append((points[self._next], MerkleTree()))
+        """Compare with the checkpoints that cover this row."""
+        checkpoints = self.anchors.checkpoints
+        while self._next < len(checkpoints) and checkpoints[self._next].from_seq <= self.seq:
+            self._open.append((checkpoints[self._next], MerkleTree()))
             self._next += 1
         if not self._open:
             return
-        for point, tree in self._open:
+        for signed, tree in self._open:
             tree.add(leaf)
-            if point.to_seq == self.seq and (tree.root().hex(), leaf.hex()) != (point.root, point.head):
-                what = f"rows {point.from_seq:,} to {point.to_seq:,} are not those that were signed at {point.at}"
-                raise ChainError("tampered", what, point.from_seq)
-        self._open = [(point, tree) for point, tree in self._open if point.to_seq > self.seq]
+            if signed.to_seq == self.seq and (tree.root().hex(), leaf.hex()) != (signed.root, signed.head):
+                what = f"rows {signed.from_seq:,} to {signed.to_seq:,} are not those that were signed at {signed.at}"
+                raise ChainError("tampered", what, signed.from_seq)
+        self._open = [(signed, tree) for signed, tree in self._open if signed.to_seq > self.seq]
 
     def check_head(self, head: ChainHead | None) -> None:
-        """Look at where the chain ends.
+        """Check where the chain ends.
 
         Raises:
-            Wrong: it does not end where it should, or something was erased and nobody said so.
+            ChainError: it does not end where it should, or rows were erased without a record.
         """
-        far = max(self.anchors.checkpoints, key=lambda point: point.to_seq, default=None)
-        if far is not None and far.to_seq > self.seq:
-            what = f"rows up to {far.to_seq:,} were signed at {far.at}, and the last one here is {self.seq:,}"
+        furthest = max(self.anchors.checkpoints, key=lambda point: point.to_seq, default=None)
+        if furthest is not None and furthest.to_seq > self.seq:
+            what = f"rows up to {furthest.to_seq:,} were signed at {furthest.at}, and the last one here is {self.seq:,}"
             raise ChainError("truncated", what, self.seq + 1)
         if head is not None and head.seq > self.seq:
             what = f"there were {head.seq:,} rows, and the last one here is {self.seq:,}"
@@ -153,36 +153,36 @@ class ChainVerifier:
         unclaimed = _first_outside(self.erased, self.claimed)
         if unclaimed is not None:
             raise ChainError("tampered", f"the row was erased, and no {ERASED_EVENT} tells of it", unclaimed)
-        if self.anchors.wrong is not None:
-            raise ChainError(*self.anchors.wrong)
+        if self.anchors.error is not None:
+            raise ChainError(*self.anchors.error)
 
-    def finding(self, wrong: ChainError | None) -> ChainFinding:
-        """The result of the walk."""
-        points = self.anchors.checkpoints
+    def finding(self, error: ChainError | None) -> ChainFinding:
+        """Return the result of the verification."""
+        checkpoints = self.anchors.checkpoints
         return ChainFinding(
             self.tenant,
-            wrong.verdict if wrong else "sound",
-            wrong.what if wrong else "",
-            wrong.seq if wrong else None,
-            wrong.id if wrong else None,
+            error.verdict if error else "sound",
+            error.what if error else "",
+            error.seq if error else None,
+            error.id if error else None,
             rows=self.seq,
             erased=len(self.erased),
-            checkpoints=len(points),
-            signed_to=max((point.to_seq for point in points), default=0),
-            keys=tuple(dict.fromkeys(point.key_id for point in points)),
+            checkpoints=len(checkpoints),
+            signed_to=max((point.to_seq for point in checkpoints), default=0),
+            keys=tuple(dict.fromkeys(point.key_id for point in checkpoints)),
         )
 
 
 def verify_chain(tenant: str, rows: Iterable[SealedEntry], anchors: Anchors, head: ChainHead | None) -> ChainFinding:
-    """What a whole chain is worth, given its rows in order."""
-    walk = ChainVerifier(tenant, anchors)
+    """Verify a whole chain, given its rows in order."""
+    verifier = ChainVerifier(tenant, anchors)
     try:
         for row in rows:
-            walk.check_row(row)
-        walk.check_head(head)
-    except ChainError as wrong:
-        return walk.finding(wrong)
-    return walk.finding(None)
+            verifier.check_row(row)
+        verifier.check_head(head)
+    except ChainError as error:
+        return verifier.finding(error)
+    return verifier.finding(None)
 
 
 def _personal_problem(row: SealedEntry) -> str:
@@ -201,30 +201,30 @@ def _personal_problem(row: SealedEntry) -> str:
 
 
 def _canonical_object(text: str) -> dict[str, Any] | None:
-    """The object that a column holds; None where it holds none, or it is not in its canonical form."""
+    """Return the object that a column holds; None where it is not an object in canonical form."""
     try:
-        if text.isascii() and _UNUSUAL_NUMBER.search(text) is None:  # as nearly all are; a third of the time
-            found = orjson.loads(text)
-            written = orjson.dumps(found, option=orjson.OPT_SORT_KEYS)
+        if text.isascii() and _UNUSUAL_NUMBER.search(text) is None:  # the common case, in a third of the time
+            value = orjson.loads(text)
+            encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         else:
-            found = json.loads(text, parse_int=_parse_number)
-            written = canonical_bytes(found)
+            value = json.loads(text, parse_int=_parse_number)
+            encoded = canonical_bytes(value)
     except (TypeError, ValueError, RecursionError, CallerError):
         return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) and written == text.encode() else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) and encoded == text.encode() else None
 
 
 def _parse_number(digits: str) -> int | float:
-    """A number without a fraction; beyond 2^53 it is how the standard writes a float."""
+    """Parse an integer; beyond 2^53 it is RFC 8785's notation of a float."""
     return int(digits) if len(digits) < _MAX_PLAIN_DIGITS or abs(int(digits)) <= MAX_SAFE_INTEGER else float(digits)
 
 
 def _erased_ranges(facts: dict[str, Any], seq: int) -> list[tuple[int, int]] | None:
-    """The rows that an entry says were erased; None where it cannot be right, for only rows before it can be meant."""
+    """Return the rows that an entry claims were erased; None if impossible, since only earlier rows can be."""
     rows = facts.get("rows")
     claimed: list[tuple[int, int]] = []
-    for one in cast("list[Any]", rows) if isinstance(rows, list) else [None]:
-        match one:
+    for pair in cast("list[Any]", rows) if isinstance(rows, list) else [None]:
+        match pair:
             case [int(first), int(last)] if type(first) is type(last) is int and 0 < first <= last < seq:
                 claimed.append((first, last))
             case _:
@@ -233,13 +233,13 @@ def _erased_ranges(facts: dict[str, Any], seq: int) -> list[tuple[int, int]] | N
 
 
 def _first_outside(numbers: Sequence[int], ranges: Iterable[tuple[int, int]]) -> int | None:
-    """The first of these ascending numbers that no range holds."""
-    left = sorted(ranges)
-    reach, place = 0, 0
+    """Return the first of these ascending numbers that is in no range."""
+    remaining = sorted(ranges)
+    covered_to, position = 0, 0
     for number in numbers:
-        while place < len(left) and left[place][0] <= number:
-            reach = max(reach, left[place][1])
-            place += 1
-        if number > reach:
+        while position < len(remaining) and remaining[position][0] <= number:
+            covered_to = max(covered_to, remaining[position][1])
+            position += 1
+        if number > covered_to:
             return number
     return None

@@ -1,4 +1,4 @@
-"""Verifying the chains of a database: pages of rows, and the files of checkpoints, for the pure part in `verify.py`."""
+"""Verifies the chains of a database: reads pages of rows and checkpoint files for the pure `ChainVerifier`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from paddock.store.database import DirectDatabase, Transaction
 PAGE_ROWS = 2_000
 
 VerifyProgress = Callable[[str, int, int], None]
-"""Told how far it is: tenant, rows looked at, rows there are."""
+"""Progress callback: tenant, rows checked, rows in total."""
 
 
 def verify_ledger(
@@ -40,30 +40,32 @@ def verify_ledger(
     """Verify one tenant's chain, or all of them.
 
     Args:
-        database: Where the rows are.
-        state: Where this home's checkpoints and public key are.
-        tenant: Whose; everyone's where it is not said.
-        anchor_files: Checkpoints that were kept elsewhere.
-        key_files: Public keys to believe; this home's own where none is given.
-        report: Told how far it is.
+        database: The database that holds the rows.
+        state: The directory of this home's checkpoints and public key.
+        tenant: The tenant to verify; all tenants if None.
+        anchor_files: Copies of checkpoints that were kept elsewhere.
+        key_files: Public keys to trust; this home's own if none is given.
+        report: Progress callback.
 
     Raises:
-        NotFound: nobody goes by the name of this tenant.
+        NotFound: there is no such tenant.
     """
     try:
-        kept = read_anchor_files(anchor_files)
+        copies = read_anchor_files(anchor_files)
         if tenant is not None:
-            require_chain(database, state, tenant, kept)
-        whose = [tenant] if tenant is not None else list_chain_tenants(database, state, kept)
+            require_chain(database, state, tenant, copies)
+        tenants = [tenant] if tenant is not None else list_chain_tenants(database, state, copies)
     except HostError as error:
         return [ChainFinding(tenant or "-", "unreadable", error.message)]
-    if tenant is not None and kept and not any(lines_for_tenant(tenant, kept).values()):
-        return [ChainFinding(tenant, "unreadable", f"{', '.join(kept)} holds no checkpoint of this tenant")]
-    found = [_verify_tenant(database, state, one, lines_for_tenant(one, kept), key_files, report) for one in whose]
-    if tenant is None and all(finding.empty for finding in found) and public_key_files(state):
+    if tenant is not None and copies and not any(lines_for_tenant(tenant, copies).values()):
+        return [ChainFinding(tenant, "unreadable", f"{', '.join(copies)} holds no checkpoint of this tenant")]
+    findings = [
+        _verify_tenant(database, state, one, lines_for_tenant(one, copies), key_files, report) for one in tenants
+    ]
+    if tenant is None and all(finding.empty for finding in findings) and public_key_files(state):
         what = "there is a key that has signed checkpoints, and neither they nor what they were over are here"
-        found.append(ChainFinding("-", "truncated", what))
-    return found
+        findings.append(ChainFinding("-", "truncated", what))
+    return findings
 
 
 def _verify_tenant(
@@ -78,58 +80,60 @@ def _verify_tenant(
         own = read_checkpoint_lines(checkpoint_file(state, tenant))
         files = key_files or public_key_files(state)
         if not files and (own or any(others.values())):
-            files = [public_key_file(state)]  # which is missing, and that is said
+            files = [public_key_file(state)]  # missing; reading it reports that
         keys = [read_public_key(file) for file in files]
-        noted = database.read(lambda tx: _recorded_checkpoints(tx, tenant))
-        if database.engine == "postgresql":  # other nodes sign too, and their files are not here
-            ours = {key_id(key) for key in keys}
-            noted = [one for one in noted if one.key_id in ours]
-        walk = ChainVerifier(tenant, build_anchors(tenant, own, others, keys, noted))
-        there = database.read(lambda tx: last_seq(tx, tenant))
+        recorded = database.read(lambda tx: _recorded_checkpoints(tx, tenant))
+        if database.engine == "postgresql":  # other nodes sign too; their files are not here
+            own_key_ids = {key_id(key) for key in keys}
+            recorded = [one for one in recorded if one.key_id in own_key_ids]
+        verifier = ChainVerifier(tenant, build_anchors(tenant, own, others, keys, recorded))
+        row_count = database.read(lambda tx: last_seq(tx, tenant))
     except PaddockError as error:
         return ChainFinding(tenant, "unreadable", error.message)
     try:
         while True:
-            rows, head = _read_page(database, tenant, walk.seq)
+            rows, head = _read_page(database, tenant, verifier.seq)
             for row in rows:
-                walk.check_row(row)
+                verifier.check_row(row)
             if report is not None:
-                report(tenant, walk.seq, max(there, walk.seq))
+                report(tenant, verifier.seq, max(row_count, verifier.seq))
             if len(rows) < PAGE_ROWS:
-                walk.check_head(head)
-                return walk.finding(None)
-    except ChainError as wrong:
-        return walk.finding(wrong)
+                verifier.check_head(head)
+                return verifier.finding(None)
+    except ChainError as error:
+        return verifier.finding(error)
     except PaddockError as error:
-        return walk.finding(ChainError("unreadable", error.message))
+        return verifier.finding(ChainError("unreadable", error.message))
 
 
 def _read_page(database: DirectDatabase, tenant: str, after: int) -> tuple[list[SealedEntry], ChainHead | None]:
-    """Some rows, and the head as it was at that moment."""
+    """Return a page of rows, and the head at that moment."""
 
-    def unit(tx: Transaction, limit: int = PAGE_ROWS, after: int = after) -> tuple[list[SealedEntry], ChainHead | None]:
+    def read_rows(
+        tx: Transaction, limit: int = PAGE_ROWS, after: int = after
+    ) -> tuple[list[SealedEntry], ChainHead | None]:
         head = read_head(tx, tenant)
         return list(read_sealed(tx, tenant, after=after, limit=limit)), ChainHead(*head) if head else None
 
     try:
-        return database.read(unit)
+        return database.read(read_rows)
     except UnicodeDecodeError:
-        # A text that is none, which only somebody else can have put there; one at a time says in which row.
+        # Bytes that are not text, written by another program. Reading row by row finds which row it is.
         for seq in range(after, after + PAGE_ROWS):
             try:
-                database.read(lambda tx, seq=seq: unit(tx, 1, seq))
+                database.read(lambda tx, seq=seq: read_rows(tx, 1, seq))
             except UnicodeDecodeError:
                 raise ChainError("tampered", "the row holds what is no text", seq + 1) from None
         raise
 
 
 def _recorded_checkpoints(tx: Transaction, tenant: str) -> list[RecordedCheckpoint]:
-    found = tx.all("SELECT key_id, to_seq FROM ledger_checkpoints WHERE tenant = ? ORDER BY key_id", (tenant,))
-    return [RecordedCheckpoint(**row) for row in found]
+    rows = tx.all("SELECT key_id, to_seq FROM ledger_checkpoints WHERE tenant = ? ORDER BY key_id", (tenant,))
+    return [RecordedCheckpoint(**row) for row in rows]
 
 
 def find_altered(tx: Transaction, entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """Those that do not fit between the rows beside them: they were changed since they were recorded, or these were."""
+    """Return the entries that do not fit their neighbouring rows: they or their neighbours were changed."""
     return [entry for entry in entries if _is_altered(tx, entry)]
 
 
@@ -138,31 +142,33 @@ def _is_altered(tx: Transaction, entry: LedgerEntry) -> bool:
         rows = list(read_sealed(tx, entry.tenant, after=max(entry.seq - 2, 0), limit=3))
     except UnicodeDecodeError:
         return True
-    walk = ChainVerifier(entry.tenant, Anchors())
+    verifier = ChainVerifier(entry.tenant, Anchors())
     if entry.seq > 1:
-        before = rows.pop(0) if rows else None
-        if before is None or before.seq != entry.seq - 1:
+        previous = rows.pop(0) if rows else None
+        if previous is None or previous.seq != entry.seq - 1:
             return True
-        walk.seq, walk.last = before.seq, before.hash
+        verifier.seq, verifier.last = previous.seq, previous.hash
     try:
-        # With the one after it: whoever changes a row can write its hash anew, and that of the next one is over it.
+        # The next row is checked too: a changed row can get a new hash, but the next row's hash covers the old one.
         for row in rows:
-            walk.check_row(row)
+            verifier.check_row(row)
     except ChainError:
         return True
-    return walk.seq < entry.seq or (walk.seq == entry.seq and read_head(tx, entry.tenant) != (walk.seq, walk.last))
+    return verifier.seq < entry.seq or (
+        verifier.seq == entry.seq and read_head(tx, entry.tenant) != (verifier.seq, verifier.last)
+    )
 
 
 def require_unaltered(tx: Transaction, entries: Iterable[LedgerEntry]) -> None:
-    """Say nothing on the word of an entry that somebody has changed.
+    """Refuse to rely on entries that have been changed.
 
     Raises:
-        HostError: there is one.
+        HostError: an entry, or a neighbour of it, was changed.
     """
     for entry in find_altered(tx, entries):
         raise HostError(altered_text(entry), code="ledger.broken", hint="see how far it goes: paddock ledger verify")
 
 
 def altered_text(entry: LedgerEntry) -> str:
-    """What to say of one that was altered."""
+    """Return the message about an altered entry."""
     return f"row {entry.seq:,} of the ledger, or one beside it, is not what was recorded: somebody has changed it"

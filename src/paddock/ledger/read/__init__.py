@@ -1,1 +1,1 @@
-"""TODO: paddock.ledger.read."""
+"""Queries over ledger entries, and the rules for which entries count as failures."""

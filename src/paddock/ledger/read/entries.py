@@ -1,4 +1,4 @@
-"""Reading the ledger: pages of one tenant's entries, narrowed, either way round."""
+"""Queries over one tenant's ledger: filtered pages in either order, single calls, names and heads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paddock.store.database import Row, Transaction
 
 MAX_PAGE_ENTRIES = 1000
 SqlCondition: TypeAlias = tuple[str, tuple[Any, ...]]
-"""A part of a query, and its values."""
+"""A part of a query, and its parameters."""
 
 _SELECT = f"SELECT {COLUMNS} FROM ledger WHERE tenant = ?"  # noqa: S608 - column names are ours
 _NEXT_TYPE = "SELECT type FROM ledger WHERE tenant = ? AND type > ? AND type < ? ORDER BY type LIMIT 1"
@@ -35,11 +35,11 @@ _OF_REQUEST = " AND request = ? AND seq IN (SELECT seq FROM ledger WHERE request
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """Which entries; what is not said is not asked for.
+    """Which entries to list; fields left out do not filter.
 
-    A `type` that ends in `.*` stands for all that begin like it, and entries that stand for such an event are found by
-    its type too; `types` are several such. `since` (including) and `until` (excluding) are ISO-8601 in UTC. `wrong`
-    asks only for what went wrong.
+    A `type` that ends in `.*` matches every type with that prefix. Entries that report another event (`stands_for`) are
+    found by that event's type too. `types` adds more such types. `since` (inclusive) and `until` (exclusive) are
+    ISO-8601 in UTC. `wrong` limits the list to failures.
     """
 
     type: str | None = None
@@ -54,11 +54,11 @@ class EntryFilter:
 
     @property
     def requested_types(self) -> tuple[str, ...]:
-        """Every type that is asked for; none where all are."""
+        """All types to match; empty means every type."""
         return ((self.type,) if self.type is not None else ()) + self.types
 
     def matches_type(self, kind: str) -> bool:
-        """Whether entries of this type are asked for, as far as types go."""
+        """Whether the filter accepts this entry type."""
         return not self.requested_types or any(
             kind.startswith(one[:-1]) if one.endswith(".*") else kind == one for one in self.requested_types
         )
@@ -70,32 +70,37 @@ ALL_ENTRIES = EntryFilter()
 def list_entries(
     tx: Transaction,
     tenant: str = DEFAULT_TENANT,
-    wanted: EntryFilter = ALL_ENTRIES,
+    entry_filter: EntryFilter = ALL_ENTRIES,
     *,
     after: int | None = None,
     before: int | None = None,
     newest_first: bool = True,
     limit: int = 50,
 ) -> list[LedgerEntry]:
-    """Some entries, between two numbers where those are given. The next page begins at the last one's number."""
-    conditions, values = _filter_condition(wanted, after, before)
-    order, most = "DESC" if newest_first else "ASC", max(0, min(limit, MAX_PAGE_ENTRIES))
-    found: dict[int, Row] = {}
-    if wanted.wrong:
-        types = _failure_conditions(wanted)
+    """Return one page of entries, between two sequence numbers if given.
+
+    The next page starts at the `seq` of the last entry.
+    """
+    conditions, values = _filter_condition(entry_filter, after, before)
+    order, page_size = "DESC" if newest_first else "ASC", max(0, min(limit, MAX_PAGE_ENTRIES))
+    rows_by_seq: dict[int, Row] = {}
+    if entry_filter.wrong:
+        type_conditions = _failure_conditions(entry_filter)
     else:
-        types = (
-            [one for kind in wanted.requested_types for one in _type_conditions(tx, tenant, kind)]
-            if wanted.requested_types
+        type_conditions = (
+            [one for kind in entry_filter.requested_types for one in _type_conditions(tx, tenant, kind)]
+            if entry_filter.requested_types
             else _NO_CONDITION
         )
-        if wanted.plugin is not None or wanted.principal is not None:
-            types = [_any_of(types)]  # found in their order by the index of those
-    # Otherwise each type is found in its order by its own index; asked for together, they would all be sorted first.
-    for of_type, more in types:
-        query = f"{_SELECT}{of_type}{conditions} ORDER BY seq {order} LIMIT ?"
-        found |= {row["seq"]: row for row in _select_rows(tx, query, (tenant, *more, *values, most))}
-    return [read_entry(SealedEntry(**found[seq])) for seq in sorted(found, reverse=newest_first)[:most]]
+        if entry_filter.plugin is not None or entry_filter.principal is not None:
+            type_conditions = [_any_of(type_conditions)]  # the index of plugins or principals yields them in order
+    # Otherwise one query per type: the type index yields each in order, while one query for all would sort every row.
+    for type_condition, type_values in type_conditions:
+        query = f"{_SELECT}{type_condition}{conditions} ORDER BY seq {order} LIMIT ?"
+        rows_by_seq |= {row["seq"]: row for row in _select_rows(tx, query, (tenant, *type_values, *values, page_size))}
+    return [
+        read_entry(SealedEntry(**rows_by_seq[seq])) for seq in sorted(rows_by_seq, reverse=newest_first)[:page_size]
+    ]
 
 
 def list_recent(
@@ -106,81 +111,83 @@ def list_recent(
     tenant: str = DEFAULT_TENANT,
     limit: int = 100,
 ) -> list[LedgerEntry]:
-    """The latest entries, newest first."""
+    """Return the latest entries, newest first."""
     return list_entries(tx, tenant, EntryFilter(type=event_type, plugin=plugin), limit=limit)
 
 
-def find_entries(tx: Transaction, name: str, tenant: str = DEFAULT_TENANT) -> list[LedgerEntry]:
-    """The entry with this id, or everything that was recorded of the call or request with this id, in order."""
-    rows = _select_rows(tx, f"{_SELECT} AND id = ?", (tenant, name))
+def find_entries(tx: Transaction, entry_or_call_id: str, tenant: str = DEFAULT_TENANT) -> list[LedgerEntry]:
+    """Return the entry with this id, or all entries of the call or request with this id, in order."""
+    rows = _select_rows(tx, f"{_SELECT} AND id = ?", (tenant, entry_or_call_id))
     if not rows:
-        # By one and then by the other: both at once are looked for row by row.
-        found = {
+        # Two queries: a condition with OR would scan row by row.
+        rows_by_seq = {
             row["seq"]: row
-            for part in (_OF_CALL, _OF_REQUEST)
-            for row in _select_rows(tx, _SELECT + part, (tenant, name, name))
+            for condition in (_OF_CALL, _OF_REQUEST)
+            for row in _select_rows(tx, _SELECT + condition, (tenant, entry_or_call_id, entry_or_call_id))
         }
-        rows = [found[seq] for seq in sorted(found)][:MAX_PAGE_ENTRIES]
+        rows = [rows_by_seq[seq] for seq in sorted(rows_by_seq)][:MAX_PAGE_ENTRIES]
     return [read_entry(SealedEntry(**row)) for row in rows]
 
 
 def call_history(tx: Transaction, call: str, tenant: str = DEFAULT_TENANT) -> list[LedgerEntry]:
-    """Everything that was recorded of a call, and what happened in its request outside any call."""
-    found = {entry.seq: entry for entry in find_entries(tx, call, tenant)}
-    if all(entry.id != call for entry in found.values()):  # an entry by itself is just that
-        requests = {entry.request for entry in found.values() if entry.request}
-        beside = [entry for one in sorted(requests) for entry in find_entries(tx, one, tenant) if entry.call is None]
-        found |= {entry.seq: entry for entry in beside}
-    return [found[seq] for seq in sorted(found)]
+    """Return all entries of a call, and those of its request that belong to no call."""
+    entries = {entry.seq: entry for entry in find_entries(tx, call, tenant)}
+    if all(entry.id != call for entry in entries.values()):  # the id of a single entry yields only that entry
+        requests = {entry.request for entry in entries.values() if entry.request}
+        outside_calls = [
+            entry for request in sorted(requests) for entry in find_entries(tx, request, tenant) if entry.call is None
+        ]
+        entries |= {entry.seq: entry for entry in outside_calls}
+    return [entries[seq] for seq in sorted(entries)]
 
 
 def list_types(tx: Transaction, tenant: str = DEFAULT_TENANT) -> list[str]:
-    """The types that there are entries of, each found by a step in the index."""
-    return _types_between(tx, tenant, "", "~")  # behind every letter that a type is written with
+    """Return the entry types in use, with one index lookup each."""
+    return _types_between(tx, tenant, "", "~")  # sorts after every character of a type
 
 
-def list_names(tx: Transaction, column: Literal["plugin", "principal"], tenant: str, most: int) -> list[str]:
-    """The first names that entries are filed under, in their order, each found by a step in the index."""
+def list_names(tx: Transaction, column: Literal["plugin", "principal"], tenant: str, limit: int) -> list[str]:
+    """Return the first distinct plugins or principals in order, with one index lookup each."""
     query = f"SELECT {column} AS name FROM ledger WHERE tenant = ? AND {column} > ? ORDER BY {column} LIMIT 1"  # noqa: S608
-    found: list[str] = []
-    while len(found) < most and (row := tx.one(query, (tenant, found[-1] if found else ""))):
-        found.append(row["name"])
-    return found
+    names: list[str] = []
+    while len(names) < limit and (row := tx.one(query, (tenant, names[-1] if names else ""))):
+        names.append(row["name"])
+    return names
 
 
 def list_tenants(tx: Transaction) -> list[str]:
-    """Everyone whom the database knows: who has a chain, had one, or may have one."""
-    found = tx.all(
+    """Return all tenants that the database knows: with a chain, with a former chain, or in the tenants table."""
+    rows = tx.all(
         "SELECT tenant FROM ledger_heads UNION SELECT tenant FROM ledger_checkpoints "
         "UNION SELECT tenant FROM ledger UNION SELECT name FROM tenants"
     )
-    return sorted(row["tenant"] for row in found)
+    return sorted(row["tenant"] for row in rows)
 
 
 def has_chain(tx: Transaction, tenant: str) -> bool:
-    """Whether the database knows this one."""
+    """Whether the database knows this tenant."""
     return any(tx.one(query, (tenant,)) for query in _TENANT_QUERIES)
 
 
 def read_sealed(tx: Transaction, tenant: str, *, after: int, limit: int) -> Iterator[SealedEntry]:
-    """Rows as they stand in the table, oldest first."""
+    """Return stored rows, oldest first."""
     return (SealedEntry(**row) for row in tx.all(f"{_SELECT} AND seq > ? ORDER BY seq LIMIT ?", (tenant, after, limit)))
 
 
 def last_seq(tx: Transaction, tenant: str) -> int:
-    """The number of the last entry; 0 where there is none."""
+    """Return the number of the last entry; 0 if there is none."""
     row = tx.one("SELECT max(seq) AS seq FROM ledger WHERE tenant = ?", (tenant,))
     return (row["seq"] if row else None) or 0
 
 
 def read_head(tx: Transaction, tenant: str) -> tuple[int, bytes] | None:
-    """Where the database says that a chain ends: the number and the hash of its last row."""
+    """Return the recorded end of a chain: the number and hash of its last row."""
     head = tx.one("SELECT seq, hash FROM ledger_heads WHERE tenant = ?", (tenant,))
     return (head["seq"], head["hash"]) if head else None
 
 
 def undecodable_row_error() -> HostError:
-    """What to say of a row that SQLite has let somebody else put bytes into."""
+    """Return the error for a row with bytes that are not text, which SQLite lets other programs store."""
     return HostError(
         "a row of the ledger holds what is no text", code="ledger.broken", hint="paddock ledger verify names it"
     )
@@ -193,82 +200,84 @@ def _select_rows(tx: Transaction, query: str, values: Sequence[Any]) -> list[Row
         raise undecodable_row_error() from error
 
 
-def _filter_condition(wanted: EntryFilter, after: int | None, before: int | None) -> SqlCondition:
-    """Everything but the type."""
-    asked: list[SqlCondition] = []
-    # A call's few rows are looked up first: otherwise SQLite walks through all rows in their order.
-    if wanted.call is not None:
-        asked.append((_OF_CALL, (wanted.call, wanted.call)))
-    if wanted.request is not None:
-        asked.append((_OF_REQUEST, (wanted.request, wanted.request)))
-    # What went wrong is rare, and found by its type: of a busy plugin it would be looked for among all of its rows.
-    beside = " || ''" if wanted.wrong else ""
-    others = {
-        f"plugin{beside} = ?": wanted.plugin,
-        f"principal{beside} = ?": wanted.principal,
-        "at >= ?": wanted.since,
-        "at < ?": wanted.until,
+def _filter_condition(entry_filter: EntryFilter, after: int | None, before: int | None) -> SqlCondition:
+    """Return the condition for everything but the type."""
+    conditions: list[SqlCondition] = []
+    # The few rows of a call are looked up first: otherwise SQLite walks through all rows in order.
+    if entry_filter.call is not None:
+        conditions.append((_OF_CALL, (entry_filter.call, entry_filter.call)))
+    if entry_filter.request is not None:
+        conditions.append((_OF_REQUEST, (entry_filter.request, entry_filter.request)))
+    # Failures are rare and found by type. The plugin index would search all rows of a busy plugin.
+    unindexed = " || ''" if entry_filter.wrong else ""
+    comparisons = {
+        f"plugin{unindexed} = ?": entry_filter.plugin,
+        f"principal{unindexed} = ?": entry_filter.principal,
+        "at >= ?": entry_filter.since,
+        "at < ?": entry_filter.until,
         "seq > ?": after,
         "seq < ?": before,
     }
-    asked += [(f" AND {condition}", (value,)) for condition, value in others.items() if value is not None]
-    return "".join(condition for condition, _ in asked), tuple(one for _, values in asked for one in values)
+    conditions += [(f" AND {condition}", (value,)) for condition, value in comparisons.items() if value is not None]
+    return "".join(condition for condition, _ in conditions), tuple(one for _, values in conditions for one in values)
 
 
-def _failure_conditions(wanted: EntryFilter) -> list[SqlCondition]:
-    """The conditions for what went wrong, each found by its own index. The type is written into them: the index of
-    calls that failed is for calls alone, and an engine knows no value that is bound."""
+def _failure_conditions(entry_filter: EntryFilter) -> list[SqlCondition]:
+    """Return the conditions for failures, each served by its own index.
+
+    The type is a literal: the partial index of failed calls covers one type, and the planner does not see bound values.
+    """
     return [
-        (f" AND type = '{kind}'{f' AND {more}' if more else ''}", ())
-        for kind, more in failure_queries()
-        if wanted.matches_type(kind)
+        (f" AND type = '{kind}'{f' AND {condition}' if condition else ''}", ())
+        for kind, condition in failure_queries()
+        if entry_filter.matches_type(kind)
     ]
 
 
 def _type_conditions(tx: Transaction, tenant: str, kind: str) -> list[SqlCondition]:
-    """The conditions for entries of a type, and for those that stand for one of it; an entry may fit several."""
+    """Return the conditions for entries of a type and for entries that report it; an entry may match several."""
     if kind.endswith(".*"):
-        begin = kind[:-1]
-        types = _types_between(tx, tenant, begin, begin[:-1] + "/")  # the character after the dot
-        said = [name for name in REPORTED_BY if name.startswith(kind[:-1])]
+        prefix = kind[:-1]
+        types = _types_between(tx, tenant, prefix, prefix[:-1] + "/")  # the character after the dot
+        reported = [name for name in REPORTED_BY if name.startswith(kind[:-1])]
     else:
         types = [kind]
-        said = [kind] if kind in REPORTED_BY else []
+        reported = [kind] if kind in REPORTED_BY else []
     conditions: list[SqlCondition] = [(" AND type = ?", (one,)) for one in types]
-    for name in said:
-        # Facts are canonical, so this is how it stands there. A plugin that writes the same into the metrics of its
-        # answer is found by it as well, with that answer.
+    for name in reported:
+        # Facts are canonical JSON, so this text matches. A plugin that writes the same into the metrics of its
+        # result is matched too.
         pattern = f'%"stands!_for":[%"{name.replace("_", "!_")}"%'
         conditions += [(" AND type = ? AND facts LIKE ? ESCAPE '!'", (one, pattern)) for one in REPORTED_BY[name]]
     return conditions
 
 
 def _any_of(conditions: Sequence[SqlCondition]) -> SqlCondition:
-    words = " OR ".join(words.removeprefix(" AND ") for words, _ in conditions)
-    return (f" AND ({words or '1 = 0'})" if conditions != _NO_CONDITION else ""), tuple(
+    sql = " OR ".join(sql.removeprefix(" AND ") for sql, _ in conditions)
+    return (f" AND ({sql or '1 = 0'})" if conditions != _NO_CONDITION else ""), tuple(
         value for _, values in conditions for value in values
     )
 
 
-def _types_between(tx: Transaction, tenant: str, begin: str, end: str) -> list[str]:
-    """The types between these two that there are entries of, each found by a step in the index."""
-    last = begin
-    found: list[str] = []
+def _types_between(tx: Transaction, tenant: str, start: str, end: str) -> list[str]:
+    """Return the types in use between these two, with one index lookup each."""
+    last = start
+    types: list[str] = []
     while row := tx.one(_NEXT_TYPE, (tenant, last, end)):
         last = row["type"]
-        found.append(last)
-    return found
+        types.append(last)
+    return types
 
 
-MAX_SCANNED_ENTRIES: Final = 4_000  # entries of the plugin, of whatever type: what is older is not looked at
+MAX_SCANNED_ENTRIES: Final = 4_000  # newest entries of a plugin that are scanned, of any type
 
-# The type is asked of what was found, and no part of the search: the index is of plugins, and a plugin that is hardly
-# ever called may have a million other entries.
+# The type is filtered afterwards and not in SQL: the index covers plugins, and a rarely called plugin
+# may have a million other entries.
 _SELECT_NEWEST = "SELECT at, type, facts FROM ledger WHERE tenant = ? AND plugin = ? ORDER BY seq DESC LIMIT ?"
 
 
 class EndedCall(NamedTuple):
-    """One call that is over."""
+    """One finished call."""
 
     at: str
     status: str
@@ -277,17 +286,19 @@ class EndedCall(NamedTuple):
 
 
 class EndedCalls(NamedTuple):
-    """Those that were found, newest first; `since` is where looking stopped, if it did before the beginning."""
+    """Finished calls, newest first. `since` is the time where the scan stopped, if it stopped early."""
 
     calls: list[EndedCall]
     since: str | None
 
 
-def list_ended_calls(tx: Transaction, tenant: str, plugin: str, *, most: int = MAX_SCANNED_ENTRIES) -> EndedCalls:
-    """What became of the last calls of a plugin."""
-    rows = tx.all(_SELECT_NEWEST, (tenant, plugin, most))
+def list_ended_calls(
+    tx: Transaction, tenant: str, plugin: str, *, max_scanned: int = MAX_SCANNED_ENTRIES
+) -> EndedCalls:
+    """Return the outcomes of a plugin's last calls."""
+    rows = tx.all(_SELECT_NEWEST, (tenant, plugin, max_scanned))
     calls = [_read_ended_call(row["at"], orjson.loads(row["facts"])) for row in rows if row["type"] == CallEnded.type]
-    return EndedCalls(calls, rows[-1]["at"] if len(rows) == most else None)
+    return EndedCalls(calls, rows[-1]["at"] if len(rows) == max_scanned else None)
 
 
 def _read_ended_call(at: str, facts: dict[str, Any]) -> EndedCall:

@@ -1,6 +1,6 @@
-"""Which entries tell of something that went wrong: what somebody looks for first. Pure.
+"""Which entries count as failures. Pure.
 
-The same table decides in a query and in Python, so that what a page marks is what the query finds.
+The same table decides in SQL and in Python, so that a page marks exactly what the query finds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAILURE_TYPES: Final = frozenset(
     queue.given_up webhook.gave_up ledger.undescribed
     """.split()  # noqa: SIM905 - a table of words
 )
-"""Types of which every entry does."""
+"""Types of which every entry is a failure."""
 
 
 class FactCondition(NamedTuple):
@@ -35,16 +35,16 @@ class FactCondition(NamedTuple):
     lacks: tuple[tuple[str, Any], ...] = ()
 
     def matches(self, facts: Mapping[str, Any]) -> bool:
-        """Whether these facts are such."""
+        """Whether these facts meet the condition."""
         return all(facts.get(name) == value for name, value in self.has) and not any(
             facts.get(name) == value for name, value in self.lacks
         )
 
     def sql(self) -> str:
-        """The same of the column. Facts are canonical, so this is how each stands there.
+        """Return the condition on the `facts` column. Facts are canonical JSON, so a substring test is exact.
 
-        An index can be kept for it on both engines, which is not so of `LIKE` with a value that is bound. The column
-        comes first: SQLite turns the other way round about, and then takes it for another condition.
+        Both engines can index this expression, unlike `LIKE` with a bound value. The column comes first: SQLite swaps
+        the operands otherwise, and then does not match the expression with the index.
         """
         parts = [f"facts <> replace(facts, '{_json_fragment(*one)}', '')" for one in self.has]
         parts += [f"facts = replace(facts, '{_json_fragment(*one)}', '')" for one in self.lacks]
@@ -53,7 +53,7 @@ class FactCondition(NamedTuple):
 
 CONDITIONAL_FAILURES: Final[Mapping[str, tuple[FactCondition, ...]]] = MappingProxyType(
     {
-        # Whoever waits for a person, or did not want it any more, has nothing to mend.
+        # A call that waits for approval or was cancelled needs no repair.
         "call.ended": (
             FactCondition((("success", False),), (("status", "pending_approval"), ("status", "cancelled"))),
         ),
@@ -65,21 +65,23 @@ CONDITIONAL_FAILURES: Final[Mapping[str, tuple[FactCondition, ...]]] = MappingPr
         ),
     }
 )
-"""Types of which some do: those that fit one of these."""
+"""Types of which only entries that meet one of the conditions are failures."""
 
 FailureQuery: TypeAlias = tuple[str, str]
-"""A type, and the condition that its rows must fit beside it; empty where all do."""
+"""A type, and the extra SQL condition for its rows; empty where all rows match."""
 
 
 def is_failure(kind: str, facts: Mapping[str, Any]) -> bool:
-    """Whether an entry of this type with these facts tells of something that went wrong."""
+    """Whether an entry of this type with these facts is a failure."""
     return kind in FAILURE_TYPES or any(one.matches(facts) for one in CONDITIONAL_FAILURES.get(kind, ()))
 
 
 def failure_queries() -> list[FailureQuery]:
-    """All of them, as queries look for them."""
+    """Return the failure table as query conditions."""
     always: list[FailureQuery] = [(kind, "") for kind in sorted(FAILURE_TYPES)]
-    return always + [(kind, one.sql()) for kind, several in CONDITIONAL_FAILURES.items() for one in several]
+    return always + [
+        (kind, condition.sql()) for kind, conditions in CONDITIONAL_FAILURES.items() for condition in conditions
+    ]
 
 
 def _json_fragment(name: str, value: Any) -> str:

@@ -1,1 +1,1 @@
-"""What is recorded, in sentences for people: words for every type of entry."""
+"""Labels and sentences that describe ledger entries to people."""

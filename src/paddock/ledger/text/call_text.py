@@ -1,4 +1,4 @@
-"""Words for calls, for what waits for a person, and for effects that nobody was sure of. Pure."""
+"""Labels and sentences for calls, approvals and effects with unknown outcome. Pure."""
 
 from __future__ import annotations
 
@@ -30,68 +30,73 @@ _RESOLUTION_TEXT: Final = {
 }
 
 
-def _ended(told: EntryValues) -> str:
-    status = str(told.fields.get("status") or "")
-    became = _STATUS_TEXT.get(status, status.replace("_", " ") or "it ended")
-    words = f"{told.who} called {told.what}: {became}"
-    if told.fields.get("replay_of"):
-        return f"{words}; it got the answer of an earlier call with the same key"
+def _ended(values: EntryValues) -> str:
+    status = str(values.fields.get("status") or "")
+    outcome = _STATUS_TEXT.get(status, status.replace("_", " ") or "it ended")
+    sentence = f"{values.who} called {values.what}: {outcome}"
+    if values.fields.get("replay_of"):
+        return f"{sentence}; it got the answer of an earlier call with the same key"
     if status == "pending_approval":
-        return words
+        return sentence
     if status == "succeeded":
-        return f"{words} in {told['duration_ms~took']}"
-    return words + (told.text_if_present("error_message", " ({})") or told.text_if_present("error_code", " ({})"))
+        return f"{sentence} in {values['duration_ms~took']}"
+    return sentence + (
+        values.text_if_present("error_message", " ({})") or values.text_if_present("error_code", " ({})")
+    )
 
 
-def _answered(told: EntryValues) -> str:
-    said = "approved" if told.fields.get("approved") else "denied"
-    more = "; more people have to approve it" if said == "approved" and told.fields.get("state") == "pending" else ""
-    return f"{_answerer_text(told, 'answered_by')} {said} {told.what}{told.text_if_present('comment', ': “{}”')}{more}"
+def _answered(values: EntryValues) -> str:
+    answer = "approved" if values.fields.get("approved") else "denied"
+    more = (
+        "; more people have to approve it" if answer == "approved" and values.fields.get("state") == "pending" else ""
+    )
+    comment = values.text_if_present("comment", ": “{}”")
+    return f"{_answerer_text(values, 'answered_by')} {answer} {values.what}{comment}{more}"
 
 
-def _answerer_text(told: EntryValues, field: str) -> str:
-    """Who answered; where the operator passed it on, both."""
-    return told.text_if_present("operator", "{}, as ") + told[field]
+def _answerer_text(values: EntryValues, field: str) -> str:
+    """Name who answered; both people where the operator passed the answer on."""
+    return values.text_if_present("operator", "{}, as ") + values[field]
 
 
-def _request_ended(told: EntryValues) -> str:
-    became = {
+def _request_ended(values: EntryValues) -> str:
+    outcome = {
         "expired": "nobody answered in time",
         "withdrawn": "it was withdrawn",
         "voided": "what it was about has changed",
-    }.get(str(told.fields.get("state")), f"it is {told['state']}")
-    return f"The request to call {told.what} ended: {became}"
+    }.get(str(values.fields.get("state")), f"it is {values['state']}")
+    return f"The request to call {values.what} ended: {outcome}"
 
 
-def _standing(told: EntryValues) -> str:
-    reach = told.what if told.fields.get("method") else f"every tool of {told['name']}"
-    lasts = "until it is revoked" if told.fields.get("scope") == "always" else "for one session"
-    return f"{_answerer_text(told, 'given_by')} approved {reach} for {told['holder']}, {lasts}"
+def _standing(values: EntryValues) -> str:
+    subject = values.what if values.fields.get("method") else f"every tool of {values['name']}"
+    duration = "until it is revoked" if values.fields.get("scope") == "always" else "for one session"
+    return f"{_answerer_text(values, 'given_by')} approved {subject} for {values['holder']}, {duration}"
 
 
-def _revoked(told: EntryValues) -> str:
-    reach = told.what if told.fields.get("method") else f"every tool of {told['name']}"
-    return f"{_answerer_text(told, 'revoked_by')} took back the standing approval for {reach}"
+def _revoked(values: EntryValues) -> str:
+    subject = values.what if values.fields.get("method") else f"every tool of {values['name']}"
+    return f"{_answerer_text(values, 'revoked_by')} took back the standing approval for {subject}"
 
 
-def _in_doubt(told: EntryValues) -> str:
-    way = _RECOVERY_TEXT.get(str(told.fields.get("recovery")), "")
-    return f"Nobody knows whether {told.what} happened: {told['reason']}" + (f"; {way}" if way else "")
+def _in_doubt(values: EntryValues) -> str:
+    next_step = _RECOVERY_TEXT.get(str(values.fields.get("recovery")), "")
+    return f"Nobody knows whether {values.what} happened: {values['reason']}" + (f"; {next_step}" if next_step else "")
 
 
-def _resolved(told: EntryValues) -> str:
-    happened = "happened" if told.fields.get("state") == "succeeded" else "did not happen"
-    source = _RESOLUTION_TEXT.get(str(told.fields.get("resolution"))) or f"{told['by']} says"
-    return f"Settled: {source} that {told.what} {happened}"
+def _resolved(values: EntryValues) -> str:
+    happened = "happened" if values.fields.get("state") == "succeeded" else "did not happen"
+    source = _RESOLUTION_TEXT.get(str(values.fields.get("resolution"))) or f"{values['by']} says"
+    return f"Settled: {source} that {values.what} {happened}"
 
 
-def _executed(told: EntryValues) -> str:
-    return f"{told['plugin']} {told['version']} ran{told.text_if_present('error', ' and failed: {}')}"
+def _executed(values: EntryValues) -> str:
+    return f"{values['plugin']} {values['version']} ran{values.text_if_present('error', ' and failed: {}')}"
 
 
-def _used(told: EntryValues) -> str:
-    became = "worked" if told.fields.get("success") else "failed"
-    return f"{told['tool_name']} of {told['plugin_id']} {became} in {told['duration_ms~took']}"
+def _used(values: EntryValues) -> str:
+    outcome = "worked" if values.fields.get("success") else "failed"
+    return f"{values['tool_name']} of {values['plugin_id']} {outcome} in {values['duration_ms~took']}"
 
 
 CALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {

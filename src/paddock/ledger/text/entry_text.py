@@ -1,4 +1,4 @@
-"""One entry in one sentence, and the groups that people look for entries by. Pure."""
+"""Describes one entry in one sentence, and groups entry types for filters. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EntrySeverity: TypeAlias = Literal["good", "busy", "calm", "bad"]
 
 
 class EntryGroup(NamedTuple):
-    """Types of entries that people look for together."""
+    """Entry types that people look for together."""
 
     name: str
     title: str
-    words: Mapping[str, SentenceTemplate]
+    templates: Mapping[str, SentenceTemplate]
 
 
 ENTRY_GROUPS: Final = (
@@ -33,33 +33,33 @@ ENTRY_GROUPS: Final = (
     EntryGroup("host", "Rules, secrets, webhooks", HOST_SENTENCES),
 )
 SENTENCE_TEMPLATES: Final[Mapping[str, SentenceTemplate]] = {
-    kind: words for group in ENTRY_GROUPS for kind, words in group.words.items()
+    kind: template for group in ENTRY_GROUPS for kind, template in group.templates.items()
 }
-"""Words for every type of entry that there is."""
+"""Templates for every entry type."""
 
 
 def entry_sentence(entry: LedgerEntry) -> str:
-    """What happened, in one sentence. What somebody else put into the ledger has only its type."""
-    words = SENTENCE_TEMPLATES.get(entry.type)
-    if words is None or "unreadable" in entry.facts:
+    """Describe an entry in one sentence. Unknown or unreadable entries are described by their type."""
+    template = SENTENCE_TEMPLATES.get(entry.type)
+    if template is None or "unreadable" in entry.facts:
         return f"{entry.type} was recorded"
-    said = words.sentence(EntryValues(entry.data))
-    return f"S{said[1:]}" if said.startswith(UNKNOWN_PERSON) else said  # names stay as they are written
+    sentence = template.sentence(EntryValues(entry.data))
+    return f"S{sentence[1:]}" if sentence.startswith(UNKNOWN_PERSON) else sentence  # names stay as they are written
 
 
 def type_label(kind: str) -> str:
-    """What a type of entry is called; its own name where there are no words for it."""
-    words = SENTENCE_TEMPLATES.get(kind)
-    return words.label if words else kind
+    """Return the label of an entry type; the type itself if it has none."""
+    template = SENTENCE_TEMPLATES.get(kind)
+    return template.label if template else kind
 
 
 def group_types(group: str) -> tuple[str, ...]:
-    """The types of a group; none where there is no such group."""
-    return tuple(next((one.words for one in ENTRY_GROUPS if one.name == group), ()))
+    """Return the types of a group; none if there is no such group."""
+    return tuple(next((one.templates for one in ENTRY_GROUPS if one.name == group), ()))
 
 
 def entry_severity(entry: LedgerEntry) -> EntrySeverity:
-    """How an entry is shown: what went wrong is bad, what worked is good, what waits is busy."""
+    """Return how an entry is highlighted: failures bad, successes good, pending busy."""
     if is_failure(entry.type, entry.facts):
         return "bad"
     status = entry.facts.get("status")

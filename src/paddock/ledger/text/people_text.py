@@ -1,4 +1,4 @@
-"""Words for people and their keys, and for the host itself: rules, secrets, webhooks, the ledger. Pure."""
+"""Labels and sentences for people and keys, and for the host: policies, secrets, webhooks, the ledger. Pure."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ _WEBHOOK_CHANGE_TEXT: Final = {
 }
 
 
-def _changed(told: EntryValues) -> str:
-    words = _PERSON_CHANGE_TEXT.get(str(told.fields.get("change")), "was changed").format_map(told)
-    return f"{told['person']} {words} (by {told['by']})"
+def _changed(values: EntryValues) -> str:
+    change = _PERSON_CHANGE_TEXT.get(str(values.fields.get("change")), "was changed").format_map(values)
+    return f"{values['person']} {change} (by {values['by']})"
 
 
-def _group(told: EntryValues) -> str:
-    return _GROUP_CHANGE_TEXT.get(str(told.fields.get("change")), "{by} changed the group {group}").format_map(told)
+def _group(values: EntryValues) -> str:
+    return _GROUP_CHANGE_TEXT.get(str(values.fields.get("change")), "{by} changed the group {group}").format_map(values)
 
 
-def _identity(told: EntryValues) -> str:
-    word = "was linked to" if told.fields.get("change") == "linked" else "was unlinked from"
-    return f"{told['person']} {word} {told['issuer']} (by {told['by']})"
+def _identity(values: EntryValues) -> str:
+    verb = "was linked to" if values.fields.get("change") == "linked" else "was unlinked from"
+    return f"{values['person']} {verb} {values['issuer']} (by {values['by']})"
 
 
-def _session_ended(told: EntryValues) -> str:
-    person, by = told["person"], told["by"]
+def _session_ended(values: EntryValues) -> str:
+    person, by = values["person"], values["by"]
     return f"{person} signed out" if by == person else f"{by} signed {person} out"
 
 
-def _webhook(told: EntryValues) -> str:
-    words = _WEBHOOK_CHANGE_TEXT.get(str(told.fields.get("change")), "was changed")
-    by = told.text_if_present("by", " by {}") or " by the host itself"
-    return f"The webhook {told['webhook']} {words}{by}{told.text_if_present('reason', ': {}')}"
+def _webhook(values: EntryValues) -> str:
+    change = _WEBHOOK_CHANGE_TEXT.get(str(values.fields.get("change")), "was changed")
+    by = values.text_if_present("by", " by {}") or " by the host itself"
+    return f"The webhook {values['webhook']} {change}{by}{values.text_if_present('reason', ': {}')}"
 
 
-def _secret(told: EntryValues) -> str:
-    whose = told.text_if_present("owner", " of {}")
-    return f"{told['by']} set the secret {told['secret']}{whose}"
+def _secret(values: EntryValues) -> str:
+    owner = values.text_if_present("owner", " of {}")
+    return f"{values['by']} set the secret {values['secret']}{owner}"
 
 
 PEOPLE_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {

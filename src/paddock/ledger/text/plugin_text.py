@@ -1,4 +1,4 @@
-"""Words for plugins: installed and changed by people, and as processes that start, work and fall. Pure."""
+"""Labels and sentences for plugins: installation, processes and use of capabilities. Pure."""
 
 from __future__ import annotations
 
@@ -15,41 +15,44 @@ _DEFINITION_STATUS_TEXT: Final = {
 }
 
 
-def _definition_changed(told: EntryValues) -> str:
-    became = _DEFINITION_STATUS_TEXT.get(str(told.fields.get("standing")), told["standing"])
-    return f"What {told['name']} says of its {told['kind']} {told['definition']} changed: {became}"
+def _definition_changed(values: EntryValues) -> str:
+    status = _DEFINITION_STATUS_TEXT.get(str(values.fields.get("standing")), values["standing"])
+    return f"What {values['name']} says of its {values['kind']} {values['definition']} changed: {status}"
 
 
-def _crashed(told: EntryValues) -> str:
-    signal, code = told.text_if_present("signal", " (signal {})"), told.text_if_present("exit_code", " (exit code {})")
-    return f"{told['name']} crashed{signal or code}"
+def _crashed(values: EntryValues) -> str:
+    signal, code = (
+        values.text_if_present("signal", " (signal {})"),
+        values.text_if_present("exit_code", " (exit code {})"),
+    )
+    return f"{values['name']} crashed{signal or code}"
 
 
-def _upgraded(told: EntryValues) -> str:
-    diff = EntryValues(told.fields.get("capability_diff") or {})
-    more = diff.text_if_present("added", ", which may do more now: {}")
-    words = f"{told.who} upgraded {told['name']} from {told['old_version']} to {told['new_version']}"
-    return words + more
+def _upgraded(values: EntryValues) -> str:
+    diff = EntryValues(values.fields.get("capability_diff") or {})
+    added = diff.text_if_present("added", ", which may do more now: {}")
+    sentence = f"{values.who} upgraded {values['name']} from {values['old_version']} to {values['new_version']}"
+    return sentence + added
 
 
-def _pinned(told: EntryValues) -> str:
-    if told.fields.get("version") is None:
-        return f"{told.who} unpinned {told['name']}"
-    return f"{told.who} pinned {told['name']} to {told['version']}"
+def _pinned(values: EntryValues) -> str:
+    if values.fields.get("version") is None:
+        return f"{values.who} unpinned {values['name']}"
+    return f"{values.who} pinned {values['name']} to {values['version']}"
 
 
-def _differ(told: EntryValues) -> str:
-    extra, missing = told.text_if_present("extra", " more: {}"), told.text_if_present("missing", " missing: {}")
-    return f"{told['name']} serves other methods than it declares;{';'.join(filter(None, (extra, missing)))}"
+def _differ(values: EntryValues) -> str:
+    extra, missing = values.text_if_present("extra", " more: {}"), values.text_if_present("missing", " missing: {}")
+    return f"{values['name']} serves other methods than it declares;{';'.join(filter(None, (extra, missing)))}"
 
 
-def _disabled(told: EntryValues) -> str:
-    return f"{told['name']} was disabled{told.text_if_present('reason', ': {}')}"
+def _disabled(values: EntryValues) -> str:
+    return f"{values['name']} was disabled{values.text_if_present('reason', ': {}')}"
 
 
-def _configured(told: EntryValues) -> str:
-    parts = (told.text_if_present("fields", "set {}"), told.text_if_present("forgotten", "cleared {}"))
-    return f"{told.who} configured {told['name']}: {', '.join(filter(None, parts)) or 'nothing changed'}"
+def _configured(values: EntryValues) -> str:
+    parts = (values.text_if_present("fields", "set {}"), values.text_if_present("forgotten", "cleared {}"))
+    return f"{values.who} configured {values['name']}: {', '.join(filter(None, parts)) or 'nothing changed'}"
 
 
 INSTALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
@@ -155,33 +158,33 @@ PROCESS_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
 }
 
 
-def _fetched(told: EntryValues) -> str:
-    status = told.fields.get("status")
-    became = f"answered {status}" if status is not None else f"no answer ({told['error_code']})"
+def _fetched(values: EntryValues) -> str:
+    status = values.fields.get("status")
+    outcome = f"answered {status}" if status is not None else f"no answer ({values['error_code']})"
     return (
-        f"{told['name']} asked {told['host']} ({told['method']}): {became}"
-        f" in {told['duration_ms~took']}, {told['bytes_down~size']} received"
+        f"{values['name']} asked {values['host']} ({values['method']}): {outcome}"
+        f" in {values['duration_ms~took']}, {values['bytes_down~size']} received"
     )
 
 
-def _connected(told: EntryValues) -> str:
-    where = f"{told['host']}:{told['port']}"
-    if told.fields.get("error"):
-        return f"{told['name']} could not reach {where}: {told['error']}"
-    moved = size_text(told.number("bytes_up") + told.number("bytes_down"))
-    return f"{told['name']} was connected to {where} for {told['duration_ms~took']}, {moved}"
+def _connected(values: EntryValues) -> str:
+    address = f"{values['host']}:{values['port']}"
+    if values.fields.get("error"):
+        return f"{values['name']} could not reach {address}: {values['error']}"
+    transferred = size_text(values.number("bytes_up") + values.number("bytes_down"))
+    return f"{values['name']} was connected to {address} for {values['duration_ms~took']}, {transferred}"
 
 
-def _denied(told: EntryValues) -> str:
-    why = "the rules forbid it" if told.fields.get("policies") else f"{told['capability']} was never granted"
-    return f"{told['name']} was not allowed to use {told['method']}: {why}"
+def _denied(values: EntryValues) -> str:
+    reason = "the rules forbid it" if values.fields.get("policies") else f"{values['capability']} was never granted"
+    return f"{values['name']} was not allowed to use {values['method']}: {reason}"
 
 
-def _withheld(told: EntryValues) -> str:
-    where = f"{told['host']}{told.text_if_present('port', ':{}')}"
-    times = told.number("times")
-    often = f" ({count_text(times, 'time')})" if times > 1 else ""
-    return f"{told['name']} was kept from reaching {where}{often}: {told['reason']}"
+def _withheld(values: EntryValues) -> str:
+    address = f"{values['host']}{values.text_if_present('port', ':{}')}"
+    times = values.number("times")
+    repeats = f" ({count_text(times, 'time')})" if times > 1 else ""
+    return f"{values['name']} was kept from reaching {address}{repeats}: {values['reason']}"
 
 
 CAPABILITY_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {

@@ -1,11 +1,11 @@
-"""What words are made of: a label for a type of entry, and a sentence for one entry of it. Pure."""
+"""The building blocks of entry texts: a label per entry type, and a sentence per entry. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-UNKNOWN_PERSON: Final = "somebody"  # they were erased, or it was never known
+UNKNOWN_PERSON: Final = "somebody"  # erased, or never known
 _PERSON_FIELDS: Final = frozenset(
     """
     by principal operator operator_id user_id accepted_by answered_by given_by revoked_by requester person owner holder
@@ -17,15 +17,16 @@ _SIZE_UNITS: Final = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 
 
 class EntryValues(Mapping[str, str]):
-    """What an entry says, as sentences are made of it: every name stands for words, also where nothing is known."""
+    """The fields of an entry for use in sentences: every name yields text, also for unknown values."""
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        self.fields = said
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.fields = fields
 
     def __getitem__(self, name: str) -> str:
-        """The words of a field. `who` and `what` are who did it, and what was called.
+        """Return the text of a field. `who` is the actor, and `what` is the callable.
 
-        `field~took`, `field~size` and `field~minute` read it as such, and `field~thing` counts things.
+        `field~took`, `field~size` and `field~minute` format it as a duration, size or time; `field~thing` counts
+        things.
         """
         if name in ("who", "what"):
             return self.who if name == "who" else self.what
@@ -45,42 +46,42 @@ class EntryValues(Mapping[str, str]):
 
     @property
     def who(self) -> str:
-        """Who did it."""
+        """The actor."""
         return self["principal"]
 
     @property
     def what(self) -> str:
-        """What was called, by its full name."""
+        """The callable, by its full name."""
         name, method = self["name"], self.fields.get("method")
         return name if not method or method == name else f"{name}.{value_text(method, '')}"
 
     def number(self, name: str) -> float:
-        """A number; 0 where there is none."""
+        """Return a number; 0 if the field holds none."""
         value = self.fields.get(name)
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
 
-    def text_if_present(self, name: str, words: str) -> str:
-        """Some words with a value in them, where there is one; nothing otherwise."""
-        return words.format(self[name]) if self.fields.get(name) not in (None, "", [], ()) else ""
+    def text_if_present(self, name: str, template: str) -> str:
+        """Return the template filled with a field's text; empty if the field is not set."""
+        return template.format(self[name]) if self.fields.get(name) not in (None, "", [], ()) else ""
 
 
 SentenceSource: TypeAlias = Callable[[EntryValues], str] | str
-"""Makes the sentence; a text has the names of fields in braces."""
+"""A function that builds the sentence, or a template with field names in braces."""
 
 
 class SentenceTemplate(NamedTuple):
-    """How one type of entry is told."""
+    """The label and the sentence of one entry type."""
 
     label: str
     template: SentenceSource
 
-    def sentence(self, told: EntryValues) -> str:
-        """The sentence for one entry."""
-        return self.template.format_map(told) if isinstance(self.template, str) else self.template(told)
+    def sentence(self, values: EntryValues) -> str:
+        """Return the sentence for one entry."""
+        return self.template.format_map(values) if isinstance(self.template, str) else self.template(values)
 
 
 def value_text(value: Any, unknown: str) -> str:
-    """A value in a sentence; bounded, for some are a plugin's own words."""
+    """Return a value as text for a sentence; bounded, since some values are written by plugins."""
     if value is None or value == "":
         return unknown
     if isinstance(value, bool):
@@ -93,17 +94,17 @@ def value_text(value: Any, unknown: str) -> str:
 
 
 def truncate_text(text: str) -> str:
-    """No more of a text than a sentence bears."""
+    """Shorten a text to what fits into a sentence."""
     return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…"
 
 
-def count_text(number: float, word: str) -> str:
-    """`3 tools`, `1 tool`."""
-    return f"{number:,g} {word}{'' if number == 1 else 's'}"
+def count_text(number: float, noun: str) -> str:
+    """Return a count with its noun: `3 tools`, `1 tool`."""
+    return f"{number:,g} {noun}{'' if number == 1 else 's'}"
 
 
 def duration_text(milliseconds: float) -> str:
-    """How long something took: `12 ms`, `3.4 s`, `5 min 10 s`, `2 h 5 min`."""
+    """Return a duration: `12 ms`, `3.4 s`, `5 min 10 s`, `2 h 5 min`."""
     if milliseconds < 1_000:
         return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
     seconds = milliseconds / 1_000
@@ -117,7 +118,7 @@ def duration_text(milliseconds: float) -> str:
 
 
 def size_text(number: float) -> str:
-    """How much data: `3.4 MB`."""
+    """Return an amount of data: `3.4 MB`."""
     for size, unit in _SIZE_UNITS:
         if number >= size:
             return f"{number / size:.1f} {unit}"

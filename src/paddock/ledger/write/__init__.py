@@ -1,1 +1,1 @@
-"""TODO: paddock.ledger.write."""
+"""Appending to the ledger: in a transaction, or through the background writer."""

@@ -1,4 +1,4 @@
-"""Putting entries at the end of their tenant's chain, in the unit of work that they tell about."""
+"""Appends entries to their tenant's chain, in the transaction of the change that they record."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from paddock.ledger.entry import EntryDraft, IdentifiedDraft, prepare_entry, san
 from paddock.ledger.entry_hash import COLUMNS, GENESIS_HASH, SealedEntry, entry_hash
 from paddock.store.database import Transaction
 
-_BATCH_SIZES = (16, 4, 1)  # rows of one statement: a few sizes, so that the statements are known
+_BATCH_SIZES = (16, 4, 1)  # rows per INSERT: few sizes, so that the statements can be prepared
 _PLACEHOLDERS = f"({', '.join('?' * len(SealedEntry._fields))})"
 _INSERTS = {size: f"INSERT INTO ledger ({COLUMNS}) VALUES {', '.join([_PLACEHOLDERS] * size)}" for size in _BATCH_SIZES}  # noqa: S608
 
 
-def _tenant_of(one: IdentifiedDraft) -> str:
-    return one[1].tenant
+def _tenant_of(draft: IdentifiedDraft) -> str:
+    return draft[1].tenant
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionLedger:
-    """The seam that events leave through, for one unit of work; the ledger stands behind it.
+    """The `Publish` implementation for one unit of work; it writes to the ledger.
 
-    `call` is the one that they all belong to, where there is one; `by` is who does what they tell, where an event does
-    not say so itself.
+    `call` is the call that all events belong to, if there is one. `by` is the actor of events that do not name one.
     """
 
     tx: Transaction
@@ -44,67 +43,74 @@ class TransactionLedger:
     def record(
         self, event: Event, *, call: str | None = None, request: str | None = None, principal: str | None = None
     ) -> None:
-        """Publish with what is known of the call that it belongs to."""
-        name = new_id("evt", self.clock, self.random)
+        """Publish an event with what is known of its call."""
+        entry_id = new_id("evt", self.clock, self.random)
         draft = EntryDraft(event, self.tenant, self.clock.now(), call, request, principal)
-        append_entries(self.tx, [(name, draft)], self.random, mend=True)
+        append_entries(self.tx, [(entry_id, draft)], self.random, sanitize=True)
 
 
 def record_all(tx: Transaction, clock: Clock, random: Random, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
-    """Record many events, each of a tenant and a call, in this order; for what was lost with a host, where each by
-    itself would take too long."""
-    names, now = new_ids("evt", len(events), clock, random), clock.now()
+    """Record many events in this order, each with its tenant and call.
+
+    Used for calls lost with a host, where one transaction each would take too long.
+    """
+    entry_ids, now = new_ids("evt", len(events), clock, random), clock.now()
     drafts = [
-        (name, EntryDraft(event, tenant, now, call)) for name, (tenant, call, event) in zip(names, events, strict=True)
+        (entry_id, EntryDraft(event, tenant, now, call))
+        for entry_id, (tenant, call, event) in zip(entry_ids, events, strict=True)
     ]
-    append_entries(tx, drafts, random, mend=True)
+    append_entries(tx, drafts, random, sanitize=True)
 
 
 def append_entries(
-    tx: Transaction, drafts: Sequence[IdentifiedDraft], random: Random, *, again: bool = False, mend: bool = False
+    tx: Transaction,
+    drafts: Sequence[IdentifiedDraft],
+    random: Random,
+    *,
+    check_existing: bool = False,
+    sanitize: bool = False,
 ) -> None:
-    """Put entries at the end of their chains, in this order.
+    """Append entries to their chains, in this order.
 
     Args:
-        tx: The unit of work that they belong to; all of it is kept, or nothing.
-        drafts: The events, each with the id that it will have.
-        random: Gives the salts.
-        again: They may be there already, since nobody knows what became of an earlier try; those that are stay as they
-            are.
-        mend: Look for names that no database keeps. Without it these fail the whole unit, with TypeError or
-            `store.statement`.
+        tx: The unit of work that they belong to; all of it is committed, or nothing.
+        drafts: The events, each with the id that its entry will have.
+        random: Source of the salts.
+        check_existing: Skip ids that are stored already. Needed after an attempt whose outcome is unknown.
+        sanitize: Replace ids and tenants that no database can store. Otherwise such a value fails the whole unit, with
+            TypeError or `store.statement`.
     """
-    if mend:
-        drafts = [(name, one._replace(tenant=storable_text(one.tenant))) for name, one in drafts]
-    if again:
-        drafts = [one for one in drafts if tx.one("SELECT seq FROM ledger WHERE id = ?", (one[0],)) is None]
-    # In one order everywhere: two nodes that each hold a chain the other waits for would both be stuck.
-    for tenant, found in groupby(sorted(drafts, key=_tenant_of), key=_tenant_of):
-        _extend_chain(tx, tenant, list(found), random, mend=mend)
+    if sanitize:
+        drafts = [(name, draft._replace(tenant=storable_text(draft.tenant))) for name, draft in drafts]
+    if check_existing:
+        drafts = [draft for draft in drafts if tx.one("SELECT seq FROM ledger WHERE id = ?", (draft[0],)) is None]
+    # Sorted, so that all nodes lock chains in the same order and cannot deadlock.
+    for tenant, group in groupby(sorted(drafts, key=_tenant_of), key=_tenant_of):
+        _extend_chain(tx, tenant, list(group), random, sanitize=sanitize)
 
 
 def _extend_chain(
-    tx: Transaction, tenant: str, drafts: Sequence[IdentifiedDraft], random: Random, *, mend: bool
+    tx: Transaction, tenant: str, drafts: Sequence[IdentifiedDraft], random: Random, *, sanitize: bool
 ) -> None:
     seq, prev = _advance_head(tx, tenant, len(drafts))
-    for few in _split_batches(drafts):
+    for batch in _split_batches(drafts):
         values: list[Any] = []
-        for name, draft in few:
-            one = prepare_entry(name, draft, random)
-            if mend:
-                one = sanitize_entry(one)
+        for entry_id, draft in batch:
+            entry = prepare_entry(entry_id, draft, random)
+            if sanitize:
+                entry = sanitize_entry(entry)
             seq += 1
-            prev = entry_hash(prev, tenant, seq, one, one.facts)
-            personal = None if one.personal is None else one.personal.decode()
-            values += (tenant, seq, *one[:7], one.facts.decode(), personal, one.salt, one.commitment, prev)
-        tx.execute(_INSERTS[len(few)], values)
+            prev = entry_hash(prev, tenant, seq, entry, entry.facts)
+            personal = None if entry.personal is None else entry.personal.decode()
+            values += (tenant, seq, *entry[:7], entry.facts.decode(), personal, entry.salt, entry.commitment, prev)
+        tx.execute(_INSERTS[len(batch)], values)
     tx.execute("UPDATE ledger_heads SET hash = ? WHERE tenant = ?", (prev, tenant))
 
 
 def _split_batches(drafts: Sequence[IdentifiedDraft]) -> Iterator[Sequence[IdentifiedDraft]]:
-    """All of them, in pieces for which there is a statement.
+    """Yield all drafts, in batches for which there is a statement.
 
-    Small ones: what was made for one is given back before the next, and while SQLite writes it, calls go on.
+    The batches are small: memory of one is freed before the next, and calls go on while SQLite writes it.
     """
     begin = 0
     for size in _BATCH_SIZES:
@@ -114,7 +120,7 @@ def _split_batches(drafts: Sequence[IdentifiedDraft]) -> Iterator[Sequence[Ident
 
 
 def _advance_head(tx: Transaction, tenant: str, count: int) -> tuple[int, bytes]:
-    """Where a chain ends, which from now on nobody else can change; the head is moved on by so many."""
+    """Lock the chain, move its head forward by `count` rows, and return the previous end."""
     move = "UPDATE ledger_heads SET seq = seq + ? WHERE tenant = ? RETURNING seq, hash"
     head = tx.one(move, (count, tenant))
     if head is None:

@@ -1,4 +1,4 @@
-"""The ledger for as long as a host runs: its writer, and the task that makes checkpoints."""
+"""The ledger's lifespan in a running host: the writer, the start-up check and the checkpoint task."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from paddock.ledger.chain.startup_check import verify_since_checkpoint
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.store.database import Database
 
-RETRY_INTERVAL_S = 5.0  # seconds until the next try where a checkpoint could not be made
-VERIFY_TIMEOUT_S = 2.0  # until calls are taken all the same
+RETRY_INTERVAL_S = 5.0  # until the next attempt after a failed checkpoint
+VERIFY_TIMEOUT_S = 2.0  # after which calls are accepted although verification still runs
 _SHUTDOWN_TIMEOUT_S = 10
 
 _log = logging.getLogger("paddock.ledger")
@@ -25,33 +25,33 @@ _log = logging.getLogger("paddock.ledger")
 
 @asynccontextmanager
 async def open_ledger(
-    database: Database, clock: Clock, random: Random, *, state: Path | None = None, lasting: bool = True
+    database: Database, clock: Clock, random: Random, *, state: Path | None = None, long_running: bool = True
 ) -> AsyncGenerator[LedgerWriter, None]:
-    """The writer for as long as the block runs; what was accepted is written before it ends, where it can be.
+    """Run the ledger writer for as long as the block runs. Accepted entries are flushed on exit where possible.
 
-    A host that stays verifies first what came since the last checkpoints.
+    A long-running host first verifies the rows that follow the last checkpoints.
 
     Args:
-        database: Where the chains are.
-        clock: Gives the times of entries.
-        random: Gives their ids and salts.
-        state: Where checkpoints and their key go; without it none are made.
-        lasting: Whether the host stays. One that ends after a call leaves the checkpoint to a later one, unless the
-            last is older than a minute: a signature costs as much as the call.
+        database: The database that holds the chains.
+        clock: Source of the entries' times.
+        random: Source of their ids and salts.
+        state: The directory of checkpoints and their key. Without it no checkpoints are made.
+        long_running: Whether the host stays up. A one-shot host leaves the checkpoint to a later one, unless the last
+            is older than a minute: a signature costs as much as the call.
     """
     writer = LedgerWriter(database, clock, random)
     tasks = [asyncio.create_task(writer.write_forever(), name="write the ledger")]
     checkpointer, verified = None, None
     if state is not None:
         checkpointer = Checkpointer(database, clock, state, broken=writer.broken)
-        if lasting:
-            looking = verify_since_checkpoint(database, state, writer.broken)
-            tasks.append(verified := asyncio.create_task(looking, name="verify the end of the ledger"))
-        keeping = _checkpoint_loop(writer, checkpointer, verified)
-        tasks.append(asyncio.create_task(keeping, name="checkpoint the ledger"))
+        if long_running:
+            verification = verify_since_checkpoint(database, state, writer.broken)
+            tasks.append(verified := asyncio.create_task(verification, name="verify the end of the ledger"))
+        checkpoints = _checkpoint_loop(writer, checkpointer, verified)
+        tasks.append(asyncio.create_task(checkpoints, name="checkpoint the ledger"))
     try:
         if verified is not None:
-            await asyncio.wait({verified}, timeout=VERIFY_TIMEOUT_S)  # what takes longer goes on beside the calls
+            await asyncio.wait({verified}, timeout=VERIFY_TIMEOUT_S)  # a longer verification goes on while calls run
         yield writer
     finally:
         with contextlib.suppress(PaddockError, TimeoutError):
@@ -64,7 +64,7 @@ async def open_ledger(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SHUTDOWN_TIMEOUT_S):
                     await checkpointer.checkpoint_due_chains(
-                        1 if lasting else CHECKPOINT_ROWS, rested=CHECKPOINT_INTERVAL_S
+                        1 if long_running else CHECKPOINT_ROWS, max_age_s=CHECKPOINT_INTERVAL_S
                     )
 
 
@@ -75,9 +75,9 @@ def _verification_completed(verified: asyncio.Task[None]) -> bool:
 async def _checkpoint_loop(
     writer: LedgerWriter, checkpointer: Checkpointer, verified: asyncio.Task[None] | None
 ) -> None:
-    """Look each minute at all chains, and in between as soon as one of them may have grown by a thousand rows.
+    """Check all chains every minute, and earlier once one of them may have grown by a thousand rows.
 
-    Not before what is there was verified, and not where that failed: a checkpoint would sign it as it stands.
+    It waits for the verification and does nothing if that failed: a checkpoint would sign the chain as it stands.
     """
     if verified is not None:
         await asyncio.wait({verified})
@@ -85,18 +85,18 @@ async def _checkpoint_loop(
             _log.error("no checkpoints are made: the end of the ledger was not verified", exc_info=verified.exception())
             return
     now = asyncio.get_running_loop().time
-    due = now() + CHECKPOINT_INTERVAL_S  # whatever happens until then: a busy chain must not keep a quiet one waiting
+    due = now() + CHECKPOINT_INTERVAL_S  # fixed: a busy chain must not keep a quiet one waiting
     while True:
-        begun = writer.rows
-        enough = max(CHECKPOINT_ROWS - checkpointer.ahead, CHECKPOINT_ROWS // 10)
+        rows_before = writer.rows
+        rows_due = max(CHECKPOINT_ROWS - checkpointer.ahead, CHECKPOINT_ROWS // 10)
         try:
             async with asyncio.timeout_at(due if writer.unsigned is None else min(due, now() + RETRY_INTERVAL_S)):
-                while writer.rows - begun < enough:
+                while writer.rows - rows_before < rows_due:
                     await writer.wait_for_write()
         except TimeoutError:
             pass
         if now() < due:
-            await checkpointer.checkpoint_due_chains(least=CHECKPOINT_ROWS)
+            await checkpointer.checkpoint_due_chains(min_rows=CHECKPOINT_ROWS)
         else:
             due = now() + CHECKPOINT_INTERVAL_S
             await checkpointer.checkpoint_due_chains()

@@ -1,7 +1,7 @@
-"""Entries on their way into the ledger: taken without waiting, written in batches a moment later.
+"""The background writer of the ledger: accepts events without waiting and writes them in batches.
 
-For facts that come from running plugins, thousands a second and outside any unit of work. What belongs to a unit of
-work is recorded in it, with `LedgerTable`.
+For facts from running plugins, which come thousands a second and outside any unit of work. Facts that belong to a unit
+of work are recorded in it, with `TransactionLedger`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from paddock.ledger.write.append import append_entries
 from paddock.store.database import Database, Transaction
 
 MAX_QUEUED_ENTRIES = 50_000
-SOFT_LIMIT_ENTRIES = 10_000  # from here on, whoever has made most of them is asked to wait
-HARD_LIMIT_ENTRIES = 2 * SOFT_LIMIT_ENTRIES  # and from here on everybody
+SOFT_LIMIT_ENTRIES = 10_000  # from here on, the tenants with the most queued entries wait
+HARD_LIMIT_ENTRIES = 2 * SOFT_LIMIT_ENTRIES  # from here on, every tenant waits
 MAX_BATCH_ENTRIES = 500
 RETRY_DELAY_S = 1.0
-BATCH_DELAY_S = 0.05  # seconds for which a batch waits for more: a transaction of its own would cost more than a call
-_MAX_LOST_RACES = 5  # lost races with other nodes before it counts as failing
+BATCH_DELAY_S = 0.05  # how long a batch waits for more: a transaction each costs more than a call
+_MAX_LOST_RACES = 5  # lost against other nodes before the writer counts as failing
 
 
 class LedgerWriter:
-    """Takes events at once and writes them soon. While they cannot be written, `failing` says why.
+    """Accepts events at once and writes them soon. While they cannot be written, `failing` holds the error.
 
-    What waits is bounded. Callers who make events wait for `room` when the disk does not keep up; when nothing can be
-    written at all, the gate refuses calls because of `failing`. What still comes after that, from plugins that crash
-    for instance, is lost and counted once there is no space left for it.
+    The queue is bounded. Callers use `wait_for_room` when the disk does not keep up. When nothing can be written at
+    all, the gate refuses calls because of `failing`. Events that still arrive then, for instance from plugins that
+    crash, are dropped and counted in `lost` once the queue is full.
     """
 
     def __init__(self, database: Database, clock: Clock, random: Random) -> None:
@@ -40,30 +40,30 @@ class LedgerWriter:
         self._clock = clock
         self._random = random
         self._queue: list[EntryDraft] = []
-        self._queued_by_tenant: Counter[str] = Counter()  # by tenant
-        self._batch: list[tuple[str, EntryDraft]] = []  # what is being written, under the names that it will have
-        self._outcome_unknown = False  # whether the batch may be on disk although it failed
-        self._sanitizing = False  # whether a name in the batch may be one that no database keeps
+        self._queued_by_tenant: Counter[str] = Counter()
+        self._batch: list[tuple[str, EntryDraft]] = []  # being written, with the ids of the entries
+        self._outcome_unknown = False  # whether the failed batch may have been committed
+        self._sanitizing = False  # whether the batch may hold an id that no database can store
         self._lost_races = 0
         self._flush_requested = asyncio.Event()
         self._entries_available = asyncio.Event()
         self._written = asyncio.Event()
         self.failing: PaddockError | None = None
         self.unsigned: PaddockError | None = None
-        """Why no checkpoint can be made; calls go on meanwhile."""
+        """Why no checkpoint can be made; calls go on."""
         self.broken: dict[str, PaddockError] = {}
-        """By tenant, what is wrong with their chain; nobody is called for them."""
+        """Broken chains by tenant; the gate refuses their calls."""
         self.lost = 0
         self.rows = 0
         """Entries written so far."""
 
     @property
     def queued(self) -> int:
-        """How many entries were taken and are not on disk yet."""
+        """How many entries were accepted and are not on disk yet."""
         return len(self._queue)
 
     def publisher(self, tenant: Tenant) -> TenantPublisher:
-        """The seam for everything that happens to one tenant's plugins."""
+        """Return the `Publish` implementation for events of one tenant's plugins."""
         return TenantPublisher(self, tenant)
 
     def enqueue(
@@ -76,9 +76,9 @@ class LedgerWriter:
         principal: str | None = None,
         soon: bool = False,
     ) -> None:
-        """Accept one event, with what is known of the call that it belongs to; `soon`: without waiting for more.
+        """Accept one event, with what is known of its call; `soon` skips the wait for a fuller batch.
 
-        Or what makes it: this is done in the store's thread, where it takes no call's time.
+        A function that creates the event is called in the store's thread, where it delays no call.
         """
         if len(self._queue) >= MAX_QUEUED_ENTRIES:
             self.lost += 1
@@ -91,23 +91,25 @@ class LedgerWriter:
             self._flush_requested.set()
 
     def overloaded(self, tenant: str) -> bool:
-        """Whether the disk does not keep up, and this tenant has its share in that: the others need not feel it. Or
-        whether its chain is broken, so that nothing is to be added to it by calls."""
+        """Whether this tenant must wait: the disk falls behind because of it, or its chain is broken.
+
+        Other tenants are not slowed down by it. Calls must not add to a broken chain.
+        """
         if tenant in self.broken:
             return True
-        waiting = len(self._queue)
-        if waiting < SOFT_LIMIT_ENTRIES:
+        queued = len(self._queue)
+        if queued < SOFT_LIMIT_ENTRIES:
             return False
-        own = self._queued_by_tenant[tenant]
-        return waiting >= HARD_LIMIT_ENTRIES or (
-            own >= MAX_BATCH_ENTRIES and own * len(self._queued_by_tenant) >= waiting
+        own_queued = self._queued_by_tenant[tenant]
+        return queued >= HARD_LIMIT_ENTRIES or (
+            own_queued >= MAX_BATCH_ENTRIES and own_queued * len(self._queued_by_tenant) >= queued
         )
 
     async def wait_for_room(self, tenant: str) -> None:
-        """Wait until it has caught up far enough for more of this tenant.
+        """Wait until the queue has room for more entries of this tenant.
 
         Raises:
-            PaddockError: `ledger.broken`, there will be none for it.
+            PaddockError: `ledger.broken`, the tenant's chain is broken.
         """
         if tenant in self.broken:
             raise self.broken[tenant]
@@ -115,7 +117,7 @@ class LedgerWriter:
             await self.wait_for_write()
 
     async def wait_for_write(self) -> None:
-        """Wait until something more is on disk, or could not be written."""
+        """Wait until the next batch is on disk, or has failed."""
         self._written.clear()
         await self._written.wait()
 
@@ -125,7 +127,7 @@ class LedgerWriter:
         Raises:
             PaddockError: it cannot be written.
         """
-        await asyncio.sleep(0)  # calls that were answered just now are put down in a moment
+        await asyncio.sleep(0)  # calls that just ended enqueue their entry in the next loop iteration
         while self._queue:
             self._flush_requested.set()
             await self.wait_for_write()
@@ -133,7 +135,7 @@ class LedgerWriter:
                 raise self.failing
 
     async def write_forever(self) -> None:
-        """Write what is waiting, and what comes, in batches."""
+        """Write queued entries in batches until cancelled."""
         while True:
             await self._entries_available.wait()
             if len(self._queue) < MAX_BATCH_ENTRIES and not self._flush_requested.is_set():
@@ -141,7 +143,7 @@ class LedgerWriter:
             self._entries_available.clear()
             self._flush_requested.clear()
             await self._write_batch()
-            # What came meanwhile, which others join; or to see whether writing is possible again.
+            # Go on with entries that arrived meanwhile, or test whether writing works again.
             if self._queue or self.failing is not None:
                 self._entries_available.set()
 
@@ -154,17 +156,17 @@ class LedgerWriter:
 
     async def _write_batch(self) -> None:
         if not self._batch:
-            # Named before the unit of work: a unit that is run again must write the same rows.
-            taken = self._queue[:MAX_BATCH_ENTRIES]
-            self._batch = list(zip(new_ids("evt", len(taken), self._clock, self._random), taken, strict=True))
-        batch, again, mend = self._batch, self._outcome_unknown, self._sanitizing
+            # Ids are assigned before the unit of work: a unit that is retried must write the same rows.
+            drafts = self._queue[:MAX_BATCH_ENTRIES]
+            self._batch = list(zip(new_ids("evt", len(drafts), self._clock, self._random), drafts, strict=True))
+        batch, check_existing, sanitize = self._batch, self._outcome_unknown, self._sanitizing
         try:
-            await self._database.write(lambda tx: self._write(tx, batch, again, mend))
+            await self._database.write(lambda tx: self._write(tx, batch, check_existing, sanitize))
         except Exception as error:
-            if not mend and _is_unstorable(error):
-                self._sanitizing = True  # one odd name must not keep all others out; looking for it costs, so only now
+            if not sanitize and _is_unstorable(error):
+                self._sanitizing = True  # one odd id must not block all others; checking costs, so only now
                 return
-            # Whatever it is: a host that cannot record must be seen to be unable to.
+            # Any error counts: a host that cannot record must show it.
             await self._handle_failure(
                 error if isinstance(error, PaddockError) else HostError(f"events cannot be kept: {error}")
             )
@@ -173,7 +175,7 @@ class LedgerWriter:
         self.rows += len(batch)
         self._batch = []
         del self._queue[: len(batch)]
-        self._queued_by_tenant -= Counter(one.tenant for _, one in batch)  # forgets those of whom none is left
+        self._queued_by_tenant -= Counter(one.tenant for _, one in batch)  # drops tenants at zero
         self._written.set()
 
     async def _handle_failure(self, error: PaddockError) -> None:
@@ -185,11 +187,13 @@ class LedgerWriter:
         self._written.set()
         await asyncio.sleep(RETRY_DELAY_S)
 
-    def _write(self, tx: Transaction, batch: list[tuple[str, EntryDraft]], again: bool, mend: bool) -> None:
-        """Runs in the store's thread: hashing is kept off the event loop."""
+    def _write(
+        self, tx: Transaction, batch: list[tuple[str, EntryDraft]], check_existing: bool, sanitize: bool
+    ) -> None:
+        """Append the batch. Runs in the store's thread, which keeps hashing off the event loop."""
         if not batch:
-            tx.execute("UPDATE ledger_heads SET seq = seq")  # changes nothing, and needs room all the same
-        append_entries(tx, batch, self._random, again=again, mend=mend)
+            tx.execute("UPDATE ledger_heads SET seq = seq")  # changes nothing, but fails while the disk is full
+        append_entries(tx, batch, self._random, check_existing=check_existing, sanitize=sanitize)
 
 
 def _is_unstorable(error: Exception) -> bool:
@@ -198,7 +202,7 @@ def _is_unstorable(error: Exception) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TenantPublisher:
-    """The `Publish` seam for one tenant."""
+    """The `Publish` implementation for one tenant."""
 
     writer: LedgerWriter
     tenant: Tenant

@@ -1,1 +1,1 @@
-"""One reader a dialect: each maps a parsed document onto the one model and reports what is wrong with it."""
+"""One reader per dialect: each maps a parsed document onto the manifest model and reports what is wrong with it."""

@@ -1,7 +1,7 @@
-"""What looks like a key in a command's arguments or in an address, and so does not belong into a manifest.
+"""Recognises keys in command arguments and URLs, which do not belong in a manifest.
 
-Taking too much costs a person nothing: the value moves into their configuration and is put back when the server
-starts. Taking too little shows a key to everybody who reads the plugin.
+A false positive costs nothing: the value moves into the configuration and is put back when the server starts. A false
+negative shows a key to everybody who reads the plugin.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 _SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|credential|auth|bearer|cookie|signature|header", re.IGNORECASE)
 
-# None of these reads far ahead and then begins anew: a stranger's text is searched in one go.
+# None of these backtracks: untrusted text is searched in linear time.
 OPTION = re.compile(r"(--?[\w-]+)(?:=(.*))?", re.DOTALL)
 # `NAME=value` by itself, behind `-e` without a space, or behind `--env=`.
 ASSIGNMENT = re.compile(r"((?:--?[A-Za-z][\w-]*=|-e)?([A-Za-z_][\w.-]*)=)(.+)", re.DOTALL)
@@ -22,7 +22,7 @@ _URL_PASSWORD = re.compile(r"(?<=://)([^/?#\s:@]*):([^/?#\s]+)@")
 _QUERY_PARAMETER = re.compile(r"(?<=[?&])([^=&#\s]+)=([^&#\s]+)")
 _PATH_SEGMENT = re.compile(r"(?<=/)[A-Za-z0-9_-]{24,}+={0,2}(?=[/?#\s]|\Z)")
 _HTTP_URL = re.compile(r"https?://[^/?#\s]*(/[^?#\s]*)?", re.IGNORECASE)
-# How well-known services begin their keys, so that they and their scanners can tell.
+# Key prefixes of well-known services, which secret scanners use too.
 _KNOWN_KEY_FORMATS = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"sk-(?:ant|proj|live|test|or|svcacct)-[\w-]{4,}|sk-(?=[\w-]{0,60}[0-9])[\w-]{16,}|[rs]k_(?:live|test)_\w{4,}"
@@ -32,27 +32,27 @@ _KNOWN_KEY_FORMATS = re.compile(
     r")"
 )
 
-ExtractValue = Callable[[str, str], str]  # (a label, the value) to what stands in its place
+ExtractValue = Callable[[str, str], str]  # (label, value) -> replacement
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a name says that its value is secret."""
+    """Whether a name suggests that its value is secret."""
     return _SECRET_NAME.search(name) is not None
 
 
-def extract_keys(text: str, label: str, move: ExtractValue) -> str:
-    """A text with every part that looks like a key moved; `label` is for those that have no name of their own."""
-    text = _URL_PASSWORD.sub(lambda found: f"{found[1]}:{move('password', found[2])}@", text)
+def extract_keys(text: str, label: str, extract: ExtractValue) -> str:
+    """Move every part of a text that looks like a key; `label` names those without a name of their own."""
+    text = _URL_PASSWORD.sub(lambda match: f"{match[1]}:{extract('password', match[2])}@", text)
     text = _QUERY_PARAMETER.sub(
-        lambda found: f"{found[1]}={move(found[1], found[2])}" if is_secret_name(found[1]) else found[0], text
+        lambda match: f"{match[1]}={extract(match[1], match[2])}" if is_secret_name(match[1]) else match[0], text
     )
-    text = _HTTP_URL.sub(lambda found: extract_random_segments(found[0], move), text)
-    return _KNOWN_KEY_FORMATS.sub(lambda found: move(label, found[0]), text)
+    text = _HTTP_URL.sub(lambda match: extract_random_segments(match[0], extract), text)
+    return _KNOWN_KEY_FORMATS.sub(lambda match: extract(label, match[0]), text)
 
 
-def extract_random_segments(address: str, move: ExtractValue) -> str:
-    """An address with the parts of its path moved that nobody would have thought of: whoever has them gets in."""
-    return _PATH_SEGMENT.sub(lambda found: move("path", found[0]) if _looks_random(found[0]) else found[0], address)
+def extract_random_segments(url: str, extract: ExtractValue) -> str:
+    """Move random path segments of a URL: whoever knows them has access."""
+    return _PATH_SEGMENT.sub(lambda match: extract("path", match[0]) if _looks_random(match[0]) else match[0], url)
 
 
 def _looks_random(text: str) -> bool:

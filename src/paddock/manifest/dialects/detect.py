@@ -1,4 +1,4 @@
-"""Telling which dialect a parsed file was written in."""
+"""Detects the dialect of a parsed file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KERNEL_KINDS = frozenset(kind.value for kind in PluginKind) - {PluginKind.PLUGI
 
 
 def detect_dialect(document: ParsedDocument) -> str | None:
-    """Which dialect's schema a document is to be read by; None when it looks like none of them."""
+    """Return the schema name of a document's dialect; None if it matches none."""
     base = document.name.rpartition("/")[2]
     fields = Fields(document.value)
     if base.startswith("paddock."):
@@ -24,11 +24,11 @@ def detect_dialect(document: ParsedDocument) -> str | None:
         return kaged.SCHEMA
     if base.endswith(".py"):
         return shu.SCHEMA
-    return next((form for holds, form in _dialect_signs(fields, base) if holds), None)
+    return next((form for matches, form in _dialect_signs(fields, base) if matches), None)
 
 
 def _dialect_signs(fields: Fields, base: str) -> Iterator[tuple[bool, str]]:
-    """What speaks for a dialect, surest first; later ones are looked for only where the earlier ones are missing."""
+    """Yield indications of a dialect, most certain first; lazily, so that later ones are often not computed."""
     yield "paddock" in fields, native.SCHEMA
     yield "kaged_api" in fields, kaged.SCHEMA
     for servers in find_server_lists(fields, base):

@@ -60,7 +60,7 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
 
 
 def _tools(report: ProblemReport, fields: Fields) -> list[CallableSpec]:
-    found: list[CallableSpec] = []
+    specs: list[CallableSpec] = []
     seen: set[str] = set()
     for tool in fields.entries("tools"):
         name = tool.text("name")
@@ -74,7 +74,7 @@ def _tools(report: ProblemReport, fields: Fields) -> list[CallableSpec]:
         elif name and name in seen:
             report.error(tool.at("name"), f"{name!r} is declared twice", "keep one of them", "duplicate_name")
         seen.add(name)
-        found.append(
+        specs.append(
             CallableSpec(
                 name,
                 CallableForm.TOOL,
@@ -85,18 +85,18 @@ def _tools(report: ProblemReport, fields: Fields) -> list[CallableSpec]:
                 timeout_sec=tool.optional_integer("timeout_sec"),
             )
         )
-    return found
+    return specs
 
 
 def _methods(report: ProblemReport, fields: Fields) -> list[CallableSpec]:
-    """Methods are names, or mappings with schemas where the author wants both sides checked."""
-    found: list[CallableSpec] = []
+    """Read the methods: names, or mappings with schemas where the author wants input and output checked."""
+    specs: list[CallableSpec] = []
     for index, item in enumerate(fields.items("methods")):
         if isinstance(item, str):
-            found.append(CallableSpec(item, CallableForm.METHOD))
+            specs.append(CallableSpec(item, CallableForm.METHOD))
             continue
         method = Fields(item, fields.at("methods", index))
-        found.append(
+        specs.append(
             CallableSpec(
                 method.text("name"),
                 CallableForm.METHOD,
@@ -107,5 +107,5 @@ def _methods(report: ProblemReport, fields: Fields) -> list[CallableSpec]:
                 timeout_sec=method.optional_integer("timeout_sec"),
             )
         )
-    check_methods(report, ((fields.at("methods", index), method.name) for index, method in enumerate(found)))
-    return found
+    check_methods(report, ((fields.at("methods", index), method.name) for index, method in enumerate(specs)))
+    return specs

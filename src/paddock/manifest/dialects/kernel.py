@@ -24,7 +24,7 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
     name = fields.text("name")
     check_plugin_name(report, fields.at("name"), name)
     check_version(report, fields.at("version"), fields.text("version"))
-    # Under an unknown kind, which the schema reports, effects are judged as those of the kind that may have them.
+    # An unknown kind, which the schema reports, is treated as an operator: the kind that may have effects.
     kind = (
         PluginKind(fields.text("type")) if fields.text("type") in ("agent", "tool", "adapter") else PluginKind.OPERATOR
     )
@@ -62,7 +62,7 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
 
 
 def read_kind_effects(report: ProblemReport, fields: Fields, kind: PluginKind) -> tuple[Effect, ...]:
-    """Only operators have effects; an operator that declares none is held to having none."""
+    """Read the effects by kind: only operators have effects, and one that declares none may have none."""
     effects = read_effects(report, fields)
     if kind is PluginKind.OPERATOR:
         if effects is None:

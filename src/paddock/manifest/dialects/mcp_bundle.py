@@ -34,12 +34,12 @@ _USER_CONFIG_TYPES = {
 
 def read(fields: Fields, report: ProblemReport) -> Manifest:
     """Map a bundle's manifest onto the model, reporting every broken rule."""
-    full = read_display_text(report, fields, "name")
-    name = full if re.fullmatch(r"[a-z][a-z0-9-]*", full) else slug(full)
-    check_slug(report, fields.at("name"), full, name)
+    full_name = read_display_text(report, fields, "name")
+    name = full_name if re.fullmatch(r"[a-z][a-z0-9-]*", full_name) else slug(full_name)
+    check_slug(report, fields.at("name"), full_name, name)
     check_plugin_name(report, fields.at("name"), name)
     check_version(report, fields.at("version"), fields.text("version"))
-    display = read_display_text(report, fields, "display_name") or full
+    display = read_display_text(report, fields, "display_name") or full_name
     config = _config_schema(fields)
     check_built_schema(report, fields.at("user_config"), config)
     author = fields.within("author")
@@ -62,19 +62,19 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
 
 
 def _read_runtime(report: ProblemReport, fields: Fields) -> CommandRuntime:
-    """The program as this platform starts it."""
+    """Read the program as it is started on this platform."""
     server = fields.within("server").within("mcp_config")
-    ours = server.within("platform_overrides").within(_PLATFORM)
-    command = ours if "command" in ours else server
-    args = ours if "args" in ours else server
+    override = server.within("platform_overrides").within(_PLATFORM)
+    command = override if "command" in override else server
+    args = override if "args" in override else server
     argv = (command.text("command"), *args.texts("args"))
-    env = read_env(report, server) | read_env(report, ours)
+    env = read_env(report, server) | read_env(report, override)
     declared = fields.within("user_config").value
-    for place, used in ((args.at("args"), list(argv)), (server.at("env"), list(env.values()))):
-        for reference in find_references(used):
+    for path, texts in ((args.at("args"), list(argv)), (server.at("env"), list(env.values()))):
+        for reference in find_references(texts):
             if reference not in declared:
                 report.error(
-                    place,
+                    path,
                     f"uses ${{user_config.{reference}}}, which user_config does not declare",
                     "declare it there",
                     "user_config",
@@ -96,9 +96,9 @@ def _field_schema(item: Fields) -> dict[str, Any]:
     for key in ("title", "description"):
         if item.text(key):
             schema[key] = item.text(key)
-    for ours, theirs in (("minimum", "min"), ("maximum", "max")):
-        if schema["type"] == "number" and item.optional_number(theirs) is not None:
-            schema[ours] = item.get(theirs)
+    for keyword, key in (("minimum", "min"), ("maximum", "max")):
+        if schema["type"] == "number" and item.optional_number(key) is not None:
+            schema[keyword] = item.get(key)
     if item.flag("sensitive"):
         schema["x-secret"] = True
     if item.text("type") in ("directory", "file"):

@@ -1,4 +1,4 @@
-"""Tools, resources and prompts as MCP writes them, wherever a manifest lists them."""
+"""Reads tools, resources and prompts in MCP's format, wherever a manifest lists them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 
 def read_tools(report: ProblemReport, fields: Fields) -> Iterator[CallableSpec]:
-    """MCP tools; a server may leave their schemas to be asked for later."""
+    """Read MCP tools. Their schemas may be missing and are then fetched from the server later."""
     seen: set[str] = set()
     for tool in fields.entries("tools"):
         name = tool.text("name")
@@ -56,7 +56,7 @@ def read_prompts(fields: Fields) -> Iterator[Prompt]:
 
 
 def read_arguments(prompt: Fields) -> Iterator[PromptArgument]:
-    """A prompt's arguments: mappings, or bare names as MCP bundles write them."""
+    """Read a prompt's arguments: mappings, or bare names as MCP bundles write them."""
     for index, argument in enumerate(prompt.items("arguments")):
         if isinstance(argument, str):
             yield PromptArgument(argument)

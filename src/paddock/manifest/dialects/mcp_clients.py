@@ -1,4 +1,4 @@
-"""MCP servers as their clients list them: mcpServers JSON and VS Code's mcp.json."""
+"""Reads MCP servers from the settings of MCP clients: mcpServers JSON and VS Code's mcp.json."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VSCODE = "vscode-mcp"
 
 @dataclass(frozen=True, slots=True)
 class ServerList:
-    """A mapping of server names to servers, by the mapping that holds it."""
+    """A mapping of server names to servers, identified by the mapping that contains it."""
 
     holder: Fields
     key: Literal["mcpServers", "servers"]
@@ -54,30 +54,30 @@ class ServerList:
 
     @property
     def titles(self) -> list[str]:
-        """The names of the servers as the file writes them, also of those that are no servers."""
+        """The server names as the file writes them, invalid entries included."""
         return list(self.holder.within(self.key).value)
 
-    def only(self, wanted: Callable[[str], bool]) -> ServerList:
-        """The same list with only some servers, all at the places where they were."""
-        kept = {title: server for title, server in self.holder.within(self.key).value.items() if wanted(title)}
-        return replace(self, holder=Fields(self.holder.value | {self.key: kept}, self.holder.path))
+    def only(self, select: Callable[[str], bool]) -> ServerList:
+        """Return the list with only the selected servers; their paths stay the same."""
+        selected = {title: server for title, server in self.holder.within(self.key).value.items() if select(title)}
+        return replace(self, holder=Fields(self.holder.value | {self.key: selected}, self.holder.path))
 
 
 def find_server_lists(fields: Fields, file: str) -> list[ServerList]:
-    """The lists of a settings file; empty when it is none.
+    """Return the server lists of a settings file; empty if it has none.
 
-    A program that keeps servers for everywhere and for single projects means the former, where it has any.
+    If a program has both global servers and servers of single projects, only the global ones count.
     """
     projects = fields.within("projects")
-    of_projects = [
+    project_lists = [
         ServerList(project, "mcpServers")
         for project in (Fields(value, projects.at(path)) for path, value in projects.value.items())
         if project.within("mcpServers").value
     ]
-    if "mcpServers" in fields and (fields.within("mcpServers").value or not of_projects):
+    if "mcpServers" in fields and (fields.within("mcpServers").value or not project_lists):
         return [ServerList(fields, "mcpServers")]
-    if of_projects:
-        return of_projects
+    if project_lists:
+        return project_lists
     if "servers" in fields and (file.endswith("mcp.json") or _looks_like_servers(fields)):
         return [ServerList(fields, "servers")]
     editor = fields.within("mcp")
@@ -91,14 +91,14 @@ def _looks_like_servers(fields: Fields) -> bool:
 
 _INPUT_REFERENCE = re.compile(r"\$\{input:([^}]{1,200})\}")
 _ENV_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-# What an editor fills in by itself; here a person gives it once.
+# Variables that an editor fills in; here a person sets them once.
 _EDITOR_VARIABLES = frozenset({"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator"})
 _QUERY_VALUE = re.compile(r"(?<=[?&])([^=&#]+)=([^&#]+)")
 
 
 def read_servers(lists: Sequence[ServerList], report: ProblemReport) -> list[ImportedServer]:
-    """Every server of the file, each with the values that the file held for it."""
-    found: list[ImportedServer] = []
+    """Read every server of the file, each with the configuration values that the file held."""
+    servers_read: list[ImportedServer] = []
     names: dict[str, tuple[str, Fields]] = {}
     for servers in lists:
         inputs = {item.text("id"): item for item in servers.holder.entries("inputs")}
@@ -109,23 +109,23 @@ def read_servers(lists: Sequence[ServerList], report: ProblemReport) -> list[Imp
             check_display_text(report, server.path, title)
             if len(title) > 200:
                 report.error(server.path, "the name is longer than 200 characters", "shorten it", "name")
-            other = names.get(name)
-            if other is not None and (title, server.value) == (other[0], other[1].value):
-                continue  # the same server, listed for another project too
-            if name and other is not None:
+            existing = names.get(name)
+            if existing is not None and (title, server.value) == (existing[0], existing[1].value):
+                continue  # the same server, listed for another project
+            if name and existing is not None:
                 report.error(
                     server.path,
-                    f"{title!r} and {other[0]!r} both become the plugin {name!r}",
+                    f"{title!r} and {existing[0]!r} both become the plugin {name!r}",
                     "rename one of them",
                     "duplicate_name",
                 )
             names[name] = title, server
-            found.append(_ServerReader(server, inputs, report).build(name, title))
-    return found
+            servers_read.append(_ServerReader(server, inputs, report).build(name, title))
+    return servers_read
 
 
 class _ServerReader:
-    """One entry of the file, being turned into a plugin."""
+    """Turns one entry of the file into a plugin."""
 
     def __init__(self, server: Fields, inputs: dict[str, Fields], report: ProblemReport) -> None:
         self._server = server
@@ -148,7 +148,7 @@ class _ServerReader:
         else:
             runtime = self._read_command()
         check_built_schema(self._report, self._server.path, self._settings.schema)
-        # These files carry no version; their content stands in for one, so that a changed entry is a new version.
+        # These files have no version; a digest of the content replaces it, so that a changed entry is a new version.
         digest = hashlib.sha256(repr(runtime).encode("utf-8", "backslashreplace")).hexdigest()
         manifest = Manifest(
             name=PluginName(name),
@@ -166,10 +166,10 @@ class _ServerReader:
     def _read_remote(self) -> RemoteRuntime:
         server = self._server
         kind = server.text("type") or server.text("transport")
-        address, mark, query = server.text("url").partition("?")
-        address = extract_random_segments(address, lambda label, text: self._extract_value("url", label, text))
-        url = address + _QUERY_VALUE.sub(
-            lambda found: f"{found[1]}={self._extract_value('url', found[1], found[2])}", mark + query
+        base, separator, query = server.text("url").partition("?")
+        base = extract_random_segments(base, lambda label, text: self._extract_value("url", label, text))
+        url = base + _QUERY_VALUE.sub(
+            lambda match: f"{match[1]}={self._extract_value('url', match[1], match[2])}", separator + query
         )
         headers = {name: self._extract_value("header", name, text) for name, text in server.text_map("headers").items()}
         return RemoteRuntime(self._resolve_references(url), "sse" if kind == "sse" else "streamable-http", headers)
@@ -185,26 +185,26 @@ class _ServerReader:
         return CommandRuntime(command, "mcp", env, None if cwd is None else self._resolve_references(cwd))
 
     def _arguments(self, texts: tuple[str, ...]) -> Iterator[str]:
-        """Arguments as they are, but for what may be a key in them."""
+        """Yield the arguments, with possible keys moved into the configuration."""
         option = ""
         for text in texts:
-            given = OPTION.fullmatch(text)
+            match = OPTION.fullmatch(text)
             if is_secret_name(option) and not text.startswith("-"):
                 yield self._extract_value("option", option, text)
                 option = ""
-            elif given and given[2] and is_secret_name(given[1]):
-                yield f"{given[1]}={self._extract_value('option', given[1], given[2])}"
+            elif match and match[2] and is_secret_name(match[1]):
+                yield f"{match[1]}={self._extract_value('option', match[1], match[2])}"
                 option = ""
             else:
                 yield self._argument(text, option)
-                option = text if given and given[2] is None else ""
+                option = text if match and match[2] is None else ""
 
     def _argument(self, text: str, option: str) -> str:
-        """One argument that follows no option which names a key."""
-        given = ASSIGNMENT.fullmatch(text)
-        # What is set in a container's environment is moved as what is set in ours: whatever it looks like.
-        if given and (option in ENVIRONMENT_OPTIONS or text.startswith(("-e", "--env=")) or is_secret_name(given[2])):
-            return given[1] + self._extract_value("argument", given[2], given[3])
+        """Return one argument that does not follow an option for a key."""
+        match = ASSIGNMENT.fullmatch(text)
+        # Values for a container's environment are always moved, like those for our own, whatever they look like.
+        if match and (option in ENVIRONMENT_OPTIONS or text.startswith(("-e", "--env=")) or is_secret_name(match[2])):
+            return match[1] + self._extract_value("argument", match[2], match[3])
         header = HEADER.fullmatch(text)
         if header and is_secret_name(header[1]):
             return f"{header[1]}: {self._extract_value('argument', header[1], header[2])}"
@@ -214,34 +214,34 @@ class _ServerReader:
         )
 
     def _extract_value(self, origin: str, label: str, text: str) -> str:
-        """A value that may be a key, out of the manifest and into the configuration."""
+        """Move a value that may be a key out of the manifest and into the configuration."""
         name = label.lstrip("-")
         return extract_literals(
             self._resolve_references(text), lambda part: self._settings.add_secret(origin, name, part)
         )
 
     def _resolve_references(self, text: str) -> str:
-        """A text with our references in place of the file's own."""
+        """Replace the file's own references by ours."""
         if "${" not in text:
             return text
         return _ENV_REFERENCE.sub(self._environment_reference, _INPUT_REFERENCE.sub(self._input_reference, text))
 
-    def _input_reference(self, found: re.Match[str]) -> str:
-        asked = self._inputs.get(found[1])
+    def _input_reference(self, match: re.Match[str]) -> str:
+        declared = self._inputs.get(match[1])
         schema: dict[str, Any] = {"type": "string"}
-        if asked and asked.text("description"):
-            schema["description"] = asked.text("description")
-        if asked is None or asked.flag("password"):
+        if declared and declared.text("description"):
+            schema["description"] = declared.text("description")
+        if declared is None or declared.flag("password"):
             schema["x-secret"] = True
-        if asked and asked.text("default"):
-            schema["default"] = asked.text("default")
-        return self._settings.add_field("input", found[1], schema, required="default" not in schema)
+        if declared and declared.text("default"):
+            schema["default"] = declared.text("default")
+        return self._settings.add_field("input", match[1], schema, required="default" not in schema)
 
-    def _environment_reference(self, found: re.Match[str]) -> str:
-        if found[1] in _EDITOR_VARIABLES:
-            return self._settings.add_field("editor", found[1], {"type": "string"}, required=True)
-        if found[2]:
-            # Ours knows no fallback: the one the file names is taken.
-            return self._settings.add_secret("environment", found[1], found[2])
+    def _environment_reference(self, match: re.Match[str]) -> str:
+        if match[1] in _EDITOR_VARIABLES:
+            return self._settings.add_field("editor", match[1], {"type": "string"}, required=True)
+        if match[2]:
+            # Our references have no fallback, so the fallback in the file becomes the value.
+            return self._settings.add_secret("environment", match[1], match[2])
         schema: dict[str, Any] = {"type": "string", "x-secret": True}
-        return self._settings.add_field("environment", found[1], schema, required=True, value="${" + found[1] + "}")
+        return self._settings.add_field("environment", match[1], schema, required=True, value="${" + match[1] + "}")

@@ -1,4 +1,4 @@
-"""The MCP registry's server.json: packages to be launched, or remote servers to be connected to."""
+"""Reads the MCP registry's server.json: packages to launch, or remote servers to connect to."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _TEMPLATE = re.compile(r"\{([A-Za-z0-9_.-]{1,100})\}")
 
 
 def read(fields: Fields, report: ProblemReport) -> Manifest:
-    """A registry description: the first package that can be launched, or else the first remote."""
-    full = read_display_text(report, fields, "name")
-    name = slug(full.replace("/", "-"))
-    check_slug(report, fields.at("name"), full, name)
+    """Read a registry description: the first package that can be launched, or else the first remote."""
+    full_name = read_display_text(report, fields, "name")
+    name = slug(full_name.replace("/", "-"))
+    check_slug(report, fields.at("name"), full_name, name)
     check_plugin_name(report, fields.at("name"), name)
     check_version(report, fields.at("version"), fields.text("version"))
     settings = ConfigFieldBuilder()
@@ -56,7 +56,7 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
         version=fields.text("version"),
         dialect=Dialect.MCP,
         description=fields.text("description"),
-        title=read_display_text(report, fields, "title") or full,
+        title=read_display_text(report, fields, "title") or full_name,
         homepage=fields.text("websiteUrl") or fields.within("repository").text("url"),
         runtime=runtime,
         start="lazy",
@@ -98,36 +98,36 @@ def _remote_runtime(remote: Fields, settings: ConfigFieldBuilder) -> RemoteRunti
 
 
 def _arguments(package: Fields, key: str, settings: ConfigFieldBuilder) -> list[str]:
-    found: list[str] = []
+    arguments: list[str] = []
     for index, argument in enumerate(package.entries(key)):
         if argument.text("type") == "named":
-            found.append(argument.text("name"))
-            given = any(argument.text(one) for one in ("value", "default", "valueHint"))
-            if not (given or argument.flag("isRequired")):
+            arguments.append(argument.text("name"))
+            has_value = any(argument.text(one) for one in ("value", "default", "valueHint"))
+            if not (has_value or argument.flag("isRequired")):
                 continue  # a switch
         label = argument.text("valueHint") or argument.text("name").lstrip("-") or "argument"
-        found.append(_read_value(argument, settings, f"{key}{index}", label))
-    return found
+        arguments.append(_read_value(argument, settings, f"{key}{index}", label))
+    return arguments
 
 
 def _read_value(item: Fields, settings: ConfigFieldBuilder, origin: str, label: str) -> str:
-    """A value the description gives, or a reference to one that a person will give."""
+    """Return the value from the description, or a reference to one that a person will supply."""
     if item.text("value"):
         return _fill_variables(item, item.text("value"), settings)
     return settings.add_field(origin, label, _schema_of(item), required=item.flag("isRequired"))
 
 
 def _fill_variables(item: Fields, text: str, settings: ConfigFieldBuilder) -> str:
-    """A text with our references in place of the `{variables}` that it declares."""
+    """Replace the declared `{variables}` of a text by our references."""
     variables = dict(item.named("variables"))
 
-    def reference(found: re.Match[str]) -> str:
-        variable = variables.get(found[1])
+    def reference(match: re.Match[str]) -> str:
+        variable = variables.get(match[1])
         if variable is None:
-            return found[0]
+            return match[0]
         if variable.text("value"):
             return variable.text("value")
-        return settings.add_field("variable", found[1], _schema_of(variable), required=variable.flag("isRequired"))
+        return settings.add_field("variable", match[1], _schema_of(variable), required=variable.flag("isRequired"))
 
     return _TEMPLATE.sub(reference, text)
 

@@ -1,6 +1,6 @@
-"""Paddock's own `paddock.yaml`: the superset that every other dialect can be written in. Reading it.
+"""Reads Paddock's own `paddock.yaml`: the superset that every other dialect can be written in.
 
-`native_writer.py` is the other direction; what that writes, this reads back to an equal model.
+`native_writer.py` is the other direction; its output reads back as an equal model.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
     observability = fields.within("observability")
     feeds = fields.within("feeds")
     timing = fields.within("timing")
-    asked = read_capabilities(report, fields, "capabilities")
+    requested = read_capabilities(report, fields, "capabilities")
     secrets = _read_secrets(fields)
-    callables = _read_callables(report, fields, kind, dialect, asked)
+    callables = _read_callables(report, fields, kind, dialect, requested)
     check_secret_names(report, fields, "operation_auth")
     if dialect is Dialect.NATIVE:
         check_operation_secrets(report, fields, callables)
-        check_obtainable(report, fields.at("secrets" if "secrets" in fields else "operation_auth"), secrets, asked)
+        check_obtainable(report, fields.at("secrets" if "secrets" in fields else "operation_auth"), secrets, requested)
     return Manifest(
         name=PluginName(fields.text("name")),
         version=fields.text("version"),
@@ -102,7 +102,7 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
         trust_claim=fields.optional_text("trust_claim"),
         runtime=read_runtime(report, fields, fields.text("name")),
         start=read_start(fields),
-        capabilities=asked,
+        capabilities=requested,
         callables=callables,
         roles=roles,
         hooks=hooks,
@@ -154,22 +154,22 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
 
 
 def _read_secrets(fields: Fields) -> tuple[str, ...]:
-    """Those listed, then those that only an operation names: what one asks for, a person is shown."""
+    """Return the listed secrets, then those that only an operation names: a person is shown all of them."""
     listed = fields.texts("secrets")
     named = [secret for _, auth in fields.named("operation_auth") for secret in auth.text_map("secrets")]
-    known = set(listed)
-    return (*listed, *(secret for secret in dict.fromkeys(named) if secret not in known))
+    listed_set = set(listed)
+    return (*listed, *(secret for secret in dict.fromkeys(named) if secret not in listed_set))
 
 
 def _read_secret_hosts(
     report: ProblemReport, fields: Fields, secrets: tuple[str, ...]
 ) -> dict[str, tuple[SecretRecipient, ...]]:
-    bound = fields.within("secret_hosts")
-    known = set(secrets)
-    for name in bound.value:
-        if name not in known:
-            report.error(bound.at(name), "is no secret of this plugin", "name it under 'secrets' too", "unknown_secret")
-    return {name: read_recipients(report, bound, name) for name in bound.value}
+    hosts = fields.within("secret_hosts")
+    declared = set(secrets)
+    for name in hosts.value:
+        if name not in declared:
+            report.error(hosts.at(name), "is no secret of this plugin", "name it under 'secrets' too", "unknown_secret")
+    return {name: read_recipients(report, hosts, name) for name in hosts.value}
 
 
 def read_start(fields: Fields) -> Literal["eager", "lazy"]:
@@ -177,27 +177,27 @@ def read_start(fields: Fields) -> Literal["eager", "lazy"]:
 
 
 def read_runtime(report: ProblemReport, fields: Fields, name: str) -> Runtime | None:
-    """The program behind a plugin: one of a command, Python entrypoints, or a remote server's address."""
+    """Read the plugin's program: a command, Python entrypoints, or the URL of a remote server."""
     runtime = fields.within("runtime")
-    ways = [key for key in ("command", "python", "module", "url") if key in runtime]
-    if fields.object("runtime") is not None and len(ways) != 1:
+    program_keys = [key for key in ("command", "python", "module", "url") if key in runtime]
+    if fields.object("runtime") is not None and len(program_keys) != 1:
         report.error(
             runtime.path,
-            f"gives {' and '.join(ways) if ways else 'no program'}",
+            f"gives {' and '.join(program_keys) if program_keys else 'no program'}",
             "give exactly one of command, python, module or url",
             "runtime",
         )
-    if not ways:
+    if not program_keys:
         return None
     env = read_env(report, runtime)
-    match ways[0]:
+    match program_keys[0]:
         case "command":
             protocol: Literal["paddock", "mcp"] = "mcp" if runtime.text("protocol") == "mcp" else "paddock"
             command = runtime.texts("command")
             program = environment_program(command)
-            if program is not None and (fault := program_name_problem(program)):
+            if program is not None and (problem := program_name_problem(program)):
                 report.error(
-                    runtime.at("command", 0), fault, "write e.g. 'environment:mcp-server-time'", "program_name"
+                    runtime.at("command", 0), problem, "write e.g. 'environment:mcp-server-time'", "program_name"
                 )
             return CommandRuntime(command, protocol, env, runtime.optional_text("cwd"))
         case "python":
@@ -223,38 +223,41 @@ _CALLABLE_FORMS = (
 
 
 def _read_callables(
-    report: ProblemReport, fields: Fields, kind: PluginKind, dialect: Dialect, asked: tuple[Capability, ...]
+    report: ProblemReport, fields: Fields, kind: PluginKind, dialect: Dialect, capabilities: tuple[Capability, ...]
 ) -> tuple[CallableSpec, ...]:
-    found: list[CallableSpec] = []
+    specs: list[CallableSpec] = []
     pairs: list[tuple[Fields, CallableSpec]] = []
     seen: set[str] = set()
     for key, form in _CALLABLE_FORMS:
         for index, item in enumerate(fields.items(key)):
-            one = Fields({"name": item} if isinstance(item, str) else item, fields.at(key, index))
-            spec = _read_callable(report, one, form, dialect)
-            _check_callable_name(report, one, spec, dialect)
+            entry = Fields({"name": item} if isinstance(item, str) else item, fields.at(key, index))
+            spec = _read_callable(report, entry, form, dialect)
+            _check_callable_name(report, entry, spec, dialect)
             if form is CallableForm.ACTION and dialect is not Dialect.SHU:
                 hint = "declare a tool, and what it changes among its effects"
-                report.error(one.path, "only a plugin of Shu's dialect has actions", hint, "actions")
+                report.error(entry.path, "only a plugin of Shu's dialect has actions", hint, "actions")
             if spec.name and spec.name in seen:
-                report.error(one.at("name"), f"{spec.name!r} is declared twice", "keep one of them", "duplicate_name")
+                report.error(entry.at("name"), f"{spec.name!r} is declared twice", "keep one of them", "duplicate_name")
             if kind in (PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER) and any(
                 effect not in HARMLESS_EFFECTS for effect in spec.effects or ()
             ):
                 report.error(
-                    one.at("effects"), f"a plugin of kind {kind} has no effects", "only operators act", "kind_boundary"
+                    entry.at("effects"),
+                    f"a plugin of kind {kind} has no effects",
+                    "only operators act",
+                    "kind_boundary",
                 )
             seen.add(spec.name)
-            found.append(spec)
-            pairs.append((one, spec))
+            specs.append(spec)
+            pairs.append((entry, spec))
     check_probes(report, pairs)
-    check_atomic(report, pairs, asked)
-    return tuple(found)
+    check_atomic(report, pairs, capabilities)
+    return tuple(specs)
 
 
 def _read_callable(report: ProblemReport, fields: Fields, form: CallableForm, dialect: Dialect) -> CallableSpec:
     input_schema = read_schema(report, fields, "input_schema", files=True)
-    if dialect in (Dialect.NATIVE, Dialect.SHU):  # elsewhere a parameter of that name may mean something else
+    if dialect in (Dialect.NATIVE, Dialect.SHU):  # in other dialects such a parameter may mean something else
         check_no_auth_fields(report, fields.at("input_schema"), input_schema)
     return CallableSpec(
         name=fields.text("name"),
@@ -277,15 +280,15 @@ def _read_callable(report: ProblemReport, fields: Fields, form: CallableForm, di
 
 def _check_callable_name(report: ProblemReport, fields: Fields, spec: CallableSpec, dialect: Dialect) -> None:
     if not spec.name:
-        return  # the schema has said that it is missing
+        return  # the schema reports that it is missing
     if spec.form in (CallableForm.WHOLE, CallableForm.ACTION):
         check_callable_name(report, fields.at("name"), spec.name)
     elif spec.form is CallableForm.METHOD:
         check_methods(report, [(fields.at("name") if "name" in fields else fields.path, spec.name)])
     else:
-        # Servers written elsewhere name their tools freely; ours follow one rule.
-        fits = is_mcp_tool_name if dialect in (Dialect.MCP, Dialect.OSQR) else is_tool_name
-        if not fits(spec.name):
+        # Foreign servers name their tools freely; native ones follow one rule.
+        is_valid = is_mcp_tool_name if dialect in (Dialect.MCP, Dialect.OSQR) else is_tool_name
+        if not is_valid(spec.name):
             report.error(
                 fields.at("name"),
                 f"{spec.name[:80]!r} is not a tool name",

@@ -1,4 +1,4 @@
-"""OSQR's manifest: how a plugin changes the assistant's behaviour, what it reads, and the MCP tools it brings."""
+"""Reads OSQR's manifest: behaviour changes of the assistant, data access, and MCP tools."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read(fields: Fields, report: ProblemReport) -> Manifest:
 
 
 def _version(report: ProblemReport, plugin: Fields) -> str:
-    """OSQR only warns about a version that is not semantic; the store needs one, so it is completed."""
+    """Read the version. OSQR only warns about one that is not semantic; the store needs one, so it is completed."""
     text = plugin.text("version")
     if not text:
         return ""
@@ -109,17 +109,17 @@ def _data_access(fields: Fields) -> DataAccess:
 
 
 def _capabilities(report: ProblemReport, fields: Fields, access: DataAccess) -> tuple[Capability, ...]:
-    """What the declared data access means in our grammar."""
-    found: list[Capability] = []
+    """Translate the declared data access into capabilities."""
+    granted: list[Capability] = []
     if access.vault_read:
-        found.append(HostService("vault", "read"))
+        granted.append(HostService("vault", "read"))
     if access.vault_write:
-        found.append(HostService("vault", "write"))
+        granted.append(HostService("vault", "write"))
     if access.memory in ("reference_only", "full"):
-        found.append(HostService("memory", access.memory))
+        granted.append(HostService("memory", access.memory))
     for index, domain in fields.numbered_texts("external_apis"):
         try:
-            found.append(capabilities.parse_capability(f"net:{domain}" if ":" in domain else f"net:{domain}:443"))
+            granted.append(capabilities.parse_capability(f"net:{domain}" if ":" in domain else f"net:{domain}:443"))
         except InvalidCapability as error:
             report.error(
                 fields.at("external_apis", index),
@@ -127,4 +127,4 @@ def _capabilities(report: ProblemReport, fields: Fields, access: DataAccess) -> 
                 "write a domain such as 'api.example.com'",
                 "capability",
             )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(granted))

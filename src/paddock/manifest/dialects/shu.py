@@ -1,4 +1,4 @@
-"""Shu's manifest: Python classes named by entrypoints, host services, identities and feed-safe operations."""
+"""Reads Shu's manifest: Python classes as entrypoints, host services, identities and feed-safe operations."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def read(fields: Fields, report: ProblemReport, files: PackageFiles) -> Manifest
             "add it there, or choose one of them",
             "feed_op",
         )
-    declared = read_schema(report, fields, "params_schema")
-    check_no_auth_fields(report, fields.at("params_schema"), declared)
-    answered = read_schema(report, fields, "output_schema")
+    input_schema = read_schema(report, fields, "params_schema")
+    check_no_auth_fields(report, fields.at("params_schema"), input_schema)
+    output_schema = read_schema(report, fields, "output_schema")
     sources = ShuSources(report, fields, files)
-    asked, secrets = _capabilities(report, fields), _secrets(fields)
+    requested, secrets = _capabilities(report, fields), _secrets(fields)
     check_secret_names(report, fields, "op_auth")
-    check_obtainable(report, fields.at("secrets" if "secrets" in fields else "op_auth"), secrets, asked)
+    check_obtainable(report, fields.at("secrets" if "secrets" in fields else "op_auth"), secrets, requested)
     return Manifest(
         name=PluginName(name),
         version=fields.text("version"),
@@ -70,16 +70,16 @@ def read(fields: Fields, report: ProblemReport, files: PackageFiles) -> Manifest
         license=fields.text("license"),
         homepage=fields.text("homepage"),
         runtime=PythonRuntime(entrypoints),
-        capabilities=asked,
+        capabilities=requested,
         callables=(
             *(
                 CallableSpec(
                     callable_name,
                     CallableForm.WHOLE,
                     fields.text("description"),
-                    input_schema=sources.schema(callable_name, target) if declared is None else declared,
-                    output_schema=answered,
-                    effects=(Effect.READ_ONLY,),  # writing is what actions are for
+                    input_schema=sources.schema(callable_name, target) if input_schema is None else input_schema,
+                    output_schema=output_schema,
+                    effects=(Effect.READ_ONLY,),  # only actions may write
                 )
                 for callable_name, target in entrypoints.items()
             ),
@@ -98,34 +98,34 @@ def read(fields: Fields, report: ProblemReport, files: PackageFiles) -> Manifest
 def _actions(
     report: ProblemReport, fields: Fields, entrypoints: Mapping[str, str], sources: ShuSources
 ) -> Iterator[CallableSpec]:
-    """What the plugin does beside reading: as its manifest lists it, or else as its classes do, each class once."""
+    """Yield the plugin's actions: from the manifest if it lists them, else from its classes, each class once."""
     if "actions" in fields:
         listed = [(next(iter(entrypoints), ""), list(fields.entries("actions")))]
     else:
-        once: dict[str, str] = {}
+        name_by_target: dict[str, str] = {}
         for name, target in entrypoints.items():
-            once.setdefault(target, name)
-        listed = [(name, sources.actions(name, target)) for target, name in once.items()]
-    taken = set(entrypoints)
+            name_by_target.setdefault(target, name)
+        listed = [(name, sources.actions(name, target)) for target, name in name_by_target.items()]
+    used_names = set(entrypoints)
     for name, actions in listed:
         for action in read_actions(report, name, actions):
-            if action.name in taken:
+            if action.name in used_names:
                 hint = "give one of them another name"
                 report.error(fields.at("entrypoints", name), f"{action.name!r} is there twice", hint, "duplicate_name")
-            taken.add(action.name)
+            used_names.add(action.name)
             yield action
 
 
 def _capabilities(report: ProblemReport, fields: Fields) -> tuple[Capability, ...]:
-    found: list[Capability] = []
+    services: list[Capability] = []
     for index, text in fields.numbered_texts("capabilities"):
         try:
-            found.append(capabilities.parse_host_service(text))
+            services.append(capabilities.parse_host_service(text))
         except InvalidCapability as error:
             report.error(fields.at("capabilities", index), error.message, error.hint, "capability")
-    if HostService("kb") in found:
-        found.append(HostService("cursor"))  # the seed: cursors come with the knowledge base
-    return tuple(dict.fromkeys(found))
+    if HostService("kb") in services:
+        services.append(HostService("cursor"))  # in Shu, cursors come with the knowledge base
+    return tuple(dict.fromkeys(services))
 
 
 def read_identities(fields: Fields, key: str) -> list[IdentityRequirement]:
@@ -152,16 +152,19 @@ def _operation_auth(fields: Fields) -> list[OperationAuth]:
 
 
 def _secret_hosts(report: ProblemReport, fields: Fields) -> dict[str, tuple[SecretRecipient, ...]]:
-    """Where each secret may go that any operation binds to hosts."""
-    bound: dict[str, tuple[SecretRecipient, ...]] = {}
+    """Return the recipients of each secret that an operation binds to hosts."""
+    recipients: dict[str, tuple[SecretRecipient, ...]] = {}
     for _, auth in fields.named("op_auth"):
-        for secret, said in auth.named("secrets"):
-            if "allowed_hosts" in said:
-                bound[secret] = (*bound.get(secret, ()), *read_recipients(report, said, "allowed_hosts"))
-    return bound
+        for secret, declaration in auth.named("secrets"):
+            if "allowed_hosts" in declaration:
+                recipients[secret] = (
+                    *recipients.get(secret, ()),
+                    *read_recipients(report, declaration, "allowed_hosts"),
+                )
+    return recipients
 
 
 def _secrets(fields: Fields) -> tuple[str, ...]:
-    """Every secret named anywhere, so that consent shows them all and nothing undeclared can be asked for."""
+    """Return every secret named anywhere, so that consent shows them all and undeclared ones are refused."""
     named = [secret for _, auth in fields.named("op_auth") for secret, _ in auth.named("secrets")]
     return tuple(dict.fromkeys([*fields.texts("secrets"), *named]))

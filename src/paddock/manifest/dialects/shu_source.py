@@ -1,4 +1,4 @@
-"""What a Shu class says of itself in its source: the schema of its parameters, and its actions. Read and never run."""
+"""Reads parameter schemas and actions from the source of Shu classes, without running it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from paddock.manifest.rules.shared import check_callable_name, check_no_auth_fie
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 from paddock.manifest.syntax.python_source import parse_python_source, read_literal
 
-MAX_SOURCE_BYTES: Final = 4 * 1024 * 1024  # characters of Python in one reading
-MAX_ACTIONS: Final = 100  # of one class
+MAX_SOURCE_BYTES: Final = 4 * 1024 * 1024  # characters of Python read per manifest
+MAX_ACTIONS: Final = 100  # per class
 
 
 class ShuSources:
-    """The package's Python code: each module is read at most once, and no more than so much of it."""
+    """The package's Python code. Each module is read at most once, within a total limit."""
 
     def __init__(self, report: ProblemReport, fields: Fields, files: PackageFiles) -> None:
         self._report = report
@@ -28,26 +28,26 @@ class ShuSources:
         self._files = files
         self._bytes_left = MAX_SOURCE_BYTES
         self._modules: dict[str, _ParsedModule] = {}
-        self._schemas: dict[str, JsonObject | None] = {}  # target -> what its get_schema returns
+        self._schemas: dict[str, JsonObject | None] = {}  # target -> result of its get_schema
 
     def schema(self, name: str, target: str) -> JsonObject | None:
-        """The parameter schema that `get_schema` returns, where it is a literal."""
+        """Return the parameter schema that `get_schema` returns, if it is a literal."""
         if target not in self._schemas:
             self._schemas[target] = self._returned_schema(name, target)
         return self._schemas[target]
 
     def actions(self, name: str, target: str) -> list[Fields]:
-        """What `list_actions` returns: literals, objects made from literals, or the names of such."""
-        module, found = self._find_class(name, target)
+        """Return the actions that `list_actions` returns: literals, objects built from literals, or names of such."""
+        module, class_found = self._find_class(name, target)
         path = self._fields.at("entrypoints", name, "list_actions")
-        if found is None or found.method("list_actions") is None:
+        if class_found is None or class_found.method("list_actions") is None:
             return []
-        for node in found.returns("list_actions"):
+        for node in class_found.returns("list_actions"):
             try:
-                listed = _LiteralReader(module.where, found.values(module)).listed(node)
+                actions = _LiteralReader(module.where, class_found.values(module)).read_list(node)
             except (Invalid, _NotLiteral):
                 break
-            return [Fields(one, (*path, index)) for index, one in enumerate(listed[:MAX_ACTIONS])]
+            return [Fields(action, (*path, index)) for index, action in enumerate(actions[:MAX_ACTIONS])]
         hint = (
             "return a list of literals, or list them in the manifest as `actions`: people agree to what they can read"
         )
@@ -61,13 +61,13 @@ class ShuSources:
         return self._modules[module], self._modules[module].classes.get(class_name)
 
     def _returned_schema(self, name: str, target: str) -> JsonObject | None:
-        module, found = self._find_class(name, target)
+        module, class_found = self._find_class(name, target)
         path = self._fields.at("entrypoints", name, "get_schema")
-        for node in found.returns("get_schema") if found else ():
+        for node in class_found.returns("get_schema") if class_found else ():
             try:
                 value = read_literal(module.where, node)
             except Invalid:
-                return None  # computed: known once the plugin runs
+                return None  # computed: known only when the plugin runs
             if isinstance(value, dict):
                 schema = cast("dict[str, Any]", value)
                 self._report.add(check_schema(schema, join_path(path)))
@@ -94,56 +94,60 @@ class ShuSources:
         return _ParsedModule(where, classes, _single_assignments(tree.body))
 
 
-def read_actions(report: ProblemReport, name: str, listed: Iterator[Fields] | list[Fields]) -> Iterator[CallableSpec]:
-    """The actions of a class as callables. What they change is unknown unless they say it.
+def read_actions(report: ProblemReport, name: str, actions: Iterator[Fields] | list[Fields]) -> Iterator[CallableSpec]:
+    """Read the actions of a class as callables. Their effects are unknown unless declared.
 
     Args:
-        report: Where mistakes go.
+        report: Collects mistakes.
         name: The callable whose class performs them.
-        listed: Each as Shu's ActionMeta.
+        actions: The fields of each action, as in Shu's ActionMeta.
     """
-    for one in listed:
-        action = one.text("name")
+    for fields in actions:
+        action = fields.text("name")
         if not action:
-            report.error(one.at("name"), "an action has no name", "give it one", "missing")
+            report.error(fields.at("name"), "an action has no name", "give it one", "missing")
             continue
-        check_callable_name(report, one.at("name"), action)
-        schema = read_schema(report, one, "params_schema")
-        check_no_auth_fields(report, one.at("params_schema"), schema)
+        check_callable_name(report, fields.at("name"), action)
+        schema = read_schema(report, fields, "params_schema")
+        check_no_auth_fields(report, fields.at("params_schema"), schema)
         yield CallableSpec(
             action,
             CallableForm.ACTION,
-            one.text("description"),
+            fields.text("description"),
             input_schema=schema,
-            effects=read_effects(report, one),
-            required_scopes=one.texts("required_scopes"),
-            # Whatever is no plain no is a yes: this decides whether a person is asked.
-            requires_approval=one.get("requires_approval") not in (None, False),
+            effects=read_effects(report, fields),
+            required_scopes=fields.texts("required_scopes"),
+            # Anything but a clear no counts as yes: this decides whether a person must approve.
+            requires_approval=fields.get("requires_approval") not in (None, False),
             of=name,
         )
 
 
 class _NotLiteral(Exception):
-    """What stands there is known only once the code runs."""
+    """The value is known only when the code runs."""
 
 
 class _ParsedClass(NamedTuple):
-    found: ast.ClassDef
+    node: ast.ClassDef
 
     def method(self, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        functions = (one for one in self.found.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+        functions = (one for one in self.node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
         return next((one for one in functions if one.name == name), None)
 
     def returns(self, name: str) -> list[ast.expr]:
         method = self.method(name)
-        steps = method.body if method else ()
-        return [step.value for step in steps if isinstance(step, ast.Return) and step.value is not None]
+        statements = method.body if method else ()
+        return [
+            statement.value
+            for statement in statements
+            if isinstance(statement, ast.Return) and statement.value is not None
+        ]
 
     def values(self, module: _ParsedModule) -> dict[str, ast.expr]:
-        """What names in its methods stand for: `self.NAME` for what the class has, `NAME` for what the module has."""
-        own = _single_assignments(self.found.body)
+        """Map the names used in its methods to expressions: `self.NAME` to class and `NAME` to module attributes."""
+        own = _single_assignments(self.node.body)
         return module.values | {
-            f"{who}.{name}": node for name, node in own.items() for who in ("self", self.found.name)
+            f"{prefix}.{name}": node for name, node in own.items() for prefix in ("self", self.node.name)
         }
 
 
@@ -154,41 +158,41 @@ class _ParsedModule(NamedTuple):
 
 
 def _single_assignments(body: list[ast.stmt]) -> dict[str, ast.expr]:
-    """What is assigned to a name once; of what is assigned twice nobody knows here which counts."""
-    found: dict[str, ast.expr] = {}
-    twice: set[str] = set()
+    """Map names to the expressions assigned to them. Names assigned twice are left out, as ambiguous."""
+    values: dict[str, ast.expr] = {}
+    ambiguous: set[str] = set()
     for statement in body:
         match statement:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=node)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as node)
             ):
-                twice |= {name} & found.keys()
-                found[name] = node
+                ambiguous |= {name} & values.keys()
+                values[name] = node
             case _:
                 pass
-    return {name: node for name, node in found.items() if name not in twice}
+    return {name: node for name, node in values.items() if name not in ambiguous}
 
 
 @dataclass(frozen=True, slots=True)
 class _LiteralReader:
-    """Expressions in which names may stand for literals. Each name is read once, however often it is used."""
+    """Evaluates expressions in which names may stand for literals. Each name is evaluated once."""
 
     where: str
-    known: Mapping[str, ast.expr]
+    expressions: Mapping[str, ast.expr]
     _read: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def listed(self, node: ast.expr) -> list[JsonObject]:
-        """A list of objects.
+    def read_list(self, node: ast.expr) -> list[JsonObject]:
+        """Return a list of objects.
 
         Raises:
-            Invalid, _Computed: something in it is computed, or it is something else.
+            Invalid, _NotLiteral: something in it is computed, or it is not a list.
         """
         if isinstance(node, ast.List | ast.Tuple):
             return [self._object(item) for item in node.elts[: MAX_ACTIONS + 1]]
         name = _target_name(node)
-        if name in self.known and isinstance(self.known[name], ast.List | ast.Tuple):
-            return self.listed(self.known[name])
+        if name in self.expressions and isinstance(self.expressions[name], ast.List | ast.Tuple):
+            return self.read_list(self.expressions[name])
         raise _NotLiteral
 
     def _object(self, node: ast.expr) -> JsonObject:
@@ -196,8 +200,8 @@ class _LiteralReader:
             case ast.Dict(keys=keys) if all(isinstance(key, ast.Constant) for key in keys):
                 names = [str(key.value) for key in keys if isinstance(key, ast.Constant)]
                 return {name: self._value(value) for name, value in zip(names, node.values, strict=True)}
-            case ast.Call(args=[], keywords=given) if all(one.arg for one in given):
-                return {str(one.arg): self._value(one.value) for one in given}
+            case ast.Call(args=[], keywords=keywords) if all(keyword.arg for keyword in keywords):
+                return {str(keyword.arg): self._value(keyword.value) for keyword in keywords}
             case _:
                 value = self._value(node)
                 if isinstance(value, dict):
@@ -206,10 +210,10 @@ class _LiteralReader:
 
     def _value(self, node: ast.expr) -> Any:
         name = _target_name(node)
-        if name not in self.known:
+        if name not in self.expressions:
             return read_literal(self.where, node)
         if name not in self._read:
-            self._read[name] = read_literal(self.where, self.known[name])
+            self._read[name] = read_literal(self.where, self.expressions[name])
         return self._read[name]
 
 

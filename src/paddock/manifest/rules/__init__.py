@@ -1,1 +1,1 @@
-"""TODO: paddock.manifest.rules."""
+"""Checks of manifest values that schemas cannot express."""

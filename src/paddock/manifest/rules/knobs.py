@@ -1,4 +1,4 @@
-"""Knobs: settings that a person turns in the console, each bound to one field of the project-side config."""
+"""Knobs: settings that a person changes in the console, each bound to one field of the project-side config."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.manifest.syntax.fields import Fields, ProblemReport
 _KNOB_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _BINDING = re.compile(r"config\.([A-Za-z_][A-Za-z0-9_-]*)")
 
-# type -> (options it must have, options it may have, JSON types the bound field may have)
+# type -> (required options, optional options, JSON types that the bound field may have)
 KNOB_TYPES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "range": (("min", "max", "step", "default"), (), ("number",)),
     "int_range": (("min", "max", "step", "default"), (), ("integer", "number")),
@@ -30,8 +30,8 @@ _COMMON_FIELDS = ("type", "label", "description", "binds_to")
 def read_knobs(
     report: ProblemReport, fields: Fields, project: JsonObject | None, system: JsonObject | None
 ) -> tuple[Knob, ...]:
-    """Every knob of a manifest, with all the rules that tie it to the config schema."""
-    found: list[Knob] = []
+    """Read the knobs of a manifest, and check that they fit the config schema."""
+    knobs: list[Knob] = []
     for name, knob in fields.named("knobs"):
         kind = knob.text("type")
         if not _KNOB_NAME.fullmatch(name) or len(name) > 64:
@@ -42,12 +42,12 @@ def read_knobs(
             _check_options(report, knob, kind)
             _check_binding(report, knob, kind, project, system)
         options = {key: value for key, value in knob.value.items() if key not in _COMMON_FIELDS}
-        found.append(Knob(name, kind, knob.text("label"), knob.text("binds_to"), knob.text("description"), options))
-    return tuple(found)
+        knobs.append(Knob(name, kind, knob.text("label"), knob.text("binds_to"), knob.text("description"), options))
+    return tuple(knobs)
 
 
 def value_schema(knob: Knob) -> JsonObject:
-    """The JSON Schema of the values a knob accepts."""
+    """Return the JSON Schema of the values that a knob accepts."""
     options = knob.options
     match knob.type:
         case "range" | "int_range":
@@ -59,8 +59,8 @@ def value_schema(knob: Knob) -> JsonObject:
             return {"type": "boolean"}
         case "path":
             prefixes = "|".join(re.escape(prefix) for prefix in options.get("prefixes", []))
-            climbing = {"pattern": r"(^|/)\.\.(/|$)"}
-            return {"type": "string", "pattern": f"^({prefixes})/", "not": climbing}
+            parent_segment = {"pattern": r"(^|/)\.\.(/|$)"}
+            return {"type": "string", "pattern": f"^({prefixes})/", "not": parent_segment}
         case "model_alias":
             return {"type": ["string", "null"]}
         case _:
@@ -115,9 +115,9 @@ def _check_default(report: ProblemReport, knob: Fields, kind: str) -> None:
         return
     options = {key: value for key, value in knob.value.items() if key not in _COMMON_FIELDS}
     if not all(_OPTION_CHECKS[key](value) for key, value in options.items() if key in _OPTION_CHECKS):
-        return  # the schema has said what is wrong with them
+        return  # the schema reports what is wrong with them
     schema = value_schema(Knob("", kind, "", "", options=options))
-    # Ours: made of options that were found well formed, and of a pattern that was checked as a stranger's.
+    # Trusted: built from well-formed options and from a pattern that was checked as untrusted.
     if not compile_trusted(dict(schema)).is_valid(knob.get("default")):
         report.error(
             knob.at("default"),
@@ -133,11 +133,11 @@ def _check_binding(
     path = knob.at("binds_to")
     target = knob.text("binds_to")
     if not target:
-        return  # the schema has said that it is missing
-    found = _BINDING.fullmatch(target)
+        return  # the schema reports that it is missing
+    match = _BINDING.fullmatch(target)
     properties = Fields(project).within("properties").value
-    secrets = Fields(system).within("properties").value
-    if target.startswith(("system_config.", "system.")) or (found and found[1] in secrets):
+    system_properties = Fields(system).within("properties").value
+    if target.startswith(("system_config.", "system.")) or (match and match[1] in system_properties):
         report.error(
             path,
             f"{target!r} is a system-side field, and a knob would write a secret into the project",
@@ -145,23 +145,23 @@ def _check_binding(
             "knob_binds_to_system_config",
         )
         return
-    if not found:
+    if not match:
         report.error(path, f"{target[:80]!r} is not a binding", "write 'config.<field>'", "knob_binding")
         return
-    if found[1] not in properties:
+    if match[1] not in properties:
         report.error(
             path,
-            f"config_schema has no field {found[1]!r}",
+            f"config_schema has no field {match[1]!r}",
             f"add it there, or bind to one of {', '.join(sorted(properties)) or '(none)'}",
             "knob_binding",
         )
         return
-    _check_field_agreement(report, knob, kind, Fields(properties[found[1]]))
+    _check_field_agreement(report, knob, kind, Fields(properties[match[1]]))
 
 
-def _check_field_agreement(report: ProblemReport, knob: Fields, kind: str, bound: Fields) -> None:
-    """A knob that disagrees with its field is worth a warning: every write is checked against both."""
-    declared = bound.get("type")
+def _check_field_agreement(report: ProblemReport, knob: Fields, kind: str, field: Fields) -> None:
+    """Warn about a knob that disagrees with its field: every write is checked against both."""
+    declared = field.get("type")
     types = cast("list[Any]", declared) if isinstance(declared, list) else [declared]
     accepted = KNOB_TYPES[kind][2]
     if declared is not None and not any(one in accepted for one in types):
@@ -172,7 +172,7 @@ def _check_field_agreement(report: ProblemReport, knob: Fields, kind: str, bound
             "knob_type_mismatch",
         )
     if kind == "enum":
-        allowed = bound.items("enum")
+        allowed = field.items("enum")
         if not allowed:
             report.warn(
                 knob.at("values"),

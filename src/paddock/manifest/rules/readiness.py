@@ -1,4 +1,4 @@
-"""Whether an otherwise sound plugin can be enabled, and what stands in the way."""
+"""Finds what keeps a valid plugin from being enabled."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ FETCHED_AT_START = "fetched_at_start"
 
 
 def find_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
-    """Everything that keeps this plugin from being enabled; it may still be installed and listed."""
+    """Return everything that keeps this plugin from being enabled; it may still be installed and listed."""
     return [*_program_blockers(manifest, files), *_fetch_blockers(manifest, files), *_schema_blockers(manifest, files)]
 
 
 def _program_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
     match manifest.runtime:
         case None:
-            ours = manifest.dialect is Dialect.NATIVE
-            where = "add a 'runtime:'" if ours else "put a paddock.yaml with a 'runtime:' beside the manifest"
+            native = manifest.dialect is Dialect.NATIVE
+            instruction = "add a 'runtime:'" if native else "put a paddock.yaml with a 'runtime:' beside the manifest"
             return [
                 Problem(
                     "runtime",
                     "names no program to run",
-                    f"{where} (command, python, module or url)",
+                    f"{instruction} (command, python, module or url)",
                     "no_runtime",
                 )
             ]
         case CommandRuntime(command=command):
             program = command[0]
-            named = environment_program(command)
-            if named is not None and not any(files.exists(name) for name in LOCK_FILES):
+            program_in_environment = environment_program(command)
+            if program_in_environment is not None and not any(files.exists(name) for name in LOCK_FILES):
                 return [
                     Problem(
                         "runtime.command[0]",
@@ -76,46 +76,51 @@ def _program_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
 
 
 def _fetch_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
-    """A command that would fetch the server when it starts. It could wait for the registry until it is given up."""
-    found = fetched_at_start(manifest)
-    if found is None:
+    """Report a command that would fetch the server at start, and wait for the registry until it times out."""
+    launch = fetched_at_start(manifest)
+    if launch is None:
         return []
-    if not isinstance(found, RegistryCommand):
-        what = f"cannot start in a cage: {found.why}"
+    if not isinstance(launch, RegistryCommand):
+        message = f"cannot start in a cage: {launch.why}"
         hint = "name a package of the server: paddock plugin install npm:NAME or pypi:NAME, or the program itself"
-        return [Problem("runtime.command", what, hint, "launcher")]
-    if found.registry == "npm" and files.exists(f"node_modules/{found.name}/package.json"):
-        return []  # brought along: nothing is fetched
-    given = ", with --arg and --env for what it is given" if found.arguments or manifest.system_config_schema else ""
-    install = f"paddock plugin install {shlex.quote(found.source)} --name {manifest.name}"
+        return [Problem("runtime.command", message, hint, "launcher")]
+    if launch.registry == "npm" and files.exists(f"node_modules/{launch.name}/package.json"):
+        return []  # bundled: nothing is fetched
+    options_hint = (
+        ", with --arg and --env for what it is given" if launch.arguments or manifest.system_config_schema else ""
+    )
+    install = f"paddock plugin install {shlex.quote(launch.source)} --name {manifest.name}"
     return [
         Problem(
             "runtime.command",
-            f"would fetch {printable(found.package, 120)} when it starts, and nothing can be fetched in a cage",
-            f"install that package itself: {install}{given}",
+            f"would fetch {printable(launch.package, 120)} when it starts, and nothing can be fetched in a cage",
+            f"install that package itself: {install}{options_hint}",
             FETCHED_AT_START,
         )
     ]
 
 
 def _schema_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
-    found: list[Problem] = []
-    seen: set[tuple[SchemaFile, bool]] = set()  # many callables may share a file: it is read once
-    ours = manifest.dialect in (Dialect.NATIVE, Dialect.SHU)  # elsewhere such a parameter may mean something else
+    problems: list[Problem] = []
+    seen: set[tuple[SchemaFile, bool]] = set()  # callables may share a file, which is read once
+    checks_credentials = manifest.dialect in (
+        Dialect.NATIVE,
+        Dialect.SHU,
+    )  # in other dialects such a parameter may differ
     for spec in manifest.callables:
         for key, schema in (("input_schema", spec.input_schema), ("output_schema", spec.output_schema)):
-            parameters = ours and key == "input_schema"
+            parameters = checks_credentials and key == "input_schema"
             if isinstance(schema, SchemaFile) and (schema, parameters) not in seen:
                 seen.add((schema, parameters))
                 path = join_path((spec.name, key))
-                found.extend(schema_file_problems(schema, files, path, parameters=parameters))
-    return found
+                problems.extend(schema_file_problems(schema, files, path, parameters=parameters))
+    return problems
 
 
 def schema_file_problems(
     schema: SchemaFile, files: PackageFiles, path: str, *, parameters: bool = False
 ) -> list[Problem]:
-    """What is wrong with a schema that the package keeps as a file; `parameters` may not ask for credentials."""
+    """Return what is wrong with a schema file of the package; `parameters` may not ask for credentials."""
     data = files.read(schema.path)
     if data is None:
         return [
@@ -125,10 +130,10 @@ def schema_file_problems(
         value: Any = json.loads(data)
     except (ValueError, RecursionError):
         return [Problem(path, f"{printable(schema.path)} is not JSON", "mend the file", "schema_malformed")]
-    unsound = check_schema(value, path)
-    if unsound or not parameters:
-        return unsound
+    problems = check_schema(value, path)
+    if problems or not parameters:
+        return problems
     return [
-        Problem(f"{path}.{join_path(where)}", message, hint, "auth_field")
-        for where, message, hint in find_auth_fields(value)
+        Problem(f"{path}.{join_path(location)}", message, hint, "auth_field")
+        for location, message, hint in find_auth_fields(value)
     ]

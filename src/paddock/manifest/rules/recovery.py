@@ -1,4 +1,4 @@
-"""How a plugin says that it can be found out whether an effect of its has happened."""
+"""How a plugin declares that the outcome of an effect can be found out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DB_WRITE_ONLY = (Effect.DB_WRITE,)
 
 
 def recovery_text(recovery: Recovery, probe: str) -> str:
-    """Who finds out what became of a call that was cut off."""
+    """Describe who finds out the outcome of an interrupted call."""
     match recovery:
         case "atomic":
             return "the host looks into the plugin's tables"
@@ -28,15 +28,15 @@ def recovery_text(recovery: Recovery, probe: str) -> str:
 
 
 def read_recovery(fields: Fields) -> Recovery:
-    """What a document says of it; the schema has reported what is none."""
-    said = fields.text("recovery")
-    return next((one for one in get_args(Recovery) if one == said), "none")
+    """Read the declared recovery; the schema reports invalid values."""
+    text = fields.text("recovery")
+    return next((recovery for recovery in get_args(Recovery) if recovery == text), "none")
 
 
 def check_atomic(
     report: ProblemReport, pairs: Sequence[tuple[Fields, CallableSpec]], capabilities: Sequence[Capability]
 ) -> None:
-    """See that what is atomic changes the plugin's own tables and nothing else: of more no transaction tells."""
+    """Check that atomic callables change only the plugin's own tables: a transaction covers nothing else."""
     for fields, spec in pairs:
         if spec.recovery != "atomic":
             continue
@@ -49,7 +49,7 @@ def check_atomic(
 
 
 def check_probes(report: ProblemReport, pairs: Sequence[tuple[Fields, CallableSpec]]) -> None:
-    """See that each probe is a callable of the same plugin that only looks."""
+    """Check that each probe is a read-only callable of the same plugin."""
     by_name = {spec.name: spec for _, spec in pairs}
     for fields, spec in pairs:
         path = fields.at("probe") if "probe" in fields else fields.path

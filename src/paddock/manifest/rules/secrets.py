@@ -1,4 +1,4 @@
-"""What a manifest says of secrets, held against the rest of it: what would never be asked for, found or given."""
+"""Checks the declared secrets against the rest of a manifest: unknown operations, invalid names, missing permission."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from paddock.manifest.syntax.fields import MAX_ENTRIES, Fields, ProblemReport
 
 
 def check_operation_secrets(report: ProblemReport, fields: Fields, callables: Sequence[CallableSpec]) -> None:
-    """Operations that nobody can call, and secrets that only they name beside a list that leaves them out."""
+    """Warn about unknown operations, and about secrets that are missing from the `secrets` list."""
     names = {one.name for one in callables}
-    # What is called as a whole says in its parameters which operation runs; a server lists its tools when it is met.
-    known = bool(names) and not any(one.form is CallableForm.WHOLE for one in callables)
+    # A whole-plugin callable selects the operation by parameter, and a server lists its tools at run time.
+    operations_known = bool(names) and not any(one.form is CallableForm.WHOLE for one in callables)
     callable_names = f"it has: {printable(', '.join(sorted(names)), 400)}"
     listed = set(fields.texts("secrets"))
     for operation, auth in fields.named("operation_auth"):
         path = fields.at("operation_auth", operation)
-        if known and operation not in names:
+        if operations_known and operation not in names:
             report.warn(path, "is no callable of this plugin", callable_names, "unknown_operation")
         for secret in auth.text_map("secrets") if listed else ():
             if secret not in listed:
@@ -31,12 +31,12 @@ def check_operation_secrets(report: ProblemReport, fields: Fields, callables: Se
 
 
 def check_secret_names(report: ProblemReport, fields: Fields, operations: str) -> None:
-    """Names that no secret has, and names of keys that plugins are configured with.
+    """Report invalid secret names, and names reserved for keys of plugin configurations.
 
     Args:
-        report: Told of them.
+        report: Collects the mistakes.
         fields: The document.
-        operations: What it calls the operations and their secrets.
+        operations: The document's field for operations and their secrets.
     """
     named = [(fields.at("secrets", index), name) for index, name in fields.numbered_texts("secrets")]
     for _, auth in fields.named(operations):
@@ -55,8 +55,8 @@ def check_secret_names(report: ProblemReport, fields: Fields, operations: str) -
 
 
 def check_obtainable(
-    report: ProblemReport, path: ValuePath, secrets: Sequence[str], asked: Sequence[Capability]
+    report: ProblemReport, path: ValuePath, secrets: Sequence[str], capabilities: Sequence[Capability]
 ) -> None:
-    """Secrets that are declared, and that the plugin could never be given."""
-    if secrets and HostService("secrets") not in asked:
+    """Warn about declared secrets that the plugin could never obtain."""
+    if secrets and HostService("secrets") not in capabilities:
         report.warn(path, "the plugin is given none of them", "add host:secrets to 'capabilities'", "secrets_not_asked")

@@ -1,4 +1,4 @@
-"""The rules that several dialects share, each reporting under the path its own document uses."""
+"""Rules that several dialects share, each reporting under the path of its own document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from paddock.manifest.secret_use import SecretRecipient, parse_recipient
 from paddock.manifest.syntax.document import ValuePath
 from paddock.manifest.syntax.fields import MAX_ENTRIES, MAX_PROBLEMS, Fields, ProblemReport
 
-# Fields by which a plugin would ask a caller for credentials; the host resolves those itself.
+# Parameters that would ask the caller for credentials, which the host resolves itself.
 AUTH_FIELDS = frozenset(
     {"auth_mode", "user_email", "impersonate_email", "access_token", "refresh_token", "service_account_json"}
 )
@@ -39,12 +39,12 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check_plugin_name(report: ProblemReport, path: ValuePath, name: str, *, strict: bool = False) -> None:
-    """The plugin's id, by kaged's rule when `strict`."""
+    """Check the plugin's name, by kaged's rule if `strict`."""
     if not name:
-        return  # the schema has said that it is missing
-    fault = (kaged_name_problem if strict else plugin_name_problem)(name)
-    if fault:
-        report.error(path, *fault, code="name")
+        return  # the schema reports that it is missing
+    problem = (kaged_name_problem if strict else plugin_name_problem)(name)
+    if problem:
+        report.error(path, *problem, code="name")
     elif name in BUILT_IN_NAMESPACES:
         report.warn(
             path,
@@ -55,21 +55,21 @@ def check_plugin_name(report: ProblemReport, path: ValuePath, name: str, *, stri
 
 
 def check_entry_count(report: ProblemReport, fields: Fields) -> None:
-    """Refuse a list or mapping with more entries than are looked at, so that none goes unseen.
+    """Refuse a list or mapping with more entries than are read, so that none goes unseen.
 
-    Embedded schemas are left to the limits that any schema has.
+    Embedded schemas have their own limits.
     """
     pending: list[tuple[ValuePath, Any]] = [(fields.path, fields.value)]
     while pending:
-        path, here = pending.pop()
+        path, value = pending.pop()
         entries: Iterable[tuple[str | int, Any]]
-        if isinstance(here, dict):
-            entries = cast("dict[str, Any]", here).items()
-        elif isinstance(here, list):
-            entries = enumerate(cast("list[Any]", here))
+        if isinstance(value, dict):
+            entries = cast("dict[str, Any]", value).items()
+        elif isinstance(value, list):
+            entries = enumerate(cast("list[Any]", value))
         else:
             continue
-        if len(cast("dict[str, Any] | list[Any]", here)) > MAX_ENTRIES:
+        if len(cast("dict[str, Any] | list[Any]", value)) > MAX_ENTRIES:
             hint = "split the plugin, or list less"
             report.error(path, f"has more than {MAX_ENTRIES:,} entries", hint, "too_many_entries")
         pending.extend(
@@ -80,24 +80,26 @@ def check_entry_count(report: ProblemReport, fields: Fields) -> None:
 
 
 def check_slug(report: ProblemReport, path: ValuePath, title: str, name: str) -> None:
-    """A display name must leave something to call the plugin by."""
+    """Check that a display name yields a usable plugin id."""
     if title and not name:
         report.error(path, f"{title[:80]!r} gives no usable id", "use at least one ASCII letter or digit", "name")
 
 
 def read_display_text(report: ProblemReport, fields: Fields, key: str) -> str:
-    """A short text that stands on screens by itself: a title, a person's name. It may not steer what shows it."""
+    """Read a short text shown on screens, such as a title or author, and refuse control characters."""
     text = fields.text(key)
     check_display_text(report, fields.at(key), text)
     return text
 
 
 def check_display_text(report: ProblemReport, path: ValuePath, text: str) -> None:
-    """Refuse line breaks, escape sequences and characters that turn the reading direction around."""
-    odd = next((character for character in text if _is_control_character(character)), None)
-    if odd is not None:
-        label = unicodedata.name(odd, "a control character").lower()
-        report.error(path, f"has the character U+{ord(odd):04X} ({label})", "remove it", "control_character")
+    """Refuse line breaks, escape sequences and characters that change the reading direction."""
+    control_character = next((character for character in text if _is_control_character(character)), None)
+    if control_character is not None:
+        label = unicodedata.name(control_character, "a control character").lower()
+        report.error(
+            path, f"has the character U+{ord(control_character):04X} ({label})", "remove it", "control_character"
+        )
 
 
 def _is_control_character(character: str) -> bool:
@@ -106,7 +108,7 @@ def _is_control_character(character: str) -> bool:
 
 def check_version(report: ProblemReport, path: ValuePath, text: str) -> None:
     if not text:
-        return  # the schema has said that it is missing
+        return  # the schema reports that it is missing
     try:
         Version.parse(text)
     except PaddockError:
@@ -119,88 +121,91 @@ def check_version(report: ProblemReport, path: ValuePath, text: str) -> None:
 
 
 def read_recipients(report: ProblemReport, fields: Fields, key: str) -> tuple[SecretRecipient, ...]:
-    """A list of hosts with their ports, written as after `net:`, and of headers at such hosts."""
-    found: list[SecretRecipient] = []
+    """Read a list of recipients: hosts with ports as after `net:`, or headers at such hosts."""
+    recipients: list[SecretRecipient] = []
     for index, text in fields.numbered_texts(key):
         try:
-            found.append(parse_recipient(text))
+            recipients.append(parse_recipient(text))
         except InvalidCapability as error:
             report.error(fields.at(key, index), error.message, error.hint, "capability")
-    return tuple(found)
+    return tuple(recipients)
 
 
 def read_capabilities(report: ProblemReport, fields: Fields, key: str) -> tuple[Capability, ...]:
-    """A list in the capability grammar; each bad entry is reported under its own index."""
-    found: dict[Capability, None] = {}  # in order, and quick to ask
+    """Read a list of capabilities; each bad entry is reported under its own index."""
+    unique: dict[Capability, None] = {}  # an ordered set
     for index, item in enumerate(fields.items(key)):
         path = fields.at(key, index)
         if not isinstance(item, str | dict):
-            continue  # the schema has said so
+            continue  # the schema reports it
         try:
             parsed = [capabilities.parse_capability(text) for text in capabilities.normalise_entry(item)]
         except InvalidCapability as error:
             report.error(path, error.message, error.hint, "capability")
             continue
-        for one in parsed:
-            if isinstance(one, capabilities.SecretUse):
+        for capability in parsed:
+            if isinstance(capability, capabilities.SecretUse):
                 report.error(
-                    path, f"'{one}' is a secret", "name it under 'secrets', and ask for host:secrets", "capability"
+                    path,
+                    f"'{capability}' is a secret",
+                    "name it under 'secrets', and ask for host:secrets",
+                    "capability",
                 )
-            elif one in found:
-                report.warn(path, f"'{one}' is listed twice", "remove one", "capability_twice")
+            elif capability in unique:
+                report.warn(path, f"'{capability}' is listed twice", "remove one", "capability_twice")
             else:
-                found[one] = None
-                if capabilities.is_dangerous(one):
+                unique[capability] = None
+                if capabilities.is_dangerous(capability):
                     report.warn(
                         path,
-                        f"'{one}' reaches very far: {capabilities.describe_capability(one)}",
+                        f"'{capability}' reaches very far: {capabilities.describe_capability(capability)}",
                         "ask for less if you can; one secret can be a setting that its user fills in",
                         "capability_broad",
                     )
-    networks = [one for one in found if isinstance(one, capabilities.NetworkAccess)]
-    if networks and capabilities.NoNetwork() in found:
+    networks = [capability for capability in unique if isinstance(capability, capabilities.NetworkAccess)]
+    if networks and capabilities.NoNetwork() in unique:
         report.error(
             fields.at(key),
             f"'net:[]' says no network, and '{networks[0]}' asks for it",
             "keep one of them",
             "capability_contradiction",
         )
-    return tuple(found)
+    return tuple(unique)
 
 
 def read_effects(report: ProblemReport, fields: Fields, key: str = "effects") -> tuple[Effect, ...] | None:
-    """Declared effects, or None where the document says nothing."""
+    """Read the declared effects; None where the document declares none."""
     if key not in fields:
         return None
-    found: list[Effect] = []
+    effects: list[Effect] = []
     for index, text in fields.numbered_texts(key):
         effect = parse_effect(text)
         if effect is None:
             import difflib
 
-            words = effect_words()
-            guessed = len(report.errors) < _MAX_SUGGESTIONS
-            close = difflib.get_close_matches(text[:_MAX_SUGGESTION_CHARS].lower(), words, n=1) if guessed else []
+            known_names = effect_words()
+            suggest = len(report.errors) < _MAX_SUGGESTIONS
+            close = difflib.get_close_matches(text[:_MAX_SUGGESTION_CHARS].lower(), known_names, n=1) if suggest else []
             report.error(
                 fields.at(key, index),
                 f"{text[:80]!r} is not a known effect",
-                (f"did you mean {close[0]!r}? " if close else "") + f"use {', '.join(words)}",
+                (f"did you mean {close[0]!r}? " if close else "") + f"use {', '.join(known_names)}",
                 "effect",
             )
-        elif effect not in found:
-            found.append(effect)
-    if Effect.READ_ONLY in found and len(found) > 1:
+        elif effect not in effects:
+            effects.append(effect)
+    if Effect.READ_ONLY in effects and len(effects) > 1:
         report.error(
             fields.at(key),
             "'read_only' stands beside an effect that changes something",
             "keep one of them",
             "effect_contradiction",
         )
-    return tuple(found)
+    return tuple(effects)
 
 
 def read_schema(report: ProblemReport, fields: Fields, key: str, *, files: bool = False) -> Schema | None:
-    """An embedded JSON Schema, checked; or, where `files`, the path of one in the package."""
+    """Read and check an embedded JSON Schema; with `files`, also the path of one in the package."""
     value = fields.get(key)
     path = fields.at(key)
     if value is None:
@@ -227,13 +232,13 @@ def read_schema(report: ProblemReport, fields: Fields, key: str, *, files: bool 
 
 
 def check_built_schema(report: ProblemReport, path: ValuePath, schema: JsonObject | None) -> None:
-    """A schema that was put together from a document's fields obeys the limits for any schema."""
+    """Check a schema built from a document's fields against the limits for any schema."""
     for problem in check_schema(schema, "") if schema is not None else []:
         report.error(path, problem.message, problem.hint, problem.code)
 
 
 def is_package_path(text: str) -> bool:
-    """A relative path that stays inside the package."""
+    """Whether it is a relative path that stays inside the package."""
     parts = text.split("/")
     return (
         bool(text)
@@ -246,30 +251,30 @@ def is_package_path(text: str) -> bool:
 
 
 def check_no_auth_fields(report: ProblemReport, path: ValuePath, schema: Schema | None) -> None:
-    """Parameters may not ask for credentials: those are declared as identities and resolved by the host."""
+    """Refuse parameters for credentials: those are declared as identities and resolved by the host."""
     if schema is None or isinstance(schema, SchemaFile):
-        return  # a file is judged when the package around the manifest is
-    for where, message, hint in find_auth_fields(schema):
-        report.error((*path, *where), message, hint, "auth_field")
+        return  # schema files are checked together with the package
+    for location, message, hint in find_auth_fields(schema):
+        report.error((*path, *location), message, hint, "auth_field")
 
 
 def find_auth_fields(schema: object) -> Iterator[tuple[ValuePath, str, str]]:
-    """The parameters of a schema that ask for credentials: where each stands, what is wrong, what to do."""
+    """Yield the parameters that ask for credentials: location, message, hint."""
     pending: list[tuple[ValuePath, object]] = [((), schema)]
     while pending:
-        where, here = pending.pop()
-        for name in Fields(here).within("properties").value:
+        location, subschema = pending.pop()
+        for name in Fields(subschema).within("properties").value:
             if name in AUTH_FIELDS:
                 yield (
-                    (*where, "properties", name),
+                    (*location, "properties", name),
                     f"the parameter {name!r} asks the caller for credentials",
                     "remove it and declare required_identities or op_auth; the host supplies the token",
                 )
-        pending += [((*where, *steps), inner) for steps, inner in subschemas(here)]
+        pending += [((*location, *steps), inner) for steps, inner in subschemas(subschema)]
 
 
 def read_config_schemas(report: ProblemReport, fields: Fields) -> tuple[JsonObject | None, JsonObject | None]:
-    """The project-side and the system-side schema; no field may stand in both (secrets would leak into a project)."""
+    """Read the project-side and system-side schemas. No field may be in both: secrets would leak into projects."""
     project = fields.object("config_schema")
     system = fields.object("system_config_schema")
     for key, schema in (("config_schema", project), ("system_config_schema", system)):
@@ -292,21 +297,21 @@ def read_config_schemas(report: ProblemReport, fields: Fields) -> tuple[JsonObje
 
 
 def check_methods(report: ProblemReport, paths: Iterable[tuple[ValuePath, str]]) -> None:
-    """Method or notification names: form, reserved owners, no two the same."""
+    """Check method or notification names: format, reserved namespaces, duplicates."""
     seen: set[str] = set()
     for path, name in paths:
         if not name:
-            continue  # the schema has said that it is missing
-        fault = method_name_problem(name)
-        if fault:
-            report.error(path, *fault, code="method_name")
+            continue  # the schema reports that it is missing
+        problem = method_name_problem(name)
+        if problem:
+            report.error(path, *problem, code="method_name")
         elif name in seen:
             report.error(path, f"{name!r} is declared twice", "keep one of them", "duplicate_name")
         seen.add(name)
 
 
 def check_callable_name(report: ProblemReport, path: ValuePath, name: str) -> None:
-    """The name of a callable that was not written for us."""
+    """Check the name of a callable from a foreign dialect."""
     if not is_mcp_tool_name(name):
         report.error(
             path, f"{name[:80]!r} is not a name", "use letters, digits, '_', '-', '.' or '/', at most 128", "name"
@@ -314,7 +319,7 @@ def check_callable_name(report: ProblemReport, path: ValuePath, name: str) -> No
 
 
 def read_env(report: ProblemReport, fields: Fields, key: str = "env") -> dict[str, str]:
-    """Environment variables for the plugin; the ones the host controls cannot be set."""
+    """Read environment variables for the plugin; the ones that the host sets are refused."""
     env = fields.text_map(key)
     for name, value in env.items():
         if _PROTECTED_ENV.fullmatch(name):
@@ -337,7 +342,7 @@ def read_env(report: ProblemReport, fields: Fields, key: str = "env") -> dict[st
 
 
 def check_roles(report: ProblemReport, fields: Fields, roles: Sequence[str], hooks: Sequence[str]) -> None:
-    """A compactor that does not subscribe to the compaction hook means nothing."""
+    """Check that a compactor subscribes to the compaction hook."""
     if "compactor" in roles and "pre_compact" not in hooks:
         report.error(
             fields.at("roles"),
@@ -348,13 +353,13 @@ def check_roles(report: ProblemReport, fields: Fields, roles: Sequence[str], hoo
 
 
 def read_requirements(report: ProblemReport, fields: Fields, key: str) -> tuple[ToolRequirement, ...]:
-    """Required tools, written `Name@constraint`."""
-    found: list[ToolRequirement] = []
+    """Read required tools, written `Name@constraint`."""
+    requirements: list[ToolRequirement] = []
     for index, text in fields.numbered_texts(key):
         name, _, constraint = text.partition("@")
-        fault = plugin_name_problem(name)
-        if fault:
-            report.error(fields.at(key, index), f"the tool name {fault[0]}", "write 'Name@1.x'", "requirement")
+        problem = plugin_name_problem(name)
+        if problem:
+            report.error(fields.at(key, index), f"the tool name {problem[0]}", "write 'Name@1.x'", "requirement")
             continue
         try:
             Constraint.parse(constraint or "*")
@@ -363,20 +368,20 @@ def read_requirements(report: ProblemReport, fields: Fields, key: str) -> tuple[
                 fields.at(key, index), f"{constraint[:80]!r} is not a version constraint", error.hint, "requirement"
             )
             continue
-        found.append(ToolRequirement(name, constraint or "*"))
-    return tuple(found)
+        requirements.append(ToolRequirement(name, constraint or "*"))
+    return tuple(requirements)
 
 
 def warn_unknown(report: ProblemReport, fields: Fields, known: Iterable[str]) -> None:
-    """Fields this host does not know: worth a word, not a refusal, in a dialect that may grow elsewhere."""
+    """Warn about unknown fields. They are not refused: a dialect may grow elsewhere."""
     import difflib
 
     names = list(known)
     unknown = (key for key in fields.value if key not in names and not key.startswith(("_", "x-", "x_", "$")))
     for count, key in enumerate(islice(unknown, MAX_PROBLEMS)):
-        # Guessing what was meant costs more than all the rest, so only a person's few slips get a guess.
-        guessed = count < _MAX_SUGGESTIONS and len(key) <= _MAX_SUGGESTION_CHARS
-        close = difflib.get_close_matches(key, names, n=1) if guessed else []
+        # Suggestions cost more than all the rest, so only the first few short names get one.
+        suggest = count < _MAX_SUGGESTIONS and len(key) <= _MAX_SUGGESTION_CHARS
+        close = difflib.get_close_matches(key, names, n=1) if suggest else []
         report.warn(
             fields.at(key),
             f"the field {key[:80]!r} is not known and is ignored",

@@ -1,1 +1,1 @@
-"""TODO: paddock.manifest.syntax."""
+"""Parsers of untrusted manifest files, with size limits and line numbers."""

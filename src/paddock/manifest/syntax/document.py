@@ -1,7 +1,7 @@
-"""A parsed file: plain values, and the line that each of them stood on.
+"""A parsed file: plain values, and the line of each.
 
-The values hold only dict, list, str, int, float, bool and None, are at most 64 deep and 50,000 in number.
-`parse.py` makes documents from untrusted bytes.
+The values hold only dict, list, str, int, float, bool and None, are at most 64 levels deep and 50,000 in number.
+`parse.py` creates documents from untrusted bytes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ LineNumbers: TypeAlias = Mapping[ValuePath, int]
 
 
 def no_lines() -> LineNumbers:
-    """For values that were never text."""
+    """Return no line numbers, for values that were never text."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A parsed file: its values, and a way to find the line each path began on."""
+    """A parsed file: its values, and a function that finds the line of each path."""
 
     name: str
     value: Any
@@ -41,7 +41,7 @@ class ParsedDocument:
         return self.find_lines()
 
     def line_of(self, path: ValuePath) -> int | None:
-        """The line of a path, or of its nearest ancestor that has one."""
+        """Return the line of a path, or of its nearest ancestor that has one."""
         lines = self.lines
         while path:
             if path in lines:
@@ -50,7 +50,7 @@ class ParsedDocument:
         return lines.get(())
 
     def with_lines(self, problems: list[Problem]) -> list[Problem]:
-        """The same problems, with the lines they stand on where they do not say."""
+        """Add line numbers to problems that have none."""
         if all(problem.line is not None for problem in problems):
             return problems
         by_text = {join_path(path): line for path, line in self.lines.items()}
@@ -69,13 +69,13 @@ def _nearest_line(lines: Mapping[str, int], path: str) -> int | None:
 def invalid_file_error(
     name: str, message: str, *, hint: str = "", line: int | None = None, path: str = "", code: str
 ) -> Invalid:
-    """The error for a file that cannot be read at all; what it holds is shown without control characters."""
+    """Return the error for a file that cannot be read at all; control characters are escaped."""
     problem = Problem(path, printable(message, 300), hint, code, line)
     return Invalid(f"{printable(name)} cannot be read", [problem], code="manifest.unreadable")
 
 
 def check_size(name: str, value: Any) -> None:
-    """Refuse values that are too deep or too many.
+    """Refuse values that are nested too deeply or are too many.
 
     Raises:
         Invalid: they are.
@@ -83,18 +83,18 @@ def check_size(name: str, value: Any) -> None:
     count = 0
     layer: list[Any] = [value]
     for _ in range(MAX_DEPTH + 1):
-        following: list[Any] = []
+        next_layer: list[Any] = []
         for item in layer:
             count += 1
             if isinstance(item, dict):
-                following.extend(cast("dict[str, Any]", item).values())
+                next_layer.extend(cast("dict[str, Any]", item).values())
             elif isinstance(item, list):
-                following.extend(cast("list[Any]", item))
+                next_layer.extend(cast("list[Any]", item))
         if count > MAX_VALUES:
             raise invalid_file_error(name, f"holds more than {MAX_VALUES:,} values", code="too_many_values")
-        if not following:
+        if not next_layer:
             return
-        layer = following
+        layer = next_layer
     raise too_deep_error(name)
 
 

@@ -1,4 +1,4 @@
-"""Collecting every mistake of a document, and reading from it without stumbling over the ones already reported."""
+"""Collects all problems of a document, and reads its fields leniently so that every rule can run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from paddock.core.schema.compile import join_path
 from paddock.manifest.syntax.document import ParsedDocument, ValuePath
 
 MAX_PROBLEMS = 100
-# Of one list or mapping. No more than these are looked at, and `check_entries` refuses a document that has more.
+# Per list or mapping. No more than these are read, and `check_entry_count` refuses a document that has more.
 MAX_ENTRIES = 2000
 
 
 class ProblemReport:
-    """The mistakes and warnings found so far in one document."""
+    """The errors and warnings found so far in one document."""
 
     def __init__(self, document: ParsedDocument) -> None:
         self._document = document
@@ -32,7 +32,7 @@ class ProblemReport:
             self.warnings.append(self._problem(path, message, hint, code))
 
     def add(self, problems: Iterable[Problem]) -> None:
-        """Take over mistakes that another check has already put into words."""
+        """Add problems that another check has already described."""
         self.errors.extend(self._document.with_lines(list(problems)[: MAX_PROBLEMS - len(self.errors)]))
 
     def _problem(self, path: ValuePath, message: str, hint: str, code: str) -> Problem:
@@ -42,8 +42,8 @@ class ProblemReport:
 class Fields:
     """A mapping of the document, read leniently.
 
-    The schema has already reported every value of the wrong type, so a wrong one reads here as missing:
-    that lets the remaining rules run and all mistakes of a file be reported at once.
+    The schema has already reported every value of the wrong type, so such a value reads as missing here. That lets the
+    remaining rules run, so that all mistakes of a file are reported at once.
     """
 
     def __init__(self, value: Any, path: ValuePath = ()) -> None:
@@ -64,7 +64,7 @@ class Fields:
         return value if isinstance(value, str) else default
 
     def optional_text(self, key: str) -> str | None:
-        """A text that says something; an empty one is none."""
+        """Return a non-empty text, or None."""
         return self.text(key) or None
 
     def flag(self, key: str, default: bool = False) -> bool:
@@ -88,7 +88,7 @@ class Fields:
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The strings of a list; entries of another type are left out."""
+        """Return the strings of a list; entries of another type are left out."""
         return tuple(text for _, text in self.numbered_texts(key))
 
     def numbered_texts(self, key: str) -> Iterator[tuple[int, str]]:
@@ -101,24 +101,24 @@ class Fields:
         return cast("list[Any]", value)[:MAX_ENTRIES] if isinstance(value, list) else []
 
     def within(self, key: str) -> Fields:
-        """The mapping under a key; empty when there is none."""
+        """Return the mapping under a key; empty if there is none."""
         return Fields(self.value.get(key), self.at(key))
 
     def entries(self, key: str) -> Iterator[Fields]:
-        """Each mapping of a list."""
+        """Yield each mapping of a list."""
         for index, item in enumerate(self.items(key)):
             if isinstance(item, dict):
                 yield Fields(item, self.at(key, index))
 
     def named(self, key: str) -> Iterator[tuple[str, Fields]]:
-        """Each mapping of a mapping, with its key."""
+        """Yield each mapping of a mapping, with its key."""
         inner = self.within(key)
         for name, item in islice(inner.value.items(), MAX_ENTRIES):
             if isinstance(item, dict):
                 yield name, Fields(item, inner.at(name))
 
     def text_map(self, key: str) -> dict[str, str]:
-        """A mapping of strings to strings; other values are left out."""
+        """Return a mapping of strings to strings; other values are left out."""
         entries = islice(self.within(key).value.items(), MAX_ENTRIES)
         return {name: item for name, item in entries if isinstance(item, str)}
 

@@ -1,4 +1,4 @@
-"""JSON to plain values; the editors' kind too, with comments and trailing commas."""
+"""Parses JSON into plain values, including the editors' variant with comments and trailing commas."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from paddock.manifest.syntax.document import (
     too_deep_error,
 )
 
-# Each alternative reads forward only, so that no text makes the scan go over the same place twice.
+# No alternative backtracks, so that every text is scanned in linear time.
 _TOKEN = re.compile(
-    r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'  # text, closed or not
+    r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'  # a string, closed or not
     r"|//[^\n]*+"
     r"|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)"
     r"|[{}\[\],:]"
-    r'|[^\s{}\[\],:"/]++|/',  # a number, a word, or what should not be there
+    r'|[^\s{}\[\],:"/]++|/',  # a number, a literal, or an invalid token
     re.DOTALL,
 )
 
 
-# Settings of programs that speak MCP. Editors let people comment in them, whatever the file is called.
+# Settings of MCP clients. Editors allow comments in them, whatever the file name.
 _SERVER_LIST_KEY = re.compile(r'"(?:mcpServers|servers)"')
 
 
@@ -41,7 +41,7 @@ class _DuplicateKey(ValueError):
 
 
 def parse_json(name: str, text: str) -> ParsedDocument:
-    """One JSON value without duplicate keys.
+    """Parse one JSON value without duplicate keys.
 
     Raises:
         Invalid: it is not that.
@@ -91,94 +91,94 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _strip_comments(text: str) -> str:
-    """The same text without comments and commas before a closing bracket; what is left stays on its line."""
-    kept: list[str] = []
+    """Remove comments and trailing commas; everything else stays on its line."""
+    output: list[str] = []
     comma: int | None = None
     end = 0
-    for found in _TOKEN.finditer(text):
-        piece = found[0]
-        kept.append(text[end : found.start()])
-        end = found.end()
-        if piece.startswith(("//", "/*")):
-            kept.append(" " + "\n" * piece.count("\n"))
+    for match in _TOKEN.finditer(text):
+        lexeme = match[0]
+        output.append(text[end : match.start()])
+        end = match.end()
+        if lexeme.startswith(("//", "/*")):
+            output.append(" " + "\n" * lexeme.count("\n"))
             continue
-        if comma is not None and piece in ("}", "]"):
-            kept[comma] = " "
-        kept.append(piece)
-        comma = len(kept) - 1 if piece == "," else None
-    kept.append(text[end:])
-    return "".join(kept)
+        if comma is not None and lexeme in ("}", "]"):
+            output[comma] = " "
+        output.append(lexeme)
+        comma = len(output) - 1 if lexeme == "," else None
+    output.append(text[end:])
+    return "".join(output)
 
 
 def _paths_with_lines(text: str) -> Iterator[tuple[ValuePath, int]]:
-    """Every path of a JSON text with the line that its key, or its value in a list, begins on."""
+    """Yield every path of a JSON text, with the line where its key or list item begins."""
     line, end = 1, 0
-    here: list[str | int] = []
+    path: list[str | int] = []
     kinds: list[str] = []
-    expecting = False  # a key, in an object
+    expecting_key = False  # a key, in an object
     yield (), 1
-    for found in _TOKEN.finditer(text):
-        line += text.count("\n", end, found.start())
-        end = found.start()
-        piece = found[0]
-        if piece in ("}", "]"):
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", end, match.start())
+        end = match.start()
+        lexeme = match[0]
+        if lexeme in ("}", "]"):
             kinds.pop()
-            here.pop()
-            expecting = False
-        elif piece == ",":
-            expecting = kinds[-1] == "{"
-            if not expecting:
-                here[-1] = int(here[-1]) + 1
-        elif piece != ":":
-            if expecting:
-                here[-1] = json.loads(piece, strict=False)
-                yield tuple(here), line
-                expecting = False
+            path.pop()
+            expecting_key = False
+        elif lexeme == ",":
+            expecting_key = kinds[-1] == "{"
+            if not expecting_key:
+                path[-1] = int(path[-1]) + 1
+        elif lexeme != ":":
+            if expecting_key:
+                path[-1] = json.loads(lexeme, strict=False)
+                yield tuple(path), line
+                expecting_key = False
                 continue
             if kinds and kinds[-1] == "[":
-                yield tuple(here), line
-            if piece in ("{", "["):
-                kinds.append(piece)
-                here.append("" if piece == "{" else 0)
-                expecting = piece == "{"
+                yield tuple(path), line
+            if lexeme in ("{", "["):
+                kinds.append(lexeme)
+                path.append("" if lexeme == "{" else 0)
+                expecting_key = lexeme == "{"
 
 
 def value_spans(text: str) -> dict[ValuePath, tuple[int, int]]:
-    """Where each object and list of a JSON text stands, comments or not: from its opening bracket past its closing one.
+    """Return the span of each object and list of a JSON text: from its opening bracket past its closing one.
 
-    The text must be one that `parse_json` takes.
+    The text must be one that `parse_json` accepts; it may contain comments.
     """
     spans: dict[ValuePath, tuple[int, int]] = {}
-    here: list[str | int] = []
+    path: list[str | int] = []
     opened: list[tuple[str, int]] = []
-    expecting = False  # a key, in an object
-    for found in _TOKEN.finditer(text):
-        piece = found[0]
-        if piece.startswith(("//", "/*")) or piece == ":":
+    expecting_key = False  # a key, in an object
+    for match in _TOKEN.finditer(text):
+        lexeme = match[0]
+        if lexeme.startswith(("//", "/*")) or lexeme == ":":
             continue
-        if piece in ("}", "]"):
-            here.pop()
-            spans[tuple(here)] = (opened.pop()[1], found.end())
-            expecting = False
-        elif piece == ",":
-            expecting = opened[-1][0] == "{"
-            if not expecting:
-                here[-1] = int(here[-1]) + 1
-        elif expecting and piece.startswith('"'):
-            here[-1] = json.loads(piece, strict=False)
-            expecting = False
-        elif piece in ("{", "["):
-            opened.append((piece, found.start()))
-            here.append("" if piece == "{" else 0)
-            expecting = piece == "{"
+        if lexeme in ("}", "]"):
+            path.pop()
+            spans[tuple(path)] = (opened.pop()[1], match.end())
+            expecting_key = False
+        elif lexeme == ",":
+            expecting_key = opened[-1][0] == "{"
+            if not expecting_key:
+                path[-1] = int(path[-1]) + 1
+        elif expecting_key and lexeme.startswith('"'):
+            path[-1] = json.loads(lexeme, strict=False)
+            expecting_key = False
+        elif lexeme in ("{", "["):
+            opened.append((lexeme, match.start()))
+            path.append("" if lexeme == "{" else 0)
+            expecting_key = lexeme == "{"
     return spans
 
 
 def _line_numbers(text: str) -> LineNumbers:
-    found: dict[ValuePath, int] = {}
+    lines: dict[ValuePath, int] = {}
     for path, line in _paths_with_lines(text):
-        found.setdefault(path, line)
-    return found
+        lines.setdefault(path, line)
+    return lines
 
 
 def _first_duplicate(text: str, key: str) -> tuple[str, int | None]:
@@ -188,6 +188,6 @@ def _first_duplicate(text: str, key: str) -> tuple[str, int | None]:
             if path in seen and path[-1] == key:
                 return join_path(path), line
             seen.add(path)
-    except (ValueError, IndexError):  # malformed after the place where the parser stopped
+    except (ValueError, IndexError):  # malformed after the position where the parser stopped
         pass
     return join_path((key,)), None

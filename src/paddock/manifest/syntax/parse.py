@@ -1,4 +1,4 @@
-"""Untrusted bytes to a document, with limits: YAML, JSON (with comments where editors write them), Python literals."""
+"""Parses untrusted bytes into a document, with limits: YAML, JSON (with comments in editor files), Python literals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EMPTY_HINT = "write the manifest into it; the manifest reference has an example 
 
 
 def parse_document(name: str, data: bytes) -> ParsedDocument:
-    """Parse a file by its name's ending.
+    """Parse a file by its extension.
 
     Raises:
         Invalid: not UTF-8, too large, too deep, malformed, duplicate keys, aliases, or computed Python.

@@ -1,4 +1,4 @@
-"""Python source as data: read, never run. Literals count, anything computed is refused with its line."""
+"""Reads Python source as data, without running it. Literals are accepted; computed values are refused."""
 
 from __future__ import annotations
 
@@ -42,37 +42,39 @@ _EXPRESSION_TEXT: dict[type[ast.expr], str] = {
 
 
 def parse_python(name: str, text: str) -> ParsedDocument:
-    """The value assigned to PLUGIN_MANIFEST, which must stand there as a literal.
+    """Return the value assigned to PLUGIN_MANIFEST, which must be a literal.
 
     Raises:
-        Invalid: it does not, or anything else at the top level touches it.
+        Invalid: it is not a literal, or other top-level code uses it.
     """
     module = parse_python_source(name, text)
-    found: ast.expr | None = None
+    expression: ast.expr | None = None
     for statement in module.body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=variable)], value=node) if variable == MANIFEST_VARIABLE and not found:
-                found = node
-            case ast.AnnAssign(target=ast.Name(id=variable), value=ast.expr() as node) if (
-                variable == MANIFEST_VARIABLE and not found
+            case ast.Assign(targets=[ast.Name(id=variable)], value=node) if (
+                variable == MANIFEST_VARIABLE and not expression
             ):
-                found = node
+                expression = node
+            case ast.AnnAssign(target=ast.Name(id=variable), value=ast.expr() as node) if (
+                variable == MANIFEST_VARIABLE and not expression
+            ):
+                expression = node
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                pass  # what these would do to it happens only when the file runs, and it never does
+                pass  # their bodies run only when the file runs, and it never does
             case _:
                 _check_single_assignment(name, statement)
-    if found is None:
+    if expression is None:
         raise invalid_file_error(
             name, f"does not assign {MANIFEST_VARIABLE}", hint=f"write {MANIFEST_VARIABLE} = {{…}}", code="missing"
         )
     lines: dict[ValuePath, int] = {}
-    value = read_literal(name, found, (), lines)
+    value = read_literal(name, expression, (), lines)
     check_size(name, value)
     return ParsedDocument(name, value, lambda: lines)
 
 
 def _check_single_assignment(name: str, statement: ast.stmt) -> None:
-    """A second assignment or a later change would make the file mean something else than what is read."""
+    """Refuse a second use: the running file could then mean something else than what is read here."""
     try:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and node.id == MANIFEST_VARIABLE:
@@ -88,10 +90,10 @@ def _check_single_assignment(name: str, statement: ast.stmt) -> None:
 
 
 def parse_python_source(name: str, text: str) -> ast.Module:
-    """The syntax tree of a source file that is never executed.
+    """Return the syntax tree of a source file that is never executed.
 
     Raises:
-        Invalid: not Python, too large, or nested beyond what the parser takes.
+        Invalid: not Python, too large, or nested beyond the parser's limit.
     """
     if len(text) > MAX_SOURCE_BYTES:
         raise invalid_file_error(
@@ -99,7 +101,7 @@ def parse_python_source(name: str, text: str) -> ast.Module:
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the author's doubtful escapes are not ours to print
+            warnings.simplefilter("ignore")  # do not print warnings about the author's escapes
             return ast.parse(text, "<manifest>")
     except SyntaxError as error:
         raise invalid_file_error(name, f"is not Python: {error.msg}", line=error.lineno, code="malformed") from None
@@ -108,10 +110,10 @@ def parse_python_source(name: str, text: str) -> ast.Module:
 
 
 def read_literal(name: str, node: ast.expr, path: ValuePath = (), lines: dict[ValuePath, int] | None = None) -> Any:
-    """The value of a literal expression.
+    """Return the value of a literal expression.
 
     Raises:
-        Invalid: anything in it is computed or is no JSON value; says on which line.
+        Invalid: something in it is computed or is not a JSON value; carries the line.
     """
     if len(path) > MAX_DEPTH:
         raise too_deep_error(name, node.lineno)
@@ -141,10 +143,10 @@ def read_literal(name: str, node: ast.expr, path: ValuePath = (), lines: dict[Va
                 code="not_json",
             )
         case _:
-            what = _EXPRESSION_TEXT.get(type(node), "an expression")
+            description = _EXPRESSION_TEXT.get(type(node), "an expression")
             raise invalid_file_error(
                 name,
-                f"is computed ({what}), and a manifest is read without running it",
+                f"is computed ({description}), and a manifest is read without running it",
                 hint="write the value out as a literal",
                 line=node.lineno,
                 path=join_path(path),
@@ -183,27 +185,29 @@ _IMPORT_FUNCTIONS = frozenset({"__import__", "import_module"})
 
 
 def find_refused_imports(where: str, text: str, refused: Mapping[str, str]) -> list[Problem]:
-    """Every import in a file of a name that is refused, with the reason; none where the file is no Python.
+    """Return every import of a refused module, with the reason; none if the file is not Python.
 
     Args:
         where: The file's path in its package.
-        text: What it says.
-        refused: Names of modules, which stand for what is below them too, each with the reason.
+        text: Its content.
+        refused: Refused modules, including their submodules, each with the reason.
     """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []  # what cannot be loaded imports nothing
-    found: dict[tuple[int, str], Problem] = {}
+        return []  # a file that cannot be loaded imports nothing
+    problems: dict[tuple[int, str], Problem] = {}
     for line, module in _find_imports(tree):
         name = next((name for name in refused if module == name or module.startswith(f"{name}.")), None)
         if name is not None:
-            found.setdefault((line, name), Problem(where, f"imports {module}", refused[name], "refused_import", line))
-    return list(found.values())
+            problems.setdefault(
+                (line, name), Problem(where, f"imports {module}", refused[name], "refused_import", line)
+            )
+    return list(problems.values())
 
 
 def _find_imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and full name of each module that is imported, by statement or by a call with its name written out."""
+    """Yield line and full name of each imported module: by statement, or by a call with a literal name."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):

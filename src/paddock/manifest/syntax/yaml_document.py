@@ -1,7 +1,7 @@
-"""YAML to plain values.
+"""Parses YAML into plain values.
 
-The values are built from parser events, not by a loader: that is where aliases (which can blow up exponentially),
-depth, tags and duplicate keys can be refused before any memory is spent on them.
+The values are built from parser events, not by a loader, so that aliases (which can grow exponentially), depth, tags
+and duplicate keys are refused before any memory is spent on them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _TAGS = {"scalar": "tag:yaml.org,2002:str", "sequence": "tag:yaml.org,2002:seq",
 
 
 def plain_scalar(text: str) -> Any:
-    """What an unquoted YAML scalar means (YAML 1.2: `no` is a word, not false).
+    """Return the value of an unquoted YAML scalar (YAML 1.2: `no` is a string, not false).
 
-    `1.2.3`, `1_000`, `0123`, `0x1F` and `.inf` stay words. A number that others could not hold comes back as
-    infinity, which the reader refuses.
+    `1.2.3`, `1_000`, `0123`, `0x1F` and `.inf` stay strings. A number too large for other parsers becomes infinity,
+    which the reader refuses.
     """
     if text in _NULL:
         return None
@@ -52,7 +52,7 @@ def plain_scalar(text: str) -> Any:
 
 
 def parse_yaml(name: str, text: str) -> ParsedDocument:
-    """One YAML document, without aliases, tags or merge keys.
+    """Parse one YAML document without aliases, tags or merge keys.
 
     Raises:
         Invalid: it is not that.
@@ -69,9 +69,9 @@ def parse_yaml(name: str, text: str) -> ParsedDocument:
             parser.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or getattr(error, "reason", None) or "malformed"
+        message = getattr(error, "problem", None) or getattr(error, "reason", None) or "malformed"
         raise invalid_file_error(
-            name, f"is not YAML: {what}", line=mark.line + 1 if mark else None, code="malformed"
+            name, f"is not YAML: {message}", line=mark.line + 1 if mark else None, code="malformed"
         ) from None
     except RecursionError:
         raise too_deep_error(name) from None
@@ -79,9 +79,9 @@ def parse_yaml(name: str, text: str) -> ParsedDocument:
 
 
 class _DocumentBuilder:
-    """Grows one document from parser events, without recursion.
+    """Builds one document from parser events, without recursion.
 
-    Beside every list and mapping grow the lines of what is in it; paths are made of them only when somebody asks.
+    Line numbers are collected beside every list and mapping; paths are computed from them only on demand.
     """
 
     def __init__(self, name: str) -> None:
@@ -91,22 +91,23 @@ class _DocumentBuilder:
         self._lines_in: dict[int, Any] = {}  # a container's id -> lines by key, or a list of lines
 
     def build(self, next_event: Callable[[], Any], yaml: Any) -> None:
-        """Take every event until there are no more.
+        """Consume all events.
 
-        One loop over plain variables: it runs for each value of each manifest, and calls would cost more than it does.
+        One loop over plain variables: it runs for each value of each manifest, where calls would cost more than the
+        work.
         """
         scalar_event, mapping_event, sequence_event = yaml.ScalarEvent, yaml.MappingStartEvent, yaml.SequenceStartEvent
-        ends = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
-        around: list[tuple[Any, Any, bool]] = []  # the open containers around this one
-        here: Any = None  # the innermost open container,
-        lines: Any = None  # the lines of what is in it,
-        mapping = False  # whether it is a mapping,
-        key: str | None = None  # and the key that waits for its value
+        end_events = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+        parents: list[tuple[Any, Any, bool]] = []  # the open outer containers
+        container: Any = None  # the innermost open container
+        lines: Any = None  # the lines of its items
+        mapping = False  # whether it is a mapping
+        key: str | None = None  # the key whose value comes next
         count = documents = 0
         while (event := next_event()) is not None:
             kind: Any = type(event)  # pyright: ignore[reportUnknownVariableType]
-            if kind in ends:
-                here, lines, mapping = around.pop()
+            if kind in end_events:
+                container, lines, mapping = parents.pop()
                 continue
             if kind is scalar_event:
                 value: Any = event.value
@@ -115,7 +116,7 @@ class _DocumentBuilder:
                     _check_tag(self._name, event.tag, "scalar", event.start_mark.line + 1)
                 if mapping and key is None:
                     line = event.start_mark.line + 1
-                    self._check_key(value, here, line, plain=plain)
+                    self._check_key(value, container, line, plain=plain)
                     key = value
                     lines[key] = line
                     continue
@@ -134,9 +135,13 @@ class _DocumentBuilder:
                 _check_tag(self._name, event.tag, "mapping" if kind is mapping_event else "sequence", line)
                 if mapping and key is None:
                     raise invalid_file_error(
-                        self._name, "a key must be text", line=line, path=join_path(self._path_of(here)), code="bad_key"
+                        self._name,
+                        "a key must be text",
+                        line=line,
+                        path=join_path(self._path_of(container)),
+                        code="bad_key",
                     )
-                if len(around) >= MAX_DEPTH:
+                if len(parents) >= MAX_DEPTH:
                     raise too_deep_error(self._name, line)
                 value = {} if kind is mapping_event else []
             elif kind is yaml.AliasEvent:
@@ -160,24 +165,24 @@ class _DocumentBuilder:
                 raise invalid_file_error(
                     self._name, f"holds more than {MAX_VALUES:,} values", line=line, code="too_many_values"
                 )
-            if here is None:
+            if container is None:
                 self.root = value
                 self._first_line = event.start_mark.line + 1
             elif key is not None:
-                here[key] = value
+                container[key] = value
                 key = None
             else:
-                here.append(value)
+                container.append(value)
                 lines.append(event.start_mark.line + 1)
             if kind is not scalar_event:
-                around.append((here, lines, mapping))
+                parents.append((container, lines, mapping))
                 mapping = kind is mapping_event
-                here, lines = value, {} if mapping else []
+                container, lines = value, {} if mapping else []
                 self._lines_in[id(value)] = lines
 
     def lines(self) -> dict[ValuePath, int]:
-        """The line that each path began on."""
-        found: dict[ValuePath, int] = {(): self._first_line}
+        """Return the line where each path begins."""
+        lines_by_path: dict[ValuePath, int] = {(): self._first_line}
         pending: list[tuple[ValuePath, Any]] = [((), self.root)]
         while pending:
             path, value = pending.pop()
@@ -185,12 +190,12 @@ class _DocumentBuilder:
             if lines is None:
                 continue
             for step, inner in _child_entries(value):
-                found[(*path, step)] = lines[step]
+                lines_by_path[(*path, step)] = lines[step]
                 pending.append(((*path, step), inner))
-        return found
+        return lines_by_path
 
     def _path_of(self, container: Any) -> ValuePath:
-        """Where a container stands that is being read."""
+        """Return the path of a container that is being read."""
         pending: list[tuple[ValuePath, Any]] = [((), self.root)]
         while pending:
             path, value = pending.pop()

@@ -87,7 +87,11 @@ class EntryTypeOption:
 def entry_type_options(there: Collection[str], chosen: str) -> list[tuple[str, str, list[EntryTypeOption]]]:
     """Every group that has entries: its name, its title, and the types in it. What is chosen is always among them."""
     found = [
-        (group.name, group.title, [EntryTypeOption(kind, type_label(kind)) for kind in group.words if kind in there])
+        (
+            group.name,
+            group.title,
+            [EntryTypeOption(kind, type_label(kind)) for kind in group.templates if kind in there],
+        )
         for group in ENTRY_GROUPS
     ]
     listed = [one for one in found if one[2] or one[0] == chosen]
