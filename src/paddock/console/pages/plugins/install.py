@@ -140,7 +140,9 @@ class InstallPages:
 
     async def stream(self, request: Request) -> Response:
         return event_stream(
-            _fragments(self._installs.find(path_param(request, "id"))), self._closing, last_words=FINAL_EVENT_TIMEOUT_S
+            _fragments(self._installs.find(path_param(request, "id"))),
+            self._closing,
+            final_timeout_s=FINAL_EVENT_TIMEOUT_S,
         )
 
     async def consent(self, request: Request) -> Response:

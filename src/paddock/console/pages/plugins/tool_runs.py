@@ -130,7 +130,7 @@ class ToolRunPages:
 
     async def stream(self, request: Request) -> Response:
         live = await self._find_call(request)
-        return event_stream(_fragments(live), self._closing, last_words=FINAL_EVENT_TIMEOUT_S)
+        return event_stream(_fragments(live), self._closing, final_timeout_s=FINAL_EVENT_TIMEOUT_S)
 
     async def cancel(self, request: Request) -> Response:
         live = await self._find_call(request)
