@@ -33,26 +33,13 @@ from paddock.web.daemon_address import publish_daemon_url, socket_path
 from paddock.web.server.tcp import connection_limits, serve_tcp
 from paddock.web.server.unix_socket import claim_socket, serve_unix_socket
 
-_PR_SET_DUMPABLE = 4  # of prctl
-
-
-def disable_core_dumps() -> None:
-    """Disable core dumps and memory access by other processes of the same user.
-
-    Child processes execute other programs, to which the second does not apply.
-    """
-    # A limit of 0 forbids dump files only: a configured dump handler program still runs. 1 prevents both.
-    with suppress(ValueError, OSError):  # the limit is already lower
-        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
 EmitDaemonEvent: TypeAlias = Callable[[dict[str, Any]], None]
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PLUGIN_START_WAIT_S = 2.0  # time for plugins to start before the daemon reports ready, with or without them
 _GC_THRESHOLD = 20_000  # allocations between two collections
 FORCED_STOP_S = 1.0  # from the second signal to a forced exit
+_PR_SET_DUMPABLE = 4  # of prctl
 
 log = logging.getLogger("paddock.daemon")
 
@@ -79,6 +66,17 @@ async def run_daemon(emit: EmitDaemonEvent, configure_log: Callable[[str], None]
                 await _serve(host, emit, stop)
     emit_stopped()
     return EXIT_INTERRUPTED if scope.cancelled_caught else EXIT_OK
+
+
+def disable_core_dumps() -> None:
+    """Disable core dumps and memory access by other processes of the same user.
+
+    Child processes execute other programs, to which the second does not apply.
+    """
+    # A limit of 0 forbids dump files only: a configured dump handler program still runs. 1 prevents both.
+    with suppress(ValueError, OSError):  # the limit is already lower
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def raise_open_file_limit() -> None:

@@ -53,15 +53,15 @@ class McpResources:
         """Return the resource templates, by client-facing URI template."""
         templates: dict[str, dict[str, Any]] = {}
         listed = await self._list_from_plugins(catalog, tenant, "templates")
-        all_templates = [one["uriTemplate"] for _, one in listed]
-        for plugin, one in listed:
-            template = one["uriTemplate"]
+        all_templates = [definition["uriTemplate"] for _, definition in listed]
+        for plugin, definition in listed:
+            template = definition["uriTemplate"]
             client_template = (
                 _plugin_uri(plugin, template)
                 if template.startswith(PLUGIN_URI_PREFIX) or all_templates.count(template) > 1
                 else template
             )
-            templates[client_template] = {**one, "uriTemplate": client_template}
+            templates[client_template] = {**definition, "uriTemplate": client_template}
         return templates
 
     async def _list_from_plugins(
@@ -126,10 +126,10 @@ class McpResources:
                 listed = (await self._host.prompts(plugin, tenant))["prompts"]
             except NotFound:
                 continue
-            for one in listed:
-                name = names.get((plugin, one.get("name", "")))
+            for prompt in listed:
+                name = names.get((plugin, prompt.get("name", "")))
                 if name is not None:
-                    prompts[name] = {**one, "name": name}
+                    prompts[name] = {**prompt, "name": name}
         return prompts
 
     async def get_prompt(

@@ -24,47 +24,6 @@ ALL_EVENTS = "*"
 EVENT_TYPE_PREFIX = "dev.paddock."
 """Prefix of every event type outside; patterns may omit it."""
 MAX_PATTERNS = 50
-
-
-def parse_patterns(texts: Iterable[str]) -> tuple[str, ...]:
-    """Parse event type patterns, without their common prefix. No patterns mean all events.
-
-    Raises:
-        OperatorError: `events.type`, a pattern matches no event type, or there are too many.
-    """
-    patterns = tuple(dict.fromkeys(text.strip().removeprefix(EVENT_TYPE_PREFIX) for text in texts)) or (ALL_EVENTS,)
-    if len(patterns) > MAX_PATTERNS:
-        raise OperatorError(
-            f"no more than {MAX_PATTERNS} types can be named", code="events.type", hint="use plugin.* or *"
-        )
-    for pattern in patterns:
-        if not any(matches_pattern(pattern, event_type) for event_type in EVENT_TYPES):
-            raise OperatorError(
-                f"no event is called {printable(pattern, 80)!r}",
-                code="events.type",
-                hint="give a type of the reference of events, such as call.ended, or a family: call.*",
-            )
-    return patterns
-
-
-def matches_pattern(pattern: str, event_type: str) -> bool:
-    """Return whether a pattern matches an event type."""
-    return pattern in (ALL_EVENTS, event_type) or (pattern.endswith(".*") and event_type.startswith(pattern[:-1]))
-
-
-def matches_any(patterns: Sequence[str], event_type: str) -> bool:
-    """Return whether any pattern matches an event type."""
-    return any(matches_pattern(pattern, event_type) for pattern in patterns)
-
-
-def matches_explicitly(patterns: Sequence[str], event_type: str) -> bool:
-    """Return whether a pattern other than `*` matches.
-
-    For derived events: receivers of all events would get the same fact twice.
-    """
-    return any(matches_pattern(pattern, event_type) for pattern in patterns if pattern != ALL_EVENTS)
-
-
 CLOUDEVENTS_MEDIA_TYPE = "application/cloudevents+json"
 DEFAULT_SOURCE = "urn:paddock"
 _PLUGIN_REACHED = "plugin.method_called"  # in `stands_for` of calls that reached their plugin
@@ -105,6 +64,45 @@ def build_test_event(tenant: str, webhook: str, event_id: str, at: datetime, sou
         "tenant": tenant,
         "data": {"webhook": webhook},
     }
+
+
+def parse_patterns(texts: Iterable[str]) -> tuple[str, ...]:
+    """Parse event type patterns, without their common prefix. No patterns mean all events.
+
+    Raises:
+        OperatorError: `events.type`, a pattern matches no event type, or there are too many.
+    """
+    patterns = tuple(dict.fromkeys(text.strip().removeprefix(EVENT_TYPE_PREFIX) for text in texts)) or (ALL_EVENTS,)
+    if len(patterns) > MAX_PATTERNS:
+        raise OperatorError(
+            f"no more than {MAX_PATTERNS} types can be named", code="events.type", hint="use plugin.* or *"
+        )
+    for pattern in patterns:
+        if not any(matches_pattern(pattern, event_type) for event_type in EVENT_TYPES):
+            raise OperatorError(
+                f"no event is called {printable(pattern, 80)!r}",
+                code="events.type",
+                hint="give a type of the reference of events, such as call.ended, or a family: call.*",
+            )
+    return patterns
+
+
+def matches_pattern(pattern: str, event_type: str) -> bool:
+    """Return whether a pattern matches an event type."""
+    return pattern in (ALL_EVENTS, event_type) or (pattern.endswith(".*") and event_type.startswith(pattern[:-1]))
+
+
+def matches_any(patterns: Sequence[str], event_type: str) -> bool:
+    """Return whether any pattern matches an event type."""
+    return any(matches_pattern(pattern, event_type) for pattern in patterns)
+
+
+def matches_explicitly(patterns: Sequence[str], event_type: str) -> bool:
+    """Return whether a pattern other than `*` matches.
+
+    For derived events: receivers of all events would get the same fact twice.
+    """
+    return any(matches_pattern(pattern, event_type) for pattern in patterns if pattern != ALL_EVENTS)
 
 
 def _build_event(entry: LedgerEntry, event_id: str, event_type: str, source: str, data: dict[str, Any]) -> CloudEvent:

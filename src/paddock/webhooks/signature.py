@@ -28,6 +28,9 @@ from paddock.webhooks.webhook import Webhook
 SECRET_PREFIX = "whsec_"  # noqa: S105 prefix of every secret
 _SECRET_BYTES = 32
 
+CURRENT_SECRET, PREVIOUS_SECRET = "signing", "signing.before"
+_OWNER_SCOPE = (SecretScope.USER,)  # the webhook itself owns its secrets
+
 
 def generate_secret(random: Random) -> Secret:
     """Generate a signing secret in the form that receivers are configured with."""
@@ -50,10 +53,6 @@ def signature_headers(
 def _sign(secret: Secret, content: bytes) -> bytes:
     key = base64.b64decode(secret.reveal().removeprefix(SECRET_PREFIX))
     return hmac.new(key, content, hashlib.sha256).digest()
-
-
-CURRENT_SECRET, PREVIOUS_SECRET = "signing", "signing.before"
-_OWNER_SCOPE = (SecretScope.USER,)  # the webhook itself owns its secrets
 
 
 def active_secret_names(hook: Webhook, now: datetime) -> tuple[str, ...]:

@@ -172,27 +172,27 @@ def set_enabled(audit: AuditScope, webhook_id: str, *, on: bool, from_now: bool 
     """
     hook = require(audit.tx, audit.tenant, webhook_id)
     if hook.enabled != on:
-        why = None if on else DISABLED_BY_OPERATOR
+        reason = None if on else DISABLED_BY_OPERATOR
         change = "enabled" if on else "disabled"
-        audit.publish.publish(WebhookChanged(webhook=webhook_id, change=change, reason=why, by=audit.by))
-        _update_enabled(audit.tx, hook, on=on, why=why)
+        audit.publish.publish(WebhookChanged(webhook=webhook_id, change=change, reason=reason, by=audit.by))
+        _update_enabled(audit.tx, hook, on=on, reason=reason)
     if on and from_now and (head := read_head(audit.tx, audit.tenant)):
         audit.tx.execute(f"UPDATE webhooks SET position = ? WHERE {_THIS}", (head[0], audit.tenant, webhook_id))
     return require(audit.tx, audit.tenant, webhook_id)
 
 
-def disable(tx: Transaction, hook: Webhook, why: str, sink: EventSink) -> None:
+def disable(tx: Transaction, hook: Webhook, reason: str, sink: EventSink) -> None:
     """Disable a webhook on the host's own initiative."""
-    _update_enabled(tx, hook, on=False, why=why)
-    sink.publish(WebhookChanged(webhook=hook.id, change="disabled", reason=why, by=None))
+    _update_enabled(tx, hook, on=False, reason=reason)
+    sink.publish(WebhookChanged(webhook=hook.id, change="disabled", reason=reason, by=None))
 
 
-def _update_enabled(tx: Transaction, hook: Webhook, *, on: bool, why: str | None) -> None:
+def _update_enabled(tx: Transaction, hook: Webhook, *, on: bool, reason: str | None) -> None:
     # Removing the job revokes the lease of a running delivery and cancels the scheduled retry.
     queue.remove(tx, hook.tenant, DELIVERY_JOB, hook.id)
     tx.execute(
         f"UPDATE webhooks SET enabled = ?, disabled_why = ?, attempts = 0 WHERE {_THIS}",
-        (int(on), why, hook.tenant, hook.id),
+        (int(on), reason, hook.tenant, hook.id),
     )
 
 

@@ -116,9 +116,9 @@ def _check_allowed(claims: Mapping[str, Any], provider_groups: frozenset[str], o
         raise _not_allowed_error("people of your groups")
 
 
-def _not_allowed_error(who: str) -> Denied:
+def _not_allowed_error(people: str) -> Denied:
     return Denied(
-        f"{who} are not let in here", code="sign_in.not_allowed", hint="ask whoever operates this host to let you in"
+        f"{people} are not let in here", code="sign_in.not_allowed", hint="ask whoever operates this host to let you in"
     )
 
 

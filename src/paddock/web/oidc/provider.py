@@ -223,9 +223,9 @@ class IdentityProvider:
         finally:
             client.close()
 
-    def _provider_error(self, why: str) -> Unreachable:
+    def _provider_error(self, reason: str) -> Unreachable:
         return Unreachable(
-            f"the identity provider {printable(self.issuer)} {why}",
+            f"the identity provider {printable(self.issuer)} {reason}",
             code="oidc.unusable",
             hint="try again; where it stays so, look at oidc.issuer",
         )

@@ -31,7 +31,9 @@ ErrorPage: TypeAlias = Callable[[dict[str, Any], int, dict[str, str], Scope], Re
 class NoticePage(Protocol):
     """A page with one message, also for people who are not signed in; the console renders it."""
 
-    def __call__(self, title: str, words: str, *, button: str = "", home: str = "", status: int = 200) -> Response: ...
+    def __call__(
+        self, title: str, message: str, *, button: str = "", home: str = "", status: int = 200
+    ) -> Response: ...
 
 
 log = logging.getLogger("paddock.web")

@@ -108,8 +108,8 @@ async def _bind_tcp(address: str) -> socket.socket:
 
 def _cannot_listen_error(address: str, error: OSError) -> PaddockError:
     if error.errno != errno.EADDRINUSE:
-        why = os.strerror(error.errno or 0)
-        return Unreachable(f"cannot listen on {address}: {why}", code="http.cannot_listen")
+        reason = os.strerror(error.errno or 0)
+        return Unreachable(f"cannot listen on {address}: {reason}", code="http.cannot_listen")
     host = address.rpartition(":")[0]
     return Conflict(
         f"another program listens on {address}",
