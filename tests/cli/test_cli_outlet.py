@@ -40,7 +40,7 @@ def test_nobody_waits_for_a_reader_that_stops_and_when_it_goes_on_it_is_told_how
     pipe: tuple[TextIO, TextIO],
 ) -> None:
     reader, writer = pipe
-    with open_nonblocking_writer(writer, lost, room=64 * 1024) as outlet:
+    with open_nonblocking_writer(writer, lost, max_bytes=64 * 1024) as outlet:
         began = time.monotonic()
         for number in range(20_000):
             outlet.write_line(f"{number} " + "x" * 100)
@@ -56,7 +56,7 @@ def test_nobody_waits_for_a_reader_that_stops_and_when_it_goes_on_it_is_told_how
 
 def test_a_line_that_is_too_long_is_lost_and_the_next_is_said(pipe: tuple[TextIO, TextIO]) -> None:
     reader, writer = pipe
-    with open_nonblocking_writer(writer, lost, room=1_000) as outlet:
+    with open_nonblocking_writer(writer, lost, max_bytes=1_000) as outlet:
         outlet.write_line("x" * 2_000)
         assert reader.readline() == "1 lost\n"
         outlet.write_line("short")

@@ -136,7 +136,7 @@ async def test_looking_writes_nothing_while_nothing_fits_and_begins_where_it_end
     found = await host.noticing.scan()
 
     assert (found.webhooks, found.due, office.shown(hook)) == (1, [], before)
-    assert list(found.seen.values()) == [before.position + 30]
+    assert list(found.scanned.values()) == [before.position + 30]
 
 
 async def test_a_secret_that_cannot_be_opened_is_no_attempt(office: Office, receiver: Receiver, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def ended(streams: SessionStreams, message: bytes) -> EventStream:
 
 
 def test_streams_that_ended_are_kept_within_one_bound_for_all_sessions_and_the_oldest_go_first() -> None:
-    together = EndedStreams(most=1_000)
+    together = EndedStreams(max_bytes=1_000)
     sessions = [SessionStreams(together) for _ in range(4)]
     streams = [[ended(session, b"x" * 100) for _ in range(5)] for session in sessions]
 
@@ -41,7 +41,7 @@ def test_streams_that_ended_are_kept_within_one_bound_for_all_sessions_and_the_o
 
 
 def test_a_session_forgets_its_oldest_streams_and_what_they_took() -> None:
-    together = EndedStreams(most=MAX_ENDED_STREAMS + 10)
+    together = EndedStreams(max_bytes=MAX_ENDED_STREAMS + 10)
     session, other = SessionStreams(together), SessionStreams(together)
     kept = ended(other, b"x")
     for _ in range(3 * MAX_ENDED_STREAMS):

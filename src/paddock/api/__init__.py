@@ -1,1 +1,1 @@
-"""The resources of the API, one a file."""
+"""The HTTP API under `/api/v1`: one module per resource, with its routes and schemas."""

@@ -1,4 +1,4 @@
-"""`/plugins/{name}/actions`: what a plugin can change, as whoever asks may have it done."""
+"""`/plugins/{name}/actions`: list the actions that a caller may perform, and perform them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from paddock.web.routing.route import JSON, TENANT_PARAM, ApiRoute, ExtraRespons
 from paddock.web.routing.schema import ref
 from paddock.web.routing.validation import validated_body
 
-ACTION_ERROR_STATUSES = (400, 403, 404, 409, 429, 500, 502, 503, 504)  # what an action that was begun can come to
+ACTION_ERROR_STATUSES = (400, 403, 404, 409, 429, 500, 502, 503, 504)  # of an action that was started and failed
 
 
 class ActionRoutes:
-    """Listing actions and performing them."""
+    """Routes that list and perform actions."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -76,16 +76,16 @@ class ActionRoutes:
 
     async def perform_action(self, request: Request) -> Response:
         body = validated_body(request)
-        live = await self._host.actions.start(
+        call = await self._host.actions.start(
             path_param(request),
             path_param(request, "action"),
             body.get("args", {}),
             await call_context(self._host, request),
             token=body.get("approval_token"),
         )
-        with client_connection(request.scope).on_disconnect(live.on_disconnect):
-            outcome = await action_outcome(live)
-        where = {"location": call_location(live)}
-        if live.error is not None:
-            return json_response(outcome, http_status(live.error), where | retry_after_header(live.error))
-        return json_response(outcome, {"ok": 200, "pending_approval": 202}[outcome["status"]], where)
+        with client_connection(request.scope).on_disconnect(call.on_disconnect):
+            outcome = await action_outcome(call)
+        location = {"location": call_location(call)}
+        if call.error is not None:
+            return json_response(outcome, http_status(call.error), location | retry_after_header(call.error))
+        return json_response(outcome, {"ok": 200, "pending_approval": 202}[outcome["status"]], location)

@@ -1,4 +1,4 @@
-"""People in the loop: what waits for them, and their answers."""
+"""`/approvals`: approval requests, the answers of people, and standing approvals."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _APPROVAL_FIELDS: dict[str, Schema] = {
     "kind": TEXT,
     "state": enum_of(one.value for one in ApprovalState),
     "call_id": TEXT,
-    "preview": object_schema(_PREVIEW_FIELDS, optional=("params",), says="What would be done."),
+    "preview": object_schema(_PREVIEW_FIELDS, optional=("params",), description="What would be done."),
     "effects": TEXTS,
     "requester": TEXT,
     "for_person": nullable(TEXT),
@@ -122,9 +122,9 @@ SCHEMAS: dict[str, Schema] = {
     "Approvals": object_schema({"approvals": array_of(object_schema(_APPROVAL_FIELDS)), "next": nullable(TEXT)}),
     "Approval": object_schema(
         {**_APPROVAL_FIELDS, "replaced_by": nullable(TEXT), "standing": nullable(TEXT)},
-        says="A request for a person's yes.",
+        description="A request for a person's yes.",
     ),
-    "Standing": object_schema(_STANDING_FIELDS, says="A yes that lasts."),
+    "Standing": object_schema(_STANDING_FIELDS, description="A yes that lasts."),
     "StandingApprovals": object_schema({"standing": array_of(object_schema(_STANDING_FIELDS))}),
 }
 
@@ -137,7 +137,7 @@ _ANSWER_RESPONSE = (
 
 
 class ApprovalRoutes:
-    """Requests for a person's yes, and the yes that lasts."""
+    """Routes for approval requests and standing approvals."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -225,21 +225,23 @@ class ApprovalRoutes:
         ]
 
     async def list_approvals(self, request: Request) -> Response:
-        by = await self._acting_principal(request)
+        principal = await self._acting_principal(request)
         limit, before = int_param(request, "limit", DEFAULT_PAGE_SIZE), request.query_params.get("before")
-        found = await self._host.approvals.list_requests(
-            by.tenant, ended=bool_param(request, "all"), before=before, limit=limit, to=by
+        approvals = await self._host.approvals.list_requests(
+            principal.tenant, ended=bool_param(request, "all"), before=before, limit=limit, to=principal
         )
-        return json_response(approvals_page(found, limit))
+        return json_response(approvals_page(approvals, limit))
 
     async def list_standing(self, request: Request) -> Response:
-        by = await self._acting_principal(request)
-        found = await self._host.approvals.list_standing(by.tenant, revoked=bool_param(request, "all"), to=by)
-        return json_response({"standing": found})
+        principal = await self._acting_principal(request)
+        standing = await self._host.approvals.list_standing(
+            principal.tenant, revoked=bool_param(request, "all"), to=principal
+        )
+        return json_response({"standing": standing})
 
     async def show_approval(self, request: Request) -> Response:
-        by = await self._acting_principal(request)
-        return json_response(await self._host.approvals.find(by.tenant, path_param(request, "id"), to=by))
+        principal = await self._acting_principal(request)
+        return json_response(await self._host.approvals.find(principal.tenant, path_param(request, "id"), to=principal))
 
     async def approve(self, request: Request) -> Response:
         body = validated_body(request)
@@ -266,22 +268,26 @@ class ApprovalRoutes:
         return json_response(denied)
 
     async def revoke(self, request: Request) -> Response:
-        context, wanted = await call_context(self._host, request), path_param(request, "id")
-        by = caller_of(request).principal
-        if not is_tenant_operator(by):
-            theirs = await self._host.approvals.list_standing(by.tenant, revoked=True, to=by)
-            if not any(one["id"] == wanted for one in theirs):
-                raise standing_not_found(wanted)
+        context, standing_id = await call_context(self._host, request), path_param(request, "id")
+        principal = caller_of(request).principal
+        if not is_tenant_operator(principal):
+            visible = await self._host.approvals.list_standing(principal.tenant, revoked=True, to=principal)
+            if not any(standing["id"] == standing_id for standing in visible):
+                raise standing_not_found(standing_id)
         revoked = await self._host.approvals.revoke_standing(
-            wanted, context.principal, through=impersonating_operator(context)
+            standing_id, context.principal, through=impersonating_operator(context)
         )
         return json_response(revoked)
 
     async def _answer_context(self, request: Request) -> CallContext:
-        """Who answers. What they may not know of is not found; whether they may answer the rest is decided there."""
-        context, by = await call_context(self._host, request), caller_of(request).principal
-        if not is_tenant_operator(by):
-            await self._host.approvals.find(by.tenant, path_param(request, "id"), to=by)
+        """Return the context of the answering caller.
+
+        A request that the caller may not see is reported as not found; whether they may answer it is decided by the
+        service.
+        """
+        context, principal = await call_context(self._host, request), caller_of(request).principal
+        if not is_tenant_operator(principal):
+            await self._host.approvals.find(principal.tenant, path_param(request, "id"), to=principal)
         return context
 
     async def _acting_principal(self, request: Request) -> Principal:
@@ -289,5 +295,5 @@ class ApprovalRoutes:
 
 
 def approvals_page(approvals: list[dict[str, Any]], limit: int) -> dict[str, Any]:
-    """A page of requests, and where the next one begins."""
+    """Build a page of approval requests, with the cursor of the next page."""
     return {"approvals": approvals, "next": approvals[-1]["id"] if len(approvals) == limit else None}

@@ -1,4 +1,4 @@
-"""`/artifacts`: the big bytes that plugins made, for the person whose plugins they are."""
+"""`/artifacts`: download binary artifacts that plugins produced."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 
 
 class ArtifactRoutes:
-    """Downloading."""
+    """Routes that download artifacts."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -48,34 +48,34 @@ class ArtifactRoutes:
     async def get_artifact(self, request: Request) -> Response:
         digest, tenant = path_param(request, "sha256"), await request_tenant(self._host, request)
         artifact = await self._host.artifacts.find(tenant, digest)
-        wanted = request.headers.get("range")
-        offset, length = (0, artifact.size) if wanted is None else parse_range(wanted, artifact.size)
+        range_header = request.headers.get("range")
+        offset, length = (0, artifact.size) if range_header is None else parse_range(range_header, artifact.size)
         headers = {
             "Accept-Ranges": "bytes",
             "Content-Length": str(length),
-            # A plugin says what it is, and a browser must not take it for a page of ours.
+            # The plugin chose the media type; a browser must not render it as a page of ours.
             "Content-Disposition": f'attachment; filename="{digest}"',
             "X-Content-Type-Options": "nosniff",
         }
-        if wanted is not None:
+        if range_header is not None:
             headers["Content-Range"] = f"bytes {offset}-{offset + length - 1}/{artifact.size}"
         return StreamingResponse(
             self._host.artifacts.read_chunks(tenant, digest, offset, length),
-            200 if wanted is None else 206,
+            200 if range_header is None else 206,
             headers,
             artifact.media_type,
         )
 
 
-def parse_range(wanted: str, size: int) -> tuple[int, int]:
-    """Offset and length of what a `Range` header asks for, of so many bytes.
+def parse_range(range_header: str, size: int) -> tuple[int, int]:
+    """Parse a `Range` header into offset and length, for `size` bytes.
 
     Raises:
-        CallerError: it is not one range, or nothing of it is there.
+        CallerError: it is not a single range, or outside the content.
     """
-    found = _RANGE.fullmatch(wanted.strip())
-    first, last = (found[1], found[2]) if found else ("", "")
-    if not first and last:  # the last so many bytes
+    match = _RANGE.fullmatch(range_header.strip())
+    first, last = (match[1], match[2]) if match else ("", "")
+    if not first and last:  # suffix range: the last N bytes
         offset, end = max(0, size - int(last)), size
     elif first:
         offset, end = int(first), min(size, int(last) + 1 if last else size)
@@ -83,7 +83,7 @@ def parse_range(wanted: str, size: int) -> tuple[int, int]:
         offset = end = 0
     if offset >= end:
         raise CallerError(
-            f"{wanted[:80]!r} is no part of the {size} bytes",
+            f"{range_header[:80]!r} is no part of the {size} bytes",
             code="artifacts.range",
             hint="ask for one range, e.g. bytes=0-1023",
         )

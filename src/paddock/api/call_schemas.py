@@ -1,11 +1,11 @@
-"""Calls and actions: what they are made with, and what becomes of them."""
+"""Schemas of calls and actions: request bodies and responses."""
 
 from __future__ import annotations
 
 from typing import get_args
 
 from paddock.gate.calls.handle import CallStatus
-from paddock.gate.idempotency.states import MAX_KEY_CHARS as LONGEST_KEY
+from paddock.gate.idempotency.states import MAX_KEY_CHARS
 from paddock.web.routing.schema import (
     ANY,
     BOOLEAN,
@@ -35,7 +35,7 @@ _QUESTION = object_schema(
         "schema": OBJECT,
     },
     optional=("url", "schema"),
-    says="What a plugin asks during a call: to be filled in as `schema` says, or at the `url`.",
+    description="What a plugin asks during a call: to be filled in as `schema` says, or at the `url`.",
 )
 
 _SUMMARY: dict[str, Schema] = {
@@ -62,7 +62,7 @@ _PENDING = object_schema(
         "token": describe(TEXT, "With which whoever made the call comes back for it, once."),
     },
     optional=("token",),
-    says="The request that a call waits for.",
+    description="The request that a call waits for.",
 )
 
 _CALL: dict[str, Schema] = {
@@ -97,7 +97,7 @@ _ACTION = object_schema(
         "requires_approval": BOOLEAN,
         "effects": TEXTS,
     },
-    says="Shu's ActionMeta, and what the action changes.",
+    description="Shu's ActionMeta, and what the action changes.",
 )
 
 _RULE = object_schema(
@@ -176,7 +176,7 @@ MAKE_CALL_BODY = body_schema(
         "name": describe(TEXT, "The full name, as in `memory-markdown.recall`."),
         "params": OBJECT,
         "approval_token": _TOKEN,
-        "idempotency_key": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+        "idempotency_key": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS},
     },
     required=("name",),
     example={"name": "memory-markdown.recall", "params": {"query": "keys"}},
@@ -192,14 +192,18 @@ SCHEMAS: dict[str, Schema] = {
     "Question": _QUESTION,
     "PendingApproval": _PENDING,
     "Call": object_schema(
-        _CALL, optional=("result", "replay_of", "undisclosed", "error", "approval", "in_progress"), says="One call."
+        _CALL,
+        optional=("result", "replay_of", "undisclosed", "error", "approval", "in_progress"),
+        description="One call.",
     ),
     "Calls": object_schema({"calls": array_of(object_schema(_SUMMARY))}),
-    "Detached": object_schema({"call_id": TEXT, "status": enum_of(get_args(CallStatus))}, says="A call that goes on."),
+    "Detached": object_schema(
+        {"call_id": TEXT, "status": enum_of(get_args(CallStatus))}, description="A call that goes on."
+    ),
     "ToolResult": object_schema(
         _TOOL_RESULT,
         optional=("cost", "diagnostics", "skips", "citations", "next_cursor"),
-        says="Shu's ToolResult, with the call that gave it.",
+        description="Shu's ToolResult, with the call that gave it.",
     ),
     "Explanation": object_schema(
         {

@@ -1,4 +1,4 @@
-"""Calls: making one, waiting for it, following it, ending it."""
+"""`/calls` and `/plugins/{name}/call`: make, list, follow, answer, explain and cancel calls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _DETACH_PARAMS = TENANT_PARAM | {
     "detach": bool_param_spec("1: answer at once with 202 and the call's id, as `Prefer: respond-async` does.")
 }
 _PREFER_HEADER = {"Prefer": ParameterSpec("`respond-async`: as `detach`.")}
-_CALL_ERROR_STATUSES = (409, 429, 502, 504)  # what a call can come to, besides what every row can
+_CALL_ERROR_STATUSES = (409, 429, 502, 504)  # beside those of every route
 _CALL_RESPONSE = (
     "The call with its `result`. With `Accept: text/event-stream` alone, what the plugin tells, then the call."
     " 202 with its id when it goes on without the caller; otherwise a caller that hangs up cancels it."
@@ -76,11 +76,11 @@ _EVENTS, _JSON = EVENT_STREAM.encode(), JSON.encode()
 _DEFAULT_LIMIT = 100
 
 CallRenderer: TypeAlias = Callable[[CallHandle], dict[str, Any]]
-"""How a call is told once it has succeeded."""
+"""Renders a call that has succeeded."""
 
 
 class CallRoutes:
-    """Every way over HTTP into the one door."""
+    """Routes that make calls through the gate, and show them."""
 
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
@@ -242,24 +242,26 @@ class CallRoutes:
         target: CallTarget,
         params: dict[str, Any],
         context: CallContext,
-        shown: CallRenderer = CallHandle.to_json,
+        render: CallRenderer = CallHandle.to_json,
     ) -> Response:
         if _can_answer_questions(request):
-            return await self._respond(request, self._host.calls.start_target(target, params, context), shown)
-        live, made = self._host.calls.start_inline(target, params, context)
-        return await _await_outcome(request, live, made, shown)
+            return await self._respond(request, self._host.calls.start_target(target, params, context), render)
+        call, outcome = self._host.calls.start_inline(target, params, context)
+        return await _await_outcome(request, call, outcome, render)
 
-    async def _respond(self, request: Request, live: CallHandle, shown: CallRenderer = CallHandle.to_json) -> Response:
+    async def _respond(self, request: Request, call: CallHandle, render: CallRenderer = CallHandle.to_json) -> Response:
         if _wants_detached(request):
-            return json_response({"call_id": live.id, "status": live.status}, 202, {"location": call_location(live)})
+            return json_response({"call_id": call.id, "status": call.status}, 202, {"location": call_location(call)})
         if _wants_stream(request):
-            told = _caller_events(live)
-            return event_stream(told, self._closing, last_words=FINAL_EVENT_TIMEOUT_S, where=call_location(live))
-        return await _await_outcome(request, live, live.wait(), shown)
+            events = _caller_events(call)
+            return event_stream(
+                events, self._closing, final_timeout_s=FINAL_EVENT_TIMEOUT_S, content_location=call_location(call)
+            )
+        return await _await_outcome(request, call, call.wait(), render)
 
     async def list_calls(self, request: Request) -> Response:
-        most, tenant = int_param(request, "limit", _DEFAULT_LIMIT), await request_tenant(self._host, request)
-        return json_response({"calls": self._host.calls.recent(most, tenant, _visibility_filter(request))})
+        limit, tenant = int_param(request, "limit", _DEFAULT_LIMIT), await request_tenant(self._host, request)
+        return json_response({"calls": self._host.calls.recent(limit, tenant, _visibility_filter(request))})
 
     async def show_call(self, request: Request) -> Response:
         return json_response(await self._host.describe_call(await self._find_call(request)))
@@ -270,83 +272,87 @@ class CallRoutes:
         )
 
     async def explain_call(self, request: Request) -> Response:
-        by = (await call_context(self._host, request)).principal
-        asked = path_param(request, "id")
-        return json_response(explanations_to_json(asked, await self._host.explain_service.explain(asked, by)))
+        principal = (await call_context(self._host, request)).principal
+        subject_id = path_param(request, "id")
+        return json_response(
+            explanations_to_json(subject_id, await self._host.explain_service.explain(subject_id, principal))
+        )
 
     async def cancel_call(self, request: Request) -> Response:
-        live = await self._find_call(request)
-        await self._host.approvals.cancel(live)
-        return json_response(live.to_json(), 202)
+        call = await self._find_call(request)
+        await self._host.approvals.cancel(call)
+        return json_response(call.to_json(), 202)
 
     async def answer_question(self, request: Request) -> Response:
-        live = await self._find_call(request)
+        call = await self._find_call(request)
         body = validated_body(request)
-        live.questions.answer(path_param(request, "question"), QuestionAnswer(body["action"], body.get("content", {})))
-        return json_response(live.to_json())
+        call.questions.answer(path_param(request, "question"), QuestionAnswer(body["action"], body.get("content", {})))
+        return json_response(call.to_json())
 
     async def follow_call(self, request: Request) -> Response:
-        live = await self._find_call(request)
-        return event_stream(_call_events(live, last_event_id(request)), self._closing, last_words=FINAL_EVENT_TIMEOUT_S)
+        call = await self._find_call(request)
+        return event_stream(
+            _call_events(call, last_event_id(request)), self._closing, final_timeout_s=FINAL_EVENT_TIMEOUT_S
+        )
 
 
 async def _await_outcome(
-    request: Request, live: CallHandle, outcome: Coroutine[Any, Any, Any], shown: CallRenderer
+    request: Request, call: CallHandle, outcome: Coroutine[Any, Any, Any], render: CallRenderer
 ) -> Response:
-    """What comes of a call, for a caller who waits for it and cancels it by hanging up."""
-    where = call_location(live)
-    request.scope["state"]["instance"] = where  # should it fail, the problem names the call
-    with client_connection(request.scope).on_disconnect(live.on_disconnect):
+    """Wait for a call and render its outcome; a client that disconnects cancels it."""
+    location = call_location(call)
+    request.scope["state"]["instance"] = location  # if it fails, the problem body names the call
+    with client_connection(request.scope).on_disconnect(call.on_disconnect):
         try:
             await outcome
-        except NeedsApproval as held:  # it goes on without its caller, once somebody said yes
-            return json_response(live.to_json() | {"approval": dict(held.details)}, 202, {"location": where})
-    replayed = {} if live.replay_of is None else {"idempotency-replayed": "true"}
-    return json_response(shown(live), headers={"content-location": where, **replayed})
+        except NeedsApproval as pending:  # it continues without its caller, once approved
+            return json_response(call.to_json() | {"approval": dict(pending.details)}, 202, {"location": location})
+    replayed = {} if call.replay_of is None else {"idempotency-replayed": "true"}
+    return json_response(render(call), headers={"content-location": location, **replayed})
 
 
-async def _call_events(live: CallHandle, after: int) -> AsyncGenerator[ServerSentEvent, None]:
-    async for event in live.events(after):
+async def _call_events(call: CallHandle, after: int) -> AsyncGenerator[ServerSentEvent, None]:
+    async for event in call.events(after):
         yield ServerSentEvent(event.data, event.kind, event.number)
-    await live.wait_ended()
-    yield ServerSentEvent(live.to_json(), "end")
+    await call.wait_ended()
+    yield ServerSentEvent(call.to_json(), "end")
 
 
-async def _caller_events(live: CallHandle) -> AsyncGenerator[ServerSentEvent, None]:
-    """The same for whoever made the call: when they hang up, nobody wants it any more."""
+async def _caller_events(call: CallHandle) -> AsyncGenerator[ServerSentEvent, None]:
+    """Yield the events of a call for the client that made it; a disconnect cancels the call."""
     try:
-        async for told in _call_events(live, 0):
-            yield told
+        async for event in _call_events(call, 0):
+            yield event
     finally:
-        live.on_disconnect()
+        call.on_disconnect()
 
 
 def _visibility_filter(request: Request) -> Callable[[CallHandle], bool] | None:
-    """Which calls of their tenant a caller is shown; all where they operate it."""
-    by = caller_of(request).principal
-    return None if is_tenant_operator(by) else lambda live: is_owner(by, live.context.principal)
+    """Return the filter for calls that a caller may see; None (no filter) for operators of the tenant."""
+    principal = caller_of(request).principal
+    return None if is_tenant_operator(principal) else lambda call: is_owner(principal, call.context.principal)
 
 
-def _shu_tool_result(live: CallHandle) -> dict[str, Any]:
-    """What came of a call, in Shu's words; a plugin of another document gives only the data."""
-    given: Any = live.result
-    if isinstance(given, dict):
-        told = cast("dict[str, Any]", given)
-        if told.get("status") == "success" and "data" in told:
-            return {**told, "call_id": live.id}
-    return {"status": "success", "data": given, "call_id": live.id}
+def _shu_tool_result(call: CallHandle) -> dict[str, Any]:
+    """Render a call as Shu's ToolResult; results of other plugins are wrapped as `data`."""
+    result: Any = call.result
+    if isinstance(result, dict):
+        tool_result = cast("dict[str, Any]", result)
+        if tool_result.get("status") == "success" and "data" in tool_result:
+            return {**tool_result, "call_id": call.id}
+    return {"status": "success", "data": result, "call_id": call.id}
 
 
 def _wants_stream(request: Request) -> bool:
-    accepts = request_headers(request.scope).get(b"accept", b"")
-    return _EVENTS in accepts and _JSON not in accepts  # whoever takes both need not be told what happens meanwhile
+    accept = request_headers(request.scope).get(b"accept", b"")
+    return _EVENTS in accept and _JSON not in accept  # clients that accept both get the result alone
 
 
 def _can_answer_questions(request: Request) -> bool:
-    """Whether whoever calls can see questions while the call is under way."""
+    """Return whether the client can see and answer questions while the call runs."""
     return _wants_stream(request) or _wants_detached(request)
 
 
 def _wants_detached(request: Request) -> bool:
-    prefers = request_headers(request.scope).get(b"prefer", b"").lower()
-    return b"respond-async" in prefers or (request.scope["query_string"] != b"" and bool_param(request, "detach"))
+    prefer = request_headers(request.scope).get(b"prefer", b"").lower()
+    return b"respond-async" in prefer or (request.scope["query_string"] != b"" and bool_param(request, "detach"))

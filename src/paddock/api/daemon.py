@@ -1,4 +1,4 @@
-"""The daemon itself: whether it lives, whether it takes work, and looking again at what commands changed."""
+"""Health, readiness, status and metrics of the daemon, and its reload requests for commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATUS = (
 
 
 class DaemonRoutes:
-    """Small answers about the daemon as a whole."""
+    """Routes about the daemon as a whole."""
 
     def __init__(self, host: Host, draining: asyncio.Event) -> None:
         self._host = host
@@ -101,15 +101,15 @@ class DaemonRoutes:
 
     async def healthz(self, request: Request) -> Response:
         caller: Caller | None = request.state.caller
-        own = {"pid": os.getpid()} if caller is not None and caller.via == "socket" else {}
-        return json_response({"status": "alive", **own})
+        process = {"pid": os.getpid()} if caller is not None and caller.via == "socket" else {}
+        return json_response({"status": "alive", **process})
 
     async def readyz(self, request: Request) -> Response:
         del request
         if self._draining.is_set():
             raise Busy("the daemon is shutting down", code="host.draining", hint="try again when it is back")
-        if (refusing := self._host.health.blocking_error) is not None:
-            raise refusing
+        if (error := self._host.health.blocking_error) is not None:
+            raise error
         return json_response({"status": "ready"})
 
     async def status(self, request: Request) -> Response:

@@ -1,6 +1,6 @@
-"""Events as they happen, as server-sent events, each a CloudEvent.
+"""`/events`: live ledger events as server-sent events, each a CloudEvent.
 
-All of a tenant's are for whoever operates it; those of their own calls for everybody.
+Operators see all events of their tenant; everybody sees the events of their own calls.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _QUERY_PARAMS = {
     "type": "Only these, with commas between: `call.ended,plugin.*` (all).",
     "after": ParameterSpec("Begin after this number of the ledger; 0 is all of it (from now on).", NON_NEGATIVE_INT),
 }
-_MAX_REPLAY_ENTRIES = 10_000  # entries that somebody goes back who sees few of them: each is read to know
+_MAX_REPLAY_ENTRIES = 10_000  # for filtered views, which must read every entry
 
 
 class EventRoutes:
-    """Following the ledger."""
+    """Routes that stream ledger events."""
 
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
@@ -71,22 +71,22 @@ class EventRoutes:
         return event_stream(self._host.live_events.follow(tenant, EventView(patterns), after), self._closing)
 
     async def follow_own(self, request: Request) -> Response:
-        by, patterns = caller_of(request).principal, _requested_patterns(request)
-        after, last = await self._start_position(request, by.tenant)
-        view = EventView(patterns, by.id)
+        principal, patterns = caller_of(request).principal, _requested_patterns(request)
+        after, last = await self._start_position(request, principal.tenant)
+        view = EventView(patterns, principal.id)
         return event_stream(
-            self._host.live_events.follow(by.tenant, view, max(after, last - _MAX_REPLAY_ENTRIES)), self._closing
+            self._host.live_events.follow(principal.tenant, view, max(after, last - _MAX_REPLAY_ENTRIES)), self._closing
         )
 
     async def _start_position(self, request: Request, tenant: Tenant) -> tuple[int, int]:
-        """Where somebody begins, and the last entry there is.
+        """Return the ledger position to start after, and the last one.
 
-        Known before the answer begins: whoever sees that misses nothing from then on.
+        Read before the response starts: a client that sees the response misses nothing from then on.
         """
         last = await self._host.live_events.last_seq(tenant)
-        given = request.headers.get("last-event-id", "").strip() or request.query_params.get("after")
-        return last if given is None else int(given), last
+        requested = request.headers.get("last-event-id", "").strip() or request.query_params.get("after")
+        return last if requested is None else int(requested), last
 
 
 def _requested_patterns(request: Request) -> tuple[str, ...]:
-    return parse_patterns(one for one in request.query_params.get("type", "").split(",") if one.strip())
+    return parse_patterns(pattern for pattern in request.query_params.get("type", "").split(",") if pattern.strip())

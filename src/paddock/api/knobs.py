@@ -1,4 +1,4 @@
-"""`/plugins/{name}/knobs`: what a person may tune of a plugin, as kaged's document has it."""
+"""`/plugins/{name}/knobs`: show and set the knobs of a plugin, as specified by kaged."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _QUERY_PARAMS = TENANT_PARAM | {
 
 
 class KnobRoutes:
-    """Looking at knobs, and turning them."""
+    """Routes that show and set knobs."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -122,21 +122,21 @@ class KnobRoutes:
     async def turn_knobs(self, request: Request) -> Response:
         _reject_project(request)
         body = validated_body(request)
-        turned = await self._host.knob_service.set_knobs(
+        knobs = await self._host.knob_service.set_knobs(
             path_param(request),
             KnobUpdate(body.get("knobs", {}), tuple(body.get("reset", ()))),
             tenant=await request_tenant(self._host, request),
             by=caller_of(request).principal.id,
         )
-        return json_response(turned)
+        return json_response(knobs)
 
 
 def _reject_project(request: Request) -> None:
-    """Nobody may take what counts for a whole tenant for something of one project's."""
-    for what in ("project", "agent"):
-        if (name := request.query_params.get(what)) is not None:
+    """Reject `project` and `agent`: knobs apply to the whole tenant, which a caller must not overlook."""
+    for param in ("project", "agent"):
+        if (name := request.query_params.get(param)) is not None:
             raise NotFound(
-                f"there is no {what} {printable(name[:MAX_NAME_CHARS])!r}",
+                f"there is no {param} {printable(name[:MAX_NAME_CHARS])!r}",
                 code="knobs.no_project",
                 hint="leave project and agent out: knobs are turned for the whole tenant",
             )

@@ -1,4 +1,4 @@
-"""`/ledger`: what was recorded, for whoever operates a tenant."""
+"""`/ledger`: ledger entries, for operators of a tenant."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _FILTER_PARAMS = {
 
 
 class LedgerRoutes:
-    """Looking at entries, and following them."""
+    """Routes that list and follow ledger entries."""
 
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
@@ -109,14 +109,14 @@ class LedgerRoutes:
         ]
 
     async def list_entries(self, request: Request) -> Response:
-        tenant, wanted = await request_tenant(self._host, request), _entry_filter(request)
+        tenant, entry_filter = await request_tenant(self._host, request), _entry_filter(request)
         if bool_param(request, "follow"):
             after = request.headers.get("last-event-id")
-            told = self._entry_events(tenant, wanted, None if after is None else int(after))
-            return event_stream(told, self._closing)
+            events = self._entry_events(tenant, entry_filter, None if after is None else int(after))
+            return event_stream(events, self._closing)
         limit, before = int_param(request, "limit", _DEFAULT_LIMIT), request.query_params.get("before")
         entries = await self._host.ledger.page(
-            tenant, wanted, before=None if before is None else int(before), limit=limit
+            tenant, entry_filter, before=None if before is None else int(before), limit=limit
         )
         return json_response(
             {
@@ -127,30 +127,30 @@ class LedgerRoutes:
         )
 
     async def _entry_events(
-        self, tenant: Tenant, wanted: EntryFilter, after: int | None
+        self, tenant: Tenant, entry_filter: EntryFilter, after: int | None
     ) -> AsyncGenerator[ServerSentEvent, None]:
-        async with aclosing(self._host.ledger.follow(tenant, wanted, after)) as entries:
+        async with aclosing(self._host.ledger.follow(tenant, entry_filter, after)) as entries:
             async for entry in entries:
                 yield ServerSentEvent(entry.to_json(), "entry", entry.seq)
 
     async def show_entries(self, request: Request) -> Response:
         tenant = await request_tenant(self._host, request)
-        entries, forged = await self._host.ledger.entries_by_id(tenant, path_param(request, "id"))
+        entries, altered = await self._host.ledger.entries_by_id(tenant, path_param(request, "id"))
         return json_response(
-            {"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in forged]}
+            {"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in altered]}
         )
 
 
 def _entry_filter(request: Request) -> EntryFilter:
-    given = request.query_params
+    query = request.query_params
     return EntryFilter(
-        given.get("type"),
-        given.get("plugin"),
-        given.get("call"),
-        given.get("request"),
-        given.get("principal"),
-        parse_ledger_time(given.get("since")),
-        parse_ledger_time(given.get("until")),
+        query.get("type"),
+        query.get("plugin"),
+        query.get("call"),
+        query.get("request"),
+        query.get("principal"),
+        parse_ledger_time(query.get("since")),
+        parse_ledger_time(query.get("until")),
     )
 
 
@@ -185,6 +185,6 @@ SCHEMAS: dict[str, Schema] = {
             "entries": array_of(ref("LedgerEntry")),
             "altered": describe(TEXTS, "The ids of those that are not what was recorded."),
         },
-        says="One entry, or everything that was recorded of one call or request, in order.",
+        description="One entry, or everything that was recorded of one call or request, in order.",
     ),
 }

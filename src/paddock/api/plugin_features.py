@@ -1,4 +1,4 @@
-"""`/plugins/{name}/tools`, `…/resources` and `…/prompts`: what a plugin offers, and reading what it has to read."""
+"""`/plugins/{name}/tools`, `…/resources`, `…/prompts` and `…/definitions`: the features that a plugin offers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WITHHELD_TEXT = (
 
 
 class FeatureRoutes:
-    """Looking at what plugins have to read, and reading it."""
+    """Routes that list tools, resources and prompts, and read them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -107,9 +107,9 @@ class FeatureRoutes:
         context, name = await call_context(self._host, request), path_param(request)
         if is_tenant_operator(context.principal):
             return json_response(await self._host.tools(name, tenant=context.tenant))
-        theirs = await self._host.permitted_plugins.callable_names(name, context)
+        permitted = await self._host.permitted_plugins.callable_names(name, context)
         listed = await self._host.tools(name, tenant=context.tenant)
-        return json_response(listed | {"tools": [tool for tool in listed["tools"] if tool["name"] in theirs]})
+        return json_response(listed | {"tools": [tool for tool in listed["tools"] if tool["name"] in permitted]})
 
     async def meet_tools(self, request: Request) -> Response:
         tenant = (await call_context(self._host, request)).tenant
@@ -117,24 +117,28 @@ class FeatureRoutes:
 
     async def list_resources(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        shown = is_tenant_operator(context.principal) or await self._host.permitted_plugins.may_read_documents(
+        allowed = is_tenant_operator(context.principal) or await self._host.permitted_plugins.may_read_documents(
             name, context
         )
         listed = await self._host.resources(name, context.tenant)
-        return json_response(listed if shown else listed | {"resources": [], "templates": [], "withheld": []})
+        return json_response(listed if allowed else listed | {"resources": [], "templates": [], "withheld": []})
 
     async def list_prompts(self, request: Request) -> Response:
-        context, name, offers = (
+        context, name, permitted_plugins = (
             await call_context(self._host, request),
             path_param(request),
             self._host.permitted_plugins,
         )
         if is_tenant_operator(context.principal):
             return json_response(await self._host.prompts(name, context.tenant))
-        await offers.plugin(name, context)  # not found where their tenant has it not
+        await permitted_plugins.plugin(name, context)  # raises NotFound if the tenant does not have it
         listed = await self._host.prompts(name, context.tenant)
-        theirs = [one for one in listed["prompts"] if await offers.may_get_prompt(name, one["name"], context)]
-        return json_response(listed | {"prompts": theirs})
+        permitted = [
+            prompt
+            for prompt in listed["prompts"]
+            if await permitted_plugins.may_get_prompt(name, prompt["name"], context)
+        ]
+        return json_response(listed | {"prompts": permitted})
 
     async def read_resource(self, request: Request) -> Response:
         require_same_origin(request)
@@ -144,17 +148,17 @@ class FeatureRoutes:
 
     async def get_prompt(self, request: Request) -> Response:
         arguments = validated_body(request).get("arguments", {})
-        asking = self._host.get_prompt(
+        reading = self._host.get_prompt(
             path_param(request),
             path_param(request, "prompt"),
             arguments,
             context=await call_context(self._host, request),
         )
-        return await _until_disconnect(request, asking)
+        return await _until_disconnect(request, reading)
 
 
 async def _until_disconnect(request: Request, reading: Coroutine[Any, Any, dict[str, Any]]) -> Response:
-    """What a server gives; it is not asked any longer once nobody listens."""
+    """Await a request to a server and render its result; it is cancelled when the client disconnects."""
     task = asyncio.ensure_future(reading)
     try:
         with client_connection(request.scope).on_disconnect(task.cancel):
@@ -163,11 +167,11 @@ async def _until_disconnect(request: Request, reading: Coroutine[Any, Any, dict[
             raise CallCancelled("nobody waits for it any more")
         return json_response(task.result())
     finally:
-        task.cancel()  # harmless when it is done
+        task.cancel()  # no effect if it is done
 
 
 class DefinitionRoutes:
-    """Looking at what servers say, and accepting it."""
+    """Routes that show pinned tool definitions and accept changed ones."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -203,17 +207,17 @@ class DefinitionRoutes:
 
     async def show_definitions(self, request: Request) -> Response:
         name, tenant = path_param(request), await request_tenant(self._host, request)
-        shown, listed = (
+        definitions, listed = (
             await self._host.definitions.list_definitions(name, tenant),
             await self._host.tools(name, tenant=tenant),
         )
-        return json_response({"name": name, "definitions": shown, "tools": listed["tools"]})
+        return json_response({"name": name, "definitions": definitions, "tools": listed["tools"]})
 
     async def accept_definition(self, request: Request) -> Response:
         body = validated_body(request)
-        by = caller_of(request).principal.id
+        principal_id = caller_of(request).principal.id
         tenant = await request_tenant(self._host, request)
         accepted = await self._host.definitions.accept(
-            path_param(request), body["kind"], body["name"], body["hash"], by, tenant
+            path_param(request), body["kind"], body["name"], body["hash"], principal_id, tenant
         )
         return json_response(accepted)

@@ -1,4 +1,4 @@
-"""Switching plugins on and off in OSQR's shapes, and which are on."""
+"""Activation and versions of plugins: activate, deactivate, pin and roll back, also under OSQR's paths."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 
-OSQR_PREFIX = "/api"  # as that document writes its routes
+OSQR_PREFIX = "/api"  # of OSQR's specification
 
 
 class VersionRoutes:
-    """Which of its installed versions a plugin is at; for all tenants, so only whoever operates the host decides."""
+    """Routes that pin and roll back versions. They apply to all tenants, so only operators of the host may."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
     def endpoints(self) -> list[ApiRoute]:
         return [
-            row
+            route
             for prefix in (API_PREFIX, OSQR_PREFIX)
-            for row in (
+            for route in (
                 ApiRoute(
                     "POST",
                     "/plugins/{name}/pin",
@@ -115,20 +115,22 @@ class VersionRoutes:
         ]
 
     async def pin_plugin(self, request: Request) -> Response:
-        wanted = validated_body(request)["version"]
-        row = await self._host.versions.pin(path_param(request), wanted, caller_of(request).principal.id)
-        return json_response({"success": True, "pinned_version": row.pinned_version, "version": row.current_version})
+        version = validated_body(request)["version"]
+        plugin = await self._host.versions.pin(path_param(request), version, caller_of(request).principal.id)
+        return json_response(
+            {"success": True, "pinned_version": plugin.pinned_version, "version": plugin.current_version}
+        )
 
     async def roll_back(self, request: Request) -> Response:
         body = validated_body(request)
-        old, new = await self._host.versions.rollback(
+        old_version, new_version = await self._host.versions.rollback(
             path_param(request), body.get("version"), parse_grants(body), caller_of(request).principal.id
         )
-        return json_response({"success": True, "old_version": old, "version": new})
+        return json_response({"success": True, "old_version": old_version, "version": new_version})
 
 
 class ActivationRoutes:
-    """A plugin is on for all of a tenant, or off: `enable` and `disable`, told as that document does."""
+    """Routes that enable and disable a plugin for a tenant, in the shapes of OSQR's specification."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -190,13 +192,13 @@ class ActivationRoutes:
                 details={"plugin": name},
             )
         enabled = await self._host.enable(name, tenant=context.tenant, by=caller_of(request).principal.id)
-        told = await self._host.activation.summary(enabled["name"], context)
-        offered = await self._host.resources(enabled["name"], context.tenant)
-        addresses = [one["uri"] for one in offered["resources"] if "uri" in one]
-        return json_response({"success": True, **told, "resources_available": addresses})
+        summary = await self._host.activation.summary(enabled["name"], context)
+        resources = await self._host.resources(enabled["name"], context.tenant)
+        uris = [resource["uri"] for resource in resources["resources"] if "uri" in resource]
+        return json_response({"success": True, **summary, "resources_available": uris})
 
     async def deactivate_plugin(self, request: Request) -> Response:
         tenant = await request_tenant(self._host, request)
-        off = await self._host.disable(path_param(request), tenant, by=caller_of(request).principal.id)
-        kept = f"{off['name']} is off. What it kept stays, for when it is activated again."
-        return json_response({"success": True, "transition_message": kept})
+        disabled = await self._host.disable(path_param(request), tenant, by=caller_of(request).principal.id)
+        message = f"{disabled['name']} is off. What it kept stays, for when it is activated again."
+        return json_response({"success": True, "transition_message": message})

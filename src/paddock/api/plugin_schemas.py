@@ -1,9 +1,9 @@
-"""Plugins: what is installed, how it is doing, what it offers."""
+"""Schemas of plugins: installation, runtime state, tools, definitions, resources and prompts."""
 
 from __future__ import annotations
 
 from paddock.manifest.definition_flags import DefinitionFlag
-from paddock.plugins.store.listing import InstalledState as Installation
+from paddock.plugins.store.listing import InstalledState
 from paddock.web.routing.schema import (
     BOOLEAN,
     DATE_TIME,
@@ -22,7 +22,7 @@ from paddock.web.routing.schema import (
 )
 
 _STATE = enum_of(("disabled", "spawning", "running", "crashed", "failed", "stopped"))
-_INSTALLATION = enum_of(one.value for one in Installation)
+_INSTALLATION = enum_of(one.value for one in InstalledState)
 _DIGEST = describe(TEXT, "As `sha256:…`.")
 
 _RUNTIME: dict[str, Schema] = {
@@ -152,27 +152,27 @@ ACCEPT_BODY = body_schema(
 PROMPT_BODY = body_schema({"arguments": OBJECT}, example={"arguments": {"who": "Ann"}})
 
 SCHEMAS: dict[str, Schema] = {
-    "Runtime": object_schema(_RUNTIME, says="How the process of a plugin is doing."),
+    "Runtime": object_schema(_RUNTIME, description="How the process of a plugin is doing."),
     "Plugins": object_schema(
         {"plugins": array_of(object_schema(_LISTED_FIELDS, optional=("given_up", "waiting", "runtime")))}
     ),
     "OfferedPlugin": object_schema(
         {name: _LISTED_FIELDS[name] for name in ("name", "version", "state", "kind", "description")}
         | {"callables": array_of(ref("Offered"))},
-        says="What whoever is no operator may know of a plugin.",
+        description="What whoever is no operator may know of a plugin.",
     ),
     "Plugin": object_schema(_PLUGIN),
     "Started": object_schema(
-        {"name": TEXT, "version": TEXT, **_RUNTIME}, says="How a plugin is doing that was enabled."
+        {"name": TEXT, "version": TEXT, **_RUNTIME}, description="How a plugin is doing that was enabled."
     ),
     "Disabled": object_schema({"name": TEXT, "version": TEXT, "state": enum_of(("disabled",))}),
     "LogLines": object_schema({"name": TEXT, "lines": array_of(object_schema({"at": DATE_TIME, "line": TEXT}))}),
     "Tool": object_schema(_TOOL),
     "Hint": object_schema(
-        _HINT, says="Something odd about the words of a plugin: for a person to judge, and no verdict."
+        _HINT, description="Something odd about the words of a plugin: for a person to judge, and no verdict."
     ),
     "Tools": object_schema({"name": TEXT, "known": _KNOWN, "tools": array_of(ref("Tool")), "hints": _HINTS}),
-    "Definition": object_schema(_DEFINITION, says="What a server says of one thing that it offers."),
+    "Definition": object_schema(_DEFINITION, description="What a server says of one thing that it offers."),
     "AcceptedDefinition": object_schema({"plugin": TEXT, **_DEFINITION}),
     "Definitions": object_schema(
         {
@@ -189,9 +189,9 @@ SCHEMAS: dict[str, Schema] = {
             "templates": array_of(OBJECT),
             "withheld": _WITHHELD,
         },
-        says="As the server describes them.",
+        description="As the server describes them.",
     ),
-    "ResourceContents": object_schema({"contents": array_of(OBJECT)}, says="As the server gives them."),
+    "ResourceContents": object_schema({"contents": array_of(OBJECT)}, description="As the server gives them."),
     "Prompts": object_schema({"name": TEXT, "known": _KNOWN, "prompts": array_of(OBJECT), "withheld": _WITHHELD}),
-    "FilledPrompt": object_schema({"messages": array_of(OBJECT)}, says="As the server gives it."),
+    "FilledPrompt": object_schema({"messages": array_of(OBJECT)}, description="As the server gives it."),
 }

@@ -1,4 +1,4 @@
-"""`/plugins`: what is installed, how it is doing, and the switches."""
+"""`/plugins`: list and show installed plugins, enable and disable them, and read their logs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DEFAULT_LOG_LINES = 50
 
 
 class PluginRoutes:
-    """Looking at plugins and switching them."""
+    """Routes for installed plugins."""
 
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
@@ -139,10 +139,10 @@ class PluginRoutes:
     async def show_plugin(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         if is_tenant_operator(context.principal):
-            shown = await self._host.plugin(path_param(request), context.tenant)
-            if not HOST.allows(caller_of(request)):  # what lies where here is no business of other tenants
-                shown = shown | {"source": shown["source"].partition(" /")[0]}
-            return json_response(shown)
+            plugin = await self._host.plugin(path_param(request), context.tenant)
+            if not HOST.allows(caller_of(request)):  # other tenants must not learn paths of this machine
+                plugin = plugin | {"source": plugin["source"].partition(" /")[0]}
+            return json_response(plugin)
         return json_response(await self._host.permitted_plugins.plugin(path_param(request), context))
 
     async def enable_plugin(self, request: Request) -> Response:
@@ -163,35 +163,35 @@ class PluginRoutes:
     async def read_logs(self, request: Request) -> Response:
         name, tenant = path_param(request), await request_tenant(self._host, request)
         count = int_param(request, "lines", _DEFAULT_LOG_LINES)
-        lines = await self._host.logs(name, tenant=tenant, lines=count)  # not found is told before a stream begins
+        lines = await self._host.logs(name, tenant=tenant, lines=count)  # raises NotFound before a stream starts
         if bool_param(request, "follow"):
             return event_stream(self._log_lines(name, tenant, count), self._closing)
         return json_response({"name": name, "lines": lines})
 
     async def _log_lines(self, name: str, tenant: Tenant, count: int) -> AsyncGenerator[ServerSentEvent, None]:
-        # Followed before they are read, so that no line is missed between the two; one may be in both.
+        # Subscribe before reading the stored lines, so that none is missed in between; duplicates are skipped.
         async with aclosing(await self._host.follow_logs(name, tenant)) as following:
-            kept = await self._host.logs(name, tenant=tenant, lines=count)
-            following.skip_known(_is_one_of(kept))
-            for line in kept:
+            stored = await self._host.logs(name, tenant=tenant, lines=count)
+            following.skip_known(_is_one_of(stored))
+            for line in stored:
                 yield ServerSentEvent(line, "line")
-            del kept
+            del stored
             async for line in following:
                 yield ServerSentEvent(line, "line")
 
     async def follow_notifications(self, request: Request) -> Response:
         name, tenant = path_param(request), await request_tenant(self._host, request)
-        await self._host.plugin(name, tenant)  # not found is told before the stream begins
+        await self._host.plugin(name, tenant)  # raises NotFound before the stream starts
         return event_stream(self._notifications(name, tenant), self._closing)
 
     async def _notifications(self, name: str, tenant: Tenant) -> AsyncGenerator[ServerSentEvent, None]:
         async with aclosing(await self._host.follow_notifications(name, tenant)) as following:
-            yield ServerSentEvent({"plugin": name}, "following")  # from here on nothing is missed
-            async for one in following:
-                yield ServerSentEvent(one, "notification")
+            yield ServerSentEvent({"plugin": name}, "following")  # nothing is missed from here on
+            async for notification in following:
+                yield ServerSentEvent(notification, "notification")
 
 
 def _is_one_of(lines: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:
-    """Whether a line is one of these."""
+    """Return a predicate that tells whether a line is one of `lines`."""
     known = {(line["at"], line["line"]) for line in lines}
     return lambda line: (line["at"], line["line"]) in known

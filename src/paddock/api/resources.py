@@ -1,4 +1,4 @@
-"""All routes of the HTTP API, and the named schemas that its OpenAPI document lists."""
+"""All routes of the HTTP API, and the schema components of its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from paddock.web.app import Shutdown
 from paddock.web.routing import error_formats
 from paddock.web.routing.errors import NoticePage
 from paddock.web.routing.openapi import build_openapi
-from paddock.web.routing.route import ApiRoute, json_response
+from paddock.web.routing.route import ApiRoute, Handler, json_response
 from paddock.web.routing.schema import Schema
 
 COMPONENTS: dict[str, Schema] = {
@@ -46,7 +46,7 @@ COMPONENTS: dict[str, Schema] = {
 def api_routes(
     host: Host, shutdown: Shutdown, notice_page: NoticePage, more: Sequence[ApiRoute] = ()
 ) -> tuple[ApiRoute, ...]:
-    """Every route of the API, `/openapi.json` included, which describes `more` as well."""
+    """Return every route of the API, including `/openapi.json`, which describes `more` as well."""
     routes: tuple[ApiRoute, ...] = (
         *CallRoutes(host, shutdown.closing).endpoints(),
         *ActivationRoutes(host).endpoints(),
@@ -75,7 +75,7 @@ def api_routes(
     return routes
 
 
-def _openapi(routes: Callable[[], Sequence[ApiRoute]]) -> Callable[[Request], object]:
+def _openapi(routes: Callable[[], Sequence[ApiRoute]]) -> Handler:
     async def openapi(_request: Request) -> Response:
         return json_response(build_openapi(routes(), COMPONENTS, __version__))
 

@@ -1,4 +1,4 @@
-"""Signing in and out at the console, and who somebody is here."""
+"""Sign-in with a login link, sign-out, and the caller's own identity and sessions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ME_SCHEMA = object_schema(
 
 
 class SessionRoutes:
-    """Signing in with a link, signing out, and looking at where one is signed in."""
+    """Routes for login links, sign-out, and `/me`."""
 
     def __init__(self, host: Host, notice_page: NoticePage) -> None:
         self._host = host
@@ -141,24 +141,24 @@ class SessionRoutes:
 
     async def show_me(self, request: Request) -> Response:
         caller = caller_of(request)
-        by = caller.principal
+        principal = caller.principal
         return json_response(
             {
-                "principal": by.id,
-                "kind": by.kind,
-                "person": by.person,
-                "tenant": by.tenant,
-                "roles": sorted(by.roles),
-                "scopes": sorted(by.scopes),
-                "groups": sorted(by.groups),
-                "interactive": by.interactive,
+                "principal": principal.id,
+                "kind": principal.kind,
+                "person": principal.person,
+                "tenant": principal.tenant,
+                "roles": sorted(principal.roles),
+                "scopes": sorted(principal.scopes),
+                "groups": sorted(principal.groups),
+                "interactive": principal.interactive,
                 "via": caller.via,
             }
         )
 
     async def list_sessions(self, request: Request) -> Response:
-        found = await self._host.console_sessions.list_sessions(caller_of(request).principal)
-        return json_response({"sessions": [_session_fields(one) for one in found]})
+        sessions = await self._host.console_sessions.list_sessions(caller_of(request).principal)
+        return json_response({"sessions": [_session_fields(session) for session in sessions]})
 
     async def end_session(self, request: Request) -> Response:
         return json_response(
@@ -170,12 +170,12 @@ class SessionRoutes:
         )
 
     def _login_refused_page(self, error: Denied) -> Response:
-        words = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (error.message, error.hint) if part)
+        text = " ".join(f"{part[:1].upper()}{part[1:]}." for part in (error.message, error.hint) if part)
         return self._notice_page(
-            "This link does not work any more", words, home="Signed in already? Go to the console", status=403
+            "This link does not work any more", text, home="Signed in already? Go to the console", status=403
         )
 
 
 def _session_fields(session: ConsoleSession) -> dict[str, Any]:
-    told = asdict(session)
-    return {name: told[name] for name in ("id", "via", "opened_at", "seen_at", "expires_at")}
+    fields = asdict(session)
+    return {name: fields[name] for name in ("id", "via", "opened_at", "seen_at", "expires_at")}

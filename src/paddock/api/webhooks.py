@@ -1,4 +1,4 @@
-"""Webhooks: whom a tenant's events are sent to. For its operator alone."""
+"""`/webhooks`: manage the webhooks of a tenant. For its operators only."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ ROTATE_BODY = body_schema(
 RETRY_BODY = body_schema({"event": describe(TEXT, "The id of one event; all dead letters without.")}, example={})
 
 SCHEMAS: dict[str, Schema] = {
-    "Webhook": object_schema(_WEBHOOK_FIELDS, says="Whom a tenant's events are sent to."),
+    "Webhook": object_schema(_WEBHOOK_FIELDS, description="Whom a tenant's events are sent to."),
     "WebhookWithSecret": object_schema({**_WEBHOOK_FIELDS, "secret": _SECRET}),
     "Webhooks": object_schema({"webhooks": array_of(object_schema(_WEBHOOK_FIELDS))}),
     "WebhookTest": object_schema(
@@ -113,7 +113,7 @@ _AFTER_SEQ_PARAM = ParameterSpec("Only those after this number of the ledger.", 
 
 
 class WebhookRoutes:
-    """Making, changing and looking at webhooks."""
+    """Routes that manage webhooks."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -247,7 +247,7 @@ class WebhookRoutes:
 
     async def add_webhook(self, request: Request) -> Response:
         body, tenant = validated_body(request), await request_tenant(self._host, request)
-        made, secret = await self._host.webhooks.add(
+        webhook, secret = await self._host.webhooks.add(
             tenant,
             caller_of(request).principal.id,
             body["url"],
@@ -255,7 +255,7 @@ class WebhookRoutes:
             body.get("label", ""),
             personal=body.get("personal", False),
         )
-        return json_response(made | {"secret": secret.reveal()}, 201)
+        return json_response(webhook | {"secret": secret.reveal()}, 201)
 
     async def show_webhook(self, request: Request) -> Response:
         return json_response(
@@ -263,8 +263,8 @@ class WebhookRoutes:
         )
 
     async def remove_webhook(self, request: Request) -> Response:
-        tenant, by = await request_tenant(self._host, request), caller_of(request).principal.id
-        await self._host.webhooks.remove(tenant, by, path_param(request, "id"))
+        tenant, principal_id = await request_tenant(self._host, request), caller_of(request).principal.id
+        await self._host.webhooks.remove(tenant, principal_id, path_param(request, "id"))
         return Response(status_code=204)
 
     async def enable_webhook(self, request: Request) -> Response:
@@ -274,19 +274,21 @@ class WebhookRoutes:
         return await self._set_enabled(request, on=False)
 
     async def _set_enabled(self, request: Request, *, on: bool) -> Response:
-        tenant, by, name = (
+        tenant, principal_id, webhook_id = (
             await request_tenant(self._host, request),
             caller_of(request).principal.id,
             path_param(request, "id"),
         )
         from_now = validated_body(request).get("from_now", False)
-        return json_response(await self._host.webhooks.set_enabled(tenant, by, name, on=on, from_now=from_now))
+        return json_response(
+            await self._host.webhooks.set_enabled(tenant, principal_id, webhook_id, on=on, from_now=from_now)
+        )
 
     async def rotate_webhook(self, request: Request) -> Response:
-        tenant, by = await request_tenant(self._host, request), caller_of(request).principal.id
-        keep = timedelta(hours=validated_body(request).get("keep_hours", 24))
-        hook, secret = await self._host.webhooks.rotate(tenant, by, path_param(request, "id"), keep)
-        return json_response(hook | {"secret": secret.reveal()})
+        tenant, principal_id = await request_tenant(self._host, request), caller_of(request).principal.id
+        overlap = timedelta(hours=validated_body(request).get("keep_hours", 24))
+        webhook, secret = await self._host.webhooks.rotate(tenant, principal_id, path_param(request, "id"), overlap)
+        return json_response(webhook | {"secret": secret.reveal()})
 
     async def test_webhook(self, request: Request) -> Response:
         attempt = await self._host.webhooks.send_test(
@@ -306,8 +308,8 @@ class WebhookRoutes:
         )
 
     async def retry_dead(self, request: Request) -> Response:
-        tenant, by = await request_tenant(self._host, request), caller_of(request).principal.id
-        asked = await self._host.webhooks.retry_dead_letters(
-            tenant, by, path_param(request, "id"), validated_body(request).get("event")
+        tenant, principal_id = await request_tenant(self._host, request), caller_of(request).principal.id
+        count = await self._host.webhooks.retry_dead_letters(
+            tenant, principal_id, path_param(request, "id"), validated_body(request).get("event")
         )
-        return json_response({"asked": asked}, 202)
+        return json_response({"asked": count}, 202)

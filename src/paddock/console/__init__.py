@@ -1,1 +1,1 @@
-"""The console: pages for people."""
+"""The web console: HTML pages for people."""

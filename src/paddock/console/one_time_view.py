@@ -1,7 +1,7 @@
-"""What is shown once, on its way from the request that made it to the page that shows it.
+"""One-time display of secrets, such as new API keys and sign-in links.
 
-A page that answered the request itself would make another one each time it is loaded again. So it goes on to an
-address, and what is to be seen there waits in memory for a minute: for whoever made it, and for one look.
+Rendering the secret in the response to the POST would create another one on every reload. So the POST redirects, and
+the secret waits in memory for a minute: for its creator only, and for one view.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-TTL_S: Final = 60.0  # seconds
+TTL_S: Final = 60.0
 _MAX_ITEMS: Final = 1_000
 
 
 class OneTimeView(Generic[T]):
-    """Keeps things for one look each.
+    """Holds values that can each be viewed once.
 
     Args:
-        now: A clock that never goes back.
+        now: A monotonic clock.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._items: dict[str, tuple[float, str, T]] = {}
 
-    def put(self, who: str, what: T) -> str:
-        """Keep something for somebody; the name to ask for it with."""
+    def put(self, viewer: str, value: T) -> str:
+        """Store a value for a viewer; returns the key to take it with."""
         self._evict()
-        name = secrets.token_urlsafe(16)
-        self._items[name] = (self._now() + TTL_S, who, what)
-        return name
+        key = secrets.token_urlsafe(16)
+        self._items[key] = (self._now() + TTL_S, viewer, value)
+        return key
 
-    def take(self, who: str, name: str) -> T | None:
-        """What was kept under this name, where it is theirs and nobody looked yet."""
+    def take(self, viewer: str, key: str) -> T | None:
+        """Return a stored value to its viewer, once; else None."""
         self._evict()
-        found = self._items.get(name)
-        if found is None or found[1] != who:
+        item = self._items.get(key)
+        if item is None or item[1] != viewer:
             return None
-        del self._items[name]
-        return found[2]
+        del self._items[key]
+        return item[2]
 
     def _evict(self) -> None:
         now = self._now()
-        for name in [name for name, (until, _, _) in self._items.items() if until <= now]:
-            del self._items[name]
+        for key in [key for key, (expires_at, _, _) in self._items.items() if expires_at <= now]:
+            del self._items[key]
         while len(self._items) >= _MAX_ITEMS:
             del self._items[next(iter(self._items))]

@@ -1,4 +1,4 @@
-"""What a page of the console may load and do: what is ours, and nothing else."""
+"""Console pages: routes, layout, content security policy, navigation and flash messages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _COMMON_DIRECTIVES: Final = (
 )
 CSP: Final = f"default-src 'none'; script-src 'self'; connect-src 'self'; {_COMMON_DIRECTIVES}"
 CSP_WITHOUT_SCRIPTS: Final = f"default-src 'none'; {_COMMON_DIRECTIVES}"
-"""For pages whose own address is a secret: nothing runs beside it."""
+"""For pages whose URL is a secret: no scripts run there."""
 
 
-_GZIP_MIN_BYTES: Final = 1_000  # bytes
+_GZIP_MIN_BYTES: Final = 1_000
 TOUR_STATE_KEY: Final = "tour"
-"""Where a request has the tour of whoever is shown around, see `Touring`."""
+"""Key of the tour in a request's state, see `TourGuide`."""
 PageHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 NAVIGATION: Final = (
@@ -43,12 +43,12 @@ NAVIGATION: Final = (
     ("/accounts", "Accounts", MEMBER),
     ("/settings", "Settings", MEMBER),
 )
-"""Where pages are, what they are called, and for whom."""
+"""Path, label and access level of the navigation's entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One address of the console, as a row beside those of the API."""
+    """One route of the console."""
 
     method: str
     path: str
@@ -64,40 +64,40 @@ class Page:
 
 
 def _reject_nul(request: Request) -> None:
-    """Refuse an address with a NUL in it, which no database keeps.
+    """Reject query parameters with NUL, which databases cannot store.
 
     Raises:
-        Invalid: it has one.
+        Invalid: one contains NUL.
     """
-    wrong = [name for name, value in request.query_params.multi_items() if "\0" in value]
-    if wrong:
-        problems = [Problem(printable(name, 100), "holds a NUL", "leave that out", "text") for name in wrong]
+    names = [name for name, value in request.query_params.multi_items() if "\0" in value]
+    if names:
+        problems = [Problem(printable(name, 100), "holds a NUL", "leave that out", "text") for name in names]
         raise Invalid("the address is not valid", problems, code="invalid_params")
 
 
 def render_page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
-    """A page within the frame that all have."""
-    known = {
+    """Render a template within the common layout."""
+    layout_values = {
         **frame_values(caller_of(request), request.scope["path"]),
         "said": FLASH_MESSAGES.get(request.query_params.get("said", ""), ""),
         "tour": request.scope["state"].get(TOUR_STATE_KEY),
     }
-    return html_response(request, render(template, {**known, **values}), status)
+    return html_response(request, render(template, {**layout_values, **values}), status)
 
 
 def frame_values(caller: Caller, path: str) -> dict[str, Any]:
-    """What the frame of a page says to somebody who is signed in."""
+    """Return the layout's template values for a signed-in caller."""
     return {
         "me": caller.principal,
         "operates": is_operator(caller),
         "runs_host": HOST.allows(caller),
         "here": path,
-        "navigation": [(place, words) for place, words, who in NAVIGATION if who.allows(caller)],
+        "navigation": [(link, label) for link, label, access in NAVIGATION if access.allows(caller)],
     }
 
 
 def html_response(request: Request, text: str, status: int = 200) -> Response:
-    """A text as a page, packed where the browser takes that."""
+    """Build an HTML response, compressed if the browser accepts that."""
     content = text.encode()
     headers = {"content-security-policy": CSP, "cache-control": "no-store", "vary": "accept-encoding"}
     if len(content) >= _GZIP_MIN_BYTES and b"gzip" in request_headers(request.scope).get(b"accept-encoding", b""):
@@ -157,22 +157,22 @@ FLASH_MESSAGES: Final = {
     "activated": "It is active from now on.",
     "deactivated": "It is off. What it kept stays, for when you activate it again.",
 }
-"""What a page says after something was done; named in an address, so that no address puts words into our mouth."""
+"""Messages shown after an action, by the code in the URL: a crafted link cannot inject text."""
 
 
 def plugin_path(name: str, part: str = "") -> str:
-    """Where a plugin's own page is, or a part of it such as `knobs`."""
+    """Return the path of a plugin's page, or of a part of it such as `knobs`."""
     return f"/plugins/{quote(name, safe='')}{'/' if part else ''}{part}"
 
 
-def redirect_with_flash(where: str, said: str) -> Response:
-    """Go to a page, which says what was done: loaded again, it does nothing again."""
-    assert said in FLASH_MESSAGES
-    return RedirectResponse(f"{where}{'&' if '?' in where else '?'}said={said}", 303)
+def redirect_with_flash(path: str, message_code: str) -> Response:
+    """Redirect to a page that shows a message; reloading it does not repeat the action."""
+    assert message_code in FLASH_MESSAGES
+    return RedirectResponse(f"{path}{'&' if '?' in path else '?'}said={message_code}", 303)
 
 
 def is_operator(caller: Caller) -> bool:
-    """Whether somebody sees everything of their tenant."""
+    """Return whether a caller sees everything of its tenant."""
     return THE_OPERATOR in caller.principal.roles
 
 
@@ -186,7 +186,7 @@ SETTINGS_SECTIONS: Final = (
 
 
 def render_settings_page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
-    """A page with the sections that whoever asks may see above it."""
+    """Render a settings page with the sections that the caller may see."""
     caller = caller_of(request)
-    sections = [(path, words) for path, words, who in SETTINGS_SECTIONS if who.allows(caller)]
+    sections = [(path, label) for path, label, access in SETTINGS_SECTIONS if access.allows(caller)]
     return render_page(request, template, {"sections": sections, **values}, status)

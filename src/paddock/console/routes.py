@@ -1,4 +1,4 @@
-"""All pages of the console."""
+"""All routes of the console."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from paddock.web.routing.route import ANYBODY
 
 
 def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
-    """Every address of the console. `closing` is set once whoever still follows something must go."""
-    rows = [
+    """Return every route of the console. `closing` is set when open streams must end."""
+    pages = [
         Page("GET", f"{STATIC_PREFIX}/{{digest}}/{{name:path}}", serve_file, ANYBODY),
         *HomePages(host, closing).routes(),
         *PluginPages(host).routes(),
@@ -61,5 +61,5 @@ def console_pages(host: Host, closing: asyncio.Event) -> list[Page]:
         *WebhookPages(host).routes(),
         *HostSettingsPages(host).routes(),
     ]
-    touring = TourGuide(host)
-    return [*map(touring.with_tour, rows), *touring.routes()]
+    tour = TourGuide(host)
+    return [*map(tour.with_tour, pages), *tour.routes()]

@@ -1,6 +1,6 @@
-"""What pages load beside themselves: our own style and script, and those of others that lie here with them.
+"""Static files of the console: our own styles and scripts, and bundled third-party ones.
 
-Each is known by its content: an address names a hash, and may be kept for ever.
+URLs contain a hash of the content, so that browsers may cache them for ever.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MEDIA_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """One file, whole and packed."""
+    """One file, plain and compressed."""
 
     media_type: str
     content: bytes
@@ -39,26 +39,26 @@ class StaticFile:
 
 @cache
 def load_files() -> dict[str, StaticFile]:
-    """All of them by name. Read once: they are a part of the program."""
-    found: dict[str, StaticFile] = {}
+    """Load all files, by name. Done once: they are a part of the program."""
+    files: dict[str, StaticFile] = {}
     for path in sorted(_STATIC_DIR.rglob("*")):
         if path.suffix in _MEDIA_TYPES:
             content = path.read_bytes()
             digest = hashlib.sha256(content).hexdigest()[:16]
-            packed = gzip.compress(content, 9, mtime=0)
-            found[path.relative_to(_STATIC_DIR).as_posix()] = StaticFile(
-                _MEDIA_TYPES[path.suffix], content, packed, digest
+            gzipped = gzip.compress(content, 9, mtime=0)
+            files[path.relative_to(_STATIC_DIR).as_posix()] = StaticFile(
+                _MEDIA_TYPES[path.suffix], content, gzipped, digest
             )
-    return found
+    return files
 
 
 def static_url(name: str) -> str:
-    """Where a file is found, as long as it is as it is now."""
+    """Return the URL of a file's current content."""
     return f"{STATIC_PREFIX}/{load_files()[name].digest}/{name}"
 
 
 async def serve_file(request: Request) -> Response:
-    """One of them.
+    """Serve a static file.
 
     Raises:
         NotFound: there is none of that name and content.

@@ -1,4 +1,4 @@
-"""The templates of all pages, and the few words of their own that they have. What a plugin says is text in them."""
+"""Template rendering: the Jinja environment (autoescaped), its filters, and HTML fragments for live updates."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _TIME_UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
 def render(name: str, values: Mapping[str, Any]) -> str:
-    """A template, filled in."""
+    """Render a template."""
     return _environment().get_template(name).render(values)
 
 
 @cache
 def _environment() -> Environment:
-    made: Any = Environment(
+    environment: Any = Environment(
         loader=FileSystemLoader(_TEMPLATE_DIR),
         autoescape=True,
         undefined=StrictUndefined,
@@ -64,69 +64,68 @@ def _environment() -> Environment:
         "asked_mood": approval_state_severity,
     }
     filters |= {"sentence": capitalize_first, "texts": multiline_params}
-    made.filters.update(filters)
-    made.globals["static"] = static_url
-    return made
+    environment.filters.update(filters)
+    environment.globals["static"] = static_url
+    return environment
 
 
 def time_element(at: str | None) -> Markup:
-    """A time of the ledger for people: as they say it, with the exact one behind it."""
+    """Render a timestamp as relative time, with the exact one as tooltip."""
     if not at:
         return Markup("")
     exact = escape(at)
     return Markup(f'<time datetime="{exact}" title="{exact}">{escape(relative_time(at))}</time>')  # noqa: S704 - both are escaped
 
 
-def relative_time(at: str, now: datetime | None = None) -> str:
-    """How long ago a time was, or how far ahead it is."""
+def relative_time(timestamp: str, now: datetime | None = None) -> str:
+    """Describe a time relative to now."""
     try:
-        then = datetime.fromisoformat(at)
+        time = datetime.fromisoformat(timestamp)
     except ValueError:
-        return at
-    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
-    ahead, seconds = seconds < 0, abs(seconds)
-    for size, word in _TIME_UNITS:
-        if seconds >= size:
-            told = pluralize(int(seconds // size), word)
+        return timestamp
+    seconds = ((now or datetime.now(UTC)) - time).total_seconds()
+    in_future, seconds = seconds < 0, abs(seconds)
+    for unit_s, unit in _TIME_UNITS:
+        if seconds >= unit_s:
+            text = pluralize(int(seconds // unit_s), unit)
             break
     else:
-        told = "a moment" if seconds < 10 else pluralize(int(seconds), "second")
-    return f"in {told}" if ahead else f"{told} ago"
+        text = "a moment" if seconds < 10 else pluralize(int(seconds), "second")
+    return f"in {text}" if in_future else f"{text} ago"
 
 
 def call_severity(status: str) -> str:
-    """How what became of a call is shown."""
+    """Return the severity class of a call status."""
     return _CALL_SEVERITIES.get(status, "bad")
 
 
 def pluralize(count: int, word: str, words: str = "") -> str:
-    """`3 plugins`, `1 plugin`; `words` are those for more than one, where an s will not do."""
+    """Return a count with its noun: `3 plugins`, `1 plugin`; `words` is an irregular plural."""
     return f"{count:,} {word if count == 1 else words or word + 's'}"
 
 
 def pretty_json(value: Any) -> Markup:
-    """A value as JSON, with what does not show made visible."""
+    """Render a value as indented JSON, with invisible characters marked."""
     return mark_invisible(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def mark_invisible(text: str) -> Markup:
-    """A text as it is, with every character that does not show, or turns others around, written out and marked.
+    """Escape a text, with every invisible or text-reversing character written out and marked.
 
-    Whoever approves something has to see all of it: a zero-width space, a line that runs from right to left, an escape
-    sequence.
+    Approvers must see everything: a zero-width space, a right-to-left override, an escape sequence.
     """
-    # Not one character after the other: with a mebibyte that would hold up everybody for a second.
-    unseen = [one for one in set(text) if not (one.isprintable() or one in "\n\t")]
+    # Translate instead of looping over characters: a mebibyte would block the event loop for a second.
+    invisible = [char for char in set(text) if not (char.isprintable() or char in "\n\t")]
     marks = {
-        ord(one): f'<mark class="unseen" title="a character that does not show">U+{ord(one):04X}</mark>'
-        for one in unseen
+        ord(char): f'<mark class="unseen" title="a character that does not show">U+{ord(char):04X}</mark>'
+        for char in invisible
     }
     return Markup(str(escape(text)).translate(marks))  # noqa: S704 - escaped, and the marks are ours
 
 
 @dataclass(frozen=True, slots=True)
 class HtmlFragment:
-    """HTML as an event without a name: htmx swaps those in, and only tells scripts of named ones."""
+    """HTML as an unnamed event: htmx swaps those in, and passes named ones to scripts only."""
 
     html: str
 
@@ -136,12 +135,12 @@ class HtmlFragment:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """Nothing more will change: `console.js` keeps the browser from connecting again to what has ended."""
+    """The end of a live stream: `console.js` then keeps the browser from reconnecting."""
 
     def encode(self) -> bytes:
         return b"event: over\ndata: \n\n"
 
 
 def render_fragment(template: str, values: Mapping[str, Any]) -> HtmlFragment:
-    """A template as such a part."""
+    """Render a template as a fragment."""
     return HtmlFragment(render(template, values))

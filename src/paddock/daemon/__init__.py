@@ -1,1 +1,1 @@
-"""TODO: paddock.daemon."""
+"""The daemon process: application, signals, logging."""

@@ -1,4 +1,4 @@
-"""What the daemon serves: the API, the console, the identity provider's routes and the MCP server together."""
+"""Composes the application that the daemon serves: API, console, OIDC routes and MCP server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from paddock.web.security.authenticate import unauthenticated_error
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The ASGI application with the parts that the daemon ends one after another."""
+    """The ASGI application with the parts that the daemon shuts down in order."""
 
     web: WebApp
     mcp: McpServer
@@ -33,13 +33,13 @@ def build_application(host: Host, clock: Clock, random: Random) -> Application:
     """Compose the application from the host's settings.
 
     Raises:
-        OperatorError: the settings of the identity provider do not go together.
+        OperatorError: the settings of the identity provider contradict each other.
     """
     shutdown = Shutdown()
     mcp = McpServer(host, McpRequestAuthenticator(host), clock)
     oidc = None
     if host.settings.oidc.issuer is not None:
-        from paddock.web.oidc.setup import build_oidc  # most hosts have none, and start sooner without
+        from paddock.web.oidc.setup import build_oidc  # imported lazily: most hosts have no provider and start faster
 
         oidc = build_oidc(host, clock, random, notice_page)
     api = api_routes(host, shutdown, notice_page, oidc.endpoints if oidc else ())
@@ -58,7 +58,7 @@ def build_application(host: Host, clock: Clock, random: Random) -> Application:
 
 
 class McpRequestAuthenticator:
-    """Gives the MCP server the caller that the web application authenticated."""
+    """Provides the MCP server with the caller that the web application authenticated."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

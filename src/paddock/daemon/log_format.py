@@ -1,4 +1,4 @@
-"""The daemon's own log on stderr: one line a message, for people or for machines."""
+"""The daemon's log on stderr: one line per message, as text or JSON."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 _MAX_VALUE_CHARS = 2_000
 
 
-def configure_logging(outlet: NonblockingWriter, form: LogFormat, level: str) -> None:
-    """Write messages of this level and above, ours and those of the libraries we use."""
-    handler = _NonblockingLogHandler(outlet)
-    handler.setFormatter(JsonLogFormatter() if form == "json" else TextLogFormatter())
+def configure_logging(writer: NonblockingWriter, log_format: LogFormat, level: str) -> None:
+    """Send log messages of this level and above, ours and those of libraries, to a writer."""
+    handler = _NonblockingLogHandler(writer)
+    handler.setFormatter(JsonLogFormatter() if log_format == "json" else TextLogFormatter())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
     logging.getLogger("asyncio").setLevel(max(root.level, logging.WARNING))
-    # It warns of what anybody may send, a line or two for each: they would fill the log, and nobody could do a thing.
+    # uvicorn warns of any malformed input, one or two lines each; clients could flood the log with nothing to act on.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
 
-def dropped_lines_message(form: LogFormat) -> Callable[[int], str]:
-    """What stands in a log for lines that nobody read in time."""
-    lines: logging.Formatter = JsonLogFormatter() if form == "json" else TextLogFormatter()
+def dropped_lines_message(log_format: LogFormat) -> Callable[[int], str]:
+    """Return a function that formats the log line which replaces dropped lines."""
+    formatter: logging.Formatter = JsonLogFormatter() if log_format == "json" else TextLogFormatter()
 
-    def line(count: int) -> str:
-        words = f"{count} lines lost here: nobody read them in time"
-        record = logging.LogRecord("paddock.log", logging.WARNING, "", 0, words, None, None)
-        return lines.format(record)
+    def format_line(count: int) -> str:
+        message = f"{count} lines lost here: nobody read them in time"
+        record = logging.LogRecord("paddock.log", logging.WARNING, "", 0, message, None, None)
+        return formatter.format(record)
 
-    return line
+    return format_line
 
 
 class _NonblockingLogHandler(logging.Handler):
-    def __init__(self, outlet: NonblockingWriter) -> None:
+    def __init__(self, writer: NonblockingWriter) -> None:
         super().__init__()
-        self._writer = outlet
+        self._writer = writer
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -53,7 +53,7 @@ class _NonblockingLogHandler(logging.Handler):
 
 
 class TextLogFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00Z info paddock.web: what happened  key=value`, then the traceback where there is one."""
+    """`2026-01-31T12:00:00Z info paddock.web: message  key=value`, followed by the traceback, if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         message = printable(record.getMessage(), _MAX_VALUE_CHARS)
@@ -61,13 +61,13 @@ class TextLogFormatter(logging.Formatter):
         line = f"{_record_time(record)} {record.levelname.lower()} {record.name}: {message}{facts}"
         if not record.exc_info:
             return line
-        # What went wrong may hold words of a plugin; a line of it must not look like one of ours.
+        # Exceptions may contain text of a plugin; its lines are indented so that they cannot imitate our log lines.
         trace = self.formatException(record.exc_info).split("\n")
-        return "\n".join([line, *(f"  {printable(one, _MAX_VALUE_CHARS)}" for one in trace)])
+        return "\n".join([line, *(f"  {printable(trace_line, _MAX_VALUE_CHARS)}" for trace_line in trace)])
 
 
 class JsonLogFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
@@ -83,7 +83,7 @@ class JsonLogFormatter(logging.Formatter):
 
 
 def _record_facts(record: logging.LogRecord) -> dict[str, Any]:
-    """What a message carries for machines: `extra={"facts": {…}}`."""
+    """Return the structured fields of a record: `extra={"facts": {…}}`."""
     return getattr(record, "facts", {})
 
 

@@ -1,7 +1,6 @@
-"""Writing for whoever may have stopped reading: a stopped terminal, a pipe to a program that hangs.
+"""Writes lines without blocking, even if the reader has stopped: a stopped terminal, a pipe to a hung program.
 
-The words wait for them on a thread of their own. Whoever has something to say never waits; what finds no room is lost,
-and how much that was is said in its place.
+A thread does the writing. Callers never wait; lines that exceed the buffer are dropped, and one line reports how many.
 """
 
 from __future__ import annotations
@@ -14,29 +13,31 @@ from contextlib import contextmanager
 from typing import Final, TextIO
 
 MAX_BUFFER_BYTES: Final = 1024 * 1024
-"""How many bytes may wait to be read."""
+"""Size of the buffer."""
 
 CLOSE_TIMEOUT_S: Final = 1.0
-"""How many seconds there are at the end for what still waits."""
+"""Time for writing the rest of the buffer at the end."""
 
 
 class NonblockingWriter:
-    """A descriptor that is written to by a thread. Opened with `open_outlet`.
+    """Writes to a file descriptor from a thread. Opened with `open_nonblocking_writer`.
 
-    Not through Python's own stream: its lock would be held for as long as nobody reads, and the process could not end.
+    It bypasses Python's stream: while the reader is stopped, its lock would be held and the process could not exit.
 
     Args:
-        stream: Where to; its descriptor and its encoding are used, and nothing else of it.
-        loss: The line that stands for this many lost ones.
-        room: How many bytes may wait.
+        stream: Provides the descriptor and the encoding.
+        dropped_message: Formats the line that replaces dropped lines, from their number.
+        max_bytes: Size of the buffer.
     """
 
-    def __init__(self, stream: TextIO, loss: Callable[[int], str], room: int = MAX_BUFFER_BYTES) -> None:
-        # Of its own: the thread may outlive the stream, whose number could then be somebody else's.
+    def __init__(
+        self, stream: TextIO, dropped_message: Callable[[int], str], max_bytes: int = MAX_BUFFER_BYTES
+    ) -> None:
+        # Duplicated: the thread may outlive the stream, whose descriptor number could be reused.
         self._descriptor = os.dup(stream.fileno())
         self._encoding = stream.encoding
-        self._dropped_message = loss
-        self._max_bytes = room
+        self._dropped_message = dropped_message
+        self._max_bytes = max_bytes
         self._changed = threading.Condition()  # guards all below
         self._buffer: list[bytes] = []
         self._size = 0
@@ -45,12 +46,12 @@ class NonblockingWriter:
         self._closing = False
 
     def write_line(self, text: str) -> None:
-        """Say a line. Does not wait."""
+        """Queue a line; never blocks."""
         data = self._encode_line(text)
         with self._changed:
             if self._closing:
                 return
-            # Whoever lost a line loses those after it until the thread comes by: what is said stays in order.
+            # After a dropped line, drop further ones until the thread has reported it: output stays in order.
             if self._dropped or self._size + len(data) > self._max_bytes:
                 self._dropped += 1
             else:
@@ -58,19 +59,19 @@ class NonblockingWriter:
                 self._size += len(data)
             self._changed.notify_all()
 
-    def flush(self, within: float) -> None:
-        """Wait until everything is written, but no longer than this many seconds."""
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything is written, at most `timeout_s` seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._buffer and not self._dropped and not self._writing, within)
+            self._changed.wait_for(lambda: not self._buffer and not self._dropped and not self._writing, timeout_s)
 
     def close(self) -> None:
-        """Let the thread write what waits, and end."""
+        """Let the thread write the rest of the buffer and end."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
 
     def run_writer(self) -> None:
-        """Write until closed; on the thread."""
+        """Write until closed; runs on the thread."""
         try:
             while batch := self._next_batch():
                 self._write(batch)
@@ -83,37 +84,37 @@ class NonblockingWriter:
     def _next_batch(self) -> bytes:
         with self._changed:
             self._changed.wait_for(lambda: self._buffer or self._dropped or self._closing)
-            said, lost = self._buffer, self._dropped
+            lines, dropped = self._buffer, self._dropped
             self._buffer, self._size, self._dropped = [], 0, 0
-            self._writing = bool(said or lost)
-        return b"".join([*said, *([self._encode_line(self._dropped_message(lost))] if lost else [])])
+            self._writing = bool(lines or dropped)
+        return b"".join([*lines, *([self._encode_line(self._dropped_message(dropped))] if dropped else [])])
 
     def _encode_line(self, text: str) -> bytes:
         return f"{text}\n".encode(self._encoding, "backslashreplace")
 
     def _write(self, data: bytes) -> None:
-        left = memoryview(data)
+        remaining = memoryview(data)
         try:
-            while left:
+            while remaining:
                 try:
-                    left = left[os.write(self._descriptor, left) :]
-                except BlockingIOError:  # somebody who has the same terminal told it not to wait
+                    remaining = remaining[os.write(self._descriptor, remaining) :]
+                except BlockingIOError:  # another user of the terminal made it non-blocking
                     select.select([], [self._descriptor], [])
         except OSError:
-            pass  # nobody reads any more, or the disk is full: whoever speaks outlives that
+            pass  # reader gone or disk full: the process must survive that
 
 
 @contextmanager
 def open_nonblocking_writer(
-    stream: TextIO, loss: Callable[[int], str], room: int = MAX_BUFFER_BYTES
+    stream: TextIO, dropped_message: Callable[[int], str], max_bytes: int = MAX_BUFFER_BYTES
 ) -> Generator[NonblockingWriter, None, None]:
-    """The outlet for as long as the block runs; afterwards everything is written that was read in time."""
-    outlet = NonblockingWriter(stream, loss, room)
-    # A daemon thread: nobody waits for a reader that never comes back.
-    thread = threading.Thread(target=outlet.run_writer, name="paddock-outlet", daemon=True)
+    """Open a writer while the block runs; afterwards the rest is written, up to a timeout."""
+    writer = NonblockingWriter(stream, dropped_message, max_bytes)
+    # A daemon thread: process exit must not wait for a reader that never returns.
+    thread = threading.Thread(target=writer.run_writer, name="paddock-outlet", daemon=True)
     thread.start()
     try:
-        yield outlet
+        yield writer
     finally:
-        outlet.close()
+        writer.close()
         thread.join(CLOSE_TIMEOUT_S)

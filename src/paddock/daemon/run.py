@@ -1,4 +1,7 @@
-"""A process that holds keys: what is in its memory gets to nobody else, as far as the kernel lets us say so."""
+"""The daemon's main function: hardens the process, opens the host, serves until a signal, and drains.
+
+The process holds keys, so core dumps and memory access by other processes are disabled as far as the kernel allows.
+"""
 
 from __future__ import annotations
 
@@ -30,76 +33,72 @@ from paddock.web.daemon_address import publish_daemon_url, socket_path
 from paddock.web.server.tcp import connection_limits, serve_tcp
 from paddock.web.server.unix_socket import claim_socket, serve_unix_socket
 
-_PR_SET_DUMPABLE = 4  # of prctl
-
-
-def disable_core_dumps() -> None:
-    """Have no core dump made of this process, and no other process of the same person read its memory.
-
-    What it starts is a program of its own, of which the second does not hold.
-    """
-    # 0 forbids a file only: where the kernel hands the dump to a program, that is started all the same. 1 forbids both.
-    with suppress(ValueError, OSError):  # less is allowed already
-        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
 EmitDaemonEvent: TypeAlias = Callable[[dict[str, Any]], None]
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-PLUGIN_START_WAIT_S = (
-    2.0  # seconds that plugins get to start before we say that we are ready, with some of them or without
-)
-_GC_THRESHOLD = 20_000  # things that may be garbage
-FORCED_STOP_S = 1.0  # seconds from the second signal to the end, whatever still goes on
+PLUGIN_START_WAIT_S = 2.0  # time for plugins to start before the daemon reports ready, with or without them
+_GC_THRESHOLD = 20_000  # allocations between two collections
+FORCED_STOP_S = 1.0  # from the second signal to a forced exit
+_PR_SET_DUMPABLE = 4  # of prctl
 
 log = logging.getLogger("paddock.daemon")
 
 
-async def run_daemon(tell: EmitDaemonEvent, configure_log: Callable[[str], None]) -> int:
-    """Be the daemon until a signal comes. The exit code: 0, or 130 when a second signal cut calls short.
+async def run_daemon(emit: EmitDaemonEvent, configure_log: Callable[[str], None]) -> int:
+    """Run the daemon until a signal. Returns the exit code: 0, or 130 if a second signal cut calls short.
 
     Raises:
-        PaddockError: it could not start, because another daemon runs for instance.
+        PaddockError: it could not start, for example because another daemon runs.
     """
     disable_core_dumps()
     raise_open_file_limit()
 
-    def stopped() -> None:
-        tell({"event": "stopped"})
+    def emit_stopped() -> None:
+        emit({"event": "stopped"})
 
-    with anyio.CancelScope() as everything, stop_on_signals(everything, stopped) as stop:
+    with anyio.CancelScope() as scope, stop_on_signals(scope, emit_stopped) as stop:
         directories = find_directories(os.environ, Path.home())
         create_directories(directories)
-        # Claimed before anything is opened, so that a second daemon starts nothing.
+        # Claim the socket before opening anything, so that a second daemon starts nothing.
         with claim_socket(socket_path(directories)):
             async with open_host(Config(role="daemon", cwd=working_directory())) as host:
                 configure_log(host.settings.log.level)
-                await _serve(host, tell, stop)
-    stopped()
-    return EXIT_INTERRUPTED if everything.cancelled_caught else EXIT_OK
+                await _serve(host, emit, stop)
+    emit_stopped()
+    return EXIT_INTERRUPTED if scope.cancelled_caught else EXIT_OK
+
+
+def disable_core_dumps() -> None:
+    """Disable core dumps and memory access by other processes of the same user.
+
+    Child processes execute other programs, to which the second does not apply.
+    """
+    # A limit of 0 forbids dump files only: a configured dump handler program still runs. 1 prevents both.
+    with suppress(ValueError, OSError):  # the limit is already lower
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def raise_open_file_limit() -> None:
-    """As many open files as the system lets us have: every plugin and every client takes a few."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    """Raise the limit of open files to its maximum: every plugin and client takes a few."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def tune_garbage_collector() -> None:
-    """Leave what is here now out of every later search for garbage, for it is here to stay; and search less often.
+    """Exclude the objects that exist now from garbage collection, and collect less often.
 
-    A plugin that sends dense lines makes garbage enough for such searches, and each held up every call for as long as
-    it takes to look at all our modules. A call that waits for its entry to be written looks like garbage to come:
-    searching after every 700 things, as is usual, took some microseconds of each call.
+    Plugins that send dense lines create enough garbage to trigger full collections, each of which paused every call
+    while all our modules were scanned. Calls that wait for their ledger entry look like long-lived objects: with the
+    default threshold of 700 allocations, collections cost some microseconds per call.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
 
 
-async def _serve(host: Host, tell: EmitDaemonEvent, stop: asyncio.Event) -> None:
+async def _serve(host: Host, emit: EmitDaemonEvent, stop: asyncio.Event) -> None:
     application = build_application(host, SystemClock(), SystemRandom())
     web, shutdown, http = application.web, application.shutdown, host.settings.http
     path = socket_path(host.directories)
@@ -111,92 +110,94 @@ async def _serve(host: Host, tell: EmitDaemonEvent, stop: asyncio.Event) -> None
         await listeners.enter_async_context(serve_unix_socket(web, path))
         listeners.enter_context(publish_daemon_url(host.directories, url))
         tasks = await listeners.enter_async_context(anyio.create_task_group())
-        tasks.start_soon(_report_plugin_states, host, tell, str(path), url)
+        tasks.start_soon(_report_plugin_states, host, emit, str(path), url)
         if url is not None and http.first_link:
-            tasks.start_soon(_emit_first_login_link, host, tell, http.public_url or url)
+            tasks.start_soon(_emit_first_login_link, host, emit, http.public_url or url)
         await stop.wait()
         shutdown.draining.set()
-        tell({"event": "draining"})
+        emit({"event": "draining"})
         await host.drain()  # responses still reach their clients while we listen
         shutdown.closing.set()
         application.mcp.close()
         tasks.cancel_scope.cancel()
 
 
-async def _report_plugin_states(host: Host, tell: EmitDaemonEvent, path: str, url: str | None) -> None:
-    """That the daemon is ready, and what becomes of each plugin.
+async def _report_plugin_states(host: Host, emit: EmitDaemonEvent, path: str, url: str | None) -> None:
+    """Emit the `ready` event and every change of a plugin's state.
 
-    It takes calls already. The word waits a moment for plugins to start, since most do; a call to one that has not yet
-    waits for it.
+    The daemon already serves calls. The event waits a moment for plugins to start, since most do; a call to a plugin
+    that is still starting waits for it.
     """
 
-    def shown(one: Any) -> dict[str, Any]:
-        name = log_name(one.key.tenant, one.key.plugin)  # of another tenant: `acme/notes`
-        return _plugin_event(name, one.version, runtime_to_json(one, on_demand=host.starts_on_demand(one)))
+    def to_event(snapshot: Any) -> dict[str, Any]:
+        name = log_name(snapshot.key.tenant, snapshot.key.plugin)  # with its tenant, if not the default: `acme/notes`
+        return _plugin_event(
+            name, snapshot.version, runtime_to_json(snapshot, on_demand=host.starts_on_demand(snapshot))
+        )
 
-    at_start = [shown(one) for one in await host.wait_settled(PLUGIN_START_WAIT_S)]
+    initial = [to_event(snapshot) for snapshot in await host.wait_settled(PLUGIN_START_WAIT_S)]
     tune_garbage_collector()
-    for told in at_start:
-        tell(told)
-    running = sum(told["state"] == "running" for told in at_start)
-    starting = {told["name"] for told in at_start if told["state"] == "spawning"}
-    on_demand = sum(told["on_demand"] for told in at_start)
-    counts = {"plugins": len(at_start), "running": running, "starting": len(starting), "on_demand": on_demand}
+    for event in initial:
+        emit(event)
+    running = sum(event["state"] == "running" for event in initial)
+    starting = {event["name"] for event in initial if event["state"] == "spawning"}
+    on_demand = sum(event["on_demand"] for event in initial)
+    counts = {"plugins": len(initial), "running": running, "starting": len(starting), "on_demand": on_demand}
     in_doubt = sum((await host.metrics.count_unknown_outcomes()).values())
-    tell({"event": "ready", "pid": os.getpid(), "socket": path, "url": url, **counts, "in_doubt": in_doubt})
-    async for one in host.follow_states():
-        told = shown(one)
-        tell(told)
-        if told["name"] in starting:
-            starting.discard(told["name"])  # how its start went is told, like that of the others, and not logged
+    emit({"event": "ready", "pid": os.getpid(), "socket": path, "url": url, **counts, "in_doubt": in_doubt})
+    async for snapshot in host.follow_states():
+        event = to_event(snapshot)
+        emit(event)
+        if event["name"] in starting:
+            starting.discard(event["name"])  # the end of its start is emitted, but not logged
         else:
-            _log_event(told)
+            _log_event(event)
 
 
-async def _emit_first_login_link(host: Host, tell: EmitDaemonEvent, base: str) -> None:
-    """A link for whoever starts a daemon for the first time; later ones come from `paddock login`."""
+async def _emit_first_login_link(host: Host, emit: EmitDaemonEvent, base_url: str) -> None:
+    """Emit a login link at the first start of a daemon; later ones come from `paddock login`."""
     with suppress(StoreUnavailable):
-        made = await host.console_sessions.create_first_link(user_name(os.geteuid()))
-        if made is not None:
-            link, token = made
-            url = f"{base.rstrip('/')}/login/{token.reveal()}"
-            tell({"event": "login", "url": url, "person": link.subject, "expires_at": link.expires_at})
+        created = await host.console_sessions.create_first_link(user_name(os.geteuid()))
+        if created is not None:
+            link, token = created
+            url = f"{base_url.rstrip('/')}/login/{token.reveal()}"
+            emit({"event": "login", "url": url, "person": link.subject, "expires_at": link.expires_at})
 
 
 def _plugin_event(name: str, version: str, runtime: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {key: runtime[key] for key in ("state", "on_demand", "pid", "reason", "hint")}
-    return {"event": "plugin", "name": name, "version": version, **shown}
+    fields = {key: runtime[key] for key in ("state", "on_demand", "pid", "reason", "hint")}
+    return {"event": "plugin", "name": name, "version": version, **fields}
 
 
-def _log_event(told: Mapping[str, Any]) -> None:
-    level = logging.WARNING if told["state"] in ("crashed", "failed") else logging.INFO
-    facts = {"plugin": told["name"], "state": told["state"], "pid": told["pid"]}
-    why = f": {told['reason']}" if told["reason"] else ""
-    log.log(level, "%s is %s%s", told["name"], told["state"], why, extra={"facts": facts})
+def _log_event(event: Mapping[str, Any]) -> None:
+    level = logging.WARNING if event["state"] in ("crashed", "failed") else logging.INFO
+    facts = {"plugin": event["name"], "state": event["state"], "pid": event["pid"]}
+    reason = f": {event['reason']}" if event["reason"] else ""
+    log.log(level, "%s is %s%s", event["name"], event["state"], reason, extra={"facts": facts})
 
 
 @contextmanager
-def stop_on_signals(everything: anyio.CancelScope, stopped: Callable[[], None]) -> Generator[asyncio.Event, None, None]:
-    """An event that the first signal sets; the second ends everything, with a little time to do so in order."""
+def stop_on_signals(scope: anyio.CancelScope, emit_stopped: Callable[[], None]) -> Generator[asyncio.Event, None, None]:
+    """Yield an event that the first signal sets; the second cancels `scope`, and forces an exit soon after."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def out_of_time() -> None:
-        stopped()
+    def force_exit() -> None:
+        emit_stopped()
         os._exit(EXIT_INTERRUPTED)
 
-    def asked() -> None:
+    def on_signal() -> None:
         if stop.is_set():
-            everything.cancel()
-            # Plugins are asked to end, and may take their time. Whoever signals twice has none: when this process is
-            # gone the warden ends them all.
-            loop.call_later(FORCED_STOP_S, out_of_time)
+            scope.cancel()
+            # Plugins may take their time to end, but a second signal is urgent: once this process is gone, the
+            # warden kills them.
+            loop.call_later(FORCED_STOP_S, force_exit)
         stop.set()
 
-    for one in STOP_SIGNALS:
-        loop.add_signal_handler(one, asked)
+    for stop_signal in STOP_SIGNALS:
+        loop.add_signal_handler(stop_signal, on_signal)
     try:
         yield stop
     finally:
-        for one in STOP_SIGNALS:
-            loop.remove_signal_handler(one)
+        for stop_signal in STOP_SIGNALS:
+            loop.remove_signal_handler(stop_signal)

@@ -1,7 +1,7 @@
-"""What there is for a caller: tools, prompts and documents under the names that clients use, kept ready as bytes.
+"""Catalogs of tools, prompts and resources under client-facing names, cached as encoded list pages.
 
-The names depend on the catalogue alone, so that one person's tools are called the same as another's. What is listed
-under them depends on who asks.
+Names depend on the tenant's catalogue alone, so that a tool has the same name for everybody. The listed subset depends
+on the caller.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
-from collections import Counter as Counted
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -31,36 +31,36 @@ from paddock.mcp_server.tool_names import assign_names
 from paddock.rpc.errors import INVALID_PARAMS, RpcError
 
 DISCOVERY_TIMEOUT_S: Final = 40.0
-"""Seconds that whoever asks for a list waits for those. What comes later is told as a change of the list."""
+"""Time that a list request waits for discovery. Later results are reported as a change of the list."""
 
 
 class ServerDiscovery:
-    """Has servers met whose tools were never listed: of a client's settings that were imported, all of them.
+    """Starts servers whose tools were never listed, such as those imported from a client's settings.
 
     Args:
-        host: Starts them.
+        host: Starts the servers.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._attempted: set[object] = set()  # by the entries' keys
-        self._locks: dict[Tenant, asyncio.Lock] = {}  # one tenant's slow server is nobody else's matter
+        self._locks: dict[Tenant, asyncio.Lock] = {}  # per tenant: a slow server must not delay other tenants
 
     async def discover(self, context: CallContext) -> None:
-        """Let each server that this caller may use say what it offers, where it never did. Each is tried once."""
+        """Start each undiscovered server that the caller may use, and list its features. Each is tried once."""
         if not any(map(self._is_undiscovered, self._host.callable_access.catalogue(context.tenant).entries())):
             return
-        # Whoever comes meanwhile waits for the same ones.
+        # Concurrent requests wait for the same discovery.
         async with self._locks.setdefault(context.tenant, asyncio.Lock()):
-            new = [
-                one
-                for one in self._host.callable_access.catalogue(context.tenant).entries()
-                if self._is_undiscovered(one)
+            undiscovered = [
+                item
+                for item in self._host.callable_access.catalogue(context.tenant).entries()
+                if self._is_undiscovered(item)
             ]
-            offered = await self._host.callable_access.permitted(
-                context, [CallTarget(entry, READ_RESOURCE) for entry in new]
+            permitted = await self._host.callable_access.permitted(
+                context, [CallTarget(entry, READ_RESOURCE) for entry in undiscovered]
             )
-            entries = [one.target.entry for one in offered]
+            entries = [item.target.entry for item in permitted]
             self._attempted |= {entry.key for entry in entries}
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DISCOVERY_TIMEOUT_S):
@@ -70,18 +70,18 @@ class ServerDiscovery:
         return entry.dynamic and not entry.discovered and entry.key not in self._attempted
 
     async def _start_and_list(self, entry: CatalogueEntry) -> None:
-        with contextlib.suppress(PaddockError):  # it does not run, which whoever looks after it is told
+        with contextlib.suppress(PaddockError):  # its failure is reported to operators elsewhere
             await self._host.tools(entry.key.plugin, tenant=entry.key.tenant, meet=True)
 
 
 CATALOG_TTL_S: Final = 5.0
-"""Seconds that a list is given again without asking the rules: what somebody consented to may have changed since."""
-_MAX_CACHED_CALLERS: Final = 256  # lists of callers
-_MAX_CACHED_PAGES: Final = 64  # of one caller
+"""Time that a cached list is used without asking the policy: consents may have changed since."""
+_MAX_CACHED_CALLERS: Final = 256  # callers with cached catalogs
+_MAX_CACHED_PAGES: Final = 64  # per caller
 
 
 class PromptTarget(NamedTuple):
-    """A prompt of a plugin; what asks for it, where its server is asked."""
+    """A prompt of a plugin; `target` is what to call if its server renders it."""
 
     plugin: str
     name: str
@@ -89,44 +89,50 @@ class PromptTarget(NamedTuple):
 
 
 class TenantCatalog:
-    """Everything that one catalogue has, by the names that clients use."""
+    """Everything in a tenant's catalogue, by client-facing name."""
 
-    def __init__(self, catalogue: Catalogue, chosen: Mapping[str, str]) -> None:
+    def __init__(self, catalogue: Catalogue, chosen_names: Mapping[str, str]) -> None:
         self.catalogue = catalogue
-        self.entries: tuple[CatalogueEntry, ...] = tuple(sorted(catalogue.entries(), key=lambda one: one.manifest.name))
+        self.entries: tuple[CatalogueEntry, ...] = tuple(
+            sorted(catalogue.entries(), key=lambda catalogue_entry: catalogue_entry.manifest.name)
+        )
         targets = {
             (entry.manifest.name, "" if target.spec is entry.manifest.whole else target.spec.name): target
             for entry in self.entries
             for target in catalogue.targets_of(entry.manifest.name)
             if target.withheld is None
         }
-        names = assign_names(targets, chosen)
-        self.tools: dict[str, CallTarget] = {names[own]: target for own, target in targets.items()}
-        # Whoever may read one document of a plugin may read all of them.
+        names = assign_names(targets, chosen_names)
+        self.tools: dict[str, CallTarget] = {names[key]: target for key, target in targets.items()}
+        # Permission to read applies to all documents of a plugin.
         self.readers: dict[str, CallTarget] = {
             entry.manifest.name: CallTarget(entry, READ_RESOURCE)
             for entry in self.entries
             if entry.dynamic and entry.discovered
         }
-        self.prompts: dict[str, PromptTarget] = _collect_prompts(self.entries, chosen)
-        listed = Counted(uri for plugin in self.readers for uri in plugin_documents(catalogue.entry(plugin)).resources)
-        self.ambiguous_uris = frozenset(name for name, count in listed.items() if count > 1)
+        self.prompts: dict[str, PromptTarget] = _collect_prompts(self.entries, chosen_names)
+        uri_counts = Counter(
+            uri for plugin in self.readers for uri in plugin_documents(catalogue.entry(plugin)).resources
+        )
+        self.ambiguous_uris = frozenset(listed_uri for listed_uri, count in uri_counts.items() if count > 1)
 
 
 class CallerCatalog:
-    """What one caller sees of it: each list made once, and written once for each revision."""
+    """The part of a tenant's catalog that one caller may use, with list pages cached per revision."""
 
     def __init__(
-        self, counter: TenantCatalog, rules: object, made_at: float, offered: Iterable[PermittedTarget]
+        self, tenant_catalog: TenantCatalog, policy: object, made_at: float, permitted: Iterable[PermittedTarget]
     ) -> None:
-        self.tenant_catalog = counter
-        self.rules = rules
-        self.made_at = made_at
-        by_target = {one.target: one for one in offered}
-        self.tools = {name: by_target[target] for name, target in counter.tools.items() if target in by_target}
-        self.readers = frozenset(plugin for plugin, target in counter.readers.items() if target in by_target)
+        self.tenant_catalog = tenant_catalog
+        self.policy = policy
+        self.built_at = made_at
+        by_target = {item.target: item for item in permitted}
+        self.tools = {name: by_target[target] for name, target in tenant_catalog.tools.items() if target in by_target}
+        self.readers = frozenset(plugin for plugin, target in tenant_catalog.readers.items() if target in by_target)
         self.prompts = {
-            name: one for name, one in counter.prompts.items() if one.target is None or one.target in by_target
+            name: item
+            for name, item in tenant_catalog.prompts.items()
+            if item.target is None or item.target in by_target
         }
         self._pages: dict[tuple[str, str, str], bytes] = {}
 
@@ -136,51 +142,53 @@ class CallerCatalog:
         cursor: str,
         revision: ProtocolRevision,
         size: int,
-        made: Callable[[], Awaitable[dict[str, dict[str, Any]]]],
+        build_items: Callable[[], Awaitable[dict[str, dict[str, Any]]]],
     ) -> bytes:
-        """One page of a list as the result of a request.
+        """Return one page of a list as an encoded result.
 
         Args:
-            kind: What is listed, as the result's member is called.
-            cursor: Where it goes on; empty at the beginning.
-            revision: Whose form it has.
-            size: How many stand on a page.
-            made: Makes the whole list, by names that sort.
+            kind: What is listed; the name of the result's member.
+            cursor: Where the page starts; empty for the first.
+            revision: The client's protocol revision.
+            size: Items per page.
+            build_items: Builds the whole list, by sortable name.
 
         Raises:
-            RpcFault: the cursor is none of ours.
+            RpcError: the cursor is not ours.
         """
         key = (kind, cursor, revision.name)
-        found = self._pages.get(key)
-        if found is None:
-            found = orjson.dumps(_build_page(kind, decode_cursor(cursor), revision, size, await made()), default=str)
-            if len(self._pages) < _MAX_CACHED_PAGES:  # a client can make up cursors without end
-                self._pages[key] = found
-        return found
+        page = self._pages.get(key)
+        if page is None:
+            page = orjson.dumps(
+                _build_page(kind, decode_cursor(cursor), revision, size, await build_items()), default=str
+            )
+            if len(self._pages) < _MAX_CACHED_PAGES:  # clients can invent any number of cursors
+                self._pages[key] = page
+        return page
 
 
 def _build_page(
-    kind: str, last: str, revision: ProtocolRevision, size: int, every: dict[str, dict[str, Any]]
+    kind: str, last: str, revision: ProtocolRevision, size: int, items: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    names = sorted(name for name in every if name > last)
-    shown: dict[str, Any] = {kind: [every[name] for name in names[:size]]}
+    names = sorted(name for name in items if name > last)
+    result: dict[str, Any] = {kind: [items[name] for name in names[:size]]}
     if len(names) > size:
-        shown["nextCursor"] = encode_cursor(names[size - 1])
+        result["nextCursor"] = encode_cursor(names[size - 1])
     if revision.stateless:
-        shown |= {"ttlMs": 0, "cacheScope": "private"}
-    return complete_result(shown, revision)
+        result |= {"ttlMs": 0, "cacheScope": "private"}
+    return complete_result(result, revision)
 
 
 def encode_cursor(name: str) -> str:
-    """The cursor behind an entry. By its name, so that lists may change between two pages."""
+    """Return the cursor behind an item. It encodes the name, so that lists may change between two pages."""
     return base64.urlsafe_b64encode(name.encode()).decode()
 
 
 def decode_cursor(cursor: str) -> str:
-    """The name behind which a cursor stands.
+    """Return the name that a cursor stands behind.
 
     Raises:
-        RpcFault: it is none.
+        RpcError: it is malformed.
     """
     try:
         return base64.urlsafe_b64decode(cursor.encode("ascii")).decode()
@@ -189,67 +197,69 @@ def decode_cursor(cursor: str) -> str:
 
 
 class CatalogCache:
-    """The shelves of all callers.
+    """Cached catalogs of all tenants and callers.
 
     Args:
-        host: Knows what there is, and who may have it.
-        chosen: The names that the operator chose, by full name.
-        clock: Tells how old a shelf is.
+        host: Provides the catalogues, and permissions.
+        chosen_names: Names that the operator chose, by full name.
+        clock: For the age of cached catalogs.
     """
 
-    def __init__(self, host: Host, chosen: Mapping[str, str], clock: Clock) -> None:
+    def __init__(self, host: Host, chosen_names: Mapping[str, str], clock: Clock) -> None:
         self._host = host
-        self._chosen = chosen
+        self._chosen_names = chosen_names
         self._clock = clock
         self._discovery = ServerDiscovery(host)
         self._tenant_catalogs: dict[Tenant, TenantCatalog] = {}
         self._caller_catalogs: dict[Principal, CallerCatalog] = {}
 
     def for_tenant(self, tenant: Tenant) -> TenantCatalog:
-        """What there is for a tenant."""
+        """Return the catalog of a tenant."""
         catalogue = self._host.callable_access.catalogue(tenant)
-        found = self._tenant_catalogs.get(tenant)
-        if found is None or found.catalogue is not catalogue:
-            found = self._tenant_catalogs[tenant] = TenantCatalog(catalogue, self._chosen)
-        return found
+        catalog = self._tenant_catalogs.get(tenant)
+        if catalog is None or catalog.catalogue is not catalogue:
+            catalog = self._tenant_catalogs[tenant] = TenantCatalog(catalogue, self._chosen_names)
+        return catalog
 
     async def for_caller(self, context: CallContext) -> CallerCatalog:
-        """What there is for a caller."""
+        """Return the catalog of a caller."""
         await self._discovery.discover(context)
-        exposing, counter = self._host.callable_access, self.for_tenant(context.tenant)
-        found, now, rules = (
+        access, tenant_catalog = self._host.callable_access, self.for_tenant(context.tenant)
+        cached, now, policy = (
             self._caller_catalogs.get(context.principal),
             self._clock.monotonic(),
-            exposing.active_policy,
+            access.active_policy,
         )
         if (
-            found is not None
-            and found.tenant_catalog is counter
-            and found.rules is rules
-            and now - found.made_at < CATALOG_TTL_S
+            cached is not None
+            and cached.tenant_catalog is tenant_catalog
+            and cached.policy is policy
+            and now - cached.built_at < CATALOG_TTL_S
         ):
-            return found
-        prompts = (one.target for one in counter.prompts.values() if one.target is not None)
-        offered = await exposing.permitted(context, (*counter.tools.values(), *counter.readers.values(), *prompts))
+            return cached
+        prompts = (prompt.target for prompt in tenant_catalog.prompts.values() if prompt.target is not None)
+        permitted = await access.permitted(
+            context, (*tenant_catalog.tools.values(), *tenant_catalog.readers.values(), *prompts)
+        )
         if len(self._caller_catalogs) >= _MAX_CACHED_CALLERS:
             self._caller_catalogs.clear()
-        self._caller_catalogs[context.principal] = shelf = CallerCatalog(counter, rules, now, offered)
-        return shelf
+        self._caller_catalogs[context.principal] = catalog = CallerCatalog(tenant_catalog, policy, now, permitted)
+        return catalog
 
 
-async def list_tool_definitions(shelf: CallerCatalog, revision: ProtocolRevision) -> dict[str, dict[str, Any]]:
-    """Every tool that a caller sees, by name."""
-    return {name: define_tool(offered, name, revision) for name, offered in shelf.tools.items()}
+async def list_tool_definitions(catalog: CallerCatalog, revision: ProtocolRevision) -> dict[str, dict[str, Any]]:
+    """Return the definitions of all tools in a caller's catalog, by name."""
+    return {name: define_tool(permitted, name, revision) for name, permitted in catalog.tools.items()}
 
 
 def plugin_documents(entry: CatalogueEntry) -> DocumentIndex:
-    """What a plugin has to read."""
+    """Return the resources and prompts of a plugin."""
     return entry.documents if entry.documents is not None else documents_from_manifest(entry.manifest)
 
 
-def _collect_prompts(entries: Iterable[CatalogueEntry], chosen: Mapping[str, str]) -> dict[str, PromptTarget]:
-    """Every prompt that can be had, by the name that clients use: filled in here, or by a server that was met."""
-    found = {
+def _collect_prompts(entries: Iterable[CatalogueEntry], chosen_names: Mapping[str, str]) -> dict[str, PromptTarget]:
+    """Return all available prompts by client-facing name: rendered here, or by a discovered server."""
+    prompts = {
         (entry.manifest.name, name): PromptTarget(
             entry.manifest.name, name, None if prompt.text is not None else CallTarget(entry, prompt.spec, asked=name)
         )
@@ -257,15 +267,15 @@ def _collect_prompts(entries: Iterable[CatalogueEntry], chosen: Mapping[str, str
         for name, prompt in plugin_documents(entry).prompts.items()
         if prompt.text is not None or (entry.dynamic and entry.discovered)
     }
-    names = assign_names(found, chosen)
-    return {names[own]: prompt for own, prompt in found.items()}
+    names = assign_names(prompts, chosen_names)
+    return {names[key]: prompt for key, prompt in prompts.items()}
 
 
 def read_cursor(params: Mapping[str, Any]) -> str:
-    """Where a list goes on.
+    """Return the cursor of a list request, empty for the first page.
 
     Raises:
-        RpcFault: it is no text.
+        RpcError: it is not text.
     """
     cursor: Any = params.get("cursor", "")
     if cursor is None:

@@ -1,7 +1,7 @@
-"""Calls that wait for a person: asked through the client where that may count, and found again by who made them.
+"""Approvals for MCP calls: elicited through the client where that is sound, and remembered for repeated calls.
 
-A confirmation is asked of the person whose call it is, and they may say yes wherever we reach them. Whatever somebody
-else has to allow is not asked for here: a client could say yes by itself. Such a call is answered with where to answer.
+A confirmation is asked of the person whose call it is, through any channel. Approvals by somebody else are never
+elicited: a client could answer by itself. Such a call returns where to answer.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ _MAX_PARAMS_CHARS: Final = 1_500
 
 
 class ApprovalElicitation:
-    """Asks them.
+    """Asks the person behind a client to confirm a call, and remembers pending calls.
 
     Args:
-        host: Takes their answers.
-        link: Where a request can be looked at and answered, by its id.
+        host: Records the answers.
+        approval_url: Returns the URL of an approval request, by its id.
     """
 
-    def __init__(self, host: Host, link: Callable[[str], str]) -> None:
+    def __init__(self, host: Host, approval_url: Callable[[str], str]) -> None:
         self._host = host
-        self.approval_url = link
-        # What waits, for a client that makes the same call again: a model does, and knows nothing of tokens.
+        self.approval_url = approval_url
+        # Pending calls, for clients that repeat the same call: models do, and know nothing of tokens.
         self._tokens: OrderedDict[tuple[RequestOwner, str, str], str] = OrderedDict()
-        self._names: dict[tuple[RequestOwner, str], int] = {}
+        self._pending_counts: dict[tuple[RequestOwner, str], int] = {}
 
-    async def elicit_approval(self, exchange: McpExchange, held: NeedsApproval) -> CallHandle | None:
-        """The call that waited, once the person behind the client has answered; None where it waits on.
+    async def elicit_approval(self, exchange: McpExchange, pending: NeedsApproval) -> CallHandle | None:
+        """Return the pending call once the person behind the client has answered; None if it stays pending.
 
         Raises:
-            PaddockError: the answer could not be taken.
+            PaddockError: the answer could not be recorded.
         """
         principal = exchange.context.principal
-        question = Question(_question_text(held), schema=_EMPTY_FORM)
+        question = Question(_question_text(pending), schema=_EMPTY_FORM)
         if (
-            held.details["kind"] != _CONFIRMATION
+            pending.details["kind"] != _CONFIRMATION
             or principal.kind not in _PERSON_KINDS
             or not exchange.can_elicit(question)
         ):
@@ -60,59 +60,59 @@ class ApprovalElicitation:
         answer = await exchange.ask_person("Paddock asks", question)
         if answer.action == "cancel":
             return None
-        approving, request, through = (
+        approvals, approval_id, through = (
             self._host.approvals,
-            held.details["approval"],
+            pending.details["approval"],
             impersonating_operator(exchange.context),
         )
-        say = approving.approve if answer.action == "accept" else approving.deny
+        record_answer = approvals.approve if answer.action == "accept" else approvals.deny
         try:
-            await say(request, principal, through=through)
+            await record_answer(approval_id, principal, through=through)
         except (Denied, Conflict):
-            return None  # it is not theirs to answer, or somebody was quicker
-        return self._host.calls.find(CallId(held.details["call_id"]), exchange.context.tenant)
+            return None  # not theirs to answer, or already answered
+        return self._host.calls.find(CallId(pending.details["call_id"]), exchange.context.tenant)
 
     def remember_pending(
-        self, exchange: McpExchange, name: str, params: Mapping[str, Any], held: NeedsApproval
+        self, exchange: McpExchange, name: str, params: Mapping[str, Any], pending: NeedsApproval
     ) -> None:
-        """Know a call that waits, should it be made again."""
-        token = held.details.get("token")
+        """Remember the token of a pending call, in case it is repeated."""
+        token = pending.details.get("token")
         if not isinstance(token, str):
             return
         owner = request_owner(exchange.context)
         key = (owner, name, hash_of(params))
         if key not in self._tokens:
-            self._names[owner, name] = self._names.get((owner, name), 0) + 1
+            self._pending_counts[owner, name] = self._pending_counts.get((owner, name), 0) + 1
         self._tokens[key] = token
         while len(self._tokens) > MAX_PENDING_TOKENS:
             self._drop_token(next(iter(self._tokens)))
 
     def pending_token(self, exchange: McpExchange, name: str, params: Mapping[str, Any]) -> str | None:
-        """The token of a call that waits or waited, where this is the same call again."""
-        if not self._names:
+        """Return the token of the same call made earlier, if it is or was pending."""
+        if not self._pending_counts:
             return None
         owner = request_owner(exchange.context)
-        if (owner, name) not in self._names:
+        if (owner, name) not in self._pending_counts:
             return None
         return self._tokens.get((owner, name, hash_of(params)))
 
     def forget_pending(self, exchange: McpExchange, name: str, params: Mapping[str, Any]) -> None:
-        """It does not wait any more."""
+        """Forget a call that is no longer pending."""
         key = (request_owner(exchange.context), name, hash_of(params))
         if key in self._tokens:
             self._drop_token(key)
 
     def _drop_token(self, key: tuple[RequestOwner, str, str]) -> None:
         del self._tokens[key]
-        named = key[:2]
-        self._names[named] -= 1
-        if not self._names[named]:
-            del self._names[named]
+        owner_and_name = key[:2]
+        self._pending_counts[owner_and_name] -= 1
+        if not self._pending_counts[owner_and_name]:
+            del self._pending_counts[owner_and_name]
 
 
-def _question_text(held: NeedsApproval) -> str:
-    """What the person is asked: what would be done, and with what."""
-    preview: Mapping[str, Any] = held.details["preview"]
-    does = "; ".join(preview["does"])
+def _question_text(pending: NeedsApproval) -> str:
+    """Return the question for the person: what would be done, and with which parameters."""
+    preview: Mapping[str, Any] = pending.details["preview"]
+    effects = "; ".join(preview["does"])
     params = printable(json.dumps(preview["params"], ensure_ascii=False), _MAX_PARAMS_CHARS)
-    return f"{held.message}. It {does}. With: {params}. Do you want this?"
+    return f"{pending.message}. It {effects}. With: {params}. Do you want this?"

@@ -1,4 +1,4 @@
-"""The requests of one client that are under way, by the ids that it gave them."""
+"""The in-flight requests of one client, by request id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_IN_FLIGHT: Final = 256
 
 
 class InFlightRequests:
-    """Requests that wait for their answers. 1 and "1" are two of them."""
+    """Requests in progress. The ids 1 and "1" are distinct."""
 
     def __init__(self) -> None:
         self._tasks: dict[MessageId, asyncio.Task[Any]] = {}
@@ -23,43 +23,43 @@ class InFlightRequests:
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def rejection(self, number: MessageId) -> bytes | None:
-        """The answer to a request that cannot be taken; None where it can."""
-        if number in self._tasks:
-            return encode_fault(number, RpcError(INVALID_REQUEST, "a request with this id is under way already"))
+    def rejection(self, request_id: MessageId) -> bytes | None:
+        """Return the error response to a request that cannot be accepted; None if it can."""
+        if request_id in self._tasks:
+            return encode_fault(request_id, RpcError(INVALID_REQUEST, "a request with this id is under way already"))
         if len(self._tasks) >= MAX_IN_FLIGHT:
-            return encode_fault(number, RpcError(RESOURCE_BUSY, f"{MAX_IN_FLIGHT} requests are under way already"))
+            return encode_fault(request_id, RpcError(RESOURCE_BUSY, f"{MAX_IN_FLIGHT} requests are under way already"))
         return None
 
-    async def run(self, number: MessageId, work: Awaitable[bytes]) -> bytes:
-        """The answer to a request that is not refused, as a message; empty where the client does not want it any more.
+    async def run(self, request_id: MessageId, work: Awaitable[bytes]) -> bytes:
+        """Run a request and return the encoded response; empty if the client cancelled it.
 
-        What it is worked on in is the task of this one request, which is cancelled then.
+        Runs in the task of this one request, which a cancellation cancels.
         """
         task = asyncio.current_task()
         assert task is not None
-        self._tasks[number] = task
+        self._tasks[request_id] = task
         try:
-            return encode_result(number, await work)
+            return encode_result(request_id, await work)
         except RpcError as fault:
-            return encode_fault(number, fault)
+            return encode_fault(request_id, fault)
         except asyncio.CancelledError:
             if task not in self._cancelled:
                 raise
             task.uncancel()
             return b""
         finally:
-            del self._tasks[number]
+            del self._tasks[request_id]
             self._cancelled.discard(task)
 
-    def cancel(self, number: Any) -> None:
-        """The client does not want this request any more. Harmless where it is over."""
-        task = self._tasks.get(number) if type(number) in (int, str) else None
+    def cancel(self, request_id: Any) -> None:
+        """Cancel a request for the client. No effect if it is done."""
+        task = self._tasks.get(request_id) if type(request_id) in (int, str) else None
         if task is not None and task not in self._cancelled:
             self._cancelled.add(task)
             task.cancel()
 
     def close(self) -> None:
-        """Nobody wants any of them."""
-        for number in tuple(self._tasks):
-            self.cancel(number)
+        """Cancel all requests."""
+        for request_id in tuple(self._tasks):
+            self.cancel(request_id)

@@ -1,4 +1,4 @@
-"""News of what there is: which lists have changed, told to whoever listens."""
+"""`list_changed` notifications: detects which lists have changed, and notifies subscribers."""
 
 from __future__ import annotations
 
@@ -13,68 +13,68 @@ from paddock.mcp_server.catalog import plugin_documents
 
 LIST_KINDS: Final = ("tools", "resources", "prompts")
 COALESCE_S: Final = 0.1
-"""Seconds in which changes are told together: a plugin that starts changes several things at once."""
+"""Time in which changes are coalesced: a starting plugin changes several lists at once."""
 
 
 class ListChangeNotifier:
-    """Finds out what changed and tells it.
+    """Detects changes of tool, resource and prompt lists, and notifies listeners.
 
     Args:
-        host: Says that something did.
+        host: Reports that its catalogue or policy has changed.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._rules = host.callable_access.active_policy
-        self._known: dict[Tenant, Catalogue] = {}
+        self._policy = host.callable_access.active_policy
+        self._catalogues: dict[Tenant, Catalogue] = {}
         self._listeners: set[Callable[[Tenant, frozenset[str]], None]] = set()
         self._closed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         host.callable_access.set_change_listener(self._schedule)
 
-    def subscribe(self, told: Callable[[Tenant, frozenset[str]], None]) -> Callable[[], None]:
-        """Have each change told, with the tenant and the kinds of lists. Gives what ends that."""
-        self._listeners.add(told)
-        return lambda: self._listeners.discard(told)
+    def subscribe(self, listener: Callable[[Tenant, frozenset[str]], None]) -> Callable[[], None]:
+        """Call a listener with tenant and kinds of each change; returns a function that unsubscribes it."""
+        self._listeners.add(listener)
+        return lambda: self._listeners.discard(listener)
 
     def track_tenant(self, tenant: Tenant) -> None:
-        """Somebody of this tenant wants to hear of changes from here on."""
-        self._known.setdefault(tenant, self._host.callable_access.catalogue(tenant))
+        """Detect changes for this tenant from now on."""
+        self._catalogues.setdefault(tenant, self._host.callable_access.catalogue(tenant))
 
-    def requested_notifications(self, asked: Any) -> dict[str, bool]:
-        """Those of the news that a client asks for which there are."""
-        told = cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
+    def requested_notifications(self, requested: Any) -> dict[str, bool]:
+        """Return those of the requested notifications that are supported."""
+        fields = cast("dict[str, Any]", requested) if isinstance(requested, dict) else {}
         names = (f"{kind}ListChanged" for kind in LIST_KINDS)
-        return {name: True for name in names if told.get(name) is True}
+        return {name: True for name in names if fields.get(name) is True}
 
-    async def follow(self, tenant: Tenant, wanted: Mapping[str, bool]) -> AsyncGenerator[str, None]:
-        """The methods of the notifications that are wanted, as they come, until we close."""
-        kinds = frozenset(kind for kind in LIST_KINDS if f"{kind}ListChanged" in wanted)
-        waiting: set[str] = set()
-        news = asyncio.Event()
+    async def follow(self, tenant: Tenant, requested: Mapping[str, bool]) -> AsyncGenerator[str, None]:
+        """Yield the methods of the requested notifications as changes happen, until closed."""
+        kinds = frozenset(kind for kind in LIST_KINDS if f"{kind}ListChanged" in requested)
+        pending: set[str] = set()
+        wake = asyncio.Event()
 
-        def told(whose: Tenant, changed: frozenset[str]) -> None:
-            if whose == tenant and changed & kinds:
-                waiting.update(changed & kinds)
-                news.set()
+        def on_change(changed_tenant: Tenant, changed: frozenset[str]) -> None:
+            if changed_tenant == tenant and changed & kinds:
+                pending.update(changed & kinds)
+                wake.set()
 
         self.track_tenant(tenant)
-        end = self.subscribe(told)
+        unsubscribe = self.subscribe(on_change)
         closed = asyncio.ensure_future(self._closed.wait())
-        closed.add_done_callback(lambda _: news.set())
+        closed.add_done_callback(lambda _: wake.set())
         try:
             while not self._closed.is_set():
-                await news.wait()
-                news.clear()
-                for kind in sorted(waiting):
-                    waiting.discard(kind)
+                await wake.wait()
+                wake.clear()
+                for kind in sorted(pending):
+                    pending.discard(kind)
                     yield list_changed_method(kind)
         finally:
-            end()
+            unsubscribe()
             closed.cancel()
 
     def close(self) -> None:
-        """Tell nothing more: whoever listens comes to an end."""
+        """End all `follow` iterations and notify nobody any more."""
         self._closed.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -85,38 +85,48 @@ class ListChangeNotifier:
 
     def _notify(self) -> None:
         self._timer = None
-        rules, before = self._host.callable_access.active_policy, self._rules
-        self._rules = rules
-        for tenant, known in tuple(self._known.items()):
-            now = self._known[tenant] = self._host.callable_access.catalogue(tenant)
-            kinds = frozenset(LIST_KINDS) if rules is not before else changed_kinds(known.entries(), now.entries())
+        policy, previous_policy = self._host.callable_access.active_policy, self._policy
+        self._policy = policy
+        for tenant, previous in tuple(self._catalogues.items()):
+            current = self._catalogues[tenant] = self._host.callable_access.catalogue(tenant)
+            kinds = (
+                frozenset(LIST_KINDS)
+                if policy is not previous_policy
+                else changed_kinds(previous.entries(), current.entries())
+            )
             if kinds:
-                for told in tuple(self._listeners):
-                    told(tenant, kinds)
+                for listener in tuple(self._listeners):
+                    listener(tenant, kinds)
 
 
 def list_changed_method(kind: str) -> str:
-    """The notification that a kind of list has changed."""
+    """Return the notification method for a changed kind of list."""
     return f"notifications/{kind}/list_changed"
 
 
 def changed_kinds(before: Iterable[CatalogueEntry], now: Iterable[CatalogueEntry]) -> frozenset[str]:
-    """Which lists are others than before."""
+    """Return the kinds of lists that differ between two sets of entries."""
     old, new = tuple(before), tuple(now)
-    return frozenset(kind for kind, looks in _SNAPSHOTS.items() if looks(old) != looks(new))
+    return frozenset(kind for kind, snapshot in _SNAPSHOTS.items() if snapshot(old) != snapshot(new))
 
 
 def _tools_snapshot(entries: Iterable[CatalogueEntry]) -> dict[str, Any]:
-    return {one.manifest.name: (one.manifest.callables, one.schemas, tuple(one.withheld)) for one in entries}
+    return {entry.manifest.name: (entry.manifest.callables, entry.schemas, tuple(entry.withheld)) for entry in entries}
 
 
 def _resources_snapshot(entries: Iterable[CatalogueEntry]) -> dict[str, Any]:
-    found = ((one.manifest.name, plugin_documents(one)) for one in entries if one.discovered)
-    return {name: (read.resources, read.templates) for name, read in found if read.resources or read.templates}
+    documents = ((entry.manifest.name, plugin_documents(entry)) for entry in entries if entry.discovered)
+    return {
+        name: (document.resources, document.templates)
+        for name, document in documents
+        if document.resources or document.templates
+    }
 
 
 def _prompts_snapshot(entries: Iterable[CatalogueEntry]) -> dict[str, Any]:
-    return {one.manifest.name: plugin_documents(one).prompts for one in entries if plugin_documents(one).prompts}
+    return {
+        entry.manifest.name: plugin_documents(entry).prompts for entry in entries if plugin_documents(entry).prompts
+    }
 
 
 _SNAPSHOTS: Final[Mapping[str, Callable[[Iterable[CatalogueEntry]], Mapping[str, Any]]]] = {

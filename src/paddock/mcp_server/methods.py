@@ -1,4 +1,4 @@
-"""The requests of MCP, answered: each is found, given to the host once, and its result written as bytes."""
+"""MCP request methods: each is resolved, passed to the host once, and its result encoded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ APPROVAL_TOKEN_META_KEY: Final = "dev.paddock/approval-token"  # noqa: S105  # t
 SUBSCRIPTION_META_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _NOT_FOUND_CODES: Final = frozenset({"callable.not_found", "plugin.not_enabled", "tool.gone"})
 MISSING_CAPABILITY: Final = -32021
-"""A server wants something of its client that this one cannot do. No words for a model: the client has to change."""
+"""The client lacks a capability that the server requires. Not for the model to read: the client has to change."""
 _NO_FIELDS: Final[Mapping[str, Any]] = {}
 
 
@@ -47,30 +47,30 @@ class McpMethods:
     """Answers the requests of all clients.
 
     Args:
-        host: What they want something of.
-        shelves: What there is for whom.
-        people: Whom calls wait for.
-        news: Of what there is.
-        instructions: What models are told of all of it.
-        page_size: How much of a list stands on a page.
+        host: Runs calls.
+        catalogs: Catalogs of tools, prompts and resources per caller.
+        elicitation: Asks people to confirm calls.
+        list_changes: Reports changed lists.
+        instructions: The server's instructions for models.
+        page_size: Items per list page.
     """
 
     def __init__(
         self,
         host: Host,
-        shelves: CatalogCache,
-        people: ApprovalElicitation,
-        news: ListChangeNotifier,
+        catalogs: CatalogCache,
+        elicitation: ApprovalElicitation,
+        list_changes: ListChangeNotifier,
         *,
         instructions: str,
         page_size: int,
     ) -> None:
         self._host = host
-        self._catalogs = shelves
+        self._catalogs = catalogs
         self._resources = McpResources(host)
         self._subscriptions = ResourceSubscriptions(host)
-        self._elicitation = people
-        self._list_changes = news
+        self._elicitation = elicitation
+        self._list_changes = list_changes
         self._instructions = instructions
         self._page_size = page_size
         self._handlers: dict[str, Callable[[McpExchange, dict[str, Any]], Awaitable[bytes]]] = {
@@ -90,44 +90,49 @@ class McpMethods:
         }
 
     async def dispatch(self, exchange: McpExchange, method: str, params: dict[str, Any]) -> bytes:
-        """The result of a request, as JSON.
+        """Return the result of a request as JSON.
 
         Raises:
-            RpcFault: it cannot be served.
+            RpcError: it cannot be served.
         """
-        served = self._handlers.get(method)
-        if served is None or not has_method(exchange.revision, method):
+        handler = self._handlers.get(method)
+        if handler is None or not has_method(exchange.revision, method):
             raise RpcError(METHOD_NOT_FOUND, f"{printable(method, 80)} is not a method of {exchange.revision.name}")
         try:
-            return await served(exchange, params)
+            return await handler(exchange, params)
         except PaddockError as error:
             raise fault_from_error(error) from error
 
     def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop following resource updates."""
         self._subscriptions.close()
 
     def initialize_result(self, revision: ProtocolRevision) -> dict[str, Any]:
-        """What a server says of itself first."""
-        told: dict[str, Any] = {"capabilities": self.capabilities(revision)}
+        """Return capabilities and instructions for the initialize or discover result."""
+        result: dict[str, Any] = {"capabilities": self.capabilities(revision)}
         if self._instructions:
-            told["instructions"] = self._instructions
-        return told
+            result["instructions"] = self._instructions
+        return result
 
     def capabilities(self, revision: ProtocolRevision) -> dict[str, Any]:
-        """What we can do for a client."""
-        changing = {"listChanged": True}
-        watched = changing if revision.stateless else {**changing, "subscribe": True}
-        told: dict[str, Any] = {"tools": changing, "resources": watched, "prompts": changing, "logging": {}}
-        return told if revision.name == OLDEST_REVISION else told | {"completions": {}}
+        """Return the server capabilities for a revision."""
+        list_changed = {"listChanged": True}
+        resources = list_changed if revision.stateless else {**list_changed, "subscribe": True}
+        capabilities: dict[str, Any] = {
+            "tools": list_changed,
+            "resources": resources,
+            "prompts": list_changed,
+            "logging": {},
+        }
+        return capabilities if revision.name == OLDEST_REVISION else capabilities | {"completions": {}}
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
     async def _list_tools(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
         cursor, revision = read_cursor(params), exchange.revision
-        shelf = await self._catalogs.for_caller(exchange.context)
-        return await shelf.page(
-            "tools", cursor, revision, self._page_size, lambda: list_tool_definitions(shelf, revision)
+        catalog = await self._catalogs.for_caller(exchange.context)
+        return await catalog.page(
+            "tools", cursor, revision, self._page_size, lambda: list_tool_definitions(catalog, revision)
         )
 
     async def _call_tool(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
@@ -137,7 +142,7 @@ class McpMethods:
             raise RpcError(INVALID_PARAMS, "`name` is not text")
         target = self._catalogs.for_tenant(context.tenant).tools.get(name)
         if target is None:
-            await self._catalogs.for_caller(context)  # a server may have it that never ran until now
+            await self._catalogs.for_caller(context)  # an undiscovered server may have it
             target = self._catalogs.for_tenant(context.tenant).tools.get(name)
         if target is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {printable(name, 80)}")
@@ -150,29 +155,31 @@ class McpMethods:
             context = replace(
                 context, idempotency_key=validate_idempotency_key(_text_field(meta, IDEMPOTENCY_META_KEY))
             )
-        given = cast("dict[str, Any]", arguments)
+        call_arguments = cast("dict[str, Any]", arguments)
         token = (
             _text_field(meta, APPROVAL_TOKEN_META_KEY)
             if APPROVAL_TOKEN_META_KEY in meta
-            else self._elicitation.pending_token(exchange, name, given)
+            else self._elicitation.pending_token(exchange, name, call_arguments)
         )
         try:
             if token is not None:
-                result = await self._claim_result(exchange, name, target, given, context, token)
+                result = await self._claim_result(exchange, name, target, call_arguments, context, token)
             else:
                 result = await self._host.callable_access.call(
                     target,
-                    given,
+                    call_arguments,
                     context,
                     on_event=exchange.event_handler(meta.get("progressToken")),
                     ask=exchange.question_handler(target.key.plugin),
                 )
-        except NeedsApproval as held:
-            return orjson.dumps(await self._pending_result(exchange, name, target, given, held), default=str)
+        except NeedsApproval as pending:
+            return orjson.dumps(
+                await self._pending_result(exchange, name, target, call_arguments, pending), default=str
+            )
         except NotFound as error:
             if error.error_code not in _NOT_FOUND_CODES:
                 return orjson.dumps(tool_failure(error, revision), default=str)
-            raise  # it was there a moment ago
+            raise  # it was removed a moment ago
         except PaddockError as error:
             if revision.stateless and error.details.get("rpc_code") == MISSING_CAPABILITY:
                 raise RpcError(MISSING_CAPABILITY, error.message, error.details.get("data")) from error
@@ -180,40 +187,45 @@ class McpMethods:
         return orjson.dumps(tool_result(target, result, revision), default=str)
 
     async def _pending_result(
-        self, exchange: McpExchange, name: str, target: CallTarget, given: dict[str, Any], held: NeedsApproval
+        self,
+        exchange: McpExchange,
+        name: str,
+        target: CallTarget,
+        call_arguments: dict[str, Any],
+        pending: NeedsApproval,
     ) -> dict[str, Any]:
-        """What is told of a call that waits for a person; its result where they are there to answer."""
+        """Return the result of a call that needs approval: pending, or final if the person answers at once."""
         revision = exchange.revision
         try:
-            live = await self._elicitation.elicit_approval(exchange, held)
-            if live is not None:
-                return tool_result(target, await _wait_or_cancel(live), revision)
-        except NeedsApproval as again:
-            held = again
+            call = await self._elicitation.elicit_approval(exchange, pending)
+            if call is not None:
+                return tool_result(target, await _wait_or_cancel(call), revision)
+        except NeedsApproval as still_pending:
+            pending = still_pending
         except PaddockError as error:
             return tool_failure(error, revision)
-        self._elicitation.remember_pending(exchange, name, given, held)
-        return tool_pending(held, self._elicitation.approval_url(held.details["approval"]), revision)
+        self._elicitation.remember_pending(exchange, name, call_arguments, pending)
+        return tool_pending(pending, self._elicitation.approval_url(pending.details["approval"]), revision)
 
     async def _claim_result(
         self,
         exchange: McpExchange,
         name: str,
         target: CallTarget,
-        given: dict[str, Any],
+        call_arguments: dict[str, Any],
         context: CallContext,
         token: str,
     ) -> Any:
-        """The result of a call that waited for a person, for whoever comes back for it."""
+        """Return the result of an approved call, for the caller that returns for it."""
         try:
-            live = await self._host.callable_access.claim_approved_call(token, target, given, context)
-            result = await _wait_or_cancel(live)
+            call = await self._host.callable_access.claim_approved_call(token, target, call_arguments, context)
+            result = await _wait_or_cancel(call)
         except NeedsApproval:
             raise
         except PaddockError:
-            self._elicitation.forget_pending(exchange, name, given)
+            self._elicitation.forget_pending(exchange, name, call_arguments)
             raise
-        self._elicitation.forget_pending(exchange, name, given)
+        self._elicitation.forget_pending(exchange, name, call_arguments)
         return result
 
     # --- documents and prompts ----------------------------------------------------------------------------------------
@@ -232,56 +244,56 @@ class McpMethods:
         exchange: McpExchange,
         params: dict[str, Any],
         kind: str,
-        listed: Callable[[CallerCatalog, Tenant], Awaitable[dict[str, dict[str, Any]]]],
+        list_items: Callable[[CallerCatalog, Tenant], Awaitable[dict[str, dict[str, Any]]]],
     ) -> bytes:
         cursor, context = read_cursor(params), exchange.context
-        shelf = await self._catalogs.for_caller(context)
-        made = partial(listed, shelf, context.tenant)
-        return await shelf.page(kind, cursor, exchange.revision, self._page_size, made)
+        catalog = await self._catalogs.for_caller(context)
+        build_items = partial(list_items, catalog, context.tenant)
+        return await catalog.page(kind, cursor, exchange.revision, self._page_size, build_items)
 
     async def _read(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
         uri = params.get("uri")
         if not isinstance(uri, str):
             raise RpcError(INVALID_PARAMS, "`uri` is not text")
-        found = dict(
+        result = dict(
             await self._resources.read_resource(exchange, await self._catalogs.for_caller(exchange.context), uri)
         )
         if exchange.revision.stateless:
-            found |= {"ttlMs": 0, "cacheScope": "private"}
-        return orjson.dumps(complete_result(found, exchange.revision), default=str)
+            result |= {"ttlMs": 0, "cacheScope": "private"}
+        return orjson.dumps(complete_result(result, exchange.revision), default=str)
 
     async def _subscribe(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
-        uri, plugin, own, watcher = await self._subscription_target(exchange, params)
-        await self._subscriptions.subscribe(exchange, watcher, uri, plugin, own)
+        uri, plugin, plugin_uri, subscriber = await self._subscription_target(exchange, params)
+        await self._subscriptions.subscribe(exchange, subscriber, uri, plugin, plugin_uri)
         return b"{}"
 
     async def _unsubscribe(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
-        _, plugin, own, watcher = await self._subscription_target(exchange, params)
-        await self._subscriptions.unsubscribe(exchange, watcher, plugin, own)
+        _, plugin, plugin_uri, subscriber = await self._subscription_target(exchange, params)
+        await self._subscriptions.unsubscribe(exchange, subscriber, plugin, plugin_uri)
         return b"{}"
 
     async def _subscription_target(
         self, exchange: McpExchange, params: dict[str, Any]
     ) -> tuple[str, str, str, Subscriber]:
-        uri, watcher = params.get("uri"), exchange.subscriber
-        if not isinstance(uri, str) or watcher is None:
+        uri, subscriber = params.get("uri"), exchange.subscriber
+        if not isinstance(uri, str) or subscriber is None:
             raise RpcError(INVALID_PARAMS, "`uri` is not text")
         return (
             uri,
             *self._resources.resolve_uri(exchange, await self._catalogs.for_caller(exchange.context), uri),
-            watcher,
+            subscriber,
         )
 
     async def _prompt(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
-        shelf = await self._catalogs.for_caller(exchange.context)
-        found = await self._resources.get_prompt(exchange, shelf, params.get("name"), params.get("arguments"))
-        return orjson.dumps(complete_result(dict(found), exchange.revision), default=str)
+        catalog = await self._catalogs.for_caller(exchange.context)
+        prompt = await self._resources.get_prompt(exchange, catalog, params.get("name"), params.get("arguments"))
+        return orjson.dumps(complete_result(dict(prompt), exchange.revision), default=str)
 
     async def _complete(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
-        found = await self._resources.complete_argument(
+        completion = await self._resources.complete_argument(
             exchange, await self._catalogs.for_caller(exchange.context), params
         )
-        return orjson.dumps(complete_result({"completion": found}, exchange.revision), default=str)
+        return orjson.dumps(complete_result({"completion": completion}, exchange.revision), default=str)
 
     # --- everything else ----------------------------------------------------------------------------------------------
 
@@ -290,36 +302,36 @@ class McpMethods:
         return b"{}"
 
     async def _listen(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
-        """Be told of changes, for as long as the client listens."""
+        """Stream list changes to the client while it listens."""
         meta = {SUBSCRIPTION_META_KEY: exchange.request_id}
-        wanted = self._list_changes.requested_notifications(params.get("notifications"))
-        exchange.notify("notifications/subscriptions/acknowledged", {"notifications": wanted, "_meta": meta})
-        async for method in self._list_changes.follow(exchange.context.tenant, wanted):
+        requested = self._list_changes.requested_notifications(params.get("notifications"))
+        exchange.notify("notifications/subscriptions/acknowledged", {"notifications": requested, "_meta": meta})
+        async for method in self._list_changes.follow(exchange.context.tenant, requested):
             exchange.notify(method, {"_meta": meta})
         return orjson.dumps(complete_result({"_meta": meta}, exchange.revision))
 
     async def _discover(self, exchange: McpExchange, params: dict[str, Any]) -> bytes:
         del params
-        told: dict[str, Any] = {
+        result: dict[str, Any] = {
             "supportedVersions": [*STATELESS_REVISIONS, *reversed(tuple(HANDSHAKE_REVISIONS))],
             **self.initialize_result(exchange.revision),
             "ttlMs": 0,
             "cacheScope": "private",
         }
-        return orjson.dumps(complete_result(told, exchange.revision))
+        return orjson.dumps(complete_result(result, exchange.revision))
 
 
-async def _wait_or_cancel(live: CallHandle) -> Any:
-    """The result of a call that goes on by itself, unless whoever waits for it goes."""
+async def _wait_or_cancel(call: CallHandle) -> Any:
+    """Wait for a detached call; it is notified if the waiter is cancelled."""
     try:
-        return await live.wait()
+        return await call.wait()
     except asyncio.CancelledError:
-        live.on_disconnect()
+        call.on_disconnect()
         raise
 
 
 def read_meta(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a client says beside its parameters."""
+    """Return the `_meta` of a request's parameters."""
     meta: Any = params.get("_meta")
     return cast("dict[str, Any]", meta) if isinstance(meta, dict) else _NO_FIELDS
 

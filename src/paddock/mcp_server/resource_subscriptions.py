@@ -1,4 +1,4 @@
-"""Documents that clients watch: their servers are asked to say when one changes, and what they say is passed on."""
+"""Resource subscriptions: subscribes to the servers' resources and passes their updates on to clients."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from paddock.host.host import Host
 from paddock.mcp_server.exchange import McpExchange, Subscriber, encode_notification
 from paddock.rpc.errors import RESOURCE_BUSY, RpcError
 
-MAX_SUBSCRIPTIONS: Final = 256  # that one client watches
+MAX_SUBSCRIPTIONS: Final = 256  # per client
 _UPDATED_METHOD: Final = "notifications/resources/updated"
 
 
 class SubscribedResource(NamedTuple):
-    """A document of a tenant's plugin, by the address that it has there."""
+    """A resource of a tenant's plugin, by the plugin's own URI."""
 
     tenant: Tenant
     plugin: str
@@ -25,86 +25,90 @@ class SubscribedResource(NamedTuple):
 
 
 class ResourceSubscriptions:
-    """Who watches what.
+    """Subscriptions of all clients.
 
     Args:
-        host: Asks the servers, and hears what they say.
+        host: Calls the servers, and receives their notifications.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._watched: dict[
-            SubscribedResource, dict[Subscriber, str]
-        ] = {}  # with the address that the client knows it by
+        # Per subscriber, the URI that the client knows the resource by.
+        self._subscribers: dict[SubscribedResource, dict[Subscriber, str]] = {}
         self._following: dict[tuple[Tenant, str], asyncio.Task[None]] = {}
 
-    async def subscribe(self, exchange: McpExchange, watcher: Subscriber, shown: str, plugin: str, uri: str) -> None:
-        """Have a client told when a document changes, until it is closed.
+    async def subscribe(
+        self, exchange: McpExchange, subscriber: Subscriber, client_uri: str, plugin: str, uri: str
+    ) -> None:
+        """Notify a client of updates of a resource, until it is closed.
 
         Raises:
-            RpcFault: it watches too many.
-            PaddockError: the server does not tell, or the client may not ask it.
+            RpcError: it has too many subscriptions.
+            PaddockError: the server rejects the subscription, or the client may not make it.
         """
-        document = SubscribedResource(exchange.context.tenant, plugin, uri)
-        if len(watcher.on_close) >= MAX_SUBSCRIPTIONS and document not in watcher.on_close:
+        resource = SubscribedResource(exchange.context.tenant, plugin, uri)
+        if len(subscriber.on_close) >= MAX_SUBSCRIPTIONS and resource not in subscriber.on_close:
             raise RpcError(RESOURCE_BUSY, f"{MAX_SUBSCRIPTIONS} documents are watched already")
-        await self._send_subscription(exchange, plugin, uri, wanted=True)
-        self._watched.setdefault(document, {})[watcher] = shown
-        watcher.on_close[document] = lambda: self._remove(document, watcher)
-        following = self._following.get(document[:2])
-        if following is None or following.done():  # it is, where the plugin was gone meanwhile
-            self._following[document[:2]] = asyncio.ensure_future(self._follow(*document[:2]))
+        await self._send_subscription(exchange, plugin, uri, subscribed=True)
+        self._subscribers.setdefault(resource, {})[subscriber] = client_uri
+        subscriber.on_close[resource] = lambda: self._remove(resource, subscriber)
+        task = self._following.get(resource[:2])
+        if task is None or task.done():  # done, if the plugin was gone meanwhile
+            self._following[resource[:2]] = asyncio.ensure_future(self._follow(*resource[:2]))
 
-    async def unsubscribe(self, exchange: McpExchange, watcher: Subscriber, plugin: str, uri: str) -> None:
-        """Tell a client no more of it. Harmless where it was not told."""
-        document = SubscribedResource(exchange.context.tenant, plugin, uri)
-        self._remove(document, watcher)
-        if document not in self._watched:
-            with suppress(PaddockError):  # then it says so once more, to nobody
-                await self._send_subscription(exchange, plugin, uri, wanted=False)
+    async def unsubscribe(self, exchange: McpExchange, subscriber: Subscriber, plugin: str, uri: str) -> None:
+        """End a client's subscription. No effect if it has none."""
+        resource = SubscribedResource(exchange.context.tenant, plugin, uri)
+        self._remove(resource, subscriber)
+        if resource not in self._subscribers:
+            with suppress(PaddockError):  # its further notifications are ignored
+                await self._send_subscription(exchange, plugin, uri, subscribed=False)
 
     def close(self) -> None:
-        """Follow nobody any more."""
+        """Stop following all plugins."""
         for task in self._following.values():
             task.cancel()
 
-    async def _send_subscription(self, exchange: McpExchange, plugin: str, uri: str, *, wanted: bool) -> None:
-        exposing, context = self._host.callable_access, exchange.context
-        target = exposing.catalogue(context.tenant).subscription_target(plugin, uri, wanted=wanted)
-        await exposing.call(target, {"uri": uri}, context)
+    async def _send_subscription(self, exchange: McpExchange, plugin: str, uri: str, *, subscribed: bool) -> None:
+        access, context = self._host.callable_access, exchange.context
+        target = access.catalogue(context.tenant).subscription_target(plugin, uri, wanted=subscribed)
+        await access.call(target, {"uri": uri}, context)
 
-    def _remove(self, document: SubscribedResource, watcher: Subscriber) -> None:
-        watcher.on_close.pop(document, None)
-        those = self._watched.get(document)
-        if those is None:
+    def _remove(self, resource: SubscribedResource, subscriber: Subscriber) -> None:
+        subscriber.on_close.pop(resource, None)
+        subscribers = self._subscribers.get(resource)
+        if subscribers is None:
             return
-        those.pop(watcher, None)
-        if not those:
-            del self._watched[document]
-            if not any(one[:2] == document[:2] for one in self._watched):
-                self._following.pop(document[:2]).cancel()
+        subscribers.pop(subscriber, None)
+        if not subscribers:
+            del self._subscribers[resource]
+            if not any(other[:2] == resource[:2] for other in self._subscribers):
+                self._following.pop(resource[:2]).cancel()
 
     async def _follow(self, tenant: Tenant, plugin: str) -> None:
-        async with aclosing(await self._host.follow_notifications(plugin, tenant)) as told:
-            async for news in told:
-                if news["notification"] == _UPDATED_METHOD:
-                    await self._notify_updated(tenant, plugin, news["params"])
+        async with aclosing(await self._host.follow_notifications(plugin, tenant)) as notifications:
+            async for message in notifications:
+                if message["notification"] == _UPDATED_METHOD:
+                    await self._notify_updated(tenant, plugin, message["params"])
 
     async def _notify_updated(self, tenant: Tenant, plugin: str, params: dict[str, Any]) -> None:
         uri = params.get("uri")
         if not isinstance(uri, str):
             return
-        document = SubscribedResource(tenant, plugin, uri)
-        for watcher, shown in tuple(self._watched.get(document, {}).items()):
-            readable = await self._may_read(watcher, document)
-            if readable and watcher in self._watched.get(document, {}):  # it may have left meanwhile
-                watcher.send(encode_notification(_UPDATED_METHOD, {"uri": shown}))
+        resource = SubscribedResource(tenant, plugin, uri)
+        for subscriber, client_uri in tuple(self._subscribers.get(resource, {}).items()):
+            readable = await self._may_read(subscriber, resource)
+            if readable and subscriber in self._subscribers.get(resource, {}):  # it may have left meanwhile
+                subscriber.send(encode_notification(_UPDATED_METHOD, {"uri": client_uri}))
 
-    async def _may_read(self, watcher: Subscriber, document: SubscribedResource) -> bool:
-        """Whether it still may: rules change, and people lose roles. It watches on, for they may get them back."""
-        exposing = self._host.callable_access
+    async def _may_read(self, subscriber: Subscriber, resource: SubscribedResource) -> bool:
+        """Return whether a subscriber may still read the resource: policy and roles change.
+
+        The subscription stays either way, since the rights may come back.
+        """
+        access = self._host.callable_access
         try:
-            target = exposing.catalogue(document.tenant).find_resource(document.plugin, document.uri)
-            return bool(await exposing.permitted(await watcher.context(), (target,)))
+            target = access.catalogue(resource.tenant).find_resource(resource.plugin, resource.uri)
+            return bool(await access.permitted(await subscriber.context(), (target,)))
         except PaddockError:
             return False

@@ -1,8 +1,8 @@
-"""Documents and prompts, under the addresses and names that clients use.
+"""Resources and prompts under client-facing URIs and names.
 
-A document keeps the address that its plugin gave it. Where two plugins have the same one, neither is meant by it:
-`paddock://PLUGIN/ADDRESS` says which, and is understood for every other document too. No plugin has such an address for
-its own: what it calls so itself stands behind its name like the rest.
+A resource keeps the URI that its plugin gave it. If two plugins use the same URI, it is ambiguous:
+`paddock://PLUGIN/URI` names one of them, and works for every other resource too. That scheme is reserved: a plugin's
+own URI that starts with it is prefixed like the ambiguous ones.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from paddock.plugins.tool_pinning.normalize import printable_name
 from paddock.rpc.errors import INVALID_PARAMS, RpcError
 
 PLUGIN_URI_PREFIX: Final = "paddock://"
-MAX_COMPLETIONS: Final = 100  # in a completion, as the protocol has it
+MAX_COMPLETIONS: Final = 100  # limit of the protocol
 
 
 class McpResources:
-    """Everything to read.
+    """Lists and reads resources and prompts.
 
     Args:
-        host: Knows it, and has it read through the one door.
+        host: Lists them, and reads them through the gate.
     """
 
     def __init__(self, host: Host) -> None:
@@ -36,181 +36,184 @@ class McpResources:
 
     # --- documents ----------------------------------------------------------------------------------------------------
 
-    async def list_resources(self, shelf: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
-        """Every document that a caller may read, by the address that it has here."""
-        found: dict[str, dict[str, Any]] = {}
-        for plugin, one in await self._list_from_plugins(shelf, tenant, "resources"):
-            uri = one["uri"]
-            shown = (
+    async def list_resources(self, catalog: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
+        """Return every resource that a caller may read, by client-facing URI."""
+        resources: dict[str, dict[str, Any]] = {}
+        for plugin, resource in await self._list_from_plugins(catalog, tenant, "resources"):
+            uri = resource["uri"]
+            client_uri = (
                 _plugin_uri(plugin, uri)
-                if uri.startswith(PLUGIN_URI_PREFIX) or printable_name(uri) in shelf.tenant_catalog.ambiguous_uris
+                if uri.startswith(PLUGIN_URI_PREFIX) or printable_name(uri) in catalog.tenant_catalog.ambiguous_uris
                 else uri
             )
-            found[shown] = {**one, "uri": shown}
-        return found
+            resources[client_uri] = {**resource, "uri": client_uri}
+        return resources
 
-    async def list_templates(self, shelf: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
-        """The templates of documents that have no address of their own."""
-        found: dict[str, dict[str, Any]] = {}
-        listed = await self._list_from_plugins(shelf, tenant, "templates")
-        every = [one["uriTemplate"] for _, one in listed]
-        for plugin, one in listed:
-            template = one["uriTemplate"]
-            shown = (
+    async def list_templates(self, catalog: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
+        """Return the resource templates, by client-facing URI template."""
+        templates: dict[str, dict[str, Any]] = {}
+        listed = await self._list_from_plugins(catalog, tenant, "templates")
+        all_templates = [definition["uriTemplate"] for _, definition in listed]
+        for plugin, definition in listed:
+            template = definition["uriTemplate"]
+            client_template = (
                 _plugin_uri(plugin, template)
-                if template.startswith(PLUGIN_URI_PREFIX) or every.count(template) > 1
+                if template.startswith(PLUGIN_URI_PREFIX) or all_templates.count(template) > 1
                 else template
             )
-            found[shown] = {**one, "uriTemplate": shown}
-        return found
+            templates[client_template] = {**definition, "uriTemplate": client_template}
+        return templates
 
     async def _list_from_plugins(
-        self, shelf: CallerCatalog, tenant: Tenant, kind: str
+        self, catalog: CallerCatalog, tenant: Tenant, kind: str
     ) -> list[tuple[str, dict[str, Any]]]:
-        found: list[tuple[str, dict[str, Any]]] = []
-        address = "uri" if kind == "resources" else "uriTemplate"
-        for plugin in sorted(shelf.readers):
+        items: list[tuple[str, dict[str, Any]]] = []
+        uri_field = "uri" if kind == "resources" else "uriTemplate"
+        for plugin in sorted(catalog.readers):
             try:
                 listed = (await self._host.resources(plugin, tenant))[kind]
             except NotFound:
-                continue  # it is being removed
+                continue  # the plugin is being removed
             fields = (cast("dict[str, Any]", one) for one in listed if isinstance(one, dict))
-            found += [(plugin, one) for one in fields if isinstance(one.get(address), str)]
-        return found
+            items += [(plugin, one) for one in fields if isinstance(one.get(uri_field), str)]
+        return items
 
-    async def read_resource(self, exchange: McpExchange, shelf: CallerCatalog, uri: str) -> dict[str, Any]:
-        """One document.
+    async def read_resource(self, exchange: McpExchange, catalog: CallerCatalog, uri: str) -> dict[str, Any]:
+        """Read one resource.
 
         Raises:
-            RpcFault: nobody has it, or several do.
+            RpcError: no plugin has it, or several do.
             PaddockError: see `Host.read_resource`.
         """
-        plugin, own = self.resolve_uri(exchange, shelf, uri)
-        target = shelf.tenant_catalog.catalogue.find_resource(plugin, own)
-        asker = exchange.question_handler(plugin)
-        found = await self._host.callable_access.call(target, {"uri": own}, exchange.context, ask=asker)
-        if own == uri:
-            return found
-        contents = cast("list[Any]", found["contents"])
-        return {**found, "contents": [_with_plugin_uri(one, plugin) for one in contents]}
+        plugin, own_uri = self.resolve_uri(exchange, catalog, uri)
+        target = catalog.tenant_catalog.catalogue.find_resource(plugin, own_uri)
+        question_handler = exchange.question_handler(plugin)
+        result = await self._host.callable_access.call(target, {"uri": own_uri}, exchange.context, ask=question_handler)
+        if own_uri == uri:
+            return result
+        contents = cast("list[Any]", result["contents"])
+        return {**result, "contents": [_with_plugin_uri(content, plugin) for content in contents]}
 
-    def resolve_uri(self, exchange: McpExchange, shelf: CallerCatalog, uri: str) -> tuple[str, str]:
-        """The plugin that has a document, and its address there.
+    def resolve_uri(self, exchange: McpExchange, catalog: CallerCatalog, uri: str) -> tuple[str, str]:
+        """Return the plugin that has a resource, and the plugin's own URI of it.
 
         Raises:
-            RpcFault: nobody has it, or several do.
+            RpcError: no plugin has it, or several do.
         """
         if uri.startswith(PLUGIN_URI_PREFIX):
-            plugin, _, own = uri.removeprefix(PLUGIN_URI_PREFIX).partition("/")
-            if plugin in shelf.readers:
-                return plugin, own
-        catalogue = shelf.tenant_catalog.catalogue
-        owners = [plugin for plugin in sorted(shelf.readers) if _has_resource(catalogue, plugin, uri)]
+            plugin, _, own_uri = uri.removeprefix(PLUGIN_URI_PREFIX).partition("/")
+            if plugin in catalog.readers:
+                return plugin, own_uri
+        catalogue = catalog.tenant_catalog.catalogue
+        owners = [plugin for plugin in sorted(catalog.readers) if _has_resource(catalogue, plugin, uri)]
         if not owners:
             raise RpcError(exchange.revision.not_found_code, "Resource not found", {"uri": printable(uri, 2_000)})
         if len(owners) > 1:
-            which = " or ".join(_plugin_uri(plugin, uri) for plugin in owners)
-            raise RpcError(INVALID_PARAMS, f"{' and '.join(owners)} both have it: read {printable(which, 2_000)}")
+            alternatives = " or ".join(_plugin_uri(plugin, uri) for plugin in owners)
+            raise RpcError(
+                INVALID_PARAMS, f"{' and '.join(owners)} both have it: read {printable(alternatives, 2_000)}"
+            )
         return owners[0], uri
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
-    async def list_prompts(self, shelf: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
-        """Every prompt that a caller may have, by the name that it has here."""
-        names = {(one.plugin, one.name): name for name, one in shelf.prompts.items()}
-        found: dict[str, dict[str, Any]] = {}
-        for plugin in sorted({one.plugin for one in shelf.prompts.values()}):
+    async def list_prompts(self, catalog: CallerCatalog, tenant: Tenant) -> dict[str, dict[str, Any]]:
+        """Return every prompt that a caller may use, by client-facing name."""
+        names = {(one.plugin, one.name): name for name, one in catalog.prompts.items()}
+        prompts: dict[str, dict[str, Any]] = {}
+        for plugin in sorted({one.plugin for one in catalog.prompts.values()}):
             try:
                 listed = (await self._host.prompts(plugin, tenant))["prompts"]
             except NotFound:
                 continue
-            for one in listed:
-                name = names.get((plugin, one.get("name", "")))
+            for prompt in listed:
+                name = names.get((plugin, prompt.get("name", "")))
                 if name is not None:
-                    found[name] = {**one, "name": name}
-        return found
+                    prompts[name] = {**prompt, "name": name}
+        return prompts
 
     async def get_prompt(
-        self, exchange: McpExchange, shelf: CallerCatalog, name: Any, arguments: Any
+        self, exchange: McpExchange, catalog: CallerCatalog, name: Any, arguments: Any
     ) -> dict[str, Any]:
-        """A prompt with its arguments filled in.
+        """Return a prompt with its arguments filled in.
 
         Raises:
-            RpcFault: there is none.
+            RpcError: it does not exist.
             PaddockError: see `Host.get_prompt`.
         """
-        found = self._find_prompt(shelf, name)
-        given = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
-        if found.target is None:
-            return await self._host.get_prompt(found.plugin, found.name, given, context=exchange.context)
-        asked = {"name": found.name, "arguments": given}
-        asker = exchange.question_handler(found.plugin)
-        return await self._host.callable_access.call(found.target, asked, exchange.context, ask=asker)
+        prompt = self._find_prompt(catalog, name)
+        prompt_arguments = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
+        if prompt.target is None:
+            return await self._host.get_prompt(prompt.plugin, prompt.name, prompt_arguments, context=exchange.context)
+        params = {"name": prompt.name, "arguments": prompt_arguments}
+        question_handler = exchange.question_handler(prompt.plugin)
+        return await self._host.callable_access.call(prompt.target, params, exchange.context, ask=question_handler)
 
-    def _find_prompt(self, shelf: CallerCatalog, name: Any) -> PromptTarget:
-        found = shelf.prompts.get(name) if isinstance(name, str) else None
-        if found is None:
+    def _find_prompt(self, catalog: CallerCatalog, name: Any) -> PromptTarget:
+        prompt = catalog.prompts.get(name) if isinstance(name, str) else None
+        if prompt is None:
             raise RpcError(INVALID_PARAMS, f"Unknown prompt: {printable(str(name), 80)}")
-        return found
+        return prompt
 
     # --- what arguments may be ----------------------------------------------------------------------------------------
 
     async def complete_argument(
-        self, exchange: McpExchange, shelf: CallerCatalog, params: Mapping[str, Any]
+        self, exchange: McpExchange, catalog: CallerCatalog, params: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """What an argument of a prompt or template may be. Nothing where its server cannot guess, or where a person
-        would have to be asked first.
+        """Return completions for an argument of a prompt or template.
+
+        Empty if its server offers none, or if a person would have to approve the call first.
 
         Raises:
-            RpcFault: there is no such prompt or template.
+            RpcError: there is no such prompt or template.
         """
-        plugin, ref = await self._resolve_reference(exchange, shelf, params.get("ref"))
+        plugin, ref = await self._resolve_reference(exchange, catalog, params.get("ref"))
         argument = params.get("argument")
         if not isinstance(argument, dict):
             raise RpcError(INVALID_PARAMS, "`argument` is not an object")
-        entry = shelf.tenant_catalog.catalogue.entry(plugin)
+        entry = catalog.tenant_catalog.catalogue.entry(plugin)
         if not entry.dynamic:
             return {"values": []}
-        target = shelf.tenant_catalog.catalogue.completion_target(plugin)
-        offered = await self._host.callable_access.permitted(exchange.context, (target,))
-        if not offered or offered[0].needs_approval:
+        target = catalog.tenant_catalog.catalogue.completion_target(plugin)
+        permitted = await self._host.callable_access.permitted(exchange.context, (target,))
+        if not permitted or permitted[0].needs_approval:
             return {"values": []}
-        asked: dict[str, Any] = {"ref": ref, "argument": argument}
+        call_params: dict[str, Any] = {"ref": ref, "argument": argument}
         if isinstance(params.get("context"), dict):
-            asked["context"] = params["context"]
+            call_params["context"] = params["context"]
         try:
-            found = await self._host.callable_access.call(target, asked, exchange.context)
+            result = await self._host.callable_access.call(target, call_params, exchange.context)
         except PaddockError:
-            return {"values": []}  # most servers do not know the question
-        completion = cast("dict[str, Any]", found["completion"])
+            return {"values": []}  # most servers do not support completion
+        completion = cast("dict[str, Any]", result["completion"])
         return {**completion, "values": completion.get("values", [])[:MAX_COMPLETIONS]}
 
     async def _resolve_reference(
-        self, exchange: McpExchange, shelf: CallerCatalog, ref: Any
+        self, exchange: McpExchange, catalog: CallerCatalog, ref: Any
     ) -> tuple[str, dict[str, Any]]:
-        """The plugin that a reference is to, and the reference as it knows it."""
-        told = cast("dict[str, Any]", ref) if isinstance(ref, dict) else {}
-        match told.get("type"):
+        """Return the plugin that a reference points to, and the reference in the plugin's own terms."""
+        fields = cast("dict[str, Any]", ref) if isinstance(ref, dict) else {}
+        match fields.get("type"):
             case "ref/prompt":
-                found = self._find_prompt(shelf, told.get("name"))
-                return found.plugin, {"type": "ref/prompt", "name": found.name}
-            case "ref/resource" if isinstance(told.get("uri"), str):
-                uri = cast("str", told["uri"])
-                for plugin, one in await self._list_from_plugins(shelf, exchange.context.tenant, "templates"):
-                    if uri in (one["uriTemplate"], _plugin_uri(plugin, one["uriTemplate"])):
-                        return plugin, {"type": "ref/resource", "uri": one["uriTemplate"]}
-                plugin, own = self.resolve_uri(exchange, shelf, uri)
-                return plugin, {"type": "ref/resource", "uri": own}
+                prompt = self._find_prompt(catalog, fields.get("name"))
+                return prompt.plugin, {"type": "ref/prompt", "name": prompt.name}
+            case "ref/resource" if isinstance(fields.get("uri"), str):
+                uri = cast("str", fields["uri"])
+                for plugin, template in await self._list_from_plugins(catalog, exchange.context.tenant, "templates"):
+                    if uri in (template["uriTemplate"], _plugin_uri(plugin, template["uriTemplate"])):
+                        return plugin, {"type": "ref/resource", "uri": template["uriTemplate"]}
+                plugin, own_uri = self.resolve_uri(exchange, catalog, uri)
+                return plugin, {"type": "ref/resource", "uri": own_uri}
             case _:
                 raise RpcError(INVALID_PARAMS, "`ref` is to neither a prompt nor a resource")
 
 
-def _plugin_uri(plugin: str, address: str) -> str:
-    return f"{PLUGIN_URI_PREFIX}{plugin}/{address}"
+def _plugin_uri(plugin: str, uri: str) -> str:
+    return f"{PLUGIN_URI_PREFIX}{plugin}/{uri}"
 
 
 def _with_plugin_uri(content: Any, plugin: str) -> Any:
-    """A piece of a document, with the address that the client knows it by."""
+    """Return a content item with its client-facing URI."""
     if not isinstance(content, dict):
         return content
     fields = cast("dict[str, Any]", content)

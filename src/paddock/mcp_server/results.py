@@ -1,4 +1,4 @@
-"""What came of a call, as an MCP client gets it. Pure."""
+"""MCP results and errors, built from call results and Paddock errors. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ERROR_META_KEY: Final = "dev.paddock/error"
 APPROVAL_META_KEY: Final = "dev.paddock/approval"
 STRUCTURED_CONTENT: Final = "structuredContent"
 
-_COMMON_CONTENT_TYPES: Final = frozenset({"text", "image", "resource"})  # which every revision knows
+_COMMON_CONTENT_TYPES: Final = frozenset({"text", "image", "resource"})  # known by every revision
 
 
 def target_result_field(target: CallTarget) -> str | None:
-    """Where the value is in what a callable gives."""
+    """Return the field of a callable's result that holds the value."""
     return result_field(target.manifest)
 
 
@@ -35,42 +35,48 @@ def is_object_schema(schema: Mapping[str, Any]) -> bool:
 
 
 def tool_result(target: CallTarget, result: Any, revision: ProtocolRevision) -> dict[str, Any]:
-    """The result of `tools/call`."""
-    told = dict(cast("dict[str, Any]", result)) if is_mcp_server(target.manifest) else _wrap_value(target, result)
+    """Build the result of `tools/call`."""
+    tool_output = (
+        dict(cast("dict[str, Any]", result)) if is_mcp_server(target.manifest) else _wrap_value(target, result)
+    )
     if not revision.structured_content:
-        told.pop(STRUCTURED_CONTENT, None)
-        told["content"] = [_downgrade_block(block, revision) for block in told["content"]]
-    elif not revision.non_object_output and not isinstance(told.get(STRUCTURED_CONTENT, {}), dict):
-        del told[STRUCTURED_CONTENT]
-    return complete_result(told, revision)
+        tool_output.pop(STRUCTURED_CONTENT, None)
+        tool_output["content"] = [_downgrade_block(block, revision) for block in tool_output["content"]]
+    elif not revision.non_object_output and not isinstance(tool_output.get(STRUCTURED_CONTENT, {}), dict):
+        del tool_output[STRUCTURED_CONTENT]
+    return complete_result(tool_output, revision)
 
 
 def _wrap_value(target: CallTarget, result: Any) -> dict[str, Any]:
-    """A value of a plugin that is no MCP server, as text and as data."""
+    """Wrap the value of a plugin that is not an MCP server, as text and as structured content."""
     text = result if isinstance(result, str) else orjson.dumps(result, default=str).decode()
-    told: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    output: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     value = unwrap_field(target_result_field(target), result)
     schema: Any = target.schemas.output
     wrapped = isinstance(schema, dict) and schema != {} and not is_object_schema(cast("dict[str, Any]", schema))
     if isinstance(value, dict) and not wrapped:
-        told[STRUCTURED_CONTENT] = value
+        output[STRUCTURED_CONTENT] = value
     elif wrapped:
-        told[STRUCTURED_CONTENT] = {"result": value}
-    return told
+        output[STRUCTURED_CONTENT] = {"result": value}
+    return output
 
 
 def _downgrade_block(block: Any, revision: ProtocolRevision) -> Any:
-    """A piece of content for a client that does not know its kind."""
+    """Replace a content block whose type the client does not know by text."""
     fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
-    kind = fields.get("type")
-    if kind in _COMMON_CONTENT_TYPES or (kind == "audio" and revision.audio):
+    content_type = fields.get("type")
+    if content_type in _COMMON_CONTENT_TYPES or (content_type == "audio" and revision.audio):
         return fields
-    words = f"{fields.get('name') or ''} {fields.get('uri')}".strip() if kind == "resource_link" else f"[{kind}]"
-    return {"type": "text", "text": words}
+    text = (
+        f"{fields.get('name') or ''} {fields.get('uri')}".strip()
+        if content_type == "resource_link"
+        else f"[{content_type}]"
+    )
+    return {"type": "text", "text": text}
 
 
 def complete_result(result: dict[str, Any], revision: ProtocolRevision) -> dict[str, Any]:
-    """Any result with what its revision wants in each."""
+    """Add the fields that the revision requires in every result."""
     if revision.stateless:
         result["resultType"] = "complete"
         result["_meta"] = {**result.get("_meta", {}), SERVER_INFO_META_KEY: SERVER_INFO}
@@ -78,54 +84,54 @@ def complete_result(result: dict[str, Any], revision: ProtocolRevision) -> dict[
 
 
 def tool_failure(error: PaddockError, revision: ProtocolRevision) -> dict[str, Any]:
-    """A call that failed, in the form that lets a model read why. The tool's own words where it has some."""
-    told = mcp_tool_result(error)
-    # Not as structured content: clients check that against the tool's output schema, which speaks of its results.
-    told["_meta"] = {ERROR_META_KEY: told.pop(STRUCTURED_CONTENT)}
-    own = error.details.get("content") if error.error_code == "tool.failed" else None
-    if isinstance(own, list) and own:
-        told["_meta"][ERROR_META_KEY]["details"].pop("content", None)
+    """Build the result of a failed call so that a model can read why, with the tool's own content if any."""
+    result = mcp_tool_result(error)
+    # Not as structured content: clients validate that against the tool's output schema, which describes successes.
+    result["_meta"] = {ERROR_META_KEY: result.pop(STRUCTURED_CONTENT)}
+    tool_content = error.details.get("content") if error.error_code == "tool.failed" else None
+    if isinstance(tool_content, list) and tool_content:
+        result["_meta"][ERROR_META_KEY]["details"].pop("content", None)
         hint = [{"type": "text", "text": error.hint}] if error.hint else []
-        told["content"] = [*(_downgrade_block(block, revision) for block in cast("list[Any]", own)), *hint]
-    return complete_result(told, revision)
+        result["content"] = [*(_downgrade_block(block, revision) for block in cast("list[Any]", tool_content)), *hint]
+    return complete_result(result, revision)
 
 
-def tool_pending(held: NeedsApproval, link: str, revision: ProtocolRevision) -> dict[str, Any]:
-    """A call that waits for a person: nothing has happened yet, and how to come back for it.
+def tool_pending(pending: NeedsApproval, link: str, revision: ProtocolRevision) -> dict[str, Any]:
+    """Build the result of a call that waits for approval, with how to return for it.
 
-    An error to clients, since what they asked for was not done; models read the words.
+    It is an error to clients, since the requested action was not done; models read the text.
     """
     lines = [
-        held.message,
+        pending.message,
         "Nothing has happened yet. The call is made as soon as a person says yes; it does not have to be made again.",
-        f"To answer, at a terminal: {held.hint}",
+        f"To answer, at a terminal: {pending.hint}",
         f"What would be done, for whoever may answer and is signed in: {link}",
-        f"Call id: {held.details['call_id']}. The same call again gives its result once there is one.",
+        f"Call id: {pending.details['call_id']}. The same call again gives its result once there is one.",
     ]
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "isError": True,
         "content": [{"type": "text", "text": "\n".join(lines)}],
-        "_meta": {APPROVAL_META_KEY: {**held.details, "link": link}},
+        "_meta": {APPROVAL_META_KEY: {**pending.details, "link": link}},
     }
-    return complete_result(told, revision)
+    return complete_result(result, revision)
 
 
-def encode_result(number: MessageId, result: bytes) -> bytes:
-    """The answer to a request."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode_id(number), result)
+def encode_result(request_id: MessageId, result: bytes) -> bytes:
+    """Encode a response with a result."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode_id(request_id), result)
 
 
-def encode_fault(number: MessageId | None, fault: RpcError) -> bytes:
-    """The answer to a request that was not served; without an id where nobody knows which one."""
-    told = orjson.dumps(error_member(fault), default=str)
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode_id(number), told)
+def encode_fault(request_id: MessageId | None, fault: RpcError) -> bytes:
+    """Encode an error response; without an id if the request is unknown."""
+    error = orjson.dumps(error_member(fault), default=str)
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode_id(request_id), error)
 
 
 def fault_from_error(error: PaddockError) -> RpcError:
-    """What a client is told of an error."""
-    told = mcp_error(error)
-    return RpcError(told["code"], told["message"], told["data"])
+    """Convert a Paddock error to an RPC error."""
+    fields = mcp_error(error)
+    return RpcError(fields["code"], fields["message"], fields["data"])
 
 
-def _encode_id(number: MessageId | None) -> bytes:
-    return b"%d" % number if type(number) is int else orjson.dumps(number)
+def _encode_id(request_id: MessageId | None) -> bytes:
+    return b"%d" % request_id if type(request_id) is int else orjson.dumps(request_id)

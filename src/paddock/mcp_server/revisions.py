@@ -1,4 +1,4 @@
-"""The revisions of MCP that we serve, and how they differ: the one table. Plain values."""
+"""The MCP protocol revisions that we serve, and their differences, in one table."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Final, cast
 
 @dataclass(frozen=True, slots=True)
 class ProtocolRevision:
-    """What a client of one revision understands."""
+    """The features of one protocol revision."""
 
     name: str
-    stateless: bool = False  # every request says what it needs; there is no handshake and no session
-    batches: bool = False  # several messages may come in one array
-    audio: bool = False  # sounds among the content of results
-    structured_content: bool = False  # output schemas, structured content, links to resources, titles
-    elicitation: bool = False  # we may ask the person behind the client
-    url_elicitation: bool = False  # we may send them to a page
-    primed_streams: bool = False  # a stream may begin with an event that has nothing but its id
-    non_object_output: bool = False  # structured content may be something else than an object
-    not_found_code: int = -32002  # the number of the error for a document that there is not
+    stateless: bool = False  # self-contained requests, no handshake or session
+    batches: bool = False  # JSON-RPC batches
+    audio: bool = False  # audio content, and tool annotations
+    structured_content: bool = False  # output schemas, resource links, titles
+    elicitation: bool = False  # the server may ask the person behind the client
+    url_elicitation: bool = False  # the server may send them to a URL
+    primed_streams: bool = False  # streams may start with an event that has only an id
+    non_object_output: bool = False  # structured content need not be an object
+    not_found_code: int = -32002  # error code for unknown resources
 
 
 _REVISIONS: Final = (
@@ -61,17 +61,17 @@ _SESSION_METHODS: Final = frozenset({"ping", "logging/setLevel", "resources/subs
 _STATELESS_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Of log messages, least important first."""
+"""Log levels, least important first."""
 
 
 def has_method(revision: ProtocolRevision, method: str) -> bool:
-    """Whether a request of this name exists in a revision, the handshake apart."""
+    """Return whether a revision has a method, the handshake aside."""
     return method in _COMMON_METHODS or method in (_STATELESS_METHODS if revision.stateless else _SESSION_METHODS)
 
 
 @dataclass(frozen=True, slots=True)
 class ElicitationModes:
-    """What a client can ask the person behind it."""
+    """The elicitation modes that a client supports."""
 
     form: bool = False
     url: bool = False
@@ -81,9 +81,11 @@ NO_ELICITATION: Final = ElicitationModes()
 
 
 def parse_elicitation_modes(revision: ProtocolRevision, capabilities: Any) -> ElicitationModes:
-    """What the capabilities of a client say of that. One that says nothing more than that it can ask means forms."""
-    told: Any = cast("dict[str, Any]", capabilities).get("elicitation") if isinstance(capabilities, dict) else None
-    if not isinstance(told, dict) or not revision.elicitation:
+    """Parse a client's elicitation capability; without further detail it means forms."""
+    capability: Any = (
+        cast("dict[str, Any]", capabilities).get("elicitation") if isinstance(capabilities, dict) else None
+    )
+    if not isinstance(capability, dict) or not revision.elicitation:
         return NO_ELICITATION
-    modes = cast("dict[str, Any]", told)
+    modes = cast("dict[str, Any]", capability)
     return ElicitationModes(form="form" in modes or "url" not in modes, url=revision.url_elicitation and "url" in modes)

@@ -1,4 +1,4 @@
-"""The gateway of one daemon, put together."""
+"""Composes the MCP server of a daemon."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class McpServer:
     """An MCP server in front of everything that a caller may use; an ASGI application for `/mcp`.
 
     Args:
-        host: What it is in front of.
-        callers: Says who makes a request, for the application.
+        host: Provides plugins and settings.
+        authenticator: Provides the caller of a request.
         clock: The time.
     """
 
-    def __init__(self, host: Host, callers: RequestAuthenticator, clock: Clock) -> None:
+    def __init__(self, host: Host, authenticator: RequestAuthenticator, clock: Clock) -> None:
         gateway, http = host.settings.gateway, host.settings.http
-        base = (http.public_url or f"http://{http.address}").rstrip("/")
-        shelves = CatalogCache(host, parse_exposed_names(gateway.names), clock)
+        base_url = (http.public_url or f"http://{http.address}").rstrip("/")
+        catalogs = CatalogCache(host, parse_exposed_names(gateway.names), clock)
         self.list_changes = ListChangeNotifier(host)
-        people = ApprovalElicitation(host, lambda approval: f"{base}/api/v1/approvals/{approval}")
+        elicitation = ApprovalElicitation(host, lambda approval_id: f"{base_url}/api/v1/approvals/{approval_id}")
         self.methods = McpMethods(
             host,
-            shelves,
-            people,
+            catalogs,
+            elicitation,
             self.list_changes,
             instructions=gateway.instructions or "",
             page_size=gateway.page_size,
@@ -46,21 +46,21 @@ class McpServer:
         self._suspended_calls = SuspendedCalls()
         self.stateless = StatelessRequests(self.methods, self._suspended_calls)
         self._sessions = McpHttpSessions(self.methods, clock, self.list_changes.track_tenant)
-        self._app = StreamableHttpApp(self._sessions, self.stateless, callers)
+        self._app = StreamableHttpApp(self._sessions, self.stateless, authenticator)
         self.list_changes.subscribe(self._notify_list_changed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
 
     def _notify_list_changed(self, tenant: Tenant, kinds: frozenset[str]) -> None:
-        told = [encode_notification(list_changed_method(kind), {}) for kind in sorted(kinds)]
+        notifications = [encode_notification(list_changed_method(kind), {}) for kind in sorted(kinds)]
         for session in self._sessions.all():
             if session.owner.tenant == tenant:
-                for one in told:
-                    session.notification_stream.put_unless_pending(one)
+                for notification in notifications:
+                    session.notification_stream.put_unless_pending(notification)
 
     def close(self) -> None:
-        """End every session and stream: the daemon goes down."""
+        """End all sessions and streams, when the daemon shuts down."""
         self.list_changes.close()
         self._sessions.close()
         self._suspended_calls.close()

@@ -1,4 +1,4 @@
-"""One client that began with a handshake: what was agreed on, what is under way, and what it was asked."""
+"""A client session that started with a handshake: negotiated revision, in-flight requests and open elicitations."""
 
 from __future__ import annotations
 
@@ -28,57 +28,57 @@ from paddock.rpc.message import MessageId, RpcFailure, RpcNotification, RpcReque
 
 
 class ServerSession:
-    """A client and we.
+    """The server's side of one client session.
 
     Args:
         methods: Answers requests.
-        tell: Sends the client what belongs to none of its requests.
-        context: Who the client is when it is told that.
+        send: Sends messages that belong to no request.
+        context: Returns the client's current context for those.
     """
 
-    def __init__(self, methods: McpMethods, tell: SendMessage, context: ContextProvider) -> None:
+    def __init__(self, methods: McpMethods, send: SendMessage, context: ContextProvider) -> None:
         self._methods = methods
-        self._watcher = Subscriber(tell, context)
-        self.revision: ProtocolRevision | None = None  # until they have shaken hands
+        self._subscriber = Subscriber(send, context)
+        self.revision: ProtocolRevision | None = None  # None before the handshake
         self._elicitation_modes: ElicitationModes = NO_ELICITATION
-        self._level: str | None = None  # whoever wants log messages says so
+        self._log_level: str | None = None  # None until the client sets one
         self._in_flight = InFlightRequests()
         self._pending_questions: dict[str, asyncio.Future[Any]] = {}
-        self._count = 0
+        self._last_id = 0
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way."""
+        """Whether requests are in progress."""
         return bool(self._in_flight)
 
     def close(self) -> None:
-        """The client is gone, and nobody wants what is under way."""
+        """Cancel all requests and subscriptions of a client that is gone."""
         self._in_flight.close()
-        self._watcher.close()
+        self._subscriber.close()
 
     def receive(self, message: RpcNotification | RpcResult | RpcFailure) -> None:
-        """Something that wants no answer: news, or the answer to a question of ours."""
+        """Handle a message without a response: a notification, or the result of an elicitation."""
         match message:
             case RpcNotification("notifications/cancelled", params):
                 self._in_flight.cancel(params.get("requestId"))
             case RpcNotification():
                 pass
-            case RpcResult(number, value):
-                self._resolve_question(number, value)
-            case RpcFailure(number, _):
-                self._resolve_question(number, None)
+            case RpcResult(request_id, value):
+                self._resolve_question(request_id, value)
+            case RpcFailure(request_id, _):
+                self._resolve_question(request_id, None)
 
-    def _resolve_question(self, number: MessageId | None, value: Any) -> None:
-        waiting = self._pending_questions.pop(number, None) if isinstance(number, str) else None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(value)
+    def _resolve_question(self, request_id: MessageId | None, value: Any) -> None:
+        future = self._pending_questions.pop(request_id, None) if isinstance(request_id, str) else None
+        if future is not None and not future.done():
+            future.set_result(value)
 
-    async def handle_request(self, request: RpcRequest, context: CallContext, tell: SendMessage | None) -> bytes:
-        """The answer to a request, as a message. See `UnderWay.answer`."""
-        refused = self._in_flight.rejection(request.id)
-        return refused or await self._in_flight.run(request.id, self._dispatch(request, context, tell))
+    async def handle_request(self, request: RpcRequest, context: CallContext, send: SendMessage | None) -> bytes:
+        """Return the encoded response to a request. See `InFlightRequests.run`."""
+        rejection = self._in_flight.rejection(request.id)
+        return rejection or await self._in_flight.run(request.id, self._dispatch(request, context, send))
 
-    async def _dispatch(self, request: RpcRequest, context: CallContext, tell: SendMessage | None) -> bytes:
+    async def _dispatch(self, request: RpcRequest, context: CallContext, send: SendMessage | None) -> bytes:
         method, params, revision = request.method, request.params, self.revision
         if method == "initialize":
             return self._initialize(params)
@@ -92,52 +92,56 @@ class ServerSession:
             context,
             revision,
             self._elicitation_modes,
-            self._level,
-            tell,
+            self._log_level,
+            send,
             request.id,
-            subscriber=self._watcher,
+            subscriber=self._subscriber,
             next_elicitation_id=self._next_id,
         )
-        if tell is not None and self._elicitation_modes is not NO_ELICITATION:
-            exchange.elicit = lambda asked, _: self._elicit(asked, tell)
+        if send is not None and self._elicitation_modes is not NO_ELICITATION:
+            exchange.elicit = lambda elicitation, _: self._elicit(elicitation, send)
         return await self._methods.dispatch(exchange, method, params)
 
     def _initialize(self, params: Mapping[str, Any]) -> bytes:
-        """Shake hands. A revision that we do not know is answered with our newest: the client goes, or takes it."""
+        """Negotiate the revision. An unknown one is answered with our newest: the client accepts it or leaves."""
         if self.revision is not None:
             raise RpcError(INVALID_REQUEST, "we have shaken hands already")
-        wanted = params.get("protocolVersion")
-        if not isinstance(wanted, str):
+        requested = params.get("protocolVersion")
+        if not isinstance(requested, str):
             raise RpcError(INVALID_PARAMS, "`protocolVersion` is not text")
-        revision = self.revision = HANDSHAKE_REVISIONS.get(wanted) or HANDSHAKE_REVISIONS[NEWEST_HANDSHAKE_REVISION]
+        revision = self.revision = HANDSHAKE_REVISIONS.get(requested) or HANDSHAKE_REVISIONS[NEWEST_HANDSHAKE_REVISION]
         self._elicitation_modes = parse_elicitation_modes(revision, params.get("capabilities"))
-        told = {
+        result = {
             "protocolVersion": revision.name,
             "serverInfo": SERVER_INFO,
             **self._methods.initialize_result(revision),
         }
-        return orjson.dumps(told)
+        return orjson.dumps(result)
 
     def _set_level(self, params: Mapping[str, Any]) -> bytes:
         level = params.get("level")
         if level not in LOG_LEVELS:
             raise RpcError(INVALID_PARAMS, f"{printable(str(level), 40)} is none of {', '.join(LOG_LEVELS)}")
-        self._level = cast("str", level)
+        self._log_level = cast("str", level)
         return b"{}"
 
     def _next_id(self) -> str:
-        self._count += 1
-        return f"paddock-{self._count}"
+        self._last_id += 1
+        return f"paddock-{self._last_id}"
 
-    async def _elicit(self, params: Mapping[str, Any], tell: SendMessage) -> Any:
-        """Ask the client something, under an id of our own, and wait for what it says."""
-        number = self._next_id()
-        waiting = self._pending_questions[number] = asyncio.get_running_loop().create_future()
-        tell(orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params}))
+    async def _elicit(self, params: Mapping[str, Any], send: SendMessage) -> Any:
+        """Send an elicitation request under an id of our own, and wait for its result."""
+        request_id = self._next_id()
+        future = self._pending_questions[request_id] = asyncio.get_running_loop().create_future()
+        send(orjson.dumps({"jsonrpc": "2.0", "id": request_id, "method": "elicitation/create", "params": params}))
         try:
-            return await waiting
+            return await future
         except asyncio.CancelledError:
-            tell(encode_notification("notifications/cancelled", {"requestId": number, "reason": "nobody waits for it"}))
+            send(
+                encode_notification(
+                    "notifications/cancelled", {"requestId": request_id, "reason": "nobody waits for it"}
+                )
+            )
             raise
         finally:
-            self._pending_questions.pop(number, None)
+            self._pending_questions.pop(request_id, None)

@@ -1,4 +1,4 @@
-"""Requests that stand for themselves (2026-07-28): each says what a handshake would have settled."""
+"""Stateless requests (2026-07-28): each carries what a handshake would have negotiated."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ FAULT_HTTP_STATUS: Final[Mapping[int, int]] = {
     -32700: 400, -32600: 400, -32602: 400, HEADER_MISMATCH: 400, MISSING_CAPABILITY: 400, UNSUPPORTED_REVISION: 400,
     -32601: 404,
 }  # fmt: skip
-"""Of an answer that is an error, by its number; what is not here has the status of any answer."""
+"""HTTP status of error responses by RPC code; all others have status 200."""
 
 
 class StatelessRequests:
-    """Answers them.
+    """Serves stateless requests.
 
     Args:
-        methods: What is asked for.
-        waiting: Calls that wait for what their clients were asked.
+        methods: Answers requests.
+        suspended_calls: Calls that wait for answers of their clients.
     """
 
-    def __init__(self, methods: McpMethods, waiting: SuspendedCalls) -> None:
+    def __init__(self, methods: McpMethods, suspended_calls: SuspendedCalls) -> None:
         self._methods = methods
-        self._suspended_calls = waiting
+        self._suspended_calls = suspended_calls
 
     async def handle(
         self,
         request: RpcRequest,
         context: CallContext,
-        tell: SendMessage | None,
+        send: SendMessage | None,
         headers: Iterable[tuple[bytes, bytes]] | None = None,
     ) -> bytes:
-        """The result of a request; `headers` are those that it came with over HTTP.
+        """Return the result of a request; `headers` are those of its HTTP request.
 
         Raises:
-            RpcFault: it cannot be served.
+            RpcError: it cannot be served.
         """
         params = request.params
         meta = read_meta(params)
@@ -78,7 +78,7 @@ class StatelessRequests:
         if level is not None and level not in LOG_LEVELS:
             raise RpcError(INVALID_PARAMS, f"`{LEVEL_KEY}` is none of {', '.join(LOG_LEVELS)}")
         exchange = McpExchange(
-            context, revision, parse_elicitation_modes(revision, meta[CAPABILITIES_KEY]), level, tell, request.id
+            context, revision, parse_elicitation_modes(revision, meta[CAPABILITIES_KEY]), level, send, request.id
         )
         if request.method in _NAME_PARAMS and exchange.elicitation_modes is not NO_ELICITATION:
             return await self._suspended_calls.handle(exchange, request, self._methods.dispatch)
@@ -86,15 +86,15 @@ class StatelessRequests:
 
 
 def is_stateless_request(request: RpcRequest) -> bool:
-    """Whether a request brings what a handshake would have settled. No handshake does."""
+    """Return whether a request carries what a handshake would have negotiated."""
     return request.method != "initialize" and VERSION_KEY in read_meta(request.params)
 
 
 def _require_client_meta(meta: Mapping[str, Any]) -> None:
-    """Refuse a request that does not say what a handshake would have settled.
+    """Check that a request carries what a handshake would have negotiated.
 
     Raises:
-        RpcFault: it does not.
+        RpcError: it does not.
     """
     missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if key not in meta]
     if missing:
@@ -105,45 +105,45 @@ def _require_client_meta(meta: Mapping[str, Any]) -> None:
         raise RpcError(INVALID_PARAMS, f"`{CAPABILITIES_KEY}` is not an object")
 
 
-def unsupported_revision_fault(wanted: str) -> RpcError:
-    """What a client is told whose revision we do not serve."""
-    data = {"supported": [*STATELESS_REVISIONS, *reversed(tuple(HANDSHAKE_REVISIONS))], "requested": wanted}
+def unsupported_revision_fault(requested: str) -> RpcError:
+    """Build the error for an unsupported protocol revision."""
+    data = {"supported": [*STATELESS_REVISIONS, *reversed(tuple(HANDSHAKE_REVISIONS))], "requested": requested}
     return RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", data)
 
 
 def require_headers(request: RpcRequest, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a request whose headers say something else than its body: whoever is on the way goes by the headers.
+    """Check that the headers match the body: intermediaries go by the headers.
 
     Raises:
-        RpcFault: they do, or one is missing or stands twice.
+        RpcError: they differ, or one is missing or repeated.
     """
-    told: dict[bytes, bytes] = {}
+    found: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in (_VERSION_HEADER, _METHOD_HEADER, _NAME_HEADER):
-            if name in told:
+            if name in found:
                 raise RpcError(HEADER_MISMATCH, f"the header {name.decode()} stands twice")
-            told[name] = value
-    wanted = read_meta(request.params).get(VERSION_KEY)
-    _require_header(told, _VERSION_HEADER, wanted)
-    _require_header(told, _METHOD_HEADER, request.method)
+            found[name] = value
+    version = read_meta(request.params).get(VERSION_KEY)
+    _require_header(found, _VERSION_HEADER, version)
+    _require_header(found, _METHOD_HEADER, request.method)
     field = _NAME_PARAMS.get(request.method)
-    named: Any = request.params.get(field) if field is not None else None
-    if named is not None:
-        _require_header(told, _NAME_HEADER, named)
+    name_value: Any = request.params.get(field) if field is not None else None
+    if name_value is not None:
+        _require_header(found, _NAME_HEADER, name_value)
 
 
-def _require_header(told: Mapping[bytes, bytes], name: bytes, wanted: Any) -> None:
-    value = told.get(name)
+def _require_header(headers: Mapping[bytes, bytes], name: bytes, expected: Any) -> None:
+    value = headers.get(name)
     if value is None:
         raise RpcError(HEADER_MISMATCH, f"the header {name.decode()} is missing")
-    written = value.decode("latin-1").strip(" \t")
-    said = _decode_header(written) if name == _NAME_HEADER else written
-    if said is None or said != wanted:
+    text = value.decode("latin-1").strip(" \t")
+    decoded = _decode_header(text) if name == _NAME_HEADER else text
+    if decoded is None or decoded != expected:
         raise RpcError(HEADER_MISMATCH, f"the header {name.decode()} says something else than the body")
 
 
 def _decode_header(value: str) -> str | None:
-    """What a header says that may be written in base64; None where that is badly done."""
+    """Decode a header value that may be in base64; None if it is malformed."""
     encoded = _BASE64_HEADER.fullmatch(value)
     if encoded is None:
         return value

@@ -1,4 +1,4 @@
-"""MCP over a pair of streams, one message a line: for a client that started us, or a bridge that stands for one."""
+"""MCP over a pair of streams, one message per line: for a client that started us, or a bridge to one."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ WriteLine = Callable[[bytes], None]
 
 
 class StdioTransport:
-    """One client at the other end, whichever revision it speaks. Made by `open_lines`."""
+    """One client, of any revision. Opened with `open_stdio_transport`."""
 
-    def __init__(self, gateway: McpServer, tenant: Tenant, context: ContextProvider, write: WriteLine) -> None:
-        self._conversation = ServerSession(gateway.methods, write, context)
-        self._stateless = gateway.stateless
+    def __init__(self, server: McpServer, tenant: Tenant, context: ContextProvider, write: WriteLine) -> None:
+        self._session = ServerSession(server.methods, write, context)
+        self._stateless = server.stateless
         self._tenant = tenant
         self._context = context
         self._write = write
@@ -36,25 +36,25 @@ class StdioTransport:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def receive_line(self, line: bytes) -> None:
-        """A line that the client wrote, without its end. What it asks for is answered when it is ready."""
+        """Handle a line of the client, without its newline. Responses are written when ready."""
         match decode(line):
             case RpcRequest() as request:
                 self._start_request(request)
-            case MalformedMessage(meant_as="request") as wrong:
-                self._write(encode_fault(wrong.id, RpcError(wrong.code, wrong.reason)))
+            case MalformedMessage(meant_as="request") as malformed:
+                self._write(encode_fault(malformed.id, RpcError(malformed.code, malformed.reason)))
             case MalformedMessage():
                 pass
             case NonRpcLine():
                 self._write(encode_fault(None, RpcError(PARSE_ERROR, "the line is not JSON")))
-            case RpcNotification("notifications/cancelled", params) as told:
+            case RpcNotification("notifications/cancelled", params) as notification:
                 self._stateless_requests.cancel(params.get("requestId"))
-                self._conversation.receive(told)
+                self._session.receive(notification)
             case other:
-                self._conversation.receive(other)
+                self._session.receive(other)
 
     def notify_list_changed(self, tenant: Tenant, kinds: frozenset[str]) -> None:
-        """Lists of a tenant are others than before: tell a client that has shaken hands."""
-        if self._conversation.revision is not None and tenant == self._tenant:
+        """Notify a client, after its handshake, that lists of its tenant have changed."""
+        if self._session.revision is not None and tenant == self._tenant:
             for kind in sorted(kinds):
                 self._write(encode_notification(list_changed_method(kind), {}))
 
@@ -69,49 +69,49 @@ class StdioTransport:
         except PaddockError as error:
             self._write(encode_fault(request.id, fault_from_error(error)))
             return
-        answer = await self._answer(request, context)
-        if answer:  # nothing is said of what the client does not want any more
-            self._write(answer)
+        response = await self._answer(request, context)
+        if response:  # empty if the client cancelled the request
+            self._write(response)
 
     async def _answer(self, request: RpcRequest, context: CallContext) -> bytes:
         if not is_stateless_request(request):
-            return await self._conversation.handle_request(request, context, self._write)
-        refused = self._stateless_requests.rejection(request.id)
-        return refused or await self._stateless_requests.run(
+            return await self._session.handle_request(request, context, self._write)
+        rejection = self._stateless_requests.rejection(request.id)
+        return rejection or await self._stateless_requests.run(
             request.id, self._stateless.handle(request, context, self._write)
         )
 
     async def close(self) -> None:
-        """The client is gone: nobody wants what is under way."""
-        self._conversation.close()
+        """Cancel all requests of a client that is gone."""
+        self._session.close()
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def drain(self) -> None:
-        """Wait for what is under way."""
+        """Wait for all requests in progress."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
 
 @asynccontextmanager
 async def open_stdio_transport(
-    gateway: McpServer, tenant: Tenant, context: ContextProvider, write: WriteLine
+    server: McpServer, tenant: Tenant, context: ContextProvider, write: WriteLine
 ) -> AsyncGenerator[StdioTransport, None]:
-    """A client for as long as the block runs; what is under way at its end is cancelled.
+    """Serve a client while the block runs; requests in progress are cancelled at its end.
 
     Args:
-        gateway: What it gets to.
-        tenant: Whose lists it hears of.
-        context: Makes the context of each request: who makes it, with what they may do by then.
-        write: Takes each message for the client, without the end of its line. It must not wait.
+        server: The MCP server.
+        tenant: The tenant whose list changes the client is notified of.
+        context: Returns the context of each request: the caller with its current rights.
+        write: Takes each message for the client, without newline. It must not block.
     """
-    lines = StdioTransport(gateway, tenant, context, write)
-    gateway.list_changes.track_tenant(tenant)
-    end = gateway.list_changes.subscribe(lines.notify_list_changed)
+    transport = StdioTransport(server, tenant, context, write)
+    server.list_changes.track_tenant(tenant)
+    unsubscribe = server.list_changes.subscribe(transport.notify_list_changed)
     try:
-        yield lines
+        yield transport
     finally:
-        end()
-        await lines.close()
+        unsubscribe()
+        await transport.close()

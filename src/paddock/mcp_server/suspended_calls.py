@@ -1,8 +1,8 @@
-"""Calls whose plugins asked something, while clients that keep nothing go and find out.
+"""Suspended calls: calls of stateless clients that wait for answers to a plugin's questions.
 
-Such a client gets the questions as the result, with a handle, and makes the same request again with the answers. The
-plugin waits meanwhile. A handle is chance alone: there is nothing in it that could be read or changed. It is good once,
-for the caller that it was given to, and for the same call.
+The client gets the questions as the result, with a handle, and repeats the request with the answers. The plugin waits
+meanwhile. A handle is random: it contains nothing to read or tamper with. It is valid once, for the caller that it was
+given to, and for the same call.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MAX_SUSPENDED_PER_OWNER: Final = 32
 MAX_SUSPENDED_CALLS: Final = 1_000
 MAX_QUESTION_KEY_CHARS: Final = 128
 RESUME_TIMEOUT_S: Final = 900.0
-"""Seconds for a client to come back."""
+"""Time for a client to return."""
 
 ServeRequest: TypeAlias = Callable[[McpExchange, str, dict[str, Any]], Awaitable[bytes]]
 
 
 class SuspendedCall:
-    """One call that goes on while its client comes and goes."""
+    """A call that continues between the requests of its client."""
 
     def __init__(self, exchange: McpExchange, request: RpcRequest) -> None:
         self.exchange = exchange
@@ -43,40 +43,40 @@ class SuspendedCall:
         self._wake = asyncio.Event()
 
     async def elicit(self, params: Mapping[str, Any], key: str) -> Any:
-        """Have the client asked, and wait for what it says. It may have said it already."""
+        """Have the client asked, and wait for the answer, which it may have sent already."""
         early: Any = self._early_answers.pop(key, None) if key else None
         if isinstance(early, dict):
             return cast("dict[str, Any]", early)
-        number = (
+        question_id = (
             key if 0 < len(key) <= MAX_QUESTION_KEY_CHARS and key not in self._open_questions else self._unused_key()
         )
-        waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._open_questions[number] = (params, waiting)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._open_questions[question_id] = (params, future)
         self._wake.set()
         try:
-            return await waiting
+            return await future
         finally:
-            self._open_questions.pop(number, None)
+            self._open_questions.pop(question_id, None)
 
     def _unused_key(self) -> str:
-        """A name that no open question has; a plugin may give its own any name."""
+        """Return a key that no open question has; plugins may choose any key."""
         self._count += 1
         while f"q{self._count}" in self._open_questions:
             self._count += 1
         return f"q{self._count}"
 
     def receive_answers(self, answers: Mapping[str, Any]) -> None:
-        """What the client found out. What it did not say is asked again."""
-        for number, (_, waiting) in tuple(self._open_questions.items()):
-            if number in answers and not waiting.done():
-                waiting.set_result(answers[number])
-                del self._open_questions[number]
+        """Pass the client's answers on. Questions without an answer are asked again."""
+        for question_id, (_, future) in tuple(self._open_questions.items()):
+            if question_id in answers and not future.done():
+                future.set_result(answers[question_id])
+                del self._open_questions[question_id]
 
     async def next_outcome(self) -> bytes | None:
-        """The result; or nothing where the client is to be asked.
+        """Return the result; None if the client must be asked.
 
         Raises:
-            RpcFault: there is none.
+            RpcError: the call failed.
         """
         work = self.work
         assert work is not None
@@ -86,41 +86,41 @@ class SuspendedCall:
                 self._wake.clear()
                 await self._wake.wait()
         except asyncio.CancelledError:
-            work.cancel()  # nobody waits for it any more
+            work.cancel()  # the client has left
             raise
         return work.result() if work.done() else None
 
     def input_required_result(self, handle: str) -> bytes:
-        """What the client is to find out, as a result."""
-        asked = {
-            number: {"method": "elicitation/create", "params": params}
-            for number, (params, _) in self._open_questions.items()
+        """Build the result that carries the open questions."""
+        questions = {
+            question_id: {"method": "elicitation/create", "params": params}
+            for question_id, (params, _) in self._open_questions.items()
         }
-        told = {
+        result = {
             "resultType": "input_required",
-            "inputRequests": asked,
+            "inputRequests": questions,
             "requestState": handle,
             "_meta": {SERVER_INFO_META_KEY: SERVER_INFO},
         }
-        return orjson.dumps(told)
+        return orjson.dumps(result)
 
     def cancel(self) -> None:
-        """Nobody comes back for it."""
+        """Cancel a call whose client does not return."""
         if self.work is not None:
             self.work.cancel()
 
 
 class SuspendedCalls:
-    """All of them, by handle."""
+    """All suspended calls, by handle."""
 
     def __init__(self) -> None:
         self._calls: dict[str, SuspendedCall] = {}
 
     async def handle(self, exchange: McpExchange, request: RpcRequest, serve: ServeRequest) -> bytes:
-        """The result of a call, or what its client has to find out before there is one.
+        """Return the result of a call, or the questions that its client must answer first.
 
         Raises:
-            RpcFault: it cannot be served, or the handle is none that this caller has for this call.
+            RpcError: it cannot be served, or the handle is not valid for this caller and call.
         """
         handle: Any = request.params.get("requestState")
         if handle is None:
@@ -145,8 +145,8 @@ class SuspendedCalls:
         return call
 
     def _suspend(self, call: SuspendedCall) -> str:
-        theirs = sum(one.owner == call.owner for one in self._calls.values())
-        if theirs >= MAX_SUSPENDED_PER_OWNER or len(self._calls) >= MAX_SUSPENDED_CALLS:
+        owned = sum(other.owner == call.owner for other in self._calls.values())
+        if owned >= MAX_SUSPENDED_PER_OWNER or len(self._calls) >= MAX_SUSPENDED_CALLS:
             call.cancel()
             raise RpcError(RESOURCE_BUSY, "too many calls wait for answers already")
         call.exchange.send = None
@@ -161,23 +161,23 @@ class SuspendedCalls:
             call.cancel()
 
     def close(self) -> None:
-        """Give all of them up."""
+        """Cancel all suspended calls."""
         for handle in tuple(self._calls):
             self._expire(handle)
 
 
 def _request_key(request: RpcRequest) -> tuple[Any, ...]:
-    """What tells one call from another."""
+    """Return what identifies a call across requests."""
     params = request.params
     return request.method, params.get("name"), params.get("arguments"), params.get("uri")
 
 
 def _input_responses(request: RpcRequest) -> dict[str, Any]:
-    found: Any = request.params.get("inputResponses")
-    return dict(cast("dict[str, Any]", found)) if isinstance(found, dict) else {}
+    responses: Any = request.params.get("inputResponses")
+    return dict(cast("dict[str, Any]", responses)) if isinstance(responses, dict) else {}
 
 
 def _consume_exception(work: asyncio.Future[bytes]) -> None:
-    """Whoever comes back for it hears of its failure; where nobody does, nobody has to."""
+    """Mark the exception as retrieved: a client that returns gets it, otherwise it is irrelevant."""
     if not work.cancelled():
         work.exception()

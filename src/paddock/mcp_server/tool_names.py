@@ -1,9 +1,8 @@
-"""The names under which callables and prompts are offered to MCP clients. Pure.
+"""Client-facing names of callables and prompts. Pure.
 
-Model providers take letters, digits, `_` and `-`, and 64 of them. So the tool `search` of the plugin `web` is
-`web__search`; what they do not take becomes `_`, and what is longer is cut. Where that makes one name of two, each of
-the two gets a piece of the hash of what it is really called: which came first does not matter, and the name stays the
-same when the other one goes.
+Model providers accept up to 64 letters, digits, `_` and `-`. So the tool `search` of the plugin `web` is
+`web__search`; other characters become `_`, and longer names are cut. If two names collide, each gets a part of the
+hash of its full name: the order does not matter, and a name stays the same when the other one is removed.
 """
 
 from __future__ import annotations
@@ -16,62 +15,64 @@ from typing import Final
 
 MAX_TOOL_NAME_CHARS: Final = 64
 _INVALID_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_HASH_DIGITS: Final = (0, 8, 16, 48)  # digits, and what follows where those are not enough
+_HASH_DIGITS: Final = (0, 8, 16, 48)  # used in turn until names are unique
 SEPARATOR: Final = "__"
 
 
-def assign_names(owned: Iterable[tuple[str, str]], chosen: Mapping[str, str]) -> dict[tuple[str, str], str]:
-    """A name for each, by plugin and own name.
+def assign_names(keys: Iterable[tuple[str, str]], chosen: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Assign a unique name to each (plugin, own name) key.
 
     Args:
-        owned: Plugin and name of each; the name is empty for a plugin that is its own only callable.
-        chosen: Names that the operator chose, by the full name as in `web.search`.
+        keys: Plugin and own name; the own name is empty for a plugin that is a single callable.
+        chosen: Names that the operator chose, by full name as in `web.search`.
     """
     names: dict[tuple[str, str], str] = {}
-    lengths: dict[tuple[str, str], int] = {}  # how much of its hash each has; none where a name was chosen for it
-    for one in owned:
-        own = chosen.get(_full_name(one))
-        if own is None:
-            name = names[one] = _plain_name(one)
+    lengths: dict[tuple[str, str], int] = {}  # index into _HASH_DIGITS; absent for chosen names
+    for key in keys:
+        chosen_name = chosen.get(_full_name(key))
+        if chosen_name is None:
+            name = names[key] = _plain_name(key)
             if len(name) > MAX_TOOL_NAME_CHARS:
-                names[one] = _hashed_name(one, _HASH_DIGITS[1])
-            lengths[one] = int(len(name) > MAX_TOOL_NAME_CHARS)
+                names[key] = _hashed_name(key, _HASH_DIGITS[1])
+            lengths[key] = int(len(name) > MAX_TOOL_NAME_CHARS)
         else:
-            names[one] = own
+            names[key] = chosen_name
     while clashing := _clashing_names(names, lengths):
-        for one in clashing:
-            lengths[one] += 1
-            names[one] = _hashed_name(one, _HASH_DIGITS[lengths[one]])
+        for key in clashing:
+            lengths[key] += 1
+            names[key] = _hashed_name(key, _HASH_DIGITS[lengths[key]])
     return names
 
 
 def _clashing_names(
     names: Mapping[tuple[str, str], str], lengths: Mapping[tuple[str, str], int]
 ) -> list[tuple[str, str]]:
-    """Those that have somebody else's name, and of them the ones with the least of a hash: whoever is called after
-    another's hash, on purpose, gives way and takes nothing from it."""
+    """Return the keys with a name that another key has too, and of them those with the shortest hash.
+
+    A name that imitates another's hash on purpose gives way and takes nothing from it.
+    """
     shared = {name for name, count in Counter(names.values()).items() if count > 1}
     least: dict[str, int] = {}
-    for one, length in lengths.items():
-        if names[one] in shared:
-            least[names[one]] = min(length, least.get(names[one], length))
-    return [one for one, length in lengths.items() if least.get(names[one]) == length]
+    for key, length in lengths.items():
+        if names[key] in shared:
+            least[names[key]] = min(length, least.get(names[key], length))
+    return [key for key, length in lengths.items() if least.get(names[key]) == length]
 
 
 def is_valid_tool_name(name: str) -> bool:
-    """Whether providers take a name."""
+    """Return whether model providers accept a name."""
     return 0 < len(name) <= MAX_TOOL_NAME_CHARS and not _INVALID_CHARS.search(name)
 
 
-def _full_name(one: tuple[str, str]) -> str:
-    return ".".join(part for part in one if part)
+def _full_name(key: tuple[str, str]) -> str:
+    return ".".join(part for part in key if part)
 
 
-def _plain_name(one: tuple[str, str]) -> str:
-    return _INVALID_CHARS.sub("_", SEPARATOR.join(part for part in one if part))
+def _plain_name(key: tuple[str, str]) -> str:
+    return _INVALID_CHARS.sub("_", SEPARATOR.join(part for part in key if part))
 
 
-def _hashed_name(one: tuple[str, str], digits: int) -> str:
-    # A separator that stands in no name: `a` + `b.c` and `a.b` + `c` are two.
-    told = hashlib.sha256("\0".join(one).encode()).hexdigest()[:digits]
-    return f"{_plain_name(one)[: MAX_TOOL_NAME_CHARS - digits - 1]}-{told}"
+def _hashed_name(key: tuple[str, str], digits: int) -> str:
+    # Joined with a character that no name contains: `a` + `b.c` and `a.b` + `c` are distinct.
+    digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:digits]
+    return f"{_plain_name(key)[: MAX_TOOL_NAME_CHARS - digits - 1]}-{digest}"

@@ -1,1 +1,1 @@
-"""The HTTP API: `/api/v1` on the daemon's local socket and over TCP."""
+"""HTTP server, security and routing shared by the API, the console and the MCP endpoint."""

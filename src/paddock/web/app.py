@@ -95,26 +95,29 @@ class WebApp:
 
 
 class AuthenticationMiddleware:
-    """Lets whoever is not proven to be anybody to nothing but what is for anybody: they have a table of their own."""
+    """Authenticates the caller and dispatches to a mount or a route.
 
-    def __init__(self, proof: Authenticator, rows: Sequence[Route], mounts: Mapping[str, ASGIApp]) -> None:
-        self._authenticator = proof
-        self._router = Router(rows)
-        self._public_router = Router(one for one in rows if one.access is ANYBODY)
+    Requests without a credential are matched against the public routes only.
+    """
+
+    def __init__(self, authenticator: Authenticator, routes: Sequence[Route], mounts: Mapping[str, ASGIApp]) -> None:
+        self._authenticator = authenticator
+        self._router = Router(routes)
+        self._public_router = Router(route for route in routes if route.access is ANYBODY)
         self._mounts = tuple(mounts.items())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state = scope["state"]
         caller = state["caller"] = await self._authenticator.authenticate(scope)
-        state["proof"] = self._authenticator  # for what goes on for long; see `live.while_let`
+        state["proof"] = self._authenticator  # for long streams; see `revalidate_response`
         if _is_ambiguous_path(scope):
             raise HTTPException(404)
         if caller is None:
             await serve_route(self._find_public_route(scope), scope, receive, send)
             return
         path = scope["path"]
-        for place, app in self._mounts:
-            if path == place or path.startswith(f"{place}/"):
+        for mount_path, app in self._mounts:
+            if path == mount_path or path.startswith(f"{mount_path}/"):
                 await app(scope, receive, send)
                 return
         await serve_route(self._router.find_route(scope), scope, receive, send)
@@ -127,9 +130,10 @@ class AuthenticationMiddleware:
 
 
 def _is_ambiguous_path(scope: Scope) -> bool:
-    """Whether an address means something else once it is decoded: names have no slash and nothing that does not print.
+    """Return whether a path changes its meaning when decoded: an encoded slash in a name, or non-printable characters.
 
-    What can be called may have a slash, and prompts too, so behind `/call/` and `/prompts/` it is taken as it comes.
+    Names of callables and prompts may contain a slash, so an encoded slash is accepted behind `/call/` and
+    `/prompts/`.
     """
     if b"%" not in scope["raw_path"]:
         return not scope["path"].isprintable()

@@ -1,4 +1,4 @@
-"""Where the daemon is found: its local socket, whose address the kernel takes however long the path is, and its URL."""
+"""Addresses of the daemon: its Unix socket (also with paths too long for `bind`) and its TCP URL."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ from paddock.config.directories import Directories
 from paddock.config.web_settings import HttpSettings
 from paddock.core.errors import Unreachable
 
-MAX_SOCKET_PATH_BYTES = 107  # bytes of a socket's address, without the closing zero
+MAX_SOCKET_PATH_BYTES = 107  # `sun_path` without the closing NUL
 
 
 def socket_path(directories: Directories) -> Path:
-    """The socket that the daemon of these directories listens on."""
+    """Return the path of the Unix socket of the daemon that uses these directories."""
     return directories.run / "paddock.sock"
 
 
 @contextmanager
 def publish_daemon_url(directories: Directories, url: str | None) -> Generator[None, None, None]:
-    """Have commands find where the daemon listens on TCP, for as long as the block runs."""
-    place = directories.run / "paddock.url"
+    """Write the daemon's TCP URL to the run directory while the block runs, so that commands find it."""
+    url_file = directories.run / "paddock.url"
     if url is None:
-        place.unlink(missing_ok=True)
+        url_file.unlink(missing_ok=True)
         yield
         return
-    place.write_text(f"{url}\n")
+    url_file.write_text(f"{url}\n")
     try:
         yield
     finally:
-        place.unlink(missing_ok=True)
+        url_file.unlink(missing_ok=True)
 
 
 def read_daemon_url(directories: Directories) -> str | None:
-    """Where the daemon of these directories listens on TCP, or did when it was killed; None where it does not."""
+    """Return the published TCP URL of the daemon, or None if it does not listen on TCP.
+
+    The URL of a daemon that was killed stays published.
+    """
     try:
         return (directories.run / "paddock.url").read_text().strip() or None
     except OSError:
@@ -44,24 +47,26 @@ def read_daemon_url(directories: Directories) -> str | None:
 
 
 def console_url(directories: Directories, http: HttpSettings) -> str:
-    """Where people open the console of the daemon of these directories.
+    """Return the URL of the console.
 
     Raises:
-        Unreachable: nowhere.
+        Unreachable: neither `http.public_url` nor a published URL exists.
     """
-    found = http.public_url or read_daemon_url(directories)
-    if found is None:
+    url = http.public_url or read_daemon_url(directories)
+    if url is None:
         raise Unreachable(
             "no daemon of this home listens on TCP",
             code="daemon.no_url",
             hint="start one: paddock serve; where http.address is off, set it",
         )
-    return found.rstrip("/")
+    return url.rstrip("/")
 
 
 @contextmanager
 def socket_address(path: Path) -> Generator[str, None, None]:
-    """What to bind or connect to, valid inside the block.
+    """Yield an address to bind or connect to, valid inside the block.
+
+    A path longer than `sun_path` is reached through `/proc/self/fd`.
 
     Raises:
         FileNotFoundError: its directory does not exist.
@@ -77,10 +82,10 @@ def socket_address(path: Path) -> Generator[str, None, None]:
 
 
 def path_owner(path: Path) -> str | None:
-    """The login name of whoever owns what is at this path, or the innermost directory on the way that can be seen."""
-    for place in (path, *path.parents):
+    """Return the login name of the owner of a path, or of its innermost directory that can be read."""
+    for candidate in (path, *path.parents):
         try:
-            uid = place.stat().st_uid
+            uid = candidate.stat().st_uid
         except OSError:
             continue
         try:

@@ -1,4 +1,4 @@
-"""The client of one request: whether it is still there, and what to do when it goes."""
+"""Client disconnects: whether the client of a request is still connected, and the callback for when it leaves."""
 
 from __future__ import annotations
 
@@ -9,37 +9,40 @@ from starlette.types import Scope
 
 
 class ClientConnection:
-    """Whoever waits for an answer. Its connection says when it `is_gone`; whoever answers says what happens then."""
+    """The client that waits for a response.
 
-    __slots__ = ("_gone", "_hung_up")
+    The server protocol calls `mark_disconnected`; the handler sets a callback with `on_disconnect`.
+    """
+
+    __slots__ = ("_callback", "_disconnected")
 
     def __init__(self) -> None:
-        self._gone = False
-        self._hung_up: Callable[[], object] | None = None
+        self._disconnected = False
+        self._callback: Callable[[], object] | None = None
 
     def mark_disconnected(self) -> None:
-        """It has hung up."""
-        self._gone = True
-        if self._hung_up is not None:
-            self._hung_up()
+        """Record that the client has disconnected, and run the callback."""
+        self._disconnected = True
+        if self._callback is not None:
+            self._callback()
 
-    def on_disconnect(self, hung_up: Callable[[], object]) -> ClientConnection:
-        """While the block runs, a client that hangs up has this called."""
-        self._hung_up = hung_up
+    def on_disconnect(self, callback: Callable[[], object]) -> ClientConnection:
+        """Call `callback` if the client disconnects while the `with` block runs, or has done so before."""
+        self._callback = callback
         return self
 
     def __enter__(self) -> None:
-        if self._gone and self._hung_up is not None:
-            self._hung_up()
+        if self._disconnected and self._callback is not None:
+            self._callback()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hung_up = None
+        self._callback = None
 
 
 def client_connection(scope: Scope) -> ClientConnection:
-    """The client of this request."""
+    """Return the client of this request."""
     state = scope["state"]
     client: ClientConnection | None = state.get("client")
     if client is None:

@@ -1,8 +1,8 @@
-"""In whose name a request acts, and in which tenant: both come from the credential.
+"""The call context of a request: principal and tenant, both taken from the credential.
 
-Only the operator on the local socket may name somebody else in `Paddock-As`, and a tenant as `tenant` in the address:
-naming somebody is no proof of being them, and the operator may act for anybody. For everybody else the name of another
-tenant is as unknown as one that nobody has.
+Only the operator on the local socket may impersonate a principal (`Paddock-As`) and choose a tenant (`?tenant=`): a
+name proves nothing, and the operator may act for anybody. For all other callers a foreign tenant is reported exactly
+like one that does not exist.
 """
 
 from __future__ import annotations
@@ -23,45 +23,47 @@ from paddock.web.security.authenticate import Caller, caller_of
 
 _MAX_TRACEPARENT_CHARS = 64  # a traceparent has 55 characters
 _TRACEPARENT_HEADER = b"traceparent"
-_CONTEXT_HEADERS = frozenset({IMPERSONATE_HEADER, IDEMPOTENCY_HEADER, _TRACEPARENT_HEADER})  # than who calls
+_CONTEXT_HEADERS = frozenset({IMPERSONATE_HEADER, IDEMPOTENCY_HEADER, _TRACEPARENT_HEADER})
 
 
 async def call_context(host: Host, request: Request) -> CallContext:
-    """The context of whatever this request calls or reads.
+    """Return the call context for a request.
 
     Raises:
-        CallerError: several are named.
-        Denied: somebody is named by who may not.
-        Invalid: the idempotency key is none, or there are several.
-        PaddockError: nobody has that name, or they may not act; see `Host.principal`.
+        CallerError: the impersonation header is repeated.
+        Denied: a caller other than the operator impersonates a principal.
+        Invalid: the idempotency key is malformed or repeated.
+        PaddockError: the principal does not exist or may not act; see `Host.principal`.
     """
     caller, scope = caller_of(request), request.scope
-    head = request_headers(scope)
-    if not scope["query_string"] and _CONTEXT_HEADERS.isdisjoint(head):
-        return host.call_context(caller.principal, operator=caller.operator)  # as most do; looking closer takes a while
-    named, tenant = head.text(IMPERSONATE_HEADER), await request_tenant(host, request)
-    if named is not None:
-        acting = await _impersonated_principal(host, caller, named, tenant, several=IMPERSONATE_HEADER in head.repeated)
+    headers = request_headers(scope)
+    if not scope["query_string"] and _CONTEXT_HEADERS.isdisjoint(headers):
+        return host.call_context(caller.principal, operator=caller.operator)  # fast path of most requests
+    impersonated, tenant = headers.text(IMPERSONATE_HEADER), await request_tenant(host, request)
+    if impersonated is not None:
+        principal = await _impersonated_principal(
+            host, caller, impersonated, tenant, repeated=IMPERSONATE_HEADER in headers.repeated
+        )
     else:
         # The operator acts in one tenant at a time, all others in their own.
-        acting = caller.principal if caller.operator is None else local_principal(caller.operator, tenant)
-    trace, key = (
-        None if _TRACEPARENT_HEADER in head.repeated else head.text(_TRACEPARENT_HEADER),
-        head.text(IDEMPOTENCY_HEADER),
+        principal = caller.principal if caller.operator is None else local_principal(caller.operator, tenant)
+    traceparent, key = (
+        None if _TRACEPARENT_HEADER in headers.repeated else headers.text(_TRACEPARENT_HEADER),
+        headers.text(IDEMPOTENCY_HEADER),
     )
-    if IDEMPOTENCY_HEADER in head.repeated:  # whoever repeats one of them would have it happen again
-        wrong = Problem("header Idempotency-Key", "is given more than once", "give it once", "duplicate")
-        raise Invalid("the request is not valid", [wrong], code="invalid_params")
+    if IDEMPOTENCY_HEADER in headers.repeated:  # a retry with only one of them would run twice
+        problem = Problem("header Idempotency-Key", "is given more than once", "give it once", "duplicate")
+        raise Invalid("the request is not valid", [problem], code="invalid_params")
     return host.call_context(
-        acting,
+        principal,
         operator=caller.operator,
-        trace=(trace or "")[:_MAX_TRACEPARENT_CHARS] or None,
+        trace=(traceparent or "")[:_MAX_TRACEPARENT_CHARS] or None,
         idempotency_key=None if key is None else validate_idempotency_key(key),
     )
 
 
 async def _impersonated_principal(
-    host: Host, caller: Caller, named: str, tenant: Tenant, *, several: bool
+    host: Host, caller: Caller, name: str, tenant: Tenant, *, repeated: bool
 ) -> Principal:
     if caller.operator is None:
         raise Denied(
@@ -69,39 +71,39 @@ async def _impersonated_principal(
             code="principal.not_yours",
             hint="leave Paddock-As out: you act as whom your credential proves",
         )
-    if several:
+    if repeated:
         raise CallerError("Paddock-As names more than one", code="principal.unclear", hint="give it once")
-    return await host.principal(named, tenant)
+    return await host.principal(name, tenant)
 
 
-def call_location(live: CallHandle) -> str:
-    """Where a call is looked at: within the tenant that made it, and nowhere else."""
-    tenant = live.context.tenant
-    return f"{API_PREFIX}/calls/{live.id}" + ("" if tenant == DEFAULT_TENANT else f"?tenant={tenant}")
+def call_location(call: CallHandle) -> str:
+    """Return the URL path of a call, with its tenant."""
+    tenant = call.context.tenant
+    return f"{API_PREFIX}/calls/{call.id}" + ("" if tenant == DEFAULT_TENANT else f"?tenant={tenant}")
 
 
 async def request_tenant(host: Host, request: Request) -> Tenant:
-    """The tenant that a request is about: the caller's own; the operator may name another.
+    """Return the tenant of a request: the caller's own; the operator may name another.
 
     Raises:
-        NotFound: there is none of that name, or it is not theirs.
+        NotFound: it does not exist, or is not the caller's.
     """
-    caller, named = caller_of(request), request.query_params.get("tenant")
-    if named is None or named == caller.principal.tenant:
+    caller, name = caller_of(request), request.query_params.get("tenant")
+    if name is None or name == caller.principal.tenant:
         return caller.principal.tenant
     if caller.operator is None:
-        raise unknown_tenant_error(named[:MAX_NAME_CHARS])
-    return await host.tenant(named[:MAX_NAME_CHARS])
+        raise unknown_tenant_error(name[:MAX_NAME_CHARS])
+    return await host.tenant(name[:MAX_NAME_CHARS])
 
 
 def is_tenant_operator(principal: Principal) -> bool:
-    """Whether somebody sees everything of their tenant, and not only what is theirs."""
+    """Return whether a principal sees everything in its tenant, not only its own records."""
     return OPERATOR in principal.roles
 
 
 def is_owner(principal: Principal, made_by: Principal) -> bool:
-    """Whether something that was made belongs to whoever asks: they made it, or a key of theirs did.
+    """Return whether a principal owns a record: it made it, or one of its API keys did.
 
-    A key sees what it made itself and nothing of its owner's: it may have less than they have.
+    An API key sees only what it made itself and not what its owner made: it may have fewer rights.
     """
     return principal.id in (made_by.id, made_by.owner)

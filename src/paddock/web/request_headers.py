@@ -1,4 +1,4 @@
-"""The headers of a request, read once and found by name."""
+"""Request headers, parsed once per request."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from starlette.types import Scope
 
 
 class IncomingHeaders(dict[bytes, bytes]):
-    """Headers by their names in small letters. What is given more than once is one list, as HTTP has it.
+    """Header values by lower-case name; repeated headers are joined with commas, as HTTP defines.
 
     Attributes:
-        repeated: The names that are given more than once: most headers are no lists, and mean nothing then.
+        repeated: Names that occur more than once. Most headers are not lists and are invalid then.
     """
 
     __slots__ = ("repeated",)
@@ -26,17 +26,17 @@ class IncomingHeaders(dict[bytes, bytes]):
                 self[name] = b", ".join(value for other, value in pairs if other == name)
 
     def text(self, name: bytes) -> str | None:
-        """A header as text."""
+        """Return a header decoded as text."""
         value = self.get(name)
         return None if value is None else value.decode("latin-1")
 
 
 def request_headers(scope: Scope) -> IncomingHeaders:
-    """The headers of this request."""
+    """Return the headers of this request, parsed at the first call."""
     state = scope["state"]
-    head: IncomingHeaders | None = state.get("head")
-    if head is None:
-        # A list of our own: what comes behind the body is added to the one that is here.
+    headers: IncomingHeaders | None = state.get("head")
+    if headers is None:
+        # Copy the list: the server appends trailers to the original.
         scope["headers"] = list(scope["headers"])
-        head = state["head"] = IncomingHeaders(scope["headers"])
-    return head
+        headers = state["head"] = IncomingHeaders(scope["headers"])
+    return headers

@@ -1,4 +1,4 @@
-"""Server-sent events: something that goes on, told to one client for as long as both sides want."""
+"""Server-sent events: streams that end with their events, their client, the client's access, or the daemon."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-HEARTBEAT_S = 15.0  # seconds of silence before a comment shows that both ends are alive
-REVALIDATE_INTERVAL_S = 2.0  # seconds after which whoever is told something more has to be proven again
-FINAL_EVENT_TIMEOUT_S = 2.0  # seconds for a call that was cancelled to end, once the daemon closes
+HEARTBEAT_S = 15.0  # silence after which a keep-alive comment is sent
+REVALIDATE_INTERVAL_S = 2.0  # how often a stream's caller is authenticated again
+FINAL_EVENT_TIMEOUT_S = 2.0  # for a cancelled call to end, once the daemon closes
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 class Encodable(Protocol):
-    """What a client is sent, whole: one event or several."""
+    """One or several complete events, ready to send."""
 
     def encode(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One event for a client. With an id, a client that lost the connection can go on after it."""
+    """One event. With an id, a client that lost its connection can resume after it."""
 
     data: Mapping[str, Any]
     event: str = "message"
@@ -42,77 +42,77 @@ def event_stream(
     events: AsyncGenerator[Encodable, None],
     closing: asyncio.Event,
     *,
-    last_words: float = 0,
-    where: str | None = None,
+    final_timeout_s: float = 0,
+    content_location: str | None = None,
 ) -> StreamingResponse:
-    """The response that tells these events until they end, the client goes, or the daemon closes.
+    """Build the response that streams events until they end, the client leaves, or the daemon closes.
 
     Args:
-        events: What to tell.
+        events: The events.
         closing: Set when the daemon closes.
-        last_words: Seconds that each further event may take then, where the last one matters.
-        where: The address of what they are about, for a client that made it just now.
+        final_timeout_s: Time that each further event may take then, for streams whose last event matters.
+        content_location: URL of the resource that the client has just created.
     """
-    headers = _HEADERS | ({} if where is None else {"content-location": where})
+    headers = _HEADERS | ({} if content_location is None else {"content-location": content_location})
     return StreamingResponse(
-        _encode_stream(events, closing, last_words), headers=headers, media_type="text/event-stream"
+        _encode_stream(events, closing, final_timeout_s), headers=headers, media_type="text/event-stream"
     )
 
 
 async def _encode_stream(
-    events: AsyncGenerator[Encodable, None], closing: asyncio.Event, last_words: float
+    events: AsyncGenerator[Encodable, None], closing: asyncio.Event, final_timeout_s: float
 ) -> AsyncGenerator[bytes, None]:
     yield b": open\n\n"  # the client sees at once that it is connected
     closed = asyncio.ensure_future(closing.wait())
-    following: asyncio.Future[Encodable | None] | None = None
+    next_event: asyncio.Future[Encodable | None] | None = None
     try:
         while True:
-            following = following or asyncio.ensure_future(anext(events, None))
-            await asyncio.wait({following, closed}, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
+            next_event = next_event or asyncio.ensure_future(anext(events, None))
+            await asyncio.wait({next_event, closed}, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
             if closed.done():
-                if not last_words:
+                if not final_timeout_s:
                     return
-                await asyncio.wait({following}, timeout=last_words)
-            if following.done():
-                told, following = following.result(), None
-                if told is None:
+                await asyncio.wait({next_event}, timeout=final_timeout_s)
+            if next_event.done():
+                event, next_event = next_event.result(), None
+                if event is None:
                     return
-                yield told.encode()
+                yield event.encode()
             elif closed.done():
                 return
             else:
                 yield b": alive\n\n"
     finally:
         closed.cancel()
-        if following is not None and not following.done():
-            following.cancel()  # whatever the events wait for ends, and they with it
+        if next_event is not None and not next_event.done():
+            next_event.cancel()  # cancels what the generator awaits, and so the generator
         else:
             with anyio.CancelScope(shield=True):
                 await events.aclose()
 
 
 async def revalidate_stream(
-    lines: AsyncIterable[bytes], still: Callable[[], Awaitable[bool]]
+    lines: AsyncIterable[bytes], still_allowed: Callable[[], Awaitable[bool]]
 ) -> AsyncGenerator[bytes, None]:
-    """The same lines for as long as their client may have them.
+    """Yield lines while the client keeps its access.
 
-    A stream outlives what opened it: a key that is revoked, a session that ends, a role that is taken away.
+    A stream outlives the check that opened it: a key may be revoked, a session may end, a role may be taken away.
 
     Args:
-        lines: What it is told.
-        still: Whether it may be told more.
+        lines: The stream.
+        still_allowed: Checks the access again.
     """
     loop = asyncio.get_running_loop()
-    proven = loop.time()
-    async with aclosing(cast("AsyncGenerator[bytes, None]", lines)) as told:
-        async for line in told:
-            if loop.time() - proven >= REVALIDATE_INTERVAL_S:
-                if not await still():
+    checked_at = loop.time()
+    async with aclosing(cast("AsyncGenerator[bytes, None]", lines)) as open_lines:
+        async for line in open_lines:
+            if loop.time() - checked_at >= REVALIDATE_INTERVAL_S:
+                if not await still_allowed():
                     return
-                proven = loop.time()
+                checked_at = loop.time()
             yield line
 
 
 def last_event_id(request: Request) -> int:
-    """After which event a client wants to go on: what its `Last-Event-ID` says, or from the start."""
+    """Return the id in `Last-Event-ID`, after which the client resumes; 0 for the start."""
     return int(request.headers.get("last-event-id") or 0)

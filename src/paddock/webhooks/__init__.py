@@ -1,1 +1,1 @@
-"""What the ledger keeps, told outward as CloudEvents: to webhooks, signed, and to whoever follows."""
+"""Ledger entries as CloudEvents for the outside: signed webhooks and live event streams."""

@@ -1,4 +1,4 @@
-"""Making and changing webhooks, for a command or for the API: rows and signing secrets together, or neither."""
+"""Administration of webhooks for the CLI and the API: rows and signing secrets change in one transaction."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WebhookAdmin:
-    """Changes the webhooks of one tenant, in somebody's name. Blocks.
+    """Changes the webhooks of one tenant on behalf of a principal. Blocking.
 
     Attributes:
-        database: Where they are.
-        keys: Seals their signing secrets.
-        receivers: Where they may lead.
-        tenant: Whose they are.
-        deed: Makes a unit of work one of whoever changes them.
+        database: Holds webhooks and secrets.
+        keys: Seal the signing secrets.
+        receivers: Destinations that are allowed.
+        tenant: The owner of the webhooks.
+        audited: Wraps a transaction with the principal that makes the change.
     """
 
     database: DirectDatabase
@@ -54,14 +54,14 @@ class WebhookAdmin:
     audited: Callable[[Transaction], AuditScope]
 
     def add(self, url: str, types: Iterable[str], label: str, *, personal: bool) -> tuple[Webhook, Secret]:
-        """Have events sent somewhere; gives the signing secret, which is shown to nobody again.
+        """Add a webhook; returns it with its signing secret, which is never shown again.
 
         Raises:
-            CallerError: the address is none.
-            Denied: it leads to where no webhook may.
-            OperatorError: no event has such a type; the label or the address is too long.
+            CallerError: the URL is malformed.
+            Denied: its destination is not allowed.
+            OperatorError: an event type is unknown; the label or the URL is too long.
             Conflict: there are too many.
-            PaddockError: nothing can be sealed; see `vault.sealing_key`.
+            PaddockError: the secret cannot be sealed; see `get_sealing_key`.
         """
         if len(url) > MAX_URL_CHARS or len(label) > MAX_LABEL_CHARS or not label.isprintable():
             raise OperatorError(
@@ -69,74 +69,76 @@ class WebhookAdmin:
                 code="webhook.too_long",
             )
         host, patterns = self.receivers.validate_url(url).origin.host, parse_patterns(types)
-        name, secret = new_id("wh", self.clock, self.random), generate_secret(self.random)
+        webhook_id, secret = new_id("wh", self.clock, self.random), generate_secret(self.random)
 
-        def unit(deed: AuditScope, key: WrappingKey) -> Webhook | None:
-            if set_secret(deed, CURRENT_SECRET, secret_owner(name), secret, key, self.random) is None:
+        def unit(audit: AuditScope, key: WrappingKey) -> Webhook | None:
+            if set_secret(audit, CURRENT_SECRET, secret_owner(webhook_id), secret, key, self.random) is None:
                 return None
-            return webhook.add(deed, name, url, host, label, patterns, personal=personal)
+            return webhook.add(audit, webhook_id, url, host, label, patterns, personal=personal)
 
         return self._write_sealed(unit), secret
 
-    def rotate(self, name: str, keep: timedelta = DEFAULT_SECRET_OVERLAP) -> tuple[Webhook, Secret]:
-        """Give a webhook another signing secret. What it had signs too for a while, so that nobody has to hurry.
+    def rotate(self, webhook_id: str, overlap: timedelta = DEFAULT_SECRET_OVERLAP) -> tuple[Webhook, Secret]:
+        """Replace the signing secret. The previous one signs too for a while, so that receivers can switch over.
 
         Raises:
-            NotFound: there is none.
-            PaddockError: the secret before cannot be opened while it is to be kept, or nothing can be sealed.
+            NotFound: there is no such webhook.
+            PaddockError: the previous secret cannot be opened but is to be kept, or nothing can be sealed.
         """
-        hook, secret = self.find(name), generate_secret(self.random)
+        hook, secret = self.find(webhook_id), generate_secret(self.random)
         now = self.clock.now()
-        until = now + min(keep, MAX_SECRET_OVERLAP)
-        before = read_signing_secrets(self.database, self.keys, hook, now)[0] if until > now else None
+        overlap_ends = now + min(overlap, MAX_SECRET_OVERLAP)
+        previous = read_signing_secrets(self.database, self.keys, hook, now)[0] if overlap_ends > now else None
 
-        def unit(deed: AuditScope, key: WrappingKey) -> Webhook | None:
-            webhook.require(deed.tx, deed.tenant, name)
-            if set_secret(deed, CURRENT_SECRET, hook.owner, secret, key, self.random) is None:
+        def unit(audit: AuditScope, key: WrappingKey) -> Webhook | None:
+            webhook.require(audit.tx, audit.tenant, webhook_id)
+            if set_secret(audit, CURRENT_SECRET, hook.owner, secret, key, self.random) is None:
                 return None
-            if before is not None:
-                set_secret(deed, PREVIOUS_SECRET, hook.owner, before, key, self.random)
-            webhook.keep_previous_secret(deed.tx, deed.tenant, name, until.isoformat())
-            deed.publish.publish(WebhookChanged(webhook=name, change="rotated", reason=None, by=deed.by))
-            return webhook.require(deed.tx, deed.tenant, name)
+            if previous is not None:
+                set_secret(audit, PREVIOUS_SECRET, hook.owner, previous, key, self.random)
+            webhook.keep_previous_secret(audit.tx, audit.tenant, webhook_id, overlap_ends.isoformat())
+            audit.publish.publish(WebhookChanged(webhook=webhook_id, change="rotated", reason=None, by=audit.by))
+            return webhook.require(audit.tx, audit.tenant, webhook_id)
 
         return self._write_sealed(unit), secret
 
-    def find(self, name: str) -> Webhook:
-        """One webhook.
+    def find(self, webhook_id: str) -> Webhook:
+        """Return one webhook.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: there is no such webhook.
         """
-        return self.database.read(lambda tx: webhook.require(tx, self.tenant, name))
+        return self.database.read(lambda tx: webhook.require(tx, self.tenant, webhook_id))
 
-    def remove(self, name: str) -> Webhook:
-        """Tell it nothing any more; raises NotFound."""
-        removed = self.database.write(lambda tx: webhook.remove(self.audited(tx), name))
+    def remove(self, webhook_id: str) -> Webhook:
+        """Remove a webhook with its secrets; raises NotFound."""
+        removed = self.database.write(lambda tx: webhook.remove(self.audited(tx), webhook_id))
         self.database.truncate_log()
         return removed
 
-    def set_enabled(self, name: str, *, on: bool, from_now: bool = False) -> Webhook:
-        """Switch it on or off; raises NotFound. See `webhook.switch`."""
-        return self.database.write(lambda tx: webhook.set_enabled(self.audited(tx), name, on=on, from_now=from_now))
+    def set_enabled(self, webhook_id: str, *, on: bool, from_now: bool = False) -> Webhook:
+        """Enable or disable a webhook; raises NotFound. See `webhook.set_enabled`."""
+        return self.database.write(
+            lambda tx: webhook.set_enabled(self.audited(tx), webhook_id, on=on, from_now=from_now)
+        )
 
-    def retry(self, name: str, event: str | None) -> int:
-        """Have one dead letter tried again, or all; how many that are. Raises NotFound."""
+    def retry(self, webhook_id: str, event_id: str | None) -> int:
+        """Request a retry of one dead letter, or of all; returns their number. Raises NotFound."""
 
         def unit(tx: Transaction) -> int:
-            webhook.require(tx, self.tenant, name)
-            return request_retry(tx, self.tenant, name, event)
+            webhook.require(tx, self.tenant, webhook_id)
+            return request_retry(tx, self.tenant, webhook_id, event_id)
 
         return self.database.write(unit)
 
     def signing_secrets(self, hook: Webhook) -> list[Secret]:
-        """What signs for it right now; raises as `signing_secrets.opened` does."""
+        """Return the active signing secrets; raises as `read_signing_secrets` does."""
         return read_signing_secrets(self.database, self.keys, hook, self.clock.now())
 
     def _write_sealed(self, unit: Callable[[AuditScope, WrappingKey], T | None]) -> T:
-        for _ in range(_MAX_WRITE_ATTEMPTS):  # more than one only where somebody rotates the key at the same time
+        for _ in range(_MAX_WRITE_ATTEMPTS):  # repeated only if the sealing key is rotated meanwhile
             key = get_sealing_key(self.database, self.keys, self.audited)
-            kept = self.database.write(lambda tx, key=key: unit(self.audited(tx), key))
-            if kept is not None:
-                return kept
+            written = self.database.write(lambda tx, key=key: unit(self.audited(tx), key))
+            if written is not None:
+                return written
         raise HostError("the key for secrets changes all the time", code="secret.key", hint="is a rotation going on?")

@@ -1,6 +1,6 @@
-"""Entries that a webhook did not take, however often they were tried. Every function takes its unit of work.
+"""Dead letters: entries that a webhook did not accept after all attempts. Every function takes a transaction.
 
-Only where they stand in the ledger is kept: what is sent when one is tried again is made from there.
+Only the ledger position is stored; a retry builds the event from the entry again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from paddock.ledger.entry import LedgerEntry
 from paddock.store.database import Row, Transaction
 from paddock.webhooks.webhook import Webhook
 
-MAX_DEAD_LETTERS = 1000  # of one webhook; then it is switched off
+MAX_DEAD_LETTERS = 1000  # per webhook; then it is disabled
 MAX_LISTED = 1000
 
-# ruff: noqa: S608 - what is put together are names of our own
+# ruff: noqa: S608 - only our own column names are interpolated
 
 _COLUMNS = "seq, event_id, type, attempts, reason, died_at, again"
 _OF_WEBHOOK = "tenant = ? AND webhook = ?"
@@ -24,7 +24,7 @@ _OF_WEBHOOK = "tenant = ? AND webhook = ?"
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One entry that could not be delivered; `again` once somebody asked for another try."""
+    """An entry that could not be delivered; `again` if a retry was requested."""
 
     seq: int
     event_id: str
@@ -39,7 +39,7 @@ class DeadLetter:
 
 
 def add(tx: Transaction, hook: Webhook, entry: LedgerEntry, attempts: int, reason: str, now: str) -> int:
-    """Give an entry up. How many there are by now."""
+    """Store a dead letter; returns how many the webhook has."""
     tx.execute(
         f"INSERT INTO webhook_dead (tenant, webhook, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)"
         " ON CONFLICT DO NOTHING",
@@ -54,7 +54,7 @@ def count(tx: Transaction, tenant: str, webhook: str) -> int:
 
 
 def last_seq(tx: Transaction, tenant: str, webhook: str) -> int:
-    """The number of the last entry among them; 0 where there is none."""
+    """Return the highest ledger position among the dead letters of a webhook; 0 if there are none."""
     row = tx.one(f"SELECT max(seq) AS seq FROM webhook_dead WHERE {_OF_WEBHOOK}", (tenant, webhook))
     return (row["seq"] or 0) if row else 0
 
@@ -62,7 +62,7 @@ def last_seq(tx: Transaction, tenant: str, webhook: str) -> int:
 def list_dead_letters(
     tx: Transaction, tenant: str, webhook: str, *, limit: int = 100, after: int = 0
 ) -> list[DeadLetter]:
-    """Some of them, in the order of the ledger."""
+    """List dead letters in ledger order."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM webhook_dead WHERE {_OF_WEBHOOK} AND seq > ? ORDER BY seq LIMIT ?",
         (tenant, webhook, after, max(0, min(limit, MAX_LISTED))),
@@ -70,35 +70,37 @@ def list_dead_letters(
     return [_dead_letter_from_row(row) for row in rows]
 
 
-def request_retry(tx: Transaction, tenant: str, webhook: str, event: str | None) -> int:
-    """Have one tried once more, by its event's id, or all of them. How many that are.
+def request_retry(tx: Transaction, tenant: str, webhook: str, event_id: str | None) -> int:
+    """Request one more attempt for the dead letter of an event, or for all; returns their number.
 
     Raises:
-        NotFound: `webhook.not_dead`, there is none of that event.
+        NotFound: `webhook.not_dead`, there is no dead letter of that event.
     """
-    one, more = (" AND event_id = ?", (event,)) if event is not None else ("", ())
-    asked = tx.execute(f"UPDATE webhook_dead SET again = 1 WHERE {_OF_WEBHOOK}{one}", (tenant, webhook, *more))
-    if event is not None and not asked:
+    condition, arguments = (" AND event_id = ?", (event_id,)) if event_id is not None else ("", ())
+    updated = tx.execute(
+        f"UPDATE webhook_dead SET again = 1 WHERE {_OF_WEBHOOK}{condition}", (tenant, webhook, *arguments)
+    )
+    if event_id is not None and not updated:
         raise NotFound(
             "no such event is among its dead letters", code="webhook.not_dead", hint=f"paddock webhook dead {webhook}"
         )
-    return asked
+    return updated
 
 
 def next_retry(tx: Transaction, tenant: str, webhook: str) -> DeadLetter | None:
-    """The first one that somebody asked another try of."""
-    first = f"SELECT {_COLUMNS} FROM webhook_dead WHERE {_OF_WEBHOOK} AND again = 1 ORDER BY seq LIMIT 1"
-    row = tx.one(first, (tenant, webhook))
+    """Return the first dead letter for which a retry was requested."""
+    query = f"SELECT {_COLUMNS} FROM webhook_dead WHERE {_OF_WEBHOOK} AND again = 1 ORDER BY seq LIMIT 1"
+    row = tx.one(query, (tenant, webhook))
     return None if row is None else _dead_letter_from_row(row)
 
 
 def remove(tx: Transaction, hook: Webhook, seq: int) -> None:
-    """It was taken after all."""
+    """Delete a dead letter that was delivered after all."""
     tx.execute(f"DELETE FROM webhook_dead WHERE {_OF_WEBHOOK} AND seq = ?", (hook.tenant, hook.id, seq))
 
 
 def record_failed_retry(tx: Transaction, hook: Webhook, seq: int, reason: str) -> None:
-    """Another try was in vain; it stays until somebody asks for the next."""
+    """Record a failed retry; the dead letter stays until the next request."""
     tx.execute(
         f"UPDATE webhook_dead SET again = 0, attempts = attempts + 1, reason = ? WHERE {_OF_WEBHOOK} AND seq = ?",
         (reason, hook.tenant, hook.id, seq),

@@ -1,9 +1,8 @@
-"""Telling one webhook what is in line for it: the work of the kind `webhook.deliver`.
+"""Delivery of ledger entries to a webhook: the queue job `webhook.deliver`.
 
-Entries are sent one after the other in the order of the ledger, and each until it is taken or given up; what is behind
-one that fails waits with it. Where it stands is noted after each, in the hands of whoever took the work from the queue,
-so that of several hosts one delivers, and who is killed leaves the rest to the next. Whatever was on its way then is
-sent again, under the same id.
+Entries are sent in ledger order, each until it is accepted or becomes a dead letter; a failing entry holds up those
+behind it. The position is saved after each entry under the lease of the job, so that one of several hosts delivers,
+and another takes over if it is killed. An event that was in flight then is sent again, with the same id.
 """
 
 from __future__ import annotations
@@ -33,35 +32,35 @@ from paddock.webhooks.sender import ReceiverConnection
 from paddock.webhooks.signature import open_signing_secrets
 from paddock.webhooks.webhook import Webhook
 
-ENTRIES_PER_READ = 200  # entries that are read at once
-MAX_TURN_S = 30.0  # seconds after which others that wait come first
-SECRET_RETRY_DELAY = timedelta(minutes=1)  # until the next look at a signing secret that cannot be opened
+ENTRIES_PER_READ = 200
+MAX_TURN_S = 30.0  # then other waiting jobs come first
+SECRET_RETRY_DELAY = timedelta(minutes=1)  # after a signing secret could not be opened
 NEVER_DELIVERED = frozenset({WebhookGaveUp.type})
-"""What no webhook is told: that a letter is dead would be the next letter to die."""
+"""Never sent to webhooks: the event about a dead letter would become the next dead letter."""
 
 
 class ReceiverConnector(Protocol):
-    """Makes connections to receivers; `sending.Sender` is one."""
+    """Opens connections to receivers; `sender.WebhookSender` is one."""
 
     def connect(self, url: str) -> AbstractAsyncContextManager[ReceiverConnection]: ...
 
 
 def events_for_webhook(hook: Webhook, entry: LedgerEntry, source: str) -> list[CloudEvent]:
-    """What a webhook is told of an entry."""
+    """Return the events that a webhook gets for an entry."""
     return [] if entry.type in NEVER_DELIVERED else to_cloud_events(entry, hook.types, source, personal=hook.personal)
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """Delivers.
+    """Runs delivery jobs.
 
     Attributes:
-        database: Where webhooks, their places and the ledger are.
-        vault: Opens their signing secrets.
-        lines: Reaches their receivers.
-        terms: How long one that takes nothing is waited for.
-        source: How this host is called outside.
-        publish_in: Where a unit of work tells what was given up.
+        database: Holds webhooks, their positions and the ledger.
+        vault: Opens signing secrets.
+        connector: Opens connections to receivers.
+        retry_policy: How long a failing receiver is retried.
+        source: The CloudEvents source of this host.
+        publish_in: Creates the event sink of a transaction.
     """
 
     database: Database
@@ -73,9 +72,9 @@ class WebhookDelivery:
     source: str
     publish_in: EventSinkFactory
 
-    async def run(self, work: Job) -> RescheduleAt | None:
-        """Send what is in line; when to go on, or nothing where all is sent."""
-        hook = await self.database.read(lambda tx: webhook.find(tx, work.tenant, work.key))
+    async def run(self, job: Job) -> RescheduleAt | None:
+        """Deliver pending entries; returns when to continue, or None if all are sent."""
+        hook = await self.database.read(lambda tx: webhook.find(tx, job.tenant, job.key))
         if hook is None or not hook.enabled:
             return None
         now = self.clock.now()
@@ -84,46 +83,46 @@ class WebhookDelivery:
         except PaddockError as error:
             code = error.error_code
             await self.write_if_leased(
-                work, lambda tx: webhook.record_failure(tx, hook, now.isoformat(), hook.attempts, code)
+                job, lambda tx: webhook.record_failure(tx, hook, now.isoformat(), hook.attempts, code)
             )
             return RescheduleAt(now + SECRET_RETRY_DELAY)
-        async with self.connector.connect(hook.url) as line:
-            turn = _DeliveryTurn(self, work, hook, line, secrets, self.clock.monotonic() + MAX_TURN_S)
+        async with self.connector.connect(hook.url) as connection:
+            turn = _DeliveryTurn(self, job, hook, connection, secrets, self.clock.monotonic() + MAX_TURN_S)
             return await turn.deliver_pending() or await turn.retry_dead_letters()
 
-    async def write_if_leased(self, work: Job, unit: Callable[[Transaction], object]) -> None:
-        """Write something down, where the work is still in these hands."""
+    async def write_if_leased(self, job: Job, unit: Callable[[Transaction], object]) -> None:
+        """Write in a transaction that fails if the job's lease is lost."""
 
-        def held(tx: Transaction) -> None:
-            queue.require_held(tx, work)
+        def leased_unit(tx: Transaction) -> None:
+            queue.require_held(tx, job)
             unit(tx)
 
-        await self.database.write(held)
+        await self.database.write(leased_unit)
 
 
 class _DeliveryTurn:
-    """One turn of one webhook."""
+    """One time-limited run of a delivery job for one webhook."""
 
     def __init__(
         self,
         delivery: WebhookDelivery,
-        work: Job,
+        job: Job,
         hook: Webhook,
-        line: ReceiverConnection,
+        connection: ReceiverConnection,
         secrets: list[Secret],
-        until: float,
+        deadline: float,
     ) -> None:
         self._delivery = delivery
-        self._work = work
+        self._job = job
         self._hook = hook
-        self._connection = line
+        self._connection = connection
         self._secrets = secrets
-        self._until = until
+        self._deadline = deadline
         self._position = self._saved_position = hook.position
         self._attempts = hook.attempts
 
     async def deliver_pending(self) -> RescheduleAt | None:
-        """Send entries in their order, until one fails or this turn is over."""
+        """Send entries in order, until one fails or the time is up."""
         while entries := await self._next_entries():
             for entry in entries:
                 events = events_for_webhook(self._hook, entry, self._delivery.source)
@@ -136,13 +135,13 @@ class _DeliveryTurn:
                 attempt = await self._send_events(events)
                 if attempt.succeeded:
                     await self._record_success(entry, len(events))
-                elif (later := await self._record_failure(entry, attempt)) is not None:
-                    return later
+                elif (reschedule := await self._record_failure(entry, attempt)) is not None:
+                    return reschedule
             await self._save_position()
         return None
 
     async def retry_dead_letters(self) -> RescheduleAt | None:
-        """Try each dead letter once that somebody asked another try of."""
+        """Try each dead letter once for which a retry was requested."""
         hook, database = self._hook, self._delivery.database
         while letter := await database.read(lambda tx: dead_letters.next_retry(tx, hook.tenant, hook.id)):
             if self._time_is_up():
@@ -157,7 +156,7 @@ class _DeliveryTurn:
                 await self._write(lambda tx, seq=seq, count=count: self._revive(tx, seq, count))
             else:
                 await self._write(
-                    lambda tx, seq=seq, why=attempt.reason: dead_letters.record_failed_retry(tx, hook, seq, why)
+                    lambda tx, seq=seq, reason=attempt.reason: dead_letters.record_failed_retry(tx, hook, seq, reason)
                 )
         return None
 
@@ -181,34 +180,34 @@ class _DeliveryTurn:
         self._position, self._saved_position, self._attempts = entry.seq, entry.seq, 0
 
     async def _record_failure(self, entry: LedgerEntry, attempt: DeliveryAttempt) -> RescheduleAt | None:
-        """When to try it again; nothing where it was given up, and the next one is in line."""
-        here, hook, tried, now = self._delivery, self._hook, self._attempts + 1, self._now()
-        verdict = decide_retry(attempt, tried, here.clock.now(), here.random, here.retry_policy)
+        """Record a failed attempt; returns when to retry, or None if the entry became a dead letter."""
+        delivery, hook, attempts, now = self._delivery, self._hook, self._attempts + 1, self._now()
+        decision = decide_retry(attempt, attempts, delivery.clock.now(), delivery.random, delivery.retry_policy)
 
         def unit(tx: Transaction) -> None:
-            webhook.advance_position(tx, hook, entry.seq if isinstance(verdict, DeadLettered) else self._position)
-            webhook.record_failure(tx, hook, now, 0 if isinstance(verdict, DeadLettered) else tried, attempt.reason)
-            publish = here.publish_in(tx, hook.tenant, None)
-            if isinstance(verdict, ReceiverGone):
-                webhook.disable(tx, hook, "gone", publish)
-            if isinstance(verdict, DeadLettered):
-                buried = dead_letters.add(tx, hook, entry, tried, attempt.reason, now)
-                publish.publish(
-                    WebhookGaveUp(webhook=hook.id, event_id=entry.id, times=tried, error_code=attempt.reason)
+            webhook.advance_position(tx, hook, entry.seq if isinstance(decision, DeadLettered) else self._position)
+            webhook.record_failure(tx, hook, now, 0 if isinstance(decision, DeadLettered) else attempts, attempt.reason)
+            sink = delivery.publish_in(tx, hook.tenant, None)
+            if isinstance(decision, ReceiverGone):
+                webhook.disable(tx, hook, "gone", sink)
+            if isinstance(decision, DeadLettered):
+                dead_count = dead_letters.add(tx, hook, entry, attempts, attempt.reason, now)
+                sink.publish(
+                    WebhookGaveUp(webhook=hook.id, event_id=entry.id, times=attempts, error_code=attempt.reason)
                 )
-                if buried >= dead_letters.MAX_DEAD_LETTERS:
-                    webhook.disable(tx, hook, "dead_full", publish)
+                if dead_count >= dead_letters.MAX_DEAD_LETTERS:
+                    webhook.disable(tx, hook, "dead_full", sink)
 
         await self._write(unit)
-        if isinstance(verdict, RescheduleAt):
-            return verdict
-        if isinstance(verdict, ReceiverGone):
-            return RescheduleAt(here.clock.now())  # its work is gone from the queue, whatever this says
+        if isinstance(decision, RescheduleAt):
+            return decision
+        if isinstance(decision, ReceiverGone):
+            return RescheduleAt(delivery.clock.now())  # without effect: disabling has removed the job
         self._position, self._saved_position, self._attempts = entry.seq, entry.seq, 0
         return None
 
     async def _save_position(self) -> None:
-        """Note how far there was nothing for it."""
+        """Save the position after entries that had no events for this webhook."""
         if self._position != self._saved_position:
             await self._write(lambda tx: webhook.advance_position(tx, self._hook, self._position))
             self._saved_position = self._position
@@ -218,10 +217,10 @@ class _DeliveryTurn:
         webhook.record_delivery(tx, self._hook, self._now(), position=None, count=count)
 
     def _time_is_up(self) -> bool:
-        return self._delivery.clock.monotonic() >= self._until
+        return self._delivery.clock.monotonic() >= self._deadline
 
     def _now(self) -> str:
         return self._delivery.clock.now().isoformat()
 
     async def _write(self, unit: Callable[[Transaction], object]) -> None:
-        await self._delivery.write_if_leased(self._work, unit)
+        await self._delivery.write_if_leased(self._job, unit)

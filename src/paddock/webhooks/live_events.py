@@ -1,7 +1,7 @@
-"""Events for people who watch: one reader of the ledger, however many follow it.
+"""Live event streams: one reader of the ledger for all followers.
 
-Each entry is read and written out once, and handed to everybody of its tenant who wants it. One who does not keep up is
-let go after `ROOM` events and comes back with the number of the last it had, from where it is read for them alone.
+Each entry is read and encoded once, and passed to all followers of its tenant. A follower that does not keep up is
+dropped after `MAX_QUEUED_EVENTS`; it reconnects with its last event id and first reads the entries that it missed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from paddock.webhooks.cloud_event import ALL_EVENTS, matches_any, matches_explic
 
 MAX_QUEUED_EVENTS = 256
 ENTRIES_PER_READ = 500
-POLL_INTERVAL_S = 1.0  # seconds between two looks, where nobody says that there is something new
-MIN_POLL_INTERVAL_S = 0.25  # seconds at least: whoever watches sees no difference, and 500 of them are woken that often
+POLL_INTERVAL_S = 1.0  # without a notification of new entries
+MIN_POLL_INTERVAL_S = 0.25  # limits the wake-ups of hundreds of followers
 
 _log = logging.getLogger("paddock.webhooks")
 
 
 class EventBatch(NamedTuple):
-    """Some events in the form of server-sent events, for one client."""
+    """Several events encoded as server-sent events, for one client."""
 
     text: bytes
 
@@ -40,12 +40,12 @@ class EventBatch(NamedTuple):
 
 
 class EventView(NamedTuple):
-    """What of a tenant's events somebody follows.
+    """The events of a tenant that a follower sees.
 
     Attributes:
-        patterns: Which of them; see `patterns.py`.
-        made_by: Only those of calls that this one made, or a key of theirs, and nothing that they say of people.
-            Without it everything is told, as the ledger shows it to its operator.
+        patterns: Selected event types; see `cloud_event.parse_patterns`.
+        made_by: Only events of calls made by this principal or one of its keys, without personal data. None means all
+            events with personal data, as the ledger shows them to operators.
     """
 
     patterns: Sequence[str]
@@ -59,65 +59,65 @@ class EventView(NamedTuple):
 
 
 class _EncodedEntry:
-    """One entry, written out once for all who see the same of it."""
+    """An entry, encoded once for all followers with the same view of it."""
 
     def __init__(self, entry: LedgerEntry, source: str) -> None:
         self._entry = entry
         self._source = source
-        self._written: dict[bool, tuple[bytes, bytes | None]] = {}
+        self._encoded: dict[bool, tuple[bytes, bytes | None]] = {}
 
     def for_view(self, view: EventView) -> list[bytes]:
-        """What somebody gets of it."""
+        """Return the encoded events that a follower gets of the entry."""
         if not view.shows(self._entry):
             return []
-        own, other = self._encode(personal=view.made_by is None)
-        wants = matches_any(view.patterns, self._entry.type)
-        if other is None or not matches_explicitly(view.patterns, PluginToolInvoked.type):
-            return [own] if wants else []
-        # The number comes with the last: who was cut off between the two gets both again.
-        return [own.partition(b"\n")[2] + other] if wants else [other]
+        event, derived = self._encode(personal=view.made_by is None)
+        wanted = matches_any(view.patterns, self._entry.type)
+        if derived is None or not matches_explicitly(view.patterns, PluginToolInvoked.type):
+            return [event] if wanted else []
+        # Only the last one has the id: a client that was cut off between the two gets both again.
+        return [event.partition(b"\n")[2] + derived] if wanted else [derived]
 
     def _encode(self, *, personal: bool) -> tuple[bytes, bytes | None]:
-        """The event, and the one that is told to those alone who name it."""
-        known = self._written.get(personal)
-        if known is None:
+        """Encode the event, and the derived one that is sent only to patterns which name it."""
+        encoded = self._encoded.get(personal)
+        if encoded is None:
             entry, source = self._entry, self._source
-            (own,) = to_cloud_events(entry, (ALL_EVENTS,), source, personal=personal)
-            named = (
+            (event,) = to_cloud_events(entry, (ALL_EVENTS,), source, personal=personal)
+            derived_events = (
                 to_cloud_events(entry, (PluginToolInvoked.type,), source, personal=personal)
                 if _is_call_ended(entry)
                 else []
             )
-            other = _encode_sse(entry.seq, named[0]) if named else None
-            known = self._written[personal] = _encode_sse(entry.seq, own), other
-        return known
+            derived = _encode_sse(entry.seq, derived_events[0]) if derived_events else None
+            encoded = self._encoded[personal] = _encode_sse(entry.seq, event), derived
+        return encoded
 
 
 class _Follower:
     def __init__(self, view: EventView) -> None:
         self.view = view
-        self.waiting: list[bytes] = []
-        self.news = asyncio.Event()
+        self.queued: list[bytes] = []
+        self.wake = asyncio.Event()
         self.dropped = False
 
-    def push(self, pieces: Iterable[_EncodedEntry]) -> None:
-        for piece in pieces:
-            self.waiting += piece.for_view(self.view)
-        if len(self.waiting) > MAX_QUEUED_EVENTS:
-            self.waiting, self.dropped = [], True
-        if self.waiting or self.dropped:
-            self.news.set()
+    def push(self, entries: Iterable[_EncodedEntry]) -> None:
+        for entry in entries:
+            self.queued += entry.for_view(self.view)
+        if len(self.queued) > MAX_QUEUED_EVENTS:
+            self.queued, self.dropped = [], True
+        if self.queued or self.dropped:
+            self.wake.set()
 
     async def next(self) -> bytes | None:
-        """What came since the last time; None for one that was let go."""
-        await self.news.wait()
-        self.news.clear()
-        waiting, self.waiting = self.waiting, []
-        return None if self.dropped else b"".join(waiting)
+        """Return the events since the last call; None if the follower was dropped."""
+        await self.wake.wait()
+        self.wake.clear()
+        batch, self.queued = self.queued, []
+        return None if self.dropped else b"".join(batch)
 
 
 class _TenantChannel:
-    """Those who follow one tenant, and the last entry that they were told."""
+    """The followers of one tenant, and the last ledger position that they were sent."""
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
@@ -125,43 +125,43 @@ class _TenantChannel:
 
 
 class LiveEvents:
-    """Passes the ledger on to whoever follows it.
+    """Streams the ledger to followers.
 
     Args:
-        database: Where it is.
-        source: How this host is called outside.
-        landed: Waits until something more is in it.
+        database: Holds the ledger.
+        source: The CloudEvents source of this host.
+        wait_for_entries: Waits until the ledger has new entries.
     """
 
-    def __init__(self, database: Database, source: str, landed: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, database: Database, source: str, wait_for_entries: Callable[[], Awaitable[None]]) -> None:
         self._database = database
         self._source = source
-        self._landed = landed
+        self._wait_for_entries = wait_for_entries
         self._channels: dict[Tenant, _TenantChannel] = {}
         self._has_followers = asyncio.Event()
 
     @property
     def followers(self) -> int:
-        """How many follow."""
+        """Number of followers."""
         return sum(len(channel.followers) for channel in self._channels.values())
 
     async def last_seq(self, tenant: Tenant) -> int:
-        """The number of a tenant's last entry: whoever follows after it hears of everything from now on."""
+        """Return the last ledger position of a tenant; following after it yields everything new."""
         head = await self._database.read(lambda tx: read_head(tx, tenant))
         return head[0] if head else 0
 
     async def follow(self, tenant: Tenant, view: EventView, after: int) -> AsyncGenerator[EventBatch, None]:
-        """The events of a tenant as they come, after the entry of this number."""
-        follower, behind = _Follower(view), after
+        """Yield the events of a tenant after a ledger position, as they come."""
+        follower, position = _Follower(view), after
         channel = self._channels.setdefault(tenant, _TenantChannel(await self.last_seq(tenant)))
         try:
-            while behind < channel.seq:
-                entries, behind = await self._read_missed(tenant, behind, channel.seq)
+            while position < channel.seq:
+                entries, position = await self._read_missed(tenant, position, channel.seq)
                 pieces = [text for entry in entries for text in _EncodedEntry(entry, self._source).for_view(view)]
-                # Without data a client takes note of the number, and nothing else happens.
-                yield EventBatch(b"".join(pieces) or b"id: %d\n\n" % behind)
-                channel = self._channels.setdefault(tenant, channel)  # all others may have left meanwhile
-            channel.followers.add(follower)  # nothing was awaited since
+                # An event without data only updates the client's last event id.
+                yield EventBatch(b"".join(pieces) or b"id: %d\n\n" % position)
+                channel = self._channels.setdefault(tenant, channel)  # all other followers may have left meanwhile
+            channel.followers.add(follower)  # nothing was awaited since the check, so no entry is missed
             self._has_followers.set()
             while (text := await follower.next()) is not None:
                 yield EventBatch(text)
@@ -177,41 +177,41 @@ class LiveEvents:
         return entries, entries[-1].seq if entries else end
 
     async def run(self) -> None:
-        """Read what comes for as long as somebody follows."""
-        told = ""
+        """Read new entries while there are followers."""
+        last_error = ""
         while True:
             if not self._channels:
                 self._has_followers.clear()
             await self._has_followers.wait()
             try:
-                more, told = await self.poll(), ""
+                more, last_error = await self.poll(), ""
             except PaddockError as error:
-                if error.message != told:
+                if error.message != last_error:
                     _log.warning("events could not be read: %s", error.message)
-                more, told = False, error.message
+                more, last_error = False, error.message
             await asyncio.sleep(MIN_POLL_INTERVAL_S)
             if not more:
                 try:
                     async with asyncio.timeout(POLL_INTERVAL_S):
-                        await self._landed()
+                        await self._wait_for_entries()
                 except TimeoutError:
                     pass
 
     async def poll(self) -> bool:
-        """Tell everybody what is new; whether there is more."""
-        followed = {tenant: channel.seq for tenant, channel in self._channels.items()}
-        found = await self._database.read(lambda tx: _read_new_entries(tx, followed))
-        for tenant, entries in found.items():
+        """Send new entries to all followers; returns whether there are more."""
+        positions = {tenant: channel.seq for tenant, channel in self._channels.items()}
+        new_entries = await self._database.read(lambda tx: _read_new_entries(tx, positions))
+        for tenant, entries in new_entries.items():
             channel = self._channels.get(tenant)
-            if channel is None or channel.seq != followed[tenant]:
-                continue  # everybody left meanwhile, or left and came back
+            if channel is None or channel.seq != positions[tenant]:
+                continue  # all followers left meanwhile, and maybe came back
             channel.seq = entries[-1].seq
             pieces = [_EncodedEntry(entry, self._source) for entry in entries]
             for follower in tuple(channel.followers):
                 follower.push(pieces)
                 if follower.dropped:
                     channel.followers.discard(follower)
-        return any(len(entries) == ENTRIES_PER_READ for entries in found.values())
+        return any(len(entries) == ENTRIES_PER_READ for entries in new_entries.values())
 
 
 def _is_call_ended(entry: LedgerEntry) -> bool:
@@ -222,12 +222,12 @@ def _encode_sse(seq: int, event: object) -> bytes:
     return b"id: %d\ndata: %s\n\n" % (seq, orjson.dumps(event))
 
 
-def _read_new_entries(tx: Transaction, followed: dict[Tenant, int]) -> dict[Tenant, list[LedgerEntry]]:
-    found: dict[Tenant, list[LedgerEntry]] = {}
-    for tenant, seq in followed.items():
+def _read_new_entries(tx: Transaction, positions: dict[Tenant, int]) -> dict[Tenant, list[LedgerEntry]]:
+    new_entries: dict[Tenant, list[LedgerEntry]] = {}
+    for tenant, seq in positions.items():
         head = read_head(tx, tenant)
         if head is not None and head[0] > seq:
             entries = list_entries(tx, tenant, after=seq, newest_first=False, limit=ENTRIES_PER_READ)
             if entries:
-                found[tenant] = entries
-    return found
+                new_entries[tenant] = entries
+    return new_entries

@@ -1,4 +1,4 @@
-"""What becomes of an entry that a webhook did not take: another try and when, or none. Pure."""
+"""Retry decisions for webhook deliveries, and hints about failures. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from paddock.queue.schedule import RescheduleAt, RetryPolicy, add_jitter, backof
 
 HTTP_GONE = 410
 MAX_BACKOFF_S = 4 * 3600.0
-MAX_RETRY_AFTER_S = 24 * 3600.0  # that a receiver can ask for
+MAX_RETRY_AFTER_S = 24 * 3600.0  # maximum that a receiver can ask for
 REJECTED_STATUSES = frozenset({400, 413, 414, 415, 422})
-"""Answers that say: not this one. They are hardly ever otherwise a moment later, and hold up all that follows."""
+"""Statuses that reject this one event. A retry rarely helps and holds up everything behind it."""
 MAX_REJECTED_ATTEMPTS = 3
 
 
 class DeliveryAttempt(NamedTuple):
-    """What came of sending one event."""
+    """The result of sending one event."""
 
     status: int | None = None
     reason: str = ""
-    """Why it was not taken; empty where it was."""
+    """Why it failed; empty if it succeeded."""
     retry_after_s: float = 0.0
-    """Seconds that the receiver asks to wait for before the next."""
+    """The receiver's `Retry-After`."""
 
     @property
     def succeeded(self) -> bool:
@@ -33,7 +33,7 @@ class DeliveryAttempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRetryPolicy:
-    """How long somebody who takes nothing is waited for; see the settings `events`."""
+    """Limits for retries; see the settings `events`."""
 
     max_attempts: int = 14
     first_backoff_s: float = 5.0
@@ -41,28 +41,30 @@ class DeliveryRetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettered:
-    """It is not tried any more."""
+    """The entry is not tried any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverGone:
-    """The receiver says that it is there no more: nothing is sent to it until somebody switches it on."""
+    """The receiver answered 410 Gone: the webhook is disabled until an operator enables it."""
 
 
 RetryDecision: TypeAlias = RescheduleAt | DeadLettered | ReceiverGone
 
 
 def decide_retry(
-    attempt: DeliveryAttempt, tried: int, now: datetime, random: Random, terms: DeliveryRetryPolicy
+    attempt: DeliveryAttempt, attempts: int, now: datetime, random: Random, policy: DeliveryRetryPolicy
 ) -> RetryDecision:
-    """What becomes of an entry after this attempt, which was the `tried`-th; not for one that was taken."""
+    """Decide what happens to an entry after its failed attempt number `attempts`."""
     if attempt.status == HTTP_GONE:
         return ReceiverGone()
-    most = min(terms.max_attempts, MAX_REJECTED_ATTEMPTS) if attempt.status in REJECTED_STATUSES else terms.max_attempts
-    if tried >= most:
+    max_attempts = (
+        min(policy.max_attempts, MAX_REJECTED_ATTEMPTS) if attempt.status in REJECTED_STATUSES else policy.max_attempts
+    )
+    if attempts >= max_attempts:
         return DeadLettered()
-    seconds = add_jitter(backoff_delay(tried, RetryPolicy(terms.first_backoff_s, MAX_BACKOFF_S)), random)
-    return RescheduleAt(now + timedelta(seconds=max(seconds, min(attempt.retry_after_s, MAX_RETRY_AFTER_S))))
+    delay_s = add_jitter(backoff_delay(attempts, RetryPolicy(policy.first_backoff_s, MAX_BACKOFF_S)), random)
+    return RescheduleAt(now + timedelta(seconds=max(delay_s, min(attempt.retry_after_s, MAX_RETRY_AFTER_S))))
 
 
 _PRIVATE_ADDRESS_HINT: Final = (
@@ -87,12 +89,12 @@ _HINTS: Final = {
 
 
 def failure_hint(reason: str) -> str:
-    """What a reason means and what to do; empty where there is no more to say than the reason does."""
-    kind, _, number = reason.partition("status.")
-    if kind or not number:
+    """Return an explanation of a failure reason with a remedy; empty if the reason says it all."""
+    prefix, _, status = reason.partition("status.")
+    if prefix or not status:
         return _HINTS.get(reason, "")
-    if number.startswith("3"):
-        return f"it answered {number}, and redirects are not followed; give the address that it leads to"
-    if number in ("401", "403"):
-        return f"it answered {number}; see whether it has the webhook's secret (paddock webhook rotate gives another)"
-    return f"it answered {number}, and takes an event by answering 200 to 299; look at its log"
+    if status.startswith("3"):
+        return f"it answered {status}, and redirects are not followed; give the address that it leads to"
+    if status in ("401", "403"):
+        return f"it answered {status}; see whether it has the webhook's secret (paddock webhook rotate gives another)"
+    return f"it answered {status}, and takes an event by answering 200 to 299; look at its log"

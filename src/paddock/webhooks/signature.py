@@ -1,11 +1,11 @@
-"""Signing what a webhook is told, as the Standard Webhooks specification has it. Pure.
+"""Webhook signatures, as in the Standard Webhooks specification, and access to the signing secrets.
 
-    webhook-id: evt_…            the same in every attempt, so that a receiver knows what it has had
+    webhook-id: evt_…            the same in every attempt, for deduplication by the receiver
     webhook-timestamp: 1767225600
     webhook-signature: v1,BASE64 v1,BASE64
 
-Each signature is an HMAC-SHA-256 over `id.timestamp.body`. There are two while a secret is being replaced: a receiver
-takes the request where one of them is right.
+Each signature is an HMAC-SHA-256 over `id.timestamp.body`. There are two while a secret is being rotated: a receiver
+accepts the request if one of them is valid.
 """
 
 from __future__ import annotations
@@ -25,21 +25,26 @@ from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.store.database import DirectDatabase
 from paddock.webhooks.webhook import Webhook
 
-SECRET_PREFIX = "whsec_"  # noqa: S105 what every secret begins with
+SECRET_PREFIX = "whsec_"  # noqa: S105 prefix of every secret
 _SECRET_BYTES = 32
+
+CURRENT_SECRET, PREVIOUS_SECRET = "signing", "signing.before"
+_OWNER_SCOPE = (SecretScope.USER,)  # the webhook itself owns its secrets
 
 
 def generate_secret(random: Random) -> Secret:
-    """A signing secret, as receivers are configured with it."""
+    """Generate a signing secret in the form that receivers are configured with."""
     return Secret(SECRET_PREFIX + base64.b64encode(random.bytes(_SECRET_BYTES)).decode())
 
 
-def signature_headers(name: str, timestamp: int, body: bytes, secrets: Sequence[Secret]) -> tuple[tuple[str, str], ...]:
-    """The headers that prove where a body comes from, and when it was sent."""
-    content = f"{name}.{timestamp}.".encode() + body
+def signature_headers(
+    event_id: str, timestamp: int, body: bytes, secrets: Sequence[Secret]
+) -> tuple[tuple[str, str], ...]:
+    """Build the signature headers of a request."""
+    content = f"{event_id}.{timestamp}.".encode() + body
     signatures = [f"v1,{base64.b64encode(_sign(secret, content)).decode()}" for secret in secrets]
     return (
-        ("webhook-id", name),
+        ("webhook-id", event_id),
         ("webhook-timestamp", str(timestamp)),
         ("webhook-signature", " ".join(signatures)),
     )
@@ -50,29 +55,25 @@ def _sign(secret: Secret, content: bytes) -> bytes:
     return hmac.new(key, content, hashlib.sha256).digest()
 
 
-CURRENT_SECRET, PREVIOUS_SECRET = "signing", "signing.before"
-_OWNER_SCOPE = (SecretScope.USER,)  # nobody's but the webhook's
-
-
 def active_secret_names(hook: Webhook, now: datetime) -> tuple[str, ...]:
-    """The names of those that sign right now, the newest first."""
-    kept = hook.before_until is not None and now < datetime.fromisoformat(hook.before_until)
-    return (CURRENT_SECRET, PREVIOUS_SECRET) if kept else (CURRENT_SECRET,)
+    """Return the names of the secrets that sign now, newest first."""
+    overlapping = hook.before_until is not None and now < datetime.fromisoformat(hook.before_until)
+    return (CURRENT_SECRET, PREVIOUS_SECRET) if overlapping else (CURRENT_SECRET,)
 
 
 async def open_signing_secrets(vault: Vault, hook: Webhook, now: datetime) -> list[Secret]:
-    """Those that sign right now.
+    """Return the secrets that sign now.
 
     Raises:
-        HostError: they cannot be opened, or are not there.
-        OperatorError: their key cannot be used.
+        HostError: they cannot be opened, or do not exist.
+        OperatorError: their wrapping key cannot be used.
     """
-    given = [await vault.get(hook.tenant, hook.owner, name, _OWNER_SCOPE) for name in active_secret_names(hook, now)]
-    return _require_secret(hook, [None if one is None else one.value for one in given])
+    values = [await vault.get(hook.tenant, hook.owner, name, _OWNER_SCOPE) for name in active_secret_names(hook, now)]
+    return _require_secret(hook, [None if value is None else value.value for value in values])
 
 
 def read_signing_secrets(database: DirectDatabase, keys: WrappingKeys, hook: Webhook, now: datetime) -> list[Secret]:
-    """The same for a command. Blocks."""
+    """Return the secrets that sign now, for commands. Blocking; see `open_signing_secrets`."""
     return _require_secret(
         hook,
         [
@@ -82,11 +83,11 @@ def read_signing_secrets(database: DirectDatabase, keys: WrappingKeys, hook: Web
     )
 
 
-def _require_secret(hook: Webhook, found: list[Secret | None]) -> list[Secret]:
-    if not found or found[0] is None:
+def _require_secret(hook: Webhook, secrets: list[Secret | None]) -> list[Secret]:
+    if not secrets or secrets[0] is None:
         raise HostError(
             f"the webhook {hook.id} has no signing secret any more",
             code="webhook.no_secret",
             hint=f"paddock webhook rotate {hook.id}",
         )
-    return [one for one in found if one is not None]
+    return [secret for secret in secrets if secret is not None]

@@ -1,4 +1,4 @@
-"""Webhooks as rows, each with its place in its tenant's ledger. Every function takes its unit of work."""
+"""Rows of webhooks, each with its position in the tenant's ledger. Every function takes a transaction."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from paddock.secrets.rows import AuditScope, remove_owner_secrets
 from paddock.store.database import Row, Transaction
 
 DELIVERY_JOB = "webhook.deliver"
-"""The kind of work in the queue; its key is the webhook's id."""
-MAX_WEBHOOKS = 50  # of one tenant
+"""Kind of the queue job; its key is the webhook's id."""
+MAX_WEBHOOKS = 50  # per tenant
 DISABLED_BY_OPERATOR = "operator"
 
-# ruff: noqa: S608 - what is put together are names of our own
+# ruff: noqa: S608 - only our own column names are interpolated
 
 _COLUMNS = (
     "tenant, id, url, label, types, personal, enabled, disabled_why, created_at, created_by, before_until, position,"
@@ -33,16 +33,16 @@ _THIS = "tenant = ? AND id = ?"
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Whom a tenant's events are sent to.
+    """A receiver of a tenant's events.
 
     Attributes:
-        types: Which of them; see `patterns.py`.
-        personal: Whether what entries say of people is sent too.
-        disabled_why: `operator`, `gone` where the receiver said that it is, `dead_full` where it took nothing for long.
-        before_until: Until when the signing secret before this one is used too.
-        position: The last entry of the ledger that it needs not be told any more.
-        attempts: How often the one after that was tried.
-        reason: Why the last attempt failed, and `failing_at` when; both empty once one goes well.
+        types: Selected event types; see `cloud_event.parse_patterns`.
+        personal: Whether personal data is sent too.
+        disabled_why: `operator`; `gone`, the receiver answered 410; `dead_full`, it accepted nothing for too long.
+        before_until: Until when the previous signing secret is used too.
+        position: The last ledger entry that needs no more delivery.
+        attempts: Failed attempts of the entry after it.
+        reason: Why the last attempt failed, and `failing_at` when; both None after a success.
     """
 
     tenant: Tenant
@@ -65,146 +65,149 @@ class Webhook:
 
     @property
     def owner(self) -> str:
-        """Whose its signing secrets are: no person's and no tenant's, so that no plugin can ask for them."""
+        """The owner of its signing secrets: no person or tenant, so that no plugin can ask for them."""
         return secret_owner(self.id)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"types": list(self.types)}
 
 
-def secret_owner(webhook: str) -> str:
-    return f"webhook:{webhook}"
+def secret_owner(webhook_id: str) -> str:
+    return f"webhook:{webhook_id}"
 
 
 def add(
-    deed: AuditScope, name: str, url: str, host: str, label: str, types: tuple[str, ...], *, personal: bool
+    audit: AuditScope, webhook_id: str, url: str, host: str, label: str, types: tuple[str, ...], *, personal: bool
 ) -> Webhook:
-    """Have a tenant's events sent somewhere, from the next one on.
+    """Add a webhook that gets the tenant's events from the next one on.
 
     Raises:
-        Conflict: `webhook.too_many`, there are as many as a tenant may have.
+        Conflict: `webhook.too_many`, the tenant has reached the limit.
     """
-    if len(list_webhooks(deed.tx, deed.tenant)) >= MAX_WEBHOOKS:
+    if len(list_webhooks(audit.tx, audit.tenant)) >= MAX_WEBHOOKS:
         raise Conflict(
             f"a tenant has {MAX_WEBHOOKS} webhooks at most", code="webhook.too_many", hint="paddock webhook remove ID"
         )
-    deed.publish.publish(WebhookAdded(webhook=name, host=host, types=types, by=deed.by))
-    head = read_head(deed.tx, deed.tenant)
-    deed.tx.execute(
+    audit.publish.publish(WebhookAdded(webhook=webhook_id, host=host, types=types, by=audit.by))
+    head = read_head(audit.tx, audit.tenant)
+    audit.tx.execute(
         "INSERT INTO webhooks (tenant, id, url, label, types, personal, enabled, created_at, created_by, position,"
         " attempts, delivered) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, 0, 0)",
         (
-            deed.tenant,
-            name,
+            audit.tenant,
+            webhook_id,
             url,
             label,
             orjson.dumps(types).decode(),
             int(personal),
-            deed.now,
-            deed.by,
+            audit.now,
+            audit.by,
             head[0] if head else 0,
         ),
     )
-    return require(deed.tx, deed.tenant, name)
+    return require(audit.tx, audit.tenant, webhook_id)
 
 
 def list_webhooks(tx: Transaction, tenant: str) -> list[Webhook]:
-    """A tenant's webhooks, the oldest first."""
+    """List a tenant's webhooks, oldest first."""
     rows = tx.all(f"SELECT {_COLUMNS} FROM webhooks WHERE tenant = ? ORDER BY created_at, id", (tenant,))
     return [_webhook_from_row(row) for row in rows]
 
 
 def list_enabled(tx: Transaction) -> list[Webhook]:
-    """The webhooks of every tenant that are switched on."""
+    """List the enabled webhooks of all tenants."""
     return [
         _webhook_from_row(row)
         for row in tx.all(f"SELECT {_COLUMNS} FROM webhooks WHERE enabled = 1 ORDER BY tenant, id")
     ]
 
 
-def find(tx: Transaction, tenant: str, name: str) -> Webhook | None:
-    row = tx.one(f"SELECT {_COLUMNS} FROM webhooks WHERE {_THIS}", (tenant, name))
+def find(tx: Transaction, tenant: str, webhook_id: str) -> Webhook | None:
+    row = tx.one(f"SELECT {_COLUMNS} FROM webhooks WHERE {_THIS}", (tenant, webhook_id))
     return None if row is None else _webhook_from_row(row)
 
 
-def require(tx: Transaction, tenant: str, name: str) -> Webhook:
-    """One webhook of a tenant.
+def require(tx: Transaction, tenant: str, webhook_id: str) -> Webhook:
+    """Return one webhook of a tenant.
 
     Raises:
-        NotFound: it has none of that name.
+        NotFound: there is no such webhook.
     """
-    found = find(tx, tenant, name)
-    if found is None:
+    hook = find(tx, tenant, webhook_id)
+    if hook is None:
         raise NotFound(
-            f"there is no webhook {printable(name, 80)!r}", code="webhook.not_found", hint="paddock webhook list"
+            f"there is no webhook {printable(webhook_id, 80)!r}", code="webhook.not_found", hint="paddock webhook list"
         )
-    return found
+    return hook
 
 
 def next_attempt_at(tx: Transaction, hook: Webhook) -> str | None:
-    """When one that fails is tried again; a time that is over means now, or once a daemon runs. None: nothing is."""
+    """Return when a failing webhook is tried again; None if nothing is pending.
+
+    A time in the past means now, or as soon as a daemon runs.
+    """
     due = queue.find_due(tx, hook.tenant, DELIVERY_JOB, hook.id) if hook.enabled and hook.reason is not None else None
     return None if due is None else due.isoformat()
 
 
-def remove(deed: AuditScope, name: str) -> Webhook:
-    """Tell it nothing any more, and erase its signing secrets.
+def remove(audit: AuditScope, webhook_id: str) -> Webhook:
+    """Remove a webhook, its pending job and its signing secrets.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such webhook.
     """
-    found = require(deed.tx, deed.tenant, name)
-    queue.remove(deed.tx, deed.tenant, DELIVERY_JOB, name)
-    deed.tx.execute(f"DELETE FROM webhooks WHERE {_THIS}", (deed.tenant, name))
-    remove_owner_secrets(deed, found.owner)
-    deed.publish.publish(WebhookRemoved(webhook=name, by=deed.by))
-    return found
+    hook = require(audit.tx, audit.tenant, webhook_id)
+    queue.remove(audit.tx, audit.tenant, DELIVERY_JOB, webhook_id)
+    audit.tx.execute(f"DELETE FROM webhooks WHERE {_THIS}", (audit.tenant, webhook_id))
+    remove_owner_secrets(audit, hook.owner)
+    audit.publish.publish(WebhookRemoved(webhook=webhook_id, by=audit.by))
+    return hook
 
 
-def set_enabled(deed: AuditScope, name: str, *, on: bool, from_now: bool = False) -> Webhook:
-    """Switch it on or off. Switched on again it is told what happened meanwhile, unless it is to begin from now.
+def set_enabled(audit: AuditScope, webhook_id: str, *, on: bool, from_now: bool = False) -> Webhook:
+    """Enable or disable a webhook. Once enabled it gets the events that it missed, unless `from_now`.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such webhook.
     """
-    found = require(deed.tx, deed.tenant, name)
-    if found.enabled != on:
-        why = None if on else DISABLED_BY_OPERATOR
+    hook = require(audit.tx, audit.tenant, webhook_id)
+    if hook.enabled != on:
+        reason = None if on else DISABLED_BY_OPERATOR
         change = "enabled" if on else "disabled"
-        deed.publish.publish(WebhookChanged(webhook=name, change=change, reason=why, by=deed.by))
-        _update_enabled(deed.tx, found, on=on, why=why)
-    if on and from_now and (head := read_head(deed.tx, deed.tenant)):
-        deed.tx.execute(f"UPDATE webhooks SET position = ? WHERE {_THIS}", (head[0], deed.tenant, name))
-    return require(deed.tx, deed.tenant, name)
+        audit.publish.publish(WebhookChanged(webhook=webhook_id, change=change, reason=reason, by=audit.by))
+        _update_enabled(audit.tx, hook, on=on, reason=reason)
+    if on and from_now and (head := read_head(audit.tx, audit.tenant)):
+        audit.tx.execute(f"UPDATE webhooks SET position = ? WHERE {_THIS}", (head[0], audit.tenant, webhook_id))
+    return require(audit.tx, audit.tenant, webhook_id)
 
 
-def disable(tx: Transaction, hook: Webhook, why: str, told: EventSink) -> None:
-    """The host switches it off by itself."""
-    _update_enabled(tx, hook, on=False, why=why)
-    told.publish(WebhookChanged(webhook=hook.id, change="disabled", reason=why, by=None))
+def disable(tx: Transaction, hook: Webhook, reason: str, sink: EventSink) -> None:
+    """Disable a webhook on the host's own initiative."""
+    _update_enabled(tx, hook, on=False, reason=reason)
+    sink.publish(WebhookChanged(webhook=hook.id, change="disabled", reason=reason, by=None))
 
 
-def _update_enabled(tx: Transaction, hook: Webhook, *, on: bool, why: str | None) -> None:
-    # What is tried right now belongs to nobody any more, and when it is tried next does not count.
+def _update_enabled(tx: Transaction, hook: Webhook, *, on: bool, reason: str | None) -> None:
+    # Removing the job revokes the lease of a running delivery and cancels the scheduled retry.
     queue.remove(tx, hook.tenant, DELIVERY_JOB, hook.id)
     tx.execute(
         f"UPDATE webhooks SET enabled = ?, disabled_why = ?, attempts = 0 WHERE {_THIS}",
-        (int(on), why, hook.tenant, hook.id),
+        (int(on), reason, hook.tenant, hook.id),
     )
 
 
-def keep_previous_secret(tx: Transaction, tenant: str, name: str, until: str) -> None:
-    """Note until when the signing secret before is used too."""
-    tx.execute(f"UPDATE webhooks SET before_until = ? WHERE {_THIS}", (until, tenant, name))
+def keep_previous_secret(tx: Transaction, tenant: str, webhook_id: str, until: str) -> None:
+    """Set until when the previous signing secret is used too."""
+    tx.execute(f"UPDATE webhooks SET before_until = ? WHERE {_THIS}", (until, tenant, webhook_id))
 
 
 def advance_position(tx: Transaction, hook: Webhook, position: int) -> None:
-    """Nothing up to this entry is for it."""
+    """Skip entries up to `position`, which have no events for the webhook."""
     tx.execute(f"UPDATE webhooks SET position = ? WHERE {_THIS}", (position, hook.tenant, hook.id))
 
 
 def record_delivery(tx: Transaction, hook: Webhook, now: str, *, position: int | None, count: int) -> None:
-    """It took so many events; those of the entry in line where one is given, or else of a dead letter."""
+    """Record delivered events, of the entry at `position`, or of a dead letter if it is None."""
     tx.execute(
         f"UPDATE webhooks SET delivered = delivered + ?, delivered_at = ?, reason = NULL, failing_at = NULL"
         f" WHERE {_THIS}",
@@ -215,7 +218,7 @@ def record_delivery(tx: Transaction, hook: Webhook, now: str, *, position: int |
 
 
 def record_failure(tx: Transaction, hook: Webhook, now: str, attempts: int, reason: str) -> None:
-    """The next entry was tried so often by now, in vain."""
+    """Record that the next entry has failed `attempts` times."""
     tx.execute(
         f"UPDATE webhooks SET attempts = ?, reason = ?, failing_at = ? WHERE {_THIS}",
         (attempts, reason, now, hook.tenant, hook.id),

@@ -1,1 +1,1 @@
-"""JSON Schemas as forms: what a person fills in, and what it comes to."""
+"""Forms generated from JSON Schemas: controls, field views and parsing of submitted values."""

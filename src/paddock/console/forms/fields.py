@@ -1,4 +1,4 @@
-"""A form as it is shown: every field with its name, its value and what is wrong with it. Pure."""
+"""Form views: every field with its name, its value and its problems. Pure."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from paddock.core.errors import Problem
 from paddock.core.schema.compile import join_path
 from paddock.core.schema.traversal import PathPart
 
-CHOICE_SUFFIX: Final = "?"  # ends the name of what says which of several shapes is meant
-ROWS_SUFFIX: Final = "#"  # and of what says that there is a list, and which of its rows there are
-PRESENT_SUFFIX: Final = "!"  # and of what says that a box was there to be ticked
+CHOICE_SUFFIX: Final = "?"  # suffix of the input that selects one of several alternatives
+ROWS_SUFFIX: Final = "#"  # suffix of the inputs that list the rows which are present
+PRESENT_SUFFIX: Final = "!"  # suffix of the input that shows that a checkbox was present
 MAX_ROWS: Final = 100
 
 
 class UnparsedText(str):
-    """What somebody typed where a value was wanted, and is none: it stays in its field, to be mended there."""
+    """Text that could not be parsed as a value: it stays in its field, to be corrected there."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One control with what is in it."""
+    """One control with its value."""
 
     shape: FormControl
-    name: str  # in what is sent; a JSON Pointer
+    name: str  # input name: a JSON Pointer
     value: Any = None
     shown: bool = True
     problems: tuple[Problem, ...] = ()
-    show_when: str = ""  # the conditions for a page that mirrors them, as JSON
-    fields: tuple[FormField, ...] = ()  # of a group, of each row, or of the shape that was chosen
-    chosen: int = 0  # which of several shapes
+    show_when: str = ""  # visibility conditions for the page's script, as JSON
+    fields: tuple[FormField, ...] = ()  # of a group, of each row, or of the selected alternative
+    chosen: int = 0  # index of the selected alternative
 
     @property
     def id(self) -> str:
-        """Its place in the page."""
-        return "f" + "".join(one if one.isalnum() else f"-{ord(one):x}-" for one in self.name)
+        """The element id on the page."""
+        return "f" + "".join(char if char.isalnum() else f"-{ord(char):x}-" for char in self.name)
 
     @property
     def text(self) -> str:
-        """What stands in a control of one line, or several."""
+        """The text in a single-line or multi-line control."""
         control = self.shape.control
         value: Any = self.value
         if control == "lines" and isinstance(value, list):
-            return "\n".join(literal_text(one) for one in cast("list[Any]", value))
+            return "\n".join(literal_text(item) for item in cast("list[Any]", value))
         if isinstance(value, UnparsedText):
             return str(value)
         if control == "json":
@@ -57,14 +57,16 @@ class FormField:
 
     @property
     def chosen_texts(self) -> frozenset[str]:
-        """Which of several values are in it."""
-        given: Any = self.value
-        values = cast("list[Any]", given) if isinstance(given, list) else [given]
-        return frozenset(one.text for one in self.shape.options for value in values if _is_same_value(one, value))
+        """The texts of the selected options."""
+        current: Any = self.value
+        values = cast("list[Any]", current) if isinstance(current, list) else [current]
+        return frozenset(
+            option.text for option in self.shape.options for value in values if _is_same_value(option, value)
+        )
 
     @property
     def number_step(self) -> str:
-        """By how much a number goes up."""
+        """The `step` attribute of a number input."""
         step = self.shape.schema.get("multipleOf")
         if isinstance(step, (int, float)) and not isinstance(step, bool):
             return literal_text(step)
@@ -76,7 +78,7 @@ class FormView:
     """A whole form."""
 
     root: FormField
-    elsewhere: tuple[Problem, ...] = ()  # what is wrong with nothing that has a control
+    elsewhere: tuple[Problem, ...] = ()  # problems that belong to no control
 
     @property
     def fields(self) -> tuple[FormField, ...]:
@@ -84,33 +86,33 @@ class FormView:
 
     @property
     def wrong(self) -> int:
-        """How many mistakes there are."""
-        return len(self.elsewhere) + sum(len(one.problems) for one in walk_fields(self.root))
+        """The number of problems."""
+        return len(self.elsewhere) + sum(len(form_field.problems) for form_field in walk_fields(self.root))
 
 
 def build_form(shape: FormControl, value: Any = None, problems: Sequence[Problem] = ()) -> FormView:
-    """A form with values in it, and what is wrong with them where they stand.
+    """Build a form with values and the problems of each field.
 
     Args:
-        shape: What it is a form for.
-        value: What is in it; what a schema gives as default where nothing is.
+        shape: The control of the whole form.
+        value: Its values; missing ones take the schema's default.
         problems: With paths as `join_path` writes them.
     """
     by_path: dict[str, list[Problem]] = {}
-    for one in problems:
-        by_path.setdefault(one.path, []).append(one)
+    for problem in problems:
+        by_path.setdefault(problem.path, []).append(problem)
     root = _build_field(shape, (), value, {}, by_path)
-    of_all = root.problems if shape.control == "group" else ()  # which shows its fields, and nothing of its own
+    root_problems = root.problems if shape.control == "group" else ()  # a group shows only its fields' problems
     return FormView(
-        replace(root, problems=()) if of_all else root,
-        (*of_all, *(one for left in by_path.values() for one in left)),
+        replace(root, problems=()) if root_problems else root,
+        (*root_problems, *(problem for remaining in by_path.values() for problem in remaining)),
     )
 
 
-def walk_fields(one: FormField) -> Iterable[FormField]:
-    """A field and all inside it."""
-    yield one
-    for inner in one.fields:
+def walk_fields(form_field: FormField) -> Iterable[FormField]:
+    """Yield a field and all fields inside it."""
+    yield form_field
+    for inner in form_field.fields:
         yield from walk_fields(inner)
 
 
@@ -123,64 +125,77 @@ def _build_field(
 ) -> FormField:
     if value is None and not shape.nullable:
         value = shape.schema.get("default")
-    inside: tuple[FormField, ...] = ()
+    children: tuple[FormField, ...] = ()
     chosen = 0
     match shape.control:
         case "group":
-            given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-            known = {name: given.get(name, one.schema.get("default")) for name, one in shape.fields}
-            inside = tuple(
-                _build_field(one, (*path, name), given.get(name), known, problems) for name, one in shape.fields
+            values = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            with_defaults = {name: values.get(name, child.schema.get("default")) for name, child in shape.fields}
+            children = tuple(
+                _build_field(child, (*path, name), values.get(name), with_defaults, problems)
+                for name, child in shape.fields
             )
         case "rows" if shape.each is not None:
             rows = cast("list[Any]", value)[:MAX_ROWS] if isinstance(value, list) else []
-            inside = tuple(_build_field(shape.each, (*path, at), one, {}, problems) for at, one in enumerate(rows))
+            children = tuple(
+                _build_field(shape.each, (*path, index), row, {}, problems) for index, row in enumerate(rows)
+            )
         case "either":
             chosen = find_alternative(shape, value)
-            inside = (_build_field(shape.either[chosen], path, value, {}, problems),)
+            children = (_build_field(shape.either[chosen], path, value, {}, problems),)
         case _:
             pass
-    found = tuple(problems.pop(join_path(path), ()))
-    if shape.control in ("lines", "checks", "json", "file"):  # what is wrong inside it has no place of its own
-        within = [at for at in problems if at.startswith((f"{join_path(path)}[", f"{join_path(path)}.")) and path]
-        found += tuple(one for at in within for one in problems.pop(at))
+    field_problems = tuple(problems.pop(join_path(path), ()))
+    if shape.control in ("lines", "checks", "json", "file"):  # nested problems have no field of their own
+        prefixes = (f"{join_path(path)}[", f"{join_path(path)}.")
+        nested = [problem_path for problem_path in problems if problem_path.startswith(prefixes) and path]
+        field_problems += tuple(problem for problem_path in nested for problem in problems.pop(problem_path))
     conditions = [[json_pointer((*path[:-1], one.field)), list(one.values)] for one in shape.hints.show_when]
     return FormField(
         shape,
         json_pointer(path),
         value,
         shape.hints.is_visible(siblings),
-        found,
+        field_problems,
         json.dumps(conditions) if conditions else "",
-        inside,
+        children,
         chosen,
     )
 
 
 def find_alternative(shape: FormControl, value: Any) -> int:
-    """Which of several shapes a value has; the first where none fits."""
-    for number, one in enumerate(shape.either):
-        if value is not None and _matches(one, value):
-            return number
+    """Return the index of the alternative that a value matches; 0 if none does."""
+    for index, alternative in enumerate(shape.either):
+        if value is not None and _matches(alternative, value):
+            return index
     return 0
 
 
 def _matches(shape: FormControl, value: Any) -> bool:
-    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
-    wanted = kinds.get(shape.kind)
-    if wanted is None or not isinstance(value, wanted) or (isinstance(value, bool) and shape.kind != "boolean"):
+    python_types = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "boolean": bool,
+        "integer": int,
+        "number": (int, float),
+    }
+    expected = python_types.get(shape.kind)
+    if expected is None or not isinstance(value, expected) or (isinstance(value, bool) and shape.kind != "boolean"):
         return False
     if shape.control != "group":
         return True
-    given = cast("dict[str, Any]", value)
-    constants = {name: one.schema["const"] for name, one in shape.fields if "const" in one.schema}
+    fields = cast("dict[str, Any]", value)
+    constants = {name: control.schema["const"] for name, control in shape.fields if "const" in control.schema}
     known = {name for name, _ in shape.fields}
-    needed = {name for name, one in shape.fields if one.required}
-    return needed <= given.keys() <= known and all(given.get(name) == one for name, one in constants.items())
+    required = {name for name, control in shape.fields if control.required}
+    return required <= fields.keys() <= known and all(
+        fields.get(name) == control for name, control in constants.items()
+    )
 
 
 def json_pointer(path: Iterable[PathPart]) -> str:
-    """The JSON Pointer of a place."""
+    """Return the JSON Pointer of a path."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 

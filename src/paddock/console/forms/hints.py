@@ -1,7 +1,7 @@
-"""What a schema says of how it wants to be shown. Pure, and of strangers: what is no hint is no matter.
+"""UI hints in schemas. Pure. Schemas are untrusted: malformed hints are ignored.
 
-Hints stand under `x-ui` or `x_ui`, or each by itself as `x-ui.help`. `x-binding` says where a value comes from when the
-call is made.
+Hints are under `x-ui` or `x_ui`, or one by one as in `x-ui.help`. `x-binding` names the source of a value that is
+filled in when the call is made.
 """
 
 from __future__ import annotations
@@ -14,74 +14,76 @@ from paddock.core.printable import printable
 from paddock.core.schema.traversal import as_object
 
 _HINT_KEYS: Final = ("x-ui", "x_ui")
-_MAX_TEXT_CHARS: Final = 1_000  # characters of a text; it is help, and no book
+_MAX_TEXT_CHARS: Final = 1_000  # per hint
 
 
 @dataclass(frozen=True, slots=True)
 class VisibilityCondition:
-    """That another field of the same object has one of these values."""
+    """Requires another field of the same object to have one of these values."""
 
     field: str
     values: tuple[Any, ...]
 
     def is_met(self, siblings: Mapping[str, Any]) -> bool:
         value = siblings.get(self.field)
-        # True is 1 to Python, and no JSON would say so.
-        return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in self.values)
+        # `True == 1` in Python, but not in JSON.
+        return any(
+            value == expected and isinstance(value, bool) == isinstance(expected, bool) for expected in self.values
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class UiHints:
-    """How one field wants to be shown."""
+    """How one field is to be shown."""
 
     hidden: bool = False
     help: str = ""
     placeholder: str = ""
-    show_when: tuple[VisibilityCondition, ...] = ()  # all of them
+    show_when: tuple[VisibilityCondition, ...] = ()  # all must be met
     enum_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     enum_help: Mapping[str, str] = field(default_factory=dict[str, str])
     widget: str = ""
     binding: str = ""
 
     def is_visible(self, siblings: Mapping[str, Any]) -> bool:
-        """Whether it is there, given the values of the fields beside it."""
-        return not self.hidden and all(one.is_met(siblings) for one in self.show_when)
+        """Return whether the field is visible, given the values of its siblings."""
+        return not self.hidden and all(condition.is_met(siblings) for condition in self.show_when)
 
 
 def parse_ui_hints(schema: Mapping[str, Any]) -> UiHints:
-    """The hints of a field's schema."""
-    said: dict[str, Any] = {}
+    """Parse the hints of a field's schema."""
+    hints: dict[str, Any] = {}
     for spelling in _HINT_KEYS:
-        said |= as_object(schema.get(spelling)) or {}
-        begins = f"{spelling}."
-        said |= {name.removeprefix(begins): value for name, value in schema.items() if name.startswith(begins)}
+        hints |= as_object(schema.get(spelling)) or {}
+        prefix = f"{spelling}."
+        hints |= {name.removeprefix(prefix): value for name, value in schema.items() if name.startswith(prefix)}
     return UiHints(
-        hidden=said.get("hidden") is True,
-        help=_text_or_empty(said.get("help")) or _text_or_empty(schema.get("description")),
-        placeholder=_text_or_empty(said.get("placeholder")),
-        show_when=_parse_conditions(said.get("show_when")),
-        enum_labels=_text_map(said.get("enum_labels")),
-        enum_help=_text_map(said.get("enum_help")),
-        widget=_text_or_empty(said.get("widget")),
+        hidden=hints.get("hidden") is True,
+        help=_text_or_empty(hints.get("help")) or _text_or_empty(schema.get("description")),
+        placeholder=_text_or_empty(hints.get("placeholder")),
+        show_when=_parse_conditions(hints.get("show_when")),
+        enum_labels=_text_map(hints.get("enum_labels")),
+        enum_help=_text_map(hints.get("enum_help")),
+        widget=_text_or_empty(hints.get("widget")),
         binding=_text_or_empty(schema.get("x-binding")) or _text_or_empty(schema.get("x_binding")),
     )
 
 
-def _parse_conditions(said: Any) -> tuple[VisibilityCondition, ...]:
-    """The three shapes: a field that equals something, a field that is one of some, or a map of fields and values."""
-    given = as_object(said) or {}
-    name = given.get("field")
-    if isinstance(name, str) and ("equals" in given or isinstance(given.get("in"), list)):
-        return (VisibilityCondition(name, tuple(given["in"]) if "equals" not in given else (given["equals"],)),)
+def _parse_conditions(condition: Any) -> tuple[VisibilityCondition, ...]:
+    """Parse the three notations: field and `equals`, field and `in`, or a map of fields to values."""
+    fields = as_object(condition) or {}
+    name = fields.get("field")
+    if isinstance(name, str) and ("equals" in fields or isinstance(fields.get("in"), list)):
+        return (VisibilityCondition(name, tuple(fields["in"]) if "equals" not in fields else (fields["equals"],)),)
     return tuple(
         VisibilityCondition(name, tuple(cast("list[Any]", value)) if isinstance(value, list) else (value,))
-        for name, value in given.items()
+        for name, value in fields.items()
     )
 
 
-def _text_or_empty(said: Any) -> str:
-    return printable(said, _MAX_TEXT_CHARS) if isinstance(said, str) else ""
+def _text_or_empty(value: Any) -> str:
+    return printable(value, _MAX_TEXT_CHARS) if isinstance(value, str) else ""
 
 
-def _text_map(said: Any) -> dict[str, str]:
-    return {name: _text_or_empty(value) for name, value in (as_object(said) or {}).items() if isinstance(value, str)}
+def _text_map(mapping: Any) -> dict[str, str]:
+    return {name: _text_or_empty(value) for name, value in (as_object(mapping) or {}).items() if isinstance(value, str)}

@@ -1,4 +1,7 @@
-"""What somebody filled in, as a value. Pure: whether it is a good one is for the schema's own validator to say."""
+"""Parses submitted forms into values, and applies row edits. Pure.
+
+Whether a value is valid is decided by the schema's validator.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ from paddock.core.schema.traversal import PathPart
 from paddock.web.routing.json_parser import MAX_INTEGER, MIN_INTEGER, parse_json_object, parse_json_value
 
 FormTexts: TypeAlias = Mapping[str, Sequence[str]]
-"""What a form sends, by name, in order."""
+"""Submitted texts by input name, in order."""
 
 RAW_JSON_FIELD: Final = "_json"
-"""The name of the field in which somebody writes everything as JSON."""
+"""Name of the input that holds the whole value as JSON."""
 
-_INDEX: Final = re.compile(r"[0-9]{1,5}")  # of a row, or of one of several shapes
+_INDEX: Final = re.compile(r"[0-9]{1,5}")  # of a row or an alternative
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _JSON_HINT: Final = 'write it as in {"name": "value"}'
@@ -39,7 +42,7 @@ _OMITTED: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class ParsedForm:
-    """A value, and what could not be read of it."""
+    """A value, and the parts that could not be parsed."""
 
     value: Any
     problems: tuple[Problem, ...]
@@ -47,34 +50,34 @@ class ParsedForm:
 
 @dataclass(frozen=True, slots=True)
 class FormFile:
-    """A file that somebody chose."""
+    """An uploaded file of a form."""
 
     name: str
     media_type: str
     content: bytes = field(repr=False)
 
 
-def parse_fields(shape: FormControl, sent: FormTexts, files: Mapping[str, FormFile] | None = None) -> ParsedForm:
-    """What a form that was made of this shape comes to.
+def parse_fields(shape: FormControl, texts: FormTexts, files: Mapping[str, FormFile] | None = None) -> ParsedForm:
+    """Parse the inputs of a form that was built from this control.
 
-    What is empty is left out, or null where that will do; what is not shown, given the rest, is left out as well.
+    Empty fields are omitted, or null if nullable. Fields that are hidden, given the other values, are omitted too.
     """
-    reading = _FormParser(sent, files or {})
-    value = reading.parse(shape, ())
-    return ParsedForm({} if value is _OMITTED else value, tuple(reading.problems))
+    parser = _FormParser(texts, files or {})
+    value = parser.parse(shape, ())
+    return ParsedForm({} if value is _OMITTED else value, tuple(parser.problems))
 
 
 def parse_form(
-    shape: FormControl, sent: FormTexts, files: Mapping[str, FormFile] | None = None
+    shape: FormControl, texts: FormTexts, files: Mapping[str, FormFile] | None = None
 ) -> tuple[Any, list[Problem]]:
-    """What a form says, whether its fields were filled in or all of it was written as JSON."""
-    if RAW_JSON_FIELD in sent:
+    """Parse a form, whether its fields were filled in or the whole value was written as JSON."""
+    if RAW_JSON_FIELD in texts:
         try:
-            return parse_json_object(sent[RAW_JSON_FIELD][-1].strip().encode() or b"{}"), []
+            return parse_json_object(texts[RAW_JSON_FIELD][-1].strip().encode() or b"{}"), []
         except Invalid as error:
             return {}, _json_problems(error, "", "this ")
-    read = parse_fields(shape, sent, files)
-    return read.value, list(read.problems)
+    parsed = parse_fields(shape, texts, files)
+    return parsed.value, list(parsed.problems)
 
 
 @dataclass(slots=True)
@@ -90,14 +93,14 @@ class _FormParser:
             case "rows" if shape.each is not None:
                 return self._parse_rows(shape, shape.each, path)
             case "either":
-                said = self._last_value(path, CHOICE_SUFFIX)
-                number = int(said) if _INDEX.fullmatch(said) else 0
-                return self.parse(shape.either[min(number, len(shape.either) - 1)], path)
+                choice = self._last_value(path, CHOICE_SUFFIX)
+                index = int(choice) if _INDEX.fullmatch(choice) else 0
+                return self.parse(shape.either[min(index, len(shape.either) - 1)], path)
             case "toggle":
                 return self._parse_toggle(shape, path)
             case "checks":
-                given = set(self.sent.get(json_pointer(path), ()))
-                chosen = [one.value for one in shape.options if one.text in given]
+                checked = set(self.sent.get(json_pointer(path), ()))
+                chosen = [option.value for option in shape.options if option.text in checked]
                 return chosen if chosen or shape.required else _OMITTED
             case "file":
                 return self._parse_file(shape, path)
@@ -105,40 +108,48 @@ class _FormParser:
                 return self._parse_text(shape, path)
 
     def _parse_group(self, shape: FormControl, path: tuple[PathPart, ...]) -> Any:
-        found = {name: self.parse(one, (*path, name)) for name, one in shape.fields if not _has_no_input(one)}
-        there = {name: value for name, value in found.items() if value is not _OMITTED}
-        # Twice, for what is shown because of something that is not shown itself.
+        parsed = {
+            name: self.parse(control, (*path, name)) for name, control in shape.fields if not _has_no_input(control)
+        }
+        present = {name: value for name, value in parsed.items() if value is not _OMITTED}
+        # Twice, for fields whose condition depends on a field that is hidden itself.
         for _ in range(2):
-            there = {name: value for name, value in there.items() if dict(shape.fields)[name].hints.is_visible(there)}
-        constants = {name: one.schema["const"] for name, one in shape.fields if "const" in one.schema}
-        if not there and not shape.required and path:
+            present = {
+                name: value for name, value in present.items() if dict(shape.fields)[name].hints.is_visible(present)
+            }
+        constants = {name: control.schema["const"] for name, control in shape.fields if "const" in control.schema}
+        if not present and not shape.required and path:
             return _OMITTED
-        return constants | there
+        return constants | present
 
     def _parse_rows(self, shape: FormControl, each: FormControl, path: tuple[PathPart, ...]) -> Any:
         if json_pointer(path) + ROWS_SUFFIX not in self.sent:
             return _OMITTED
-        numbers = [one for one in self.sent[json_pointer(path) + ROWS_SUFFIX] if _INDEX.fullmatch(one)]
-        rows = [self._parse_row(each, path, number, at) for at, number in enumerate(dict.fromkeys(numbers[:MAX_ROWS]))]
+        numbers = [
+            row_number for row_number in self.sent[json_pointer(path) + ROWS_SUFFIX] if _INDEX.fullmatch(row_number)
+        ]
+        rows = [
+            self._parse_row(each, path, number, index) for index, number in enumerate(dict.fromkeys(numbers[:MAX_ROWS]))
+        ]
         return rows if rows or shape.required else _OMITTED
 
-    def _parse_row(self, each: FormControl, path: tuple[PathPart, ...], number: str, at: int) -> Any:
-        before = len(self.problems)
+    def _parse_row(self, each: FormControl, path: tuple[PathPart, ...], number: str, index: int) -> Any:
+        problem_count = len(self.problems)
         value = self.parse(each, (*path, int(number)))
-        # Rows that were taken out leave no gap in what is told.
-        told, real = join_path((*path, int(number))), join_path((*path, at))
-        moved = [
-            Problem(real + one.path.removeprefix(told), one.message, one.hint, one.code)
-            for one in self.problems[before:]
+        # Removed rows leave no gap in the value: problems must name the final index.
+        submitted_path, final_path = join_path((*path, int(number))), join_path((*path, index))
+        renumbered = [
+            Problem(final_path + problem.path.removeprefix(submitted_path), problem.message, problem.hint, problem.code)
+            for problem in self.problems[problem_count:]
         ]
-        self.problems[before:] = moved
+        self.problems[problem_count:] = renumbered
         return ({} if each.control == "group" else None) if value is _OMITTED else value
 
     def _parse_toggle(self, shape: FormControl, path: tuple[PathPart, ...]) -> Any:
         if shape.nullable or (not shape.required and "default" not in shape.schema):
-            said = self._last_value(path)
-            if said in ("true", "false"):
-                return said == "true"
+            text = self._last_value(path)
+            if text in ("true", "false"):
+                return text == "true"
             return None if shape.nullable and json_pointer(path) in self.sent else _OMITTED
         return (
             "true" in self.sent.get(json_pointer(path), ())
@@ -158,14 +169,14 @@ class _FormParser:
             return _OMITTED
         text = self._last_value(path).replace("\r\n", "\n")
         if shape.control == "choice":
-            if text in {one.text for one in shape.options}:
-                return next(one.value for one in shape.options if one.text == text)
+            if text in {option.text for option in shape.options}:
+                return next(option.value for option in shape.options if option.text == text)
         elif shape.control == "lines":
             return self._parse_lines(shape, path, text)
         elif shape.control == "json":
             return self._parse_json(shape, path, text)
         if not text:
-            return None if shape.nullable else _OMITTED  # whoever means an empty text writes JSON
+            return None if shape.nullable else _OMITTED  # an empty text can only be entered as JSON
         return self._parse_number(text, path, shape.kind) if shape.control in ("number", "range") else text
 
     def _parse_lines(self, shape: FormControl, path: tuple[PathPart, ...], text: str) -> Any:
@@ -174,7 +185,7 @@ class _FormParser:
             return None if shape.nullable else [] if shape.required else _OMITTED
         if shape.each is None or shape.each.control != "number":
             return lines
-        return [self._parse_number(line.strip(), (*path, at), shape.each.kind) for at, line in enumerate(lines)]
+        return [self._parse_number(line.strip(), (*path, index), shape.each.kind) for index, line in enumerate(lines)]
 
     def _parse_number(self, text: str, path: tuple[PathPart, ...], kind: str) -> Any:
         plain = text.strip()
@@ -198,21 +209,26 @@ class _FormParser:
             self.problems += _json_problems(error, join_path(path))
             return UnparsedText(text)
 
-    def _last_value(self, path: tuple[PathPart, ...], ending: str = "") -> str:
-        given = self.sent.get(json_pointer(path) + ending, ())
-        return given[-1] if given else ""
+    def _last_value(self, path: tuple[PathPart, ...], suffix: str = "") -> str:
+        texts = self.sent.get(json_pointer(path) + suffix, ())
+        return texts[-1] if texts else ""
 
 
-def _json_problems(error: Invalid, path: str, before: str = "") -> list[Problem]:
-    """What is wrong with JSON, for whoever typed it."""
+def _json_problems(error: Invalid, path: str, prefix: str = "") -> list[Problem]:
+    """Rewrite JSON errors for the person who typed it."""
     return [
-        Problem(path, before + one.message, _JSON_HINT if one.code in _SYNTAX_ERROR_CODES else one.hint, one.code)
-        for one in error.problems
+        Problem(
+            path,
+            prefix + problem.message,
+            _JSON_HINT if problem.code in _SYNTAX_ERROR_CODES else problem.hint,
+            problem.code,
+        )
+        for problem in error.problems
     ]
 
 
 def _has_no_input(shape: FormControl) -> bool:
-    """Whether a field has no control: it is hidden, or can have one value only."""
+    """Return whether a field has no input: it is hidden, or constant."""
     return shape.hints.hidden or "const" in shape.schema
 
 
@@ -221,48 +237,48 @@ REMOVE_ROW_FIELD: Final = "_remove"
 REFRESH_FIELD: Final = "_refresh"
 
 
-def is_form_edit(sent: Mapping[str, Sequence[str]]) -> bool:
-    """Whether somebody only changes the form, and is not done with it."""
-    return any(word in sent for word in (ADD_ROW_FIELD, REMOVE_ROW_FIELD, REFRESH_FIELD))
+def is_form_edit(texts: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether the submission only edits the form's rows and does not complete it."""
+    return any(name in texts for name in (ADD_ROW_FIELD, REMOVE_ROW_FIELD, REFRESH_FIELD))
 
 
-def apply_row_edits(value: Any, sent: Mapping[str, Sequence[str]]) -> Any:
-    """The value with a row more, or one less, where that was asked for. The value itself is changed."""
-    for place in sent.get(ADD_ROW_FIELD, ()):
-        *way, last = _pointer_steps(place)
-        holder = _find_container(value, way, make=True)
-        if isinstance(holder, dict):
-            rows = cast("dict[str, Any]", holder).setdefault(last, [])
+def apply_row_edits(value: Any, texts: Mapping[str, Sequence[str]]) -> Any:
+    """Add or remove rows as requested. Changes and returns the value."""
+    for pointer in texts.get(ADD_ROW_FIELD, ()):
+        *steps, last = _pointer_steps(pointer)
+        container = _find_container(value, steps, create=True)
+        if isinstance(container, dict):
+            rows = cast("dict[str, Any]", container).setdefault(last, [])
             if isinstance(rows, list):
                 cast("list[Any]", rows).append(None)
-    for place in sent.get(REMOVE_ROW_FIELD, ()):
-        *way, last = _pointer_steps(place)
-        rows = _find_container(value, way, make=False)
-        if isinstance(rows, list) and (at := _row_index(last, cast("list[Any]", rows))) is not None:
-            del rows[at]
+    for pointer in texts.get(REMOVE_ROW_FIELD, ()):
+        *steps, last = _pointer_steps(pointer)
+        rows = _find_container(value, steps, create=False)
+        if isinstance(rows, list) and (index := _row_index(last, cast("list[Any]", rows))) is not None:
+            del rows[index]
     return value
 
 
-def _find_container(value: Any, way: Sequence[str], *, make: bool) -> Any:
-    here = value
-    for step in way:
-        if isinstance(here, dict):
-            inside = cast("dict[str, Any]", here)
-            here = inside.setdefault(step, {}) if make else inside.get(step)
-        elif isinstance(here, list) and (at := _row_index(step, cast("list[Any]", here))) is not None:
-            there = cast("list[Any]", here)
-            if there[at] is None and make:
-                there[at] = {}
-            here = there[at]
+def _find_container(value: Any, steps: Sequence[str], *, create: bool) -> Any:
+    current = value
+    for step in steps:
+        if isinstance(current, dict):
+            fields = cast("dict[str, Any]", current)
+            current = fields.setdefault(step, {}) if create else fields.get(step)
+        elif isinstance(current, list) and (index := _row_index(step, cast("list[Any]", current))) is not None:
+            rows = cast("list[Any]", current)
+            if rows[index] is None and create:
+                rows[index] = {}
+            current = rows[index]
         else:
             return None
-    return here
+    return current
 
 
 def _row_index(step: str, rows: Sequence[Any]) -> int | None:
-    """Which row a step of a place names; None where there is none."""
-    return next((at for at in range(len(rows)) if str(at) == step), None)
+    """Return the index that a pointer step names; None if there is no such row."""
+    return next((index for index in range(len(rows)) if str(index) == step), None)
 
 
-def _pointer_steps(place: str) -> list[str]:
-    return [step.replace("~1", "/").replace("~0", "~") for step in place.split("/")[1:]] or [""]
+def _pointer_steps(pointer: str) -> list[str]:
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]] or [""]

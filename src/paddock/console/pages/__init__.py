@@ -1,1 +1,1 @@
-"""TODO: paddock.console.pages."""
+"""The pages of the console, by subject."""

@@ -1,1 +1,1 @@
-"""TODO: paddock.console.text."""
+"""Texts for people: calls, plugins, principals, rules and installations in words."""

@@ -1,4 +1,4 @@
-"""A call for people: how far it is, what it told last, and what it gave, at a glance. Pure."""
+"""Calls in words: status, progress, events and previews of results. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-_MAX_TEXT_CHARS: Final = 4_000  # characters of one text that is shown as such
+_MAX_TEXT_CHARS: Final = 4_000  # of a text that is shown in full
 _MAX_EVENT_CHARS: Final = 400
 _MAX_ROWS: Final = 24
 _STATUS_TEXTS: Final = {
@@ -30,7 +30,7 @@ _REJECTED_TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProgressText:
-    """How far a call is; `total` is None where its plugin does not say of how much."""
+    """The progress of a call; `total` is None if the plugin does not report it."""
 
     done: float
     total: float | None
@@ -38,28 +38,28 @@ class ProgressText:
 
     @property
     def share(self) -> str:
-        """`3 of 10`, or how much there is so far."""
+        """The progress as text: `3 of 10`, or the amount so far."""
         return f"{self.done:,g}" if self.total is None else f"{self.done:,g} of {self.total:,g}"
 
 
 @dataclass(frozen=True, slots=True)
 class ResultPreview:
-    """A result as people read it: one text, or a few names with their values."""
+    """A readable form of a result: one text, or a few names with values."""
 
     text: str = ""
     rows: tuple[tuple[str, str], ...] = ()
-    whole: bool = True  # whether nothing of the result is left out
+    whole: bool = True  # whether it shows the complete result
 
 
 def call_status_text(status: str, code: str = "") -> str:
-    """What became of a call, or is becoming of it; one with a `code` of an error may not have been made at all."""
+    """Describe the status of a call; an error `code` may mean that it was never made."""
     if status == "failed" and code in _REJECTED_TEXTS:
         return _REJECTED_TEXTS[code]
     return _STATUS_TEXTS.get(status, status.replace("_", " ").capitalize())
 
 
 def latest_progress(events: Sequence[Mapping[str, Any]]) -> ProgressText | None:
-    """How far a call is by the last event that tells; whatever a plugin wrote there, it is a number or nothing."""
+    """Return the progress of the last event that reports it. Plugins send anything: only finite numbers count."""
     for event in reversed(events):
         if event.get("type") == "progress":
             done, total = _finite_number(event.get("progress")), _finite_number(event.get("total"))
@@ -75,15 +75,15 @@ def latest_progress(events: Sequence[Mapping[str, Any]]) -> ProgressText | None:
 
 
 def event_text(event: Mapping[str, Any]) -> str:
-    """One line for something that was told."""
-    kind = event.get("type")
-    if kind == "progress":
+    """Describe an event in one line."""
+    event_type = event.get("type")
+    if event_type == "progress":
         done, total = _finite_number(event.get("progress")), _finite_number(event.get("total"))
         count = "" if done is None else f"{done:,g}" if total is None else f"{done:,g}/{total:,g}"
         return " ".join(filter(None, (count, _truncate(event.get("message") or ""))))
-    if kind == "approval":
+    if event_type == "approval":
         return "A person is asked first"
-    if kind == "answered":
+    if event_type == "answered":
         return "The question was answered"
     if "message" in event:
         return _truncate(event["message"])
@@ -91,16 +91,16 @@ def event_text(event: Mapping[str, Any]) -> str:
 
 
 def drop_repeats(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Numbered lines without those that say what the one before them says; and without empty ones."""
-    kept: list[tuple[int, str]] = []
+    """Drop empty lines and repetitions of the line before."""
+    distinct: list[tuple[int, str]] = []
     for number, line in lines:
-        if line and (not kept or kept[-1][1] != line):
-            kept.append((number, line))
-    return kept
+        if line and (not distinct or distinct[-1][1] != line):
+            distinct.append((number, line))
+    return distinct
 
 
 def preview_result(result: Any) -> ResultPreview | None:
-    """A result that can be read without its JSON; None where it cannot."""
+    """Return a preview of a result that is readable without JSON; None if it is not."""
     if (scalar := _scalar_text(result)) is not None:
         return ResultPreview(scalar)
     if isinstance(result, dict):
@@ -112,25 +112,27 @@ def preview_result(result: Any) -> ResultPreview | None:
 
 def _preview_object(result: dict[str, Any]) -> ResultPreview | None:
     content = result.get("content")
-    if isinstance(content, list) and all(_is_text_block(one) for one in cast("list[Any]", content)) and content:
-        # As MCP servers answer.
-        text = "\n\n".join(str(one["text"]) for one in cast("list[dict[str, Any]]", content))
+    if isinstance(content, list) and all(_is_text_block(block) for block in cast("list[Any]", content)) and content:
+        # Content blocks of an MCP server.
+        text = "\n\n".join(str(block["text"]) for block in cast("list[dict[str, Any]]", content))
         return ResultPreview(text, whole=False) if len(text) <= _MAX_TEXT_CHARS else None
-    rows = [(str(name), shown) for name, value in result.items() if (shown := _scalar_text(value)) is not None]
+    rows = [
+        (str(name), text_value) for name, value in result.items() if (text_value := _scalar_text(value)) is not None
+    ]
     if not rows or len(result) > _MAX_ROWS:
         return None
     return ResultPreview(rows=tuple(rows), whole=len(rows) == len(result))
 
 
 def _preview_list(result: list[Any]) -> ResultPreview | None:
-    texts = [shown for one in result if (shown := _scalar_text(one)) is not None]
+    texts = [text_value for item in result if (text_value := _scalar_text(item)) is not None]
     if not texts or len(texts) < len(result) or len(texts) > _MAX_ROWS:
         return None
-    return ResultPreview(rows=tuple((str(number), text) for number, text in enumerate(texts, 1)))
+    return ResultPreview(rows=tuple((str(index), text) for index, text in enumerate(texts, 1)))
 
 
-def _is_text_block(one: Any) -> bool:
-    return isinstance(one, dict) and "text" in one and isinstance(cast("dict[str, Any]", one)["text"], str)
+def _is_text_block(block: Any) -> bool:
+    return isinstance(block, dict) and "text" in block and isinstance(cast("dict[str, Any]", block)["text"], str)
 
 
 def _scalar_text(value: Any) -> str | None:

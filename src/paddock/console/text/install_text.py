@@ -1,4 +1,4 @@
-"""An installation in words for people: how far it is, what it asks, why it failed and what to do then. Pure."""
+"""Installations in words: progress, consent screen, failures and what to do next. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CANCEL_TEXTS: Final[Mapping[InstallStopReason, str]] = {
     InstallStopReason.EXPIRED: "Nobody decided in time, so it was cleared away. Nothing was changed.",
     InstallStopReason.CLOSING: "The host closed before anybody decided. Nothing was changed.",
 }
-# What errors say to do next is for the command line; on a page other things help.
+# Hints of errors are for the command line; pages need others.
 _NEXT_STEPS: Final[Mapping[str, str]] = {
     "plugin.changed_meanwhile": "Fetch it again to see what it would change now.",
     "plugin.downgrade": "Roll back to a version you already have, or fetch it again with “Allow an older version”.",
@@ -61,16 +61,16 @@ class ConsentLineView:
 
 @dataclass(frozen=True, slots=True)
 class ConsentSectionView:
-    """One heading of it with its sentences."""
+    """A heading of a consent screen with its sentences."""
 
     title: str
     lines: tuple[ConsentLineView, ...]
-    odd: bool  # whether all of it is there to warn
+    odd: bool  # whether the whole section is a warning
 
 
 @dataclass(frozen=True, slots=True)
 class CapabilityConsent:
-    """A capability that needs a yes of its own."""
+    """A capability that needs explicit consent."""
 
     text: str
     means: str
@@ -78,7 +78,7 @@ class CapabilityConsent:
 
 
 class PackageFact(NamedTuple):
-    """One thing about a package."""
+    """One fact about a package."""
 
     label: str
     words: str
@@ -86,14 +86,14 @@ class PackageFact(NamedTuple):
 
 
 def consent_sections(screen: ConsentScreen, capabilities: Collection[Capability] = ()) -> list[ConsentSectionView]:
-    """The sections of a consent screen. Lines about dangerous ones among `capabilities` are marked as such."""
-    feared = {str(one) for one in capabilities if is_dangerous(one)}
-    return [_consent_section(section, feared) for section in screen.sections]
+    """Return the sections of a consent screen. Lines about dangerous ones of `capabilities` are marked."""
+    dangerous = {str(capability) for capability in capabilities if is_dangerous(capability)}
+    return [_consent_section(section, dangerous) for section in screen.sections]
 
 
-def _consent_section(section: ConsentSection, feared: Collection[str]) -> ConsentSectionView:
+def _consent_section(section: ConsentSection, dangerous: Collection[str]) -> ConsentSectionView:
     lines = tuple(
-        ConsentLineView(line, line in section.alarming, line in section.alarming and _names_dangerous(line, feared))
+        ConsentLineView(line, line in section.alarming, line in section.alarming and _names_dangerous(line, dangerous))
         for line in section.lines
     )
     return ConsentSectionView(
@@ -101,40 +101,42 @@ def _consent_section(section: ConsentSection, feared: Collection[str]) -> Consen
     )
 
 
-def _names_dangerous(line: str, feared: Collection[str]) -> bool:
-    return line.removeprefix("+ ").partition(" — ")[0] in feared
+def _names_dangerous(line: str, dangerous: Collection[str]) -> bool:
+    return line.removeprefix("+ ").partition(" — ")[0] in dangerous
 
 
 def capability_consents(capabilities: Collection[Capability]) -> list[CapabilityConsent]:
-    """Capabilities, each for a checkbox."""
+    """Return a checkbox for each capability."""
     return [
-        CapabilityConsent(str(one), describe_capability(one).removesuffix(" (dangerous)"), is_dangerous(one))
-        for one in capabilities
+        CapabilityConsent(
+            str(capability), describe_capability(capability).removesuffix(" (dangerous)"), is_dangerous(capability)
+        )
+        for capability in capabilities
     ]
 
 
-def install_values(one: InstallJob) -> dict[str, Any]:
-    """What its page shows."""
+def install_values(job: InstallJob) -> dict[str, Any]:
+    """Return the template values of an install job."""
     values: dict[str, Any] = {
-        "one": one,
-        "stage": one.stage.value,
-        "over": one.finished,
-        "follows": one.stage in (InstallStage.FETCHING, InstallStage.CHANGING),
-        "step": _step_text(one),
-        "problem": _problem_values(one.error) if one.error else None,
-        "gave_up": _CANCEL_TEXTS[one.stop_reason] if one.stop_reason else "",
-        "consent": _consent_values(one.proposal) if one.proposal else None,
+        "one": job,
+        "stage": job.stage.value,
+        "over": job.finished,
+        "follows": job.stage in (InstallStage.FETCHING, InstallStage.CHANGING),
+        "step": _step_text(job),
+        "problem": _problem_values(job.error) if job.error else None,
+        "gave_up": _CANCEL_TEXTS[job.stop_reason] if job.stop_reason else "",
+        "consent": _consent_values(job.proposal) if job.proposal else None,
     }
     return values
 
 
-def _step_text(one: InstallJob) -> str:
-    progress = one.progress
-    if one.stage is InstallStage.CHANGING and not progress.step:
+def _step_text(job: InstallJob) -> str:
+    progress = job.progress
+    if job.stage is InstallStage.CHANGING and not progress.step:
         return "Installing"
-    words = _STEP_TEXTS.get(progress.step, progress.step[:1].upper() + progress.step[1:])
+    step = _STEP_TEXTS.get(progress.step, progress.step[:1].upper() + progress.step[1:])
     count = f": {progress.files:,} files" if progress.files else ""
-    return words + count + (f", {format_bytes(progress.size)}" if progress.size else "")
+    return step + count + (f", {format_bytes(progress.size)}" if progress.size else "")
 
 
 def _problem_values(error: PaddockError) -> dict[str, Any]:
@@ -148,31 +150,31 @@ def _problem_values(error: PaddockError) -> dict[str, Any]:
 
 def _package_facts(proposal: InstallPlan, facts: Mapping[str, str]) -> list[PackageFact]:
     verdict = proposal.package.signature
-    signed = trust_text(f"{verdict.state.value}: {verdict.reason}")
+    signature_text = trust_text(f"{verdict.state.value}: {verdict.reason}")
     if verdict.state is not SignatureState.UNSIGNED:
-        signed = f"{signed} {verdict.reason[:1].upper()}{verdict.reason[1:]}."
+        signature_text = f"{signature_text} {verdict.reason[:1].upper()}{verdict.reason[1:]}."
     claim = proposal.package.manifest.trust_claim
     claims_more = bool(claim) and claim != proposal.package.tier
-    told = {**facts, "signature": signed} if facts else {}
+    all_facts = {**facts, "signature": signature_text} if facts else {}
     return [
-        PackageFact(_FACT_LABELS[one], words, one == "trust" and claims_more)
-        for one, words in told.items()
-        if one in _FACT_LABELS
+        PackageFact(_FACT_LABELS[key], text, key == "trust" and claims_more)
+        for key, text in all_facts.items()
+        if key in _FACT_LABELS
     ]
 
 
 def _consent_values(proposal: InstallPlan) -> dict[str, Any]:
-    prepared, screen = proposal.package, proposal.screen
+    package, screen = proposal.package, proposal.screen
     facts = dict(screen.facts) if screen else {}
     return {
         "change": proposal.action.value,
         "upgrade": proposal.action is PlanAction.UPGRADE,
-        "name": prepared.manifest.name,
-        "heading": screen.heading if screen else f"{prepared.manifest.display_name} {prepared.manifest.version}",
+        "name": package.manifest.name,
+        "heading": screen.heading if screen else f"{package.manifest.display_name} {package.manifest.version}",
         "description": facts.get("description", ""),
         "facts": _package_facts(proposal, facts),
-        "reason": prepared.signature.reason,
-        "parts": consent_sections(screen, requested_capabilities(prepared.manifest)) if screen else [],
+        "reason": package.signature.reason,
+        "parts": consent_sections(screen, requested_capabilities(package.manifest)) if screen else [],
         "warnings": proposal.warnings,
         "capabilities": capability_consents(proposal.capabilities),
         "trust_lost": proposal.trust_lost,

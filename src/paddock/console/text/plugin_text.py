@@ -1,4 +1,4 @@
-"""How a plugin is doing, and whom it comes from, in words for people. Pure."""
+"""Plugins in words: status and trust. Pure."""
 
 from __future__ import annotations
 
@@ -45,31 +45,31 @@ class PluginSummary:
 
 
 def summarize_plugin(listed: Mapping[str, Any]) -> PluginSummary:
-    """A plugin as `Host.plugins` or `Offers.plugins` lists it."""
+    """Summarize a plugin as `Host.plugins` or `PermittedPlugins.plugins` lists it."""
     runtime: Mapping[str, Any] = listed.get("runtime") or {}
     given_up = str(listed.get("given_up") or "")
-    words, mood = plugin_status(str(listed.get("state", "enabled")), runtime, given_up=given_up)
+    status_text, severity = plugin_status(str(listed.get("state", "enabled")), runtime, given_up=given_up)
     return PluginSummary(
         str(listed["name"]),
         str(listed.get("version", "")),
         str(listed.get("description") or ""),
-        words,
-        mood,
+        status_text,
+        severity,
         str(runtime.get("reason") or given_up),
         str(runtime.get("hint") or ""),
     )
 
 
-def matches_search(one: PluginSummary, words: str) -> bool:
-    """Whether a plugin has all of these words in what a list says of it."""
-    said = f"{one.name} {one.description} {one.words}".lower()
-    return all(word in said for word in words.lower().split())
+def matches_search(plugin: PluginSummary, search: str) -> bool:
+    """Return whether a plugin's summary contains all words."""
+    text = f"{plugin.name} {plugin.description} {plugin.words}".lower()
+    return all(term in text for term in search.lower().split())
 
 
 def plugin_status(installed: str, runtime: Mapping[str, Any], *, given_up: str = "") -> tuple[str, PluginSeverity]:
-    """How it is doing: what its installation says where that keeps it from running, else its process.
+    """Return the status and its severity: of the installation if that prevents running, else of the process.
 
-    `given_up` is why the host switched it off, where it did.
+    `given_up` is the reason if the host disabled it.
     """
     if installed == "disabled" and given_up:
         return _GIVEN_UP_TEXT
@@ -83,12 +83,7 @@ def plugin_status(installed: str, runtime: Mapping[str, Any], *, given_up: str =
     return _RUNTIME_TEXTS.get(state, (state.capitalize(), "calm"))
 
 
-def needs_attention(listed: Mapping[str, Any]) -> bool:
-    """Whether somebody has to look at it."""
-    return summarize_plugin(listed).mood == "bad"
-
-
 def trust_text(signature: str) -> str:
-    """Who stands behind a plugin, from how `details_of` tells it: a state, and words on it."""
-    state, _, words = signature.partition(": ")
-    return _TRUST_TEXTS.get(state, words)
+    """Describe who signed a plugin, from a text of the form `state: reason`."""
+    state, _, reason = signature.partition(": ")
+    return _TRUST_TEXTS.get(state, reason)

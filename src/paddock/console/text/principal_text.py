@@ -1,4 +1,4 @@
-"""Names and states of the host as people say them. Pure."""
+"""Principals and approval states in words. Pure."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _APPROVAL_STATES: Final = {
 
 
 def principal_name(principal: str) -> str:
-    """Somebody by name: `ann` for `user:ann`. What else can act is named with its kind."""
+    """Return a readable name: `ann` for `user:ann`; other principals are named with their kind."""
     tenant, _, name = principal.rpartition("/")
-    kind, _, plain = name.partition(":")
-    told = _PRINCIPAL_TEXTS.get(kind, "{}").format(plain) if plain else name
-    return f"{told} of {tenant}" if tenant else told
+    prefix, _, bare_name = name.partition(":")
+    text = _PRINCIPAL_TEXTS.get(prefix, "{}").format(bare_name) if bare_name else name
+    return f"{text} of {tenant}" if tenant else text
 
 
 def requester_name(request: Mapping[str, Any]) -> str:
-    """Who asks for a person's yes: where a key does, whom it acts for, for nobody knows people by their keys."""
+    """Return who requests an approval: for an API key the person it acts for, since people do not know keys."""
     requester, person = str(request["requester"]), str(request.get("for_person") or "")
     if not requester.rpartition("/")[2].startswith("key:") or not person:
         return principal_name(requester)
@@ -41,17 +41,17 @@ def requester_name(request: Mapping[str, Any]) -> str:
 
 
 def approval_state_text(state: str) -> str:
-    """What has become of a request."""
+    """Describe the state of an approval request."""
     return _APPROVAL_STATES.get(state, (state.capitalize(), "calm"))[0]
 
 
 def approval_state_severity(state: str) -> str:
-    """How that is shown."""
+    """Return the severity class of an approval state."""
     return _APPROVAL_STATES.get(state, ("", "calm"))[1]
 
 
 def multiline_params(params: Any) -> list[tuple[str, str]]:
-    """Those parameters that are texts of several lines: in JSON nobody reads them as they will be read."""
+    """Return the parameters with multi-line text, which JSON would make hard to read."""
     if not isinstance(params, dict):
         return []
     return [(name, value) for name, value in cast("dict[str, Any]", params).items() if _is_multiline(value)]
@@ -62,5 +62,5 @@ def _is_multiline(value: Any) -> bool:
 
 
 def capitalize_first(text: str) -> str:
-    """The same, beginning with a capital."""
+    """Capitalize the first letter."""
     return text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""A rule in words for people, and its text taken apart for the eye. Pure."""
+"""Policy rules in words, and tokenized for syntax highlighting. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RuleSummary:
-    """One rule, as a page tells it."""
+    """One rule as shown on the page."""
 
     id: str
     text: str
@@ -59,7 +59,7 @@ class RuleSummary:
 
 @dataclass(frozen=True, slots=True)
 class RuleSetDiff:
-    """What an earlier version of the rules has otherwise than another."""
+    """The differences of an earlier version of the rules from a later one."""
 
     gone: tuple[str, ...]
     added: tuple[str, ...]
@@ -69,9 +69,9 @@ class RuleSetDiff:
         return bool(self.gone or self.added or self.changed)
 
 
-@lru_cache(maxsize=4_096)  # whether a rule asks is found by reading it again
+@lru_cache(maxsize=4_096)  # `rule.asks` parses the rule again
 def summarize_rule(rule: Rule) -> RuleSummary:
-    """A rule in words."""
+    """Describe a rule in words."""
     effect: RuleEffectText = "asks" if rule.asks else "allows" if rule.effect == "permit" else "forbids"
     verb, mood = _EFFECT_TEXTS[effect]
     own = rule.origin != SHIPPED_ORIGIN
@@ -95,35 +95,35 @@ def summarize_rule(rule: Rule) -> RuleSummary:
 
 
 def summarize_rules(rules: RuleSet) -> list[RuleSummary]:
-    """Every rule in words, one's own first. Reads each rule that it never read before: not for the event loop."""
-    return sorted(map(summarize_rule, rules.rules), key=lambda one: not one.own)
+    """Describe all rules, custom ones first. Parses each new rule, so do not call it on the event loop."""
+    return sorted(map(summarize_rule, rules.rules), key=lambda summary: not summary.own)
 
 
-def filter_rules(told: Iterable[RuleSummary], words: str, effect: str) -> list[RuleSummary]:
-    """Those that have all of these words in them, and this effect where one is named."""
-    wanted = words.lower().split()
+def filter_rules(summaries: Iterable[RuleSummary], search: str, effect: str) -> list[RuleSummary]:
+    """Return the rules that contain all words, and have the effect if one is given."""
+    terms = search.lower().split()
     return [
-        one
-        for one in told
-        if effect in ("", one.effect) and all(word in f"{one.id} {one.text} {one.file}".lower() for word in wanted)
+        rule
+        for rule in summaries
+        if effect in ("", rule.effect) and all(term in f"{rule.id} {rule.text} {rule.file}".lower() for term in terms)
     ]
 
 
 def tokenize_rule(source: str) -> Iterator[tuple[RuleTokenKind, str]]:
-    """The text of a rule in pieces, each with what it is; put together they are the text."""
-    at = 0
-    for found in _TOKEN.finditer(source):
-        if found.start() > at:
-            yield "plain", source[at : found.start()]
-        kind: RuleTokenKind = found.lastgroup  # type: ignore[assignment]  # one of the groups above
-        yield kind, found[0]
-        at = found.end()
-    if at < len(source):
-        yield "plain", source[at:]
+    """Split a rule's source into tokens; joined they are the source."""
+    position = 0
+    for match in _TOKEN.finditer(source):
+        if match.start() > position:
+            yield "plain", source[position : match.start()]
+        token_kind: RuleTokenKind = match.lastgroup  # type: ignore[assignment]  # one of the groups above
+        yield token_kind, match[0]
+        position = match.end()
+    if position < len(source):
+        yield "plain", source[position:]
 
 
 def diff_rules(before: RuleSet, now: RuleSet) -> RuleSetDiff:
-    """What changed from one version to another."""
+    """Return the differences between two versions of the rules."""
     old, new = before.by_id, now.by_id
     return RuleSetDiff(
         tuple(name for name in old if name not in new),
@@ -132,15 +132,15 @@ def diff_rules(before: RuleSet, now: RuleSet) -> RuleSetDiff:
     )
 
 
-def _approval_details(wanted: ApprovalRequirement) -> list[str]:
-    """Who is asked, how many of them, and for how long a yes lasts."""
-    told = [_APPROVAL_TEXTS[wanted.kind]]
-    if wanted.kind in ("action", "gate"):
-        told.append(f"Who can approve: {', '.join(wanted.approvers)}.")
-        if wanted.quorum > 1:
-            told.append(f"It takes {wanted.quorum} people.")
-        if wanted.four_eyes:
-            told.append("Nobody approves their own request.")
-    if wanted.remember in _REMEMBER_TEXTS:
-        told.append(_REMEMBER_TEXTS[wanted.remember])
-    return told
+def _approval_details(requirement: ApprovalRequirement) -> list[str]:
+    """Describe who is asked, how many people it takes, and how long an approval lasts."""
+    details = [_APPROVAL_TEXTS[requirement.kind]]
+    if requirement.kind in ("action", "gate"):
+        details.append(f"Who can approve: {', '.join(requirement.approvers)}.")
+        if requirement.quorum > 1:
+            details.append(f"It takes {requirement.quorum} people.")
+        if requirement.four_eyes:
+            details.append("Nobody approves their own request.")
+    if requirement.remember in _REMEMBER_TEXTS:
+        details.append(_REMEMBER_TEXTS[requirement.remember])
+    return details

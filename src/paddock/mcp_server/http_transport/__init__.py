@@ -1,1 +1,1 @@
-"""TODO: paddock.mcp_server.http_transport."""
+"""MCP over HTTP: streamable HTTP, and the legacy HTTP+SSE transport."""

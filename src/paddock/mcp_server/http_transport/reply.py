@@ -1,4 +1,4 @@
-"""The answer to one POST: JSON where nothing is told before it, and otherwise a stream that ends with it."""
+"""The response to one POST: JSON if nothing precedes the result, else an event stream that ends with it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from paddock.mcp_server.http_transport.event_streams import HEARTBEAT_S, EventSt
 JSON_MEDIA_TYPE: Final = b"application/json"
 SSE_MEDIA_TYPE: Final = b"text/event-stream"
 WATCH_DELAY_S: Final = 0.25
-"""Seconds of a request before anybody looks whether its client is still there: most are over sooner."""
+"""Duration of a request after which its client's connection is watched: most requests are done sooner."""
 RECONNECT_TIMEOUT_S: Final = 120.0
-"""Seconds for a client to come back to a stream that it lost, before nobody wants the request any more."""
+"""Time for a client to resume a lost stream, before its request is cancelled."""
 
 REVALIDATE_AFTER_S: Final = 2.0
-"""Seconds of a stream after which whoever is told something more has to be proven again."""
+"""Age of a stream after which its caller is authenticated again before further events."""
 
 _EVENT_HEADERS: Final = (
     (b"content-type", SSE_MEDIA_TYPE),
@@ -29,45 +29,44 @@ _EVENT_HEADERS: Final = (
 
 Header = tuple[bytes, bytes]
 RevalidateCaller: TypeAlias = Callable[[], Awaitable[bool]]
-"""Whether whoever opened a stream may still have it: a key is revoked, a token expires, somebody leaves."""
+"""Whether the caller of a stream is still authenticated: keys are revoked, tokens expire, people leave."""
 
 
 class _NoLongerAllowed(Exception):
-    """They may not."""
+    """The caller of a stream has lost access."""
 
 
 async def send_response(send: Send, status: int, body: bytes = b"", headers: Iterable[Header] = ()) -> None:
-    """A whole response; the body is JSON where there is one."""
-    kind = ((b"content-type", JSON_MEDIA_TYPE),) if body else ()
+    """Send a complete response; the body, if any, is JSON."""
+    content_type = ((b"content-type", JSON_MEDIA_TYPE),) if body else ()
     length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [*kind, length, *headers]})
+    await send({"type": "http.response.start", "status": status, "headers": [*content_type, length, *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
 async def send_stream(
     send: Send,
     stream: EventStream,
-    still: RevalidateCaller,
+    revalidate: RevalidateCaller,
     after: int | None = None,
     headers: Iterable[Header] = (),
     *,
     first: bytes = b"",
 ) -> None:
-    """A response that is a stream, from its beginning or from behind an event to its end; `first` comes before it.
+    """Send a stream as the response, from its start or after an event; `first` is sent before it.
 
-    It ends sooner where its client may not have it any more: that is looked at before it is told something, or after a
-    while of silence.
+    It ends early if the client loses access, which is checked before events are sent, or after a while of silence.
     """
     time = asyncio.get_running_loop().time
-    proven = time()
+    checked_at = time()
     await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_HEADERS, *headers]})
 
     async def write(event: bytes) -> None:
-        nonlocal proven
-        if time() - proven >= REVALIDATE_AFTER_S:
-            if not await still():
+        nonlocal checked_at
+        if time() - checked_at >= REVALIDATE_AFTER_S:
+            if not await revalidate():
                 raise _NoLongerAllowed
-            proven = time()
+            checked_at = time()
         await send({"type": "http.response.body", "body": event, "more_body": True})
 
     if first:
@@ -78,37 +77,40 @@ async def send_stream(
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the client is gone."""
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def run_until_disconnect(receive: Receive, writing: Coroutine[Any, Any, None]) -> None:
-    """Write a response until it ends or its client is gone."""
-    written, gone = asyncio.ensure_future(writing), asyncio.ensure_future(wait_for_disconnect(receive))
+async def run_until_disconnect(receive: Receive, response: Coroutine[Any, Any, None]) -> None:
+    """Run a response until it ends or its client disconnects."""
+    response_task, disconnect_task = (
+        asyncio.ensure_future(response),
+        asyncio.ensure_future(wait_for_disconnect(receive)),
+    )
     try:
-        await asyncio.wait({written, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({response_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (written, gone):
+        for task in (response_task, disconnect_task):
             task.cancel()
-        await asyncio.wait({written, gone})
-    if not written.cancelled():
-        written.result()  # a fault of ours is told like any other
+        await asyncio.wait({response_task, disconnect_task})
+    if not response_task.cancelled():
+        response_task.result()  # raises our own errors
 
 
 class PostReply:
-    """Answers one POST.
+    """Sends the response to one POST.
 
     Args:
-        receive, send: The request's.
-        json: Whether the client takes JSON.
-        events: Whether it takes a stream.
-        still: Whether it may go on having that.
-        open_stream: Makes the stream.
-        headers: Beside those of the kind of answer.
+        receive, send: Of the request.
+        json: Whether the client accepts JSON.
+        events: Whether it accepts an event stream.
+        revalidate: Checks whether its caller still has access.
+        open_stream: Creates the stream.
+        headers: Additional headers.
 
     Attributes:
-        status: Of an answer that is JSON.
+        status: Status of a JSON response.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class PostReply:
         *,
         json: bool,
         events: bool,
-        still: RevalidateCaller,
+        revalidate: RevalidateCaller,
         open_stream: Callable[[], EventStream] = EventStream,
         headers: Iterable[Header] = (),
     ) -> None:
@@ -126,7 +128,7 @@ class PostReply:
         self._send = send
         self._json = json
         self._events = events
-        self._still = still
+        self._revalidate = revalidate
         self._open_stream = open_stream
         self._headers = headers
         self.status = 200
@@ -135,11 +137,11 @@ class PostReply:
         self._watching: asyncio.Task[None] | None = None
         self._reconnect_timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._gone = False
+        self._client_lost = False
 
     @property
     def send_message(self) -> Callable[[bytes], None] | None:
-        """Sends a message before the answer; None where the client takes nothing but that."""
+        """Sends a message before the result; None if the client accepts no stream."""
         return self._put_message if self._events else None
 
     def _put_message(self, message: bytes) -> None:
@@ -149,27 +151,27 @@ class PostReply:
         if self._stream is None:
             self._stream = self._open_stream()
             self._streaming = asyncio.ensure_future(
-                send_stream(self._send, self._stream, self._still, None, self._headers)
+                send_stream(self._send, self._stream, self._revalidate, None, self._headers)
             )
         return self._stream
 
     async def reply_with(self, work: Awaitable[bytes]) -> None:
-        """Send what this gives, in whichever form. A client that hangs up ends the work, unless it can come back."""
+        """Send the result of `work`. A client that disconnects cancels it, unless it can resume."""
         self._task = asyncio.current_task()
-        # A timer costs next to nothing, and a task for each request would not.
+        # A timer is nearly free; a task per request would not be.
         timer = asyncio.get_running_loop().call_later(WATCH_DELAY_S, self._start_watch)
         try:
-            answer = await work
+            response = await work
             if self._stream is None and self._json:
-                await send_response(self._send, self.status, answer, self._headers)
+                await send_response(self._send, self.status, response, self._headers)
                 return
             stream = self._ensure_stream()
-            stream.put(answer)
+            stream.put(response)
             stream.end()
             if self._streaming is not None:
                 await self._streaming
         except asyncio.CancelledError:
-            if not self._gone or self._task is None:
+            if not self._client_lost or self._task is None:
                 raise
             self._task.uncancel()
         finally:
@@ -191,7 +193,7 @@ class PostReply:
                 async with asyncio.timeout(HEARTBEAT_S):
                     await wait_for_disconnect(self._receive)
             except TimeoutError:
-                self._ensure_stream()  # so that signs of life keep the connection open
+                self._ensure_stream()  # keep-alive comments then keep the connection open
                 await wait_for_disconnect(self._receive)
         else:
             await wait_for_disconnect(self._receive)
@@ -205,12 +207,12 @@ class PostReply:
             self._cancel()
 
     def _expire(self) -> None:
-        if self._stream is not None and self._stream.has_reader:  # who came back may be lost once more
+        if self._stream is not None and self._stream.has_reader:  # a client that resumed may be lost again
             self._reconnect_timer = asyncio.get_running_loop().call_later(RECONNECT_TIMEOUT_S, self._expire)
         else:
             self._cancel()
 
     def _cancel(self) -> None:
-        self._gone = True
+        self._client_lost = True
         if self._task is not None:
             self._task.cancel()

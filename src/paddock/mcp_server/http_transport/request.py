@@ -1,4 +1,4 @@
-"""What came over HTTP: who sent it, its body within bounds, and which kinds of answers it takes."""
+"""HTTP requests of the MCP transports: authentication, bounded bodies and accepted media types."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ HeaderMap: TypeAlias = dict[bytes, bytes]
 
 
 class RequestAuthenticator(Protocol):
-    """Says who makes a request."""
+    """Provides the caller of a request."""
 
     async def context_for(self, scope: Scope) -> CallContext:
-        """In whose name it acts, as whoever mounts this has proven it.
+        """Return the call context, as authenticated by the web application.
 
         Raises:
-            PaddockError: what it says of that is not good.
+            PaddockError: the request's impersonation or tenant is not allowed.
         """
         ...
 
     async def reauthenticate(self, scope: Scope) -> CallContext:
-        """The same, for one that goes on for long: much may be otherwise by now.
+        """Authenticate a long-running request again.
 
         Raises:
-            PaddockError: nobody is proven to be anybody any more, or nobody can tell.
+            PaddockError: the credential is no longer valid, or cannot be checked.
         """
         ...
 
 
-def revalidate_owner(callers: RequestAuthenticator, scope: Scope, owner: RequestOwner) -> RevalidateCaller:
-    """Whether whoever began a request is still proven to make it."""
+def revalidate_owner(authenticator: RequestAuthenticator, scope: Scope, owner: RequestOwner) -> RevalidateCaller:
+    """Return a check whether the caller of a request is still authenticated as its owner."""
 
-    async def still() -> bool:
+    async def is_still_owner() -> bool:
         try:
-            return request_owner(await callers.reauthenticate(scope)) == owner
+            return request_owner(await authenticator.reauthenticate(scope)) == owner
         except PaddockError:
             return False
 
-    return still
+    return is_still_owner
 
 
 class HttpRejection(Exception):
-    """A request that is no exchange of messages: an HTTP status, and why."""
+    """A request that is rejected with an HTTP status and a reason."""
 
     def __init__(self, status: int, reason: str, code: int = INVALID_REQUEST) -> None:
         super().__init__(reason)
@@ -61,17 +61,17 @@ class HttpRejection(Exception):
 
     @classmethod
     def from_fault(cls, status: int, fault: RpcError) -> HttpRejection:
-        """The same for a fault that says more."""
-        refused = cls(status, fault.message)
-        refused.fault = fault
-        return refused
+        """Reject with an existing RPC error, which carries more than a reason."""
+        rejection = cls(status, fault.message)
+        rejection.fault = fault
+        return rejection
 
 
 def accepted_media_types(headers: HeaderMap) -> tuple[bool, bool]:
-    """Whether a client takes JSON, and whether it takes streams.
+    """Return whether a client accepts JSON, and whether it accepts event streams.
 
     Raises:
-        Refused: neither.
+        HttpRejection: neither.
     """
     json, events = accepts_media_type(headers, JSON_MEDIA_TYPE), accepts_media_type(headers, SSE_MEDIA_TYPE)
     if not json and not events:
@@ -79,19 +79,19 @@ def accepted_media_types(headers: HeaderMap) -> tuple[bool, bool]:
     return json, events
 
 
-def accepts_media_type(headers: HeaderMap, kind: bytes) -> bool:
-    """Whether a client takes this kind of answer; one that does not say takes any."""
+def accepts_media_type(headers: HeaderMap, media_type: bytes) -> bool:
+    """Return whether a client accepts a media type; without an Accept header it accepts any."""
     accept = headers.get(b"accept")
-    if accept is None or kind in accept:
+    if accept is None or media_type in accept:
         return True
-    return b"*/*" in accept or kind.partition(b"/")[0] + b"/*" in accept
+    return b"*/*" in accept or media_type.partition(b"/")[0] + b"/*" in accept
 
 
 async def read_bounded_body(receive: Receive, headers: HeaderMap) -> bytes:
-    """The whole body, bounded while it arrives.
+    """Read the whole body, with limits enforced while it arrives.
 
     Raises:
-        Refused: it is larger or denser than anything that we take, or ends too early.
+        HttpRejection: it is too large, too dense, or ends too early.
     """
     declared = headers.get(b"content-length", b"")
     if declared.isdigit() and int(declared) > MAX_FRAME_BYTES:
@@ -99,13 +99,13 @@ async def read_bounded_body(receive: Receive, headers: HeaderMap) -> bytes:
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body"):
-        grown = bytearray(body)  # a body in a million pieces is not copied for each of them
+        buffer = bytearray(body)  # avoids copying the body for each of many small chunks
         while message.get("more_body"):
             message = await receive()
-            grown += cast("bytes", message.get("body", b""))
-            if len(grown) > MAX_FRAME_BYTES:
+            buffer += cast("bytes", message.get("body", b""))
+            if len(buffer) > MAX_FRAME_BYTES:
                 raise HttpRejection(413, f"a body may have {MAX_FRAME_BYTES:,} bytes")
-        body = bytes(grown)
+        body = bytes(buffer)
     if message["type"] == "http.disconnect":
         raise CallerError("the connection ended inside the body", code="http.body_cut")
     if len(body) > STRUCTURE_CHECKED_FROM_BYTES and StructureCounter().count(body) > MAX_STRUCTURE_TOKENS:

@@ -1,4 +1,4 @@
-"""The sessions of clients that began with a handshake over HTTP. Each belongs to who began it, and is nobody else's."""
+"""Sessions of MCP clients that started with a handshake over HTTP. Only its owner can use a session."""
 
 from __future__ import annotations
 
@@ -17,24 +17,29 @@ from paddock.mcp_server.methods import McpMethods
 from paddock.mcp_server.server_session import ServerSession
 
 MAX_SESSIONS_PER_OWNER: Final = 64
-"""Sessions of one caller. One more takes the place of the one that was used longest ago and does nothing."""
+"""Sessions per owner. One more replaces the least recently used idle one."""
 MAX_SESSIONS: Final = 10_000
 SESSION_IDLE_TIMEOUT_S: Final = 1800.0
-"""Seconds after which a session that nobody uses is over."""
-_SWEEP_INTERVAL_S: Final = 60.0  # seconds between two looks at all of them
+"""Time after which an unused session ends."""
+_SWEEP_INTERVAL_S: Final = 60.0  # between two sweeps of idle sessions
 
 
 class McpHttpSession:
-    """One client, for as long as it comes back."""
+    """The session of one client."""
 
     def __init__(
-        self, owner: RequestOwner, methods: McpMethods, now: float, ended: EndedStreams, again: ContextProvider
+        self,
+        owner: RequestOwner,
+        methods: McpMethods,
+        now: float,
+        ended_streams: EndedStreams,
+        reauthenticate: ContextProvider,
     ) -> None:
         self.id = secrets.token_urlsafe(32)
         self.owner = owner
-        self.streams = SessionStreams(ended)
-        self.notification_stream = self.streams.open(primed=False)  # for what belongs to no request
-        self.reauthenticate = again  # proves its client once more, by what its last request brought: tokens are renewed
+        self.streams = SessionStreams(ended_streams)
+        self.notification_stream = self.streams.open(primed=False)  # for messages that belong to no request
+        self.reauthenticate = reauthenticate  # with the credential of its last request: tokens are renewed
         self.server_session = ServerSession(methods, self.notification_stream.put, lambda: self.reauthenticate())
         self.used_at = now
 
@@ -48,81 +53,85 @@ class McpHttpSession:
 
 
 class McpHttpSessions:
-    """All of them.
+    """All sessions.
 
     Args:
-        methods: Answers their requests.
-        clock: Tells how long one was not used.
-        opened: Hears whose a new one is.
+        methods: Answers requests.
+        clock: For idle times.
+        on_open: Called with the tenant of each new session.
     """
 
-    def __init__(self, methods: McpMethods, clock: Clock, opened: Callable[[Tenant], None]) -> None:
+    def __init__(self, methods: McpMethods, clock: Clock, on_open: Callable[[Tenant], None]) -> None:
         self._methods = methods
         self._clock = clock
-        self._opened = opened
+        self._on_open = on_open
         self._sessions: dict[str, McpHttpSession] = {}
         self._by_owner: dict[RequestOwner, dict[str, McpHttpSession]] = {}
-        self._ended = EndedStreams()
+        self._ended_streams = EndedStreams()
         self._swept_at = clock.monotonic()
 
-    def open(self, context: CallContext, again: ContextProvider) -> McpHttpSession:
-        """A new session of whoever acts in this context; `again` proves later that they still do.
+    def open(self, context: CallContext, reauthenticate: ContextProvider) -> McpHttpSession:
+        """Open a session for the caller; `reauthenticate` checks later whether the credential is still valid.
 
         Raises:
-            Busy: they have too many that do something, or all together have.
+            Busy: the caller, or all callers together, have too many busy sessions.
         """
         owner, now = request_owner(context), self._clock.monotonic()
         if now - self._swept_at > _SWEEP_INTERVAL_S:
             self.sweep()
-        theirs = self._by_owner.get(owner, {})
-        if len(theirs) >= MAX_SESSIONS_PER_OWNER and not self._end_oldest(theirs.values()):
+        owned = self._by_owner.get(owner, {})
+        if len(owned) >= MAX_SESSIONS_PER_OWNER and not self._end_oldest(owned.values()):
             raise Busy(f"{MAX_SESSIONS_PER_OWNER} sessions are in use already", hint="end one of them first")
         if len(self._sessions) >= MAX_SESSIONS and not self._end_oldest(self._sessions_of_largest_tenant()):
             raise Busy(f"{MAX_SESSIONS} sessions are in use already", hint="try again later")
-        session = McpHttpSession(owner, self._methods, now, self._ended, again)
-        self._opened(owner.tenant)
+        session = McpHttpSession(owner, self._methods, now, self._ended_streams, reauthenticate)
+        self._on_open(owner.tenant)
         self._sessions[session.id] = session
         self._by_owner.setdefault(owner, {})[session.id] = session
         return session
 
     def _sessions_of_largest_tenant(self) -> list[McpHttpSession]:
-        """Whoever has taken most of the room makes some: one tenant must not keep the others out."""
-        ((largest, _),) = Counter(one.owner.tenant for one in self._sessions.values()).most_common(1)
-        return [one for one in self._sessions.values() if one.owner.tenant == largest]
+        """Return the sessions of the tenant that has most: one tenant must not lock out the others."""
+        ((largest, _),) = Counter(session.owner.tenant for session in self._sessions.values()).most_common(1)
+        return [session for session in self._sessions.values() if session.owner.tenant == largest]
 
     def _end_oldest(self, sessions: Iterable[McpHttpSession]) -> bool:
-        """End the one that was used longest ago and does nothing; whether there was one."""
-        oldest = min((one for one in sessions if one.idle), key=lambda one: one.used_at, default=None)
+        """End the least recently used idle session; returns whether there was one."""
+        oldest = min(
+            (session for session in sessions if session.idle), key=lambda session: session.used_at, default=None
+        )
         if oldest is not None:
             self.end(oldest)
         return oldest is not None
 
-    def find(self, name: str, context: CallContext, again: ContextProvider) -> McpHttpSession | None:
-        """A session by its id; None for everybody but its owner, as for one that there never was."""
-        session, now = self._sessions.get(name), self._clock.monotonic()
+    def find(self, session_id: str, context: CallContext, reauthenticate: ContextProvider) -> McpHttpSession | None:
+        """Return a session by its id; None for anybody but its owner, as if it did not exist."""
+        session, now = self._sessions.get(session_id), self._clock.monotonic()
         if session is None or session.owner != request_owner(context):
             return None
         if now - session.used_at > SESSION_IDLE_TIMEOUT_S and session.idle:
             self.end(session)
             return None
-        session.used_at, session.reauthenticate = now, again
+        session.used_at, session.reauthenticate = now, reauthenticate
         return session
 
     def end(self, session: McpHttpSession) -> None:
-        """End a session, with all that is under way in it."""
+        """End a session and cancel its requests."""
         if self._sessions.pop(session.id, None) is None:
             return
-        theirs = self._by_owner[session.owner]
-        del theirs[session.id]
-        if not theirs:
+        owned = self._by_owner[session.owner]
+        del owned[session.id]
+        if not owned:
             del self._by_owner[session.owner]
         session.close()
 
     def sweep(self) -> None:
-        """End those that nobody has used for a while."""
+        """End sessions that have been idle too long."""
         self._swept_at = self._clock.monotonic()
-        since = self._swept_at - SESSION_IDLE_TIMEOUT_S
-        for session in [one for one in self._sessions.values() if one.used_at < since and one.idle]:
+        cutoff = self._swept_at - SESSION_IDLE_TIMEOUT_S
+        for session in [
+            candidate for candidate in self._sessions.values() if candidate.used_at < cutoff and candidate.idle
+        ]:
             self.end(session)
 
     def all(self) -> tuple[McpHttpSession, ...]:

@@ -1,7 +1,7 @@
-"""MCP over HTTP as it was first (2024-11-05): one stream for all answers, and an address for messages that it names.
+"""The legacy HTTP+SSE transport (2024-11-05): one stream for all responses, and a POST endpoint that it announces.
 
-`GET /mcp/sse` opens the stream, which is the session; messages are posted to `/mcp/messages?session=…`. It has been
-deprecated since, and some clients know no other.
+`GET /mcp/sse` opens the stream, which is the session; messages are posted to `/mcp/messages?session=…`. It is
+deprecated, but some clients support no other.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ MESSAGES_PATH: Final = f"{MCP_PATH}/messages"
 
 
 class LegacySseTransport:
-    """The older of the two ways over HTTP.
+    """Serves the legacy HTTP+SSE transport.
 
     Args:
-        sessions: Where its sessions are, among the others.
-        callers: Says who calls.
+        sessions: Shared with the streamable HTTP transport.
+        authenticator: Provides the caller of a request.
     """
 
-    def __init__(self, sessions: McpHttpSessions, callers: RequestAuthenticator) -> None:
+    def __init__(self, sessions: McpHttpSessions, authenticator: RequestAuthenticator) -> None:
         self._sessions = sessions
-        self._callers = callers
+        self._authenticator = authenticator
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, headers: HeaderMap) -> None:
-        """Answer one request.
+        """Serve one request.
 
         Raises:
-            Refused: there is nothing here for it.
+            HttpRejection: the path or method does not exist, or the request is invalid.
         """
         match scope["path"], scope["method"]:
             case path, "GET" if path == STREAM_PATH:
@@ -69,23 +69,25 @@ class LegacySseTransport:
             raise HttpRejection(406, "accept text/event-stream")
         try:
             session = self._sessions.open(
-                await self._callers.context_for(scope), partial(self._callers.reauthenticate, scope)
+                await self._authenticator.context_for(scope), partial(self._authenticator.reauthenticate, scope)
             )
         except Busy as busy:
             raise HttpRejection.from_fault(429, fault_from_error(busy)) from busy
-        where = b"event: endpoint\ndata: %b?session=%b\n\n" % (MESSAGES_PATH.encode(), session.id.encode())
+        endpoint_event = b"event: endpoint\ndata: %b?session=%b\n\n" % (MESSAGES_PATH.encode(), session.id.encode())
         try:
-            still = revalidate_owner(self._callers, scope, session.owner)
-            await run_until_disconnect(receive, send_stream(send, session.notification_stream, still, first=where))
+            revalidate = revalidate_owner(self._authenticator, scope, session.owner)
+            await run_until_disconnect(
+                receive, send_stream(send, session.notification_stream, revalidate, first=endpoint_event)
+            )
         finally:
             self._sessions.end(session)
 
     async def _message(self, scope: Scope, receive: Receive, send: Send, headers: HeaderMap) -> None:
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON_MEDIA_TYPE:
             raise HttpRejection(415, "the body has to be application/json")
-        context = await self._callers.context_for(scope)
-        named = parse_qs(scope["query_string"].decode("latin-1")).get("session", [""])
-        session = self._sessions.find(named[0], context, partial(self._callers.reauthenticate, scope))
+        context = await self._authenticator.context_for(scope)
+        session_ids = parse_qs(scope["query_string"].decode("latin-1")).get("session", [""])
+        session = self._sessions.find(session_ids[0], context, partial(self._authenticator.reauthenticate, scope))
         if session is None:
             raise HttpRejection(404, f"there is no such session: open {STREAM_PATH}")
         message = decode(await read_bounded_body(receive, headers))
@@ -97,7 +99,7 @@ class LegacySseTransport:
         if not isinstance(message, RpcRequest):
             session.server_session.receive(message)
             return
-        # The response is over, and this goes on: the answer comes on the stream.
-        answer = await session.server_session.handle_request(message, context, session.notification_stream.put)
-        if answer:
-            session.notification_stream.put(answer)
+        # The HTTP response is complete; the result follows on the stream.
+        response = await session.server_session.handle_request(message, context, session.notification_stream.put)
+        if response:
+            session.notification_stream.put(response)

@@ -1,4 +1,4 @@
-"""`/mcp`: MCP over streamable HTTP, for all revisions at one address."""
+"""`/mcp`: MCP over streamable HTTP, for all revisions at one path."""
 
 from __future__ import annotations
 
@@ -62,19 +62,21 @@ REQUEST_CANCELLED: Final = -32800
 
 
 class StreamableHttpApp:
-    """The application.
+    """The ASGI application for `/mcp`.
 
     Args:
-        sessions: Of clients that begin with a handshake.
-        stateless: Answers those that do not.
-        callers: Says who calls.
+        sessions: Sessions of clients that start with a handshake.
+        stateless: Serves requests without a session.
+        authenticator: Provides the caller of a request.
     """
 
-    def __init__(self, sessions: McpHttpSessions, stateless: StatelessRequests, callers: RequestAuthenticator) -> None:
+    def __init__(
+        self, sessions: McpHttpSessions, stateless: StatelessRequests, authenticator: RequestAuthenticator
+    ) -> None:
         self._sessions = sessions
         self._stateless = stateless
-        self._callers = callers
-        self._sse_transport = LegacySseTransport(sessions, callers)
+        self._authenticator = authenticator
+        self._sse_transport = LegacySseTransport(sessions, authenticator)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: HeaderMap = dict(scope["headers"])
@@ -91,15 +93,15 @@ class StreamableHttpApp:
                     await self._delete(scope, send, headers)
                 case _:
                     await send_response(send, 405, headers=[(b"allow", b"GET, POST, DELETE")])
-        except HttpRejection as refused:
-            await send_response(send, refused.status, encode_fault(None, refused.fault))
+        except HttpRejection as rejection:
+            await send_response(send, rejection.status, encode_fault(None, rejection.fault))
 
     # --- messages from the client -------------------------------------------------------------------------------------
 
     async def _post(self, scope: Scope, receive: Receive, send: Send, headers: HeaderMap) -> None:
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON_MEDIA_TYPE:
             raise HttpRejection(415, "the body has to be application/json")
-        context = await self._callers.context_for(scope)
+        context = await self._authenticator.context_for(scope)
         body = await read_bounded_body(receive, headers)
         message = decode(body)
         version = headers.get(VERSION_HEADER, b"").decode("latin-1")
@@ -115,7 +117,7 @@ class StreamableHttpApp:
             await reply.reply_with(_answer_request(session, message, context, reply.send_message))
             return
         if version in STATELESS_REVISIONS:
-            # There is nothing that a client of this revision could tell us: it hangs up where others cancel.
+            # Clients of this revision have nothing to notify: they cancel by disconnecting.
             await send_response(send, 202 if isinstance(message, RpcNotification) else 400)
             return
         session = self._session(scope, headers, context)
@@ -124,12 +126,12 @@ class StreamableHttpApp:
     async def _serve_stateless(
         self, request: RpcRequest, context: CallContext, scope: Scope, receive: Receive, send: Send, headers: HeaderMap
     ) -> None:
-        """A request that stands for itself."""
+        """Serve a self-contained request."""
         json, events = accepted_media_types(headers)
         if request.method == "subscriptions/listen" and not events:
             raise HttpRejection(406, "accept text/event-stream")
-        still = revalidate_owner(self._callers, scope, request_owner(context))
-        reply = PostReply(receive, send, json=json, events=events, still=still)
+        revalidate = revalidate_owner(self._authenticator, scope, request_owner(context))
+        reply = PostReply(receive, send, json=json, events=events, revalidate=revalidate)
 
         async def work() -> bytes:
             try:
@@ -148,18 +150,18 @@ class StreamableHttpApp:
         if SESSION_HEADER in headers:
             raise HttpRejection(400, "a handshake begins a session, and has none yet")
         try:
-            session = self._sessions.open(context, partial(self._callers.reauthenticate, scope))
+            session = self._sessions.open(context, partial(self._authenticator.reauthenticate, scope))
         except PaddockError as error:
-            told = encode_fault(request.id, fault_from_error(error))
-            await send_response(send, http_status(error), told, [(b"retry-after", b"1")])
+            body = encode_fault(request.id, fault_from_error(error))
+            await send_response(send, http_status(error), body, [(b"retry-after", b"1")])
             return
-        answer = await session.server_session.handle_request(request, context, None)
+        response = await session.server_session.handle_request(request, context, None)
         if session.server_session.revision is None:
             self._sessions.end(session)
-            await send_response(send, 400, answer)
+            await send_response(send, 400, response)
             return
-        reply = self._reply(scope, receive, send, headers, session, named=True)
-        await reply.reply_with(_already_answered(answer))
+        reply = self._reply(scope, receive, send, headers, session, with_session_id=True)
+        await reply.reply_with(_already_answered(response))
 
     async def _handle_non_request(
         self,
@@ -201,10 +203,10 @@ class StreamableHttpApp:
             raise HttpRejection(400, "several messages in one body are not taken")
         if exceeds_depth(body, MAX_DEPTH + 1):
             raise HttpRejection(400, f"nested more than {MAX_DEPTH} levels deep")
-        several: list[Any] = orjson.loads(body)
-        if not 0 < len(several) <= MAX_BATCH_MESSAGES:
+        items: list[Any] = orjson.loads(body)
+        if not 0 < len(items) <= MAX_BATCH_MESSAGES:
             raise HttpRejection(400, f"a batch has 1 to {MAX_BATCH_MESSAGES} messages")
-        messages = [decode(orjson.dumps(one)) for one in several]
+        messages = [decode(orjson.dumps(item)) for item in items]
         requests: list[RpcRequest] = []
         for message in messages:
             if isinstance(message, RpcRequest):
@@ -229,21 +231,21 @@ class StreamableHttpApp:
             return
         if not accepts_media_type(headers, SSE_MEDIA_TYPE):
             raise HttpRejection(406, "accept text/event-stream")
-        session = self._session(scope, headers, await self._callers.context_for(scope))
+        session = self._session(scope, headers, await self._authenticator.context_for(scope))
         stream, after = session.notification_stream, session.notification_stream.last_read
         if b"last-event-id" in headers:
             found = session.streams.find(headers[b"last-event-id"].decode("latin-1"))
             if found is None:
                 raise HttpRejection(400, "the event that Last-Event-ID names is not remembered any more")
             stream, after = found
-        still = revalidate_owner(self._callers, scope, session.owner)
-        await run_until_disconnect(receive, send_stream(send, stream, still, after))
+        revalidate = revalidate_owner(self._authenticator, scope, session.owner)
+        await run_until_disconnect(receive, send_stream(send, stream, revalidate, after))
 
     async def _delete(self, scope: Scope, send: Send, headers: HeaderMap) -> None:
         if headers.get(VERSION_HEADER, b"").decode("latin-1") in STATELESS_REVISIONS:
             await send_response(send, 405, headers=[(b"allow", b"POST")])
             return
-        self._sessions.end(self._session(scope, headers, await self._callers.context_for(scope)))
+        self._sessions.end(self._session(scope, headers, await self._authenticator.context_for(scope)))
         await send_response(send, 204)
 
     def _reply(
@@ -254,7 +256,7 @@ class StreamableHttpApp:
         headers: HeaderMap,
         session: McpHttpSession,
         *,
-        named: bool = False,
+        with_session_id: bool = False,
     ) -> PostReply:
         json, events = accepted_media_types(headers)
         revision = session.server_session.revision
@@ -264,43 +266,49 @@ class StreamableHttpApp:
             send,
             json=json,
             events=events,
-            still=revalidate_owner(self._callers, scope, session.owner),
+            revalidate=revalidate_owner(self._authenticator, scope, session.owner),
             open_stream=lambda: session.streams.open(primed=primed),
-            headers=((SESSION_HEADER, session.id.encode()),) if named else (),
+            headers=((SESSION_HEADER, session.id.encode()),) if with_session_id else (),
         )
 
     def _session(self, scope: Scope, headers: HeaderMap, context: CallContext) -> McpHttpSession:
-        """The session that a request belongs to.
+        """Return the session that a request belongs to.
 
         Raises:
-            Refused: it names none, or none of theirs, or another revision than was agreed on.
+            HttpRejection: no session is named, it is not the caller's, or the revision differs from the negotiated
+                one.
         """
-        name, version = headers.get(SESSION_HEADER), headers.get(VERSION_HEADER)
+        session_id, version = headers.get(SESSION_HEADER), headers.get(VERSION_HEADER)
         if version is not None and version.decode("latin-1") not in HANDSHAKE_REVISIONS:
             raise HttpRejection.from_fault(400, unsupported_revision_fault(printable(version.decode("latin-1"), 40)))
-        if name is None:
+        if session_id is None:
             raise HttpRejection(400, "Mcp-Session-Id is missing: begin with `initialize`")
-        session = self._sessions.find(name.decode("latin-1"), context, partial(self._callers.reauthenticate, scope))
+        session = self._sessions.find(
+            session_id.decode("latin-1"), context, partial(self._authenticator.reauthenticate, scope)
+        )
         if session is None:
             raise HttpRejection(404, "there is no such session: begin with `initialize`")
         return session
 
 
 async def _answer_request(
-    session: McpHttpSession, request: RpcRequest, context: CallContext, tell: Callable[[bytes], None] | None
+    session: McpHttpSession, request: RpcRequest, context: CallContext, send_message: Callable[[bytes], None] | None
 ) -> bytes:
-    """The answer to a request; an error where its client cancelled it, since an exchange over HTTP has to end."""
-    answer = await session.server_session.handle_request(request, context, tell)
-    return answer or encode_fault(request.id, RpcError(REQUEST_CANCELLED, "the request was cancelled"))
+    """Return the response to a request; an error if its client cancelled it, since an HTTP exchange must end."""
+    response = await session.server_session.handle_request(request, context, send_message)
+    return response or encode_fault(request.id, RpcError(REQUEST_CANCELLED, "the request was cancelled"))
 
 
-async def _already_answered(answer: bytes) -> bytes:
-    return answer
+async def _already_answered(response: bytes) -> bytes:
+    return response
 
 
 async def _answer_batch(
-    session: McpHttpSession, requests: list[RpcRequest], context: CallContext, tell: Callable[[bytes], None] | None
+    session: McpHttpSession,
+    requests: list[RpcRequest],
+    context: CallContext,
+    send_message: Callable[[bytes], None] | None,
 ) -> bytes:
-    """The answers to all requests of a batch, as a batch."""
-    answers = [_answer_request(session, one, context, tell) for one in requests]
-    return b"[%b]" % b",".join(await asyncio.gather(*answers))
+    """Return the responses to all requests of a batch, as a batch."""
+    responses = [_answer_request(session, request, context, send_message) for request in requests]
+    return b"[%b]" % b",".join(await asyncio.gather(*responses))

@@ -1,1 +1,1 @@
-"""Signing in with an identity provider (OpenID Connect), and taking its tokens."""
+"""Sign-in with an OpenID Connect provider, and its access tokens as credentials."""

@@ -1,7 +1,7 @@
-"""Access tokens of the identity provider, as programs bring them (OAuth for MCP; RFC 6750, 8707, 9068, 9728).
+"""Authentication with access tokens of the identity provider (OAuth for MCP; RFC 6750, 8707, 9068, 9728).
 
-A token is taken where it was given out for this host and no other. It ends here: nothing that a plugin or a server
-behind this host gets is made of it.
+A token is accepted only if its audience is this host. It is never passed on: no credential that a plugin or an
+upstream server receives is derived from it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from paddock.web.oidc.tokens import CLOCK_SKEW_S, InvalidToken, check_access_tok
 from paddock.web.security.authenticate import Caller
 
 REVALIDATE_AFTER_S: Final = 300.0
-"""Seconds after which a token's signature is checked again: its key may not be the provider's any more."""
+"""After this time a token's signature is verified again: the provider may have withdrawn its key."""
 
 _MAX_CACHED_TOKENS = 10_000
 _REASON_TEXT: Mapping[str, str] = {
@@ -37,14 +37,14 @@ _REASON_TEXT: Mapping[str, str] = {
 
 
 class InsufficientScope(Denied):
-    """The token is good, and not for this."""
+    """The token is valid but lacks a scope."""
 
     code = "auth.insufficient_scope"
 
 
 @dataclass(frozen=True, slots=True)
 class _VerifiedToken:
-    """What a token says, once it was checked."""
+    """The contents of a verified token."""
 
     valid_until: float  # seconds since the epoch
     identity: ExternalIdentity
@@ -54,14 +54,14 @@ class _VerifiedToken:
 
 
 class AccessTokenAuthenticator:
-    """Takes the provider's access tokens.
+    """Authenticates callers by the provider's access tokens.
 
     Args:
-        provider: Whose they are.
-        sign_ins: Who their people are here.
-        oidc: What their scopes mean.
-        resource: What this host is called where somebody asks for a token for it.
-        clock: Whether they are of now.
+        provider: The provider that issues the tokens.
+        sign_ins: Maps external identities to principals.
+        oidc: Maps OAuth scopes to roles and scopes of this host.
+        resource: The audience (resource identifier) of this host.
+        clock: For expiry checks.
     """
 
     def __init__(
@@ -76,38 +76,40 @@ class AccessTokenAuthenticator:
         self._checked: dict[bytes, _VerifiedToken] = {}
 
     async def authenticate(self, token: str, scope: Scope) -> Caller | None:
-        """Whoever holds the token.
+        """Return the caller that holds the token; None if it is an API key.
 
         Raises:
-            Denied: `auth.refused`, it proves nobody; `sign_in.not_allowed`, it says that they are not let in.
+            Denied: `auth.refused`, the token is invalid; `sign_in.not_allowed`, its claims exclude the holder.
             InsufficientScope: it lacks the scope that every token needs.
-            Unreachable: the provider's keys cannot be had.
+            Unreachable: the provider's keys cannot be fetched.
         """
         del scope
         if token.startswith("pdk_"):
             return None
-        said = await self._verify_cached(token)
-        holder = await self._sign_ins.verify_token_holder(token, said.identity, said.name, said.roles, said.scopes)
+        verified = await self._verify_cached(token)
+        holder = await self._sign_ins.verify_token_holder(
+            token, verified.identity, verified.name, verified.roles, verified.scopes
+        )
         return Caller(holder, None, "token")
 
     async def _verify_cached(self, token: str) -> _VerifiedToken:
-        name, now = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest(), self._clock.now().timestamp()
-        known = self._checked.get(name)
-        if known is None or known.valid_until <= now:
-            known = self._interpret_claims(await self._verify_claims(token, now), now)
+        token_hash, now = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest(), self._clock.now().timestamp()
+        verified = self._checked.get(token_hash)
+        if verified is None or verified.valid_until <= now:
+            verified = self._interpret_claims(await self._verify_claims(token, now), now)
             if len(self._checked) >= _MAX_CACHED_TOKENS:
                 self._checked.clear()
-            self._checked[name] = known
-        return known
+            self._checked[token_hash] = verified
+        return verified
 
     async def _verify_claims(self, token: str, now: float) -> dict[str, Any]:
         try:
-            head, claims = await self._provider.verify_token(token)
-            check_access_token(claims, head, self._provider.issuer, self._resource, now)
+            header, claims = await self._provider.verify_token(token)
+            check_access_token(claims, header, self._provider.issuer, self._resource, now)
         except InvalidToken as error:
-            why = _REASON_TEXT.get(error.reason, "it is no signed token of the provider")
+            reason_text = _REASON_TEXT.get(error.reason, "it is no signed token of the provider")
             raise Denied(
-                f"this token is not taken here: {why}",
+                f"this token is not taken here: {reason_text}",
                 code="auth.refused",
                 hint=f"ask the provider for a signed access token (JWT) for {self._resource}, or bring an API key",
                 details={"reason": error.reason},
@@ -115,16 +117,16 @@ class AccessTokenAuthenticator:
         return claims
 
     def _interpret_claims(self, claims: Mapping[str, Any], now: float) -> _VerifiedToken:
-        scopes, needed = scopes_in_claims(claims), self._required_scope
-        if needed is not None and needed not in scopes:
+        scopes, required = scopes_in_claims(claims), self._required_scope
+        if required is not None and required not in scopes:
             raise InsufficientScope(
-                f"this token lacks the scope {needed}",
+                f"this token lacks the scope {required}",
                 hint="ask the provider for a token with it",
-                details={"scope": needed},
+                details={"scope": required},
             )
-        until = min(float(claims["exp"]) + CLOCK_SKEW_S, now + REVALIDATE_AFTER_S)
+        valid_until = min(float(claims["exp"]) + CLOCK_SKEW_S, now + REVALIDATE_AFTER_S)
         return _VerifiedToken(
-            until,
+            valid_until,
             identity_from_claims(claims),
             person_name_in_token(claims, self._oidc),
             *granted_rights(scopes, self._oidc),
@@ -132,10 +134,14 @@ class AccessTokenAuthenticator:
 
 
 def missing_scopes(error: PaddockError, oidc: OidcSettings) -> str | None:
-    """The OAuth scopes that a token would need for what was refused with this error; None where none would help."""
+    """Return the OAuth scopes that a token lacks for the denied request; None if no scope would help."""
     if isinstance(error, InsufficientScope):
         return str(error.details["scope"])
     if error.error_code != "permission_denied":
         return None
-    theirs = [oauth_scope_for(str(ours), oidc) for ours in error.details.get("missing", ())]
-    return " ".join(one for one in theirs if one is not None) if theirs and None not in theirs else None
+    oauth_scopes = [oauth_scope_for(str(scope), oidc) for scope in error.details.get("missing", ())]
+    return (
+        " ".join(scope for scope in oauth_scopes if scope is not None)
+        if oauth_scopes and None not in oauth_scopes
+        else None
+    )

@@ -1,4 +1,4 @@
-"""What this host is as a place that takes access tokens (RFC 9728): where clients learn whom to ask for one."""
+"""OAuth protected resource metadata (RFC 9728): tells clients which provider issues tokens for this host."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _METADATA_SCHEMA = object_schema(
 
 
 class ProtectedResource:
-    """Describes the one resource that tokens are for, `<http.public_url>/mcp`, which opens the API as well.
+    """Describes the one resource that tokens are for, `<http.public_url>/mcp`; such tokens are valid for the API too.
 
     Args:
-        public_url: Where this host is reached, without a slash at its end.
-        oidc: Who gives out tokens for it.
+        public_url: Public URL of this host, without a trailing slash.
+        oidc: Settings of the provider that issues the tokens.
     """
 
     def __init__(self, public_url: str, oidc: OidcSettings) -> None:
@@ -42,8 +42,8 @@ class ProtectedResource:
         self._scopes = supported_scopes(oidc)
 
     def endpoints(self) -> list[ApiRoute]:
-        # Beside the place that the standard has for it, where older clients look; both say the same.
-        rows = (
+        # Served at the standard's path and at the one that older clients use, with the same content.
+        handlers = (
             (WELL_KNOWN_PATH + MCP_RESOURCE_PATH, self.protected_resource),
             (WELL_KNOWN_PATH, self.protected_resource_of_the_host),
         )
@@ -59,7 +59,7 @@ class ProtectedResource:
                 tag="sign-in",
                 access=ANYBODY,
             )
-            for path, handler in rows
+            for path, handler in handlers
         ]
 
     async def protected_resource(self, request: Request) -> Response:

@@ -1,8 +1,8 @@
-"""The identity provider as it is reached: what it says of itself, its keys, and a code's worth of tokens.
+"""Client of the identity provider: discovery metadata, signing keys, code exchange and userinfo.
 
-It is asked over the host's own small HTTP client: nothing is followed elsewhere, and every answer is bounded in size
-and time. What it publishes is kept for an hour. A key that is not known makes it be asked again, though not for
-everybody who brings one: whoever makes tokens up must not make us ask for each of them.
+Requests use the host's own HTTP client: redirects are not followed, and every response is bounded in size and time.
+Metadata and keys are cached for an hour. An unknown key id triggers a new fetch, but at a limited rate: forged tokens
+must not cause one request each.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from paddock.web.oidc.tokens import (
 )
 
 FRESH_S: Final = 3600.0
-"""Seconds after which what it published is looked at again."""
+"""Age after which cached metadata and keys are fetched again."""
 MAX_STALE_S: Final = 86_400.0
-"""Seconds for which it counts all the same while the provider does not answer."""
+"""Age up to which cached values are used while the provider does not answer."""
 REFETCH_INTERVAL_S: Final = 30.0
-"""Seconds between two looks."""
+"""Minimum time between two fetches."""
 
 _REQUEST_TIMEOUT_S = 10.0
 _FAILURE_CACHE_S = 5.0
@@ -54,23 +54,23 @@ log = logging.getLogger("paddock.oidc")
 
 @dataclass(frozen=True, slots=True)
 class ProviderMetadata:
-    """What a provider says of itself, as far as we need it."""
+    """The fields we use of a provider's discovery document."""
 
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
     userinfo_endpoint: str | None
     client_secret_basic: bool
-    sends_iss_parameter: bool  # in what it sends people back with (RFC 9207)
+    sends_iss_parameter: bool  # in the authorization response (RFC 9207)
 
 
 class IdentityProvider:
-    """One identity provider.
+    """An OpenID Connect provider.
 
     Args:
-        issuer: What it calls itself, exactly.
-        clock: How old what it said is.
-        tls: How it is trusted; as the system does where it is not given.
+        issuer: Its issuer identifier, compared exactly.
+        clock: For the age of cached values.
+        tls: Creates the TLS context; trusts the system's certificates by default.
     """
 
     def __init__(
@@ -82,115 +82,124 @@ class IdentityProvider:
         self._keys_cache = _RefreshingCache(self._fetch_keys, clock)
 
     async def metadata(self) -> ProviderMetadata:
-        """Where it wants to be asked what.
+        """Return the discovery metadata.
 
         Raises:
-            Unreachable: it does not say, or not what we can use.
+            Unreachable: it cannot be fetched, or lacks something that we need.
         """
         return await self._metadata_cache.get()
 
     async def verify_token(self, token: str) -> tuple[TokenHeader, dict[str, Any]]:
-        """What a token of this provider claims; whether it is for us is for `tokens.py` to say.
+        """Verify a token's signature and return its header and claims; `tokens.py` checks audience and times.
 
         Raises:
-            BadToken: it is not this provider's.
-            Unreachable: the provider's keys cannot be had.
+            InvalidToken: it is not signed by this provider.
+            Unreachable: the provider's keys cannot be fetched.
         """
-        head = parse_token_header(token)
+        header = parse_token_header(token)
         keys = await self._keys_cache.get()
         try:
-            return head, verify_signature(token, head, keys)
+            return header, verify_signature(token, header, keys)
         except UnknownSigningKey:
-            newer = await self._keys_cache.refresh(keys)
-            if newer is keys:
+            refreshed = await self._keys_cache.refresh(keys)
+            if refreshed is keys:
                 raise
-            return head, verify_signature(token, head, newer)
+            return header, verify_signature(token, header, refreshed)
 
     async def exchange_code(
         self, code: str, verifier: str, *, redirect_uri: str, client_id: str, secret: Secret | None
     ) -> tuple[str, Secret]:
-        """The ID token and the access token that a code is good for, once.
+        """Exchange an authorization code for the ID token and the access token.
 
         Raises:
-            Denied: the provider does not take the code.
-            Unreachable: it gives no answer that we can use.
+            Denied: the provider rejects the code.
+            Unreachable: the provider's response is unusable.
         """
-        about = await self.metadata()
+        metadata = await self.metadata()
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri}
         form |= {"code_verifier": verifier, "client_id": client_id}
         headers = [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json")]
-        if secret is not None and about.client_secret_basic:
-            both = f"{quote_plus(client_id)}:{quote_plus(secret.reveal())}"
-            headers.append(("Authorization", f"Basic {b64encode(both.encode()).decode()}"))
+        if secret is not None and metadata.client_secret_basic:
+            credentials = f"{quote_plus(client_id)}:{quote_plus(secret.reveal())}"
+            headers.append(("Authorization", f"Basic {b64encode(credentials.encode()).decode()}"))
         elif secret is not None:
             form["client_secret"] = secret.reveal()
-        status, said = await self._request("POST", about.token_endpoint, headers, urlencode(form).encode())
-        token, access = said.get("id_token"), said.get("access_token")
-        if status == 200 and isinstance(token, str):
-            return token, Secret(access if isinstance(access, str) else "")
-        reason = said.get("error")
-        told = printable(reason, 60) if isinstance(reason, str) else f"status {status}"
+        status, response = await self._request("POST", metadata.token_endpoint, headers, urlencode(form).encode())
+        id_token, access_token = response.get("id_token"), response.get("access_token")
+        if status == 200 and isinstance(id_token, str):
+            return id_token, Secret(access_token if isinstance(access_token, str) else "")
+        reason = response.get("error")
+        reason_text = printable(reason, 60) if isinstance(reason, str) else f"status {status}"
         if status in (400, 401, 403):
             raise Denied(
-                f"the provider does not take what you came back with ({told})",
+                f"the provider does not take what you came back with ({reason_text})",
                 code="sign_in.code_refused",
                 hint="sign in again; where that happens every time, look at oidc.client_id and oidc.client_secret",
             )
-        raise self._provider_error(f"gave no ID token ({told})")
+        raise self._provider_error(f"gave no ID token ({reason_text})")
 
-    async def fetch_userinfo(self, access: Secret, subject: str) -> dict[str, Any]:
-        """What it says of somebody beside their ID token; some say nothing but the subject there.
+    async def fetch_userinfo(self, access_token: Secret, subject: str) -> dict[str, Any]:
+        """Return the claims of the userinfo endpoint, empty if there is none; some providers return only the subject.
 
         Raises:
-            BadToken: it speaks of somebody else.
-            Unreachable: it gives no answer that we can use.
+            InvalidToken: the claims are of another subject.
+            Unreachable: the provider's response is unusable.
         """
         endpoint = (await self.metadata()).userinfo_endpoint
-        if endpoint is None or not access or not access.reveal().isascii() or not access.reveal().isprintable():
+        if (
+            endpoint is None
+            or not access_token
+            or not access_token.reveal().isascii()
+            or not access_token.reveal().isprintable()
+        ):
             return {}
-        headers = [("Authorization", f"Bearer {access.reveal()}"), ("Accept", "application/json")]
-        status, said = await self._request("GET", endpoint, headers)
+        headers = [("Authorization", f"Bearer {access_token.reveal()}"), ("Accept", "application/json")]
+        status, claims = await self._request("GET", endpoint, headers)
         if status != 200:
             raise self._provider_error(f"says nothing more of somebody (status {status})")
-        if said.get("sub") != subject:
+        if claims.get("sub") != subject:
             raise InvalidToken("subject")
-        return said
+        return claims
 
     async def _fetch_metadata(self) -> ProviderMetadata:
-        status, said = await self._request("GET", self.issuer.rstrip("/") + _WELL_KNOWN)
-        if status != 200 or said.get("issuer") != self.issuer:
-            found = (
-                f"it calls itself {printable(str(said.get('issuer')), 100)}" if status == 200 else f"status {status}"
+        status, document = await self._request("GET", self.issuer.rstrip("/") + _WELL_KNOWN)
+        if status != 200 or document.get("issuer") != self.issuer:
+            difference = (
+                f"it calls itself {printable(str(document.get('issuer')), 100)}"
+                if status == 200
+                else f"status {status}"
             )
-            raise self._provider_error(f"does not describe itself under that name ({found})")
-        offered = said.get("id_token_signing_alg_values_supported")
-        if isinstance(offered, list) and not ALGORITHMS.intersection(map(str, cast("list[object]", offered))):
+            raise self._provider_error(f"does not describe itself under that name ({difference})")
+        algorithms = document.get("id_token_signing_alg_values_supported")
+        if isinstance(algorithms, list) and not ALGORITHMS.intersection(map(str, cast("list[object]", algorithms))):
             raise self._provider_error("signs with nothing that we take")
-        if not _lists_value(said, "code_challenge_methods_supported", "S256", unsaid=True):
+        if not _lists_value(document, "code_challenge_methods_supported", "S256", default=True):
             raise self._provider_error("does not know PKCE with S256")
         return ProviderMetadata(
-            *(self._endpoint_url(said, name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")),
-            userinfo_endpoint=self._endpoint_url(said, "userinfo_endpoint") if said.get("userinfo_endpoint") else None,
-            # What counts where it says nothing, by the standard.
+            *(self._endpoint_url(document, name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")),
+            userinfo_endpoint=self._endpoint_url(document, "userinfo_endpoint")
+            if document.get("userinfo_endpoint")
+            else None,
+            # The default by the standard.
             client_secret_basic=_lists_value(
-                said, "token_endpoint_auth_methods_supported", "client_secret_basic", unsaid=True
+                document, "token_endpoint_auth_methods_supported", "client_secret_basic", default=True
             ),
-            sends_iss_parameter=said.get("authorization_response_iss_parameter_supported") is True,
+            sends_iss_parameter=document.get("authorization_response_iss_parameter_supported") is True,
         )
 
     async def _fetch_keys(self) -> JsonWebKeySet:
-        status, said = await self._request("GET", (await self.metadata()).jwks_uri)
+        status, document = await self._request("GET", (await self.metadata()).jwks_uri)
         try:
-            return parse_key_set(said if status == 200 else None)
+            return parse_key_set(document if status == 200 else None)
         except ValueError:
             raise self._provider_error(f"publishes no keys (status {status})") from None
 
-    def _endpoint_url(self, said: Mapping[str, Any], name: str) -> str:
-        address = said.get(name)
-        # As safe as the issuer itself, or whoever sits between could say what they like.
-        if not isinstance(address, str) or check_issuer(address.partition("?")[0]) is not None:
+    def _endpoint_url(self, document: Mapping[str, Any], name: str) -> str:
+        url = document.get(name)
+        # Held to the same rules as the issuer: over plain HTTP an attacker in between could forge the responses.
+        if not isinstance(url, str) or check_issuer(url.partition("?")[0]) is not None:
             raise self._provider_error(f"has no {name} over https")
-        return address
+        return url
 
     async def _request(
         self, method: str, url: str, headers: list[tuple[str, str]] | None = None, body: bytes | None = None
@@ -202,9 +211,11 @@ class IdentityProvider:
         client = HttpClient(origin, self._tls() if origin.scheme == "https" else None)
         try:
             with anyio.fail_after(_REQUEST_TIMEOUT_S):
-                async with client.request(method, target, headers or [("Accept", "application/json")], body) as answer:
-                    raw = await answer.read_body(_MAX_RESPONSE_BYTES)
-                    return answer.status, _parse_object(raw)
+                async with client.request(
+                    method, target, headers or [("Accept", "application/json")], body
+                ) as response:
+                    raw = await response.read_body(_MAX_RESPONSE_BYTES)
+                    return response.status, _parse_object(raw)
         except TimeoutError:
             raise self._provider_error(f"did not answer within {_REQUEST_TIMEOUT_S:g} s") from None
         except (HttpConnectionLost, ResponseTooLarge) as error:
@@ -212,16 +223,16 @@ class IdentityProvider:
         finally:
             client.close()
 
-    def _provider_error(self, why: str) -> Unreachable:
+    def _provider_error(self, reason: str) -> Unreachable:
         return Unreachable(
-            f"the identity provider {printable(self.issuer)} {why}",
+            f"the identity provider {printable(self.issuer)} {reason}",
             code="oidc.unusable",
             hint="try again; where it stays so, look at oidc.issuer",
         )
 
 
 class _RefreshingCache(Generic[T]):
-    """Something that was fetched: kept while it is fresh, and for longer while it cannot be fetched again."""
+    """Caches a fetched value while it is fresh, and longer while fetching fails."""
 
     def __init__(self, fetch: Callable[[], Awaitable[T]], clock: Clock) -> None:
         self._fetch = fetch
@@ -229,47 +240,47 @@ class _RefreshingCache(Generic[T]):
         self._lock = anyio.Lock()
         self._value: T | None = None
         self._failure: Unreachable | None = None
-        self._fetched = self._asked = float("-inf")
+        self._fetched_at = self._attempted_at = float("-inf")
 
     async def get(self) -> T:
-        value, age = self._value, self._clock.monotonic() - self._fetched
-        # While one looks, which takes long where the provider hangs, what it said before is good for all others.
+        value, age = self._value, self._clock.monotonic() - self._fetched_at
+        # While one task fetches, which takes long if the provider hangs, all others use the stale value.
         if value is not None and (age < FRESH_S or (age < MAX_STALE_S and self._lock.locked())):
             return value
         async with self._lock:
             return await self._fetch_if_older(FRESH_S)
 
-    async def refresh(self, than: T) -> T:
-        """Another one, unless it was looked for a moment ago."""
+    async def refresh(self, stale: T) -> T:
+        """Return a value other than `stale`, unless it was fetched a moment ago."""
         async with self._lock:
             return (
                 self._value
-                if self._value is not None and self._value is not than
+                if self._value is not None and self._value is not stale
                 else await self._fetch_if_older(REFETCH_INTERVAL_S)
             )
 
-    async def _fetch_if_older(self, after: float) -> T:
+    async def _fetch_if_older(self, max_age_s: float) -> T:
         now, value = self._clock.monotonic(), self._value
-        if value is not None and (now - self._fetched < after or now - self._asked < REFETCH_INTERVAL_S):
+        if value is not None and (now - self._fetched_at < max_age_s or now - self._attempted_at < REFETCH_INTERVAL_S):
             return value
-        if self._failure is not None and now - self._asked < _FAILURE_CACHE_S:
+        if self._failure is not None and now - self._attempted_at < _FAILURE_CACHE_S:
             raise self._failure
-        self._asked, self._failure = now, None
+        self._attempted_at, self._failure = now, None
         try:
             self._value = await self._fetch()
         except Unreachable as error:
-            if value is None or now - self._fetched >= MAX_STALE_S:
-                self._failure = error  # whoever waits in line hears it too, and does not try in turn
+            if value is None or now - self._fetched_at >= MAX_STALE_S:
+                self._failure = error  # tasks waiting for the lock get it too instead of trying in turn
                 raise
             log.warning("%s; what it said before counts", error.message)
             return value
-        self._fetched = now
+        self._fetched_at = now
         return self._value
 
 
-def _lists_value(said: Mapping[str, Any], name: str, word: str, *, unsaid: bool) -> bool:
-    listed = said.get(name)
-    return word in cast("list[object]", listed) if isinstance(listed, list) else unsaid
+def _lists_value(document: Mapping[str, Any], name: str, value: str, *, default: bool) -> bool:
+    values = document.get(name)
+    return value in cast("list[object]", values) if isinstance(values, list) else default
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:

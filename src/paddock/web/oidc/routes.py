@@ -1,8 +1,8 @@
-"""Signing in with the identity provider: out to it, and back (OpenID Connect, code flow with PKCE).
+"""Routes of the OpenID Connect sign-in (authorization code flow with PKCE).
 
-`start` changes nothing: what has to match later stands sealed in a cookie of the person's browser. `callback` is the
-one place where a GET changes something, since the provider sends people back by a redirect. It makes a session only for
-the browser that began, with the state that it began with, and a code that the provider takes once.
+`start_sign_in` changes nothing: the values to compare later are sealed in a cookie of the browser. `finish_sign_in` is
+the only GET that changes state, since the provider sends people back by a redirect. It creates a session only for the
+browser that started, with the state that it started with, and a code that the provider accepts once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ START_PATH: Final = "/auth/oidc/start"
 CALLBACK_PATH: Final = "/auth/oidc/callback"
 FLOW_COOKIE: Final = "__Host-paddock-sign-in"
 MAX_CONCURRENT_SIGN_INS: Final = 16
-"""How many may come back at a time: for each the provider is asked, and anybody may come."""
+"""Concurrent callbacks. Each makes requests to the provider, and anybody can call it."""
 
 _MAX_CODE_CHARS = 4_096
 
@@ -49,16 +49,16 @@ log = logging.getLogger("paddock.oidc")
 
 
 class OidcRoutes:
-    """The way out to the provider and the way back.
+    """Redirects people to the provider and signs them in when they return.
 
     Args:
-        provider: Who vouches for people.
-        sign_ins: Who they are here.
-        oidc: What is asked of the provider, and what its claims mean.
-        client_id: What this host is called there.
-        public_url: Where this host is reached, without a slash at its end.
+        provider: The identity provider.
+        sign_ins: Maps external identities to people and creates sessions.
+        oidc: Requested scopes and the meaning of claims.
+        client_id: The client id of this host at the provider.
+        public_url: Public URL of this host, without a trailing slash.
         clock, random: For flows.
-        notice_page: Says why somebody is not signed in.
+        notice_page: Renders the reason why a sign-in failed.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class OidcRoutes:
         self._redirect_uri = public_url + CALLBACK_PATH
         self._clock = clock
         self._random = random
-        self._key: tuple[Secret | None, bytes] | None = None
-        self._under_way = 0
+        self._cached_sealing_key: tuple[Secret | None, bytes] | None = None
+        self._active_sign_ins = 0
 
     def endpoints(self) -> list[ApiRoute]:
         return [
@@ -118,10 +118,10 @@ class OidcRoutes:
         ]
 
     async def start_sign_in(self, request: Request) -> Response:
-        """Send somebody to the provider."""
-        about, key = await self._provider.metadata(), await self._sealing_key()
+        """Redirect the browser to the provider."""
+        metadata, key = await self._provider.metadata(), await self._sealing_key()
         flow = new_flow(self._random, safe_redirect_path(request.query_params.get("next")), self._now())
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": self._client_id,
             "redirect_uri": self._redirect_uri,
@@ -131,13 +131,13 @@ class OidcRoutes:
             "code_challenge": flow.pkce_challenge,
             "code_challenge_method": "S256",
         }
-        joint = "&" if "?" in about.authorization_endpoint else "?"
-        response = _redirect_to(f"{about.authorization_endpoint}{joint}{urlencode(asked)}")
+        separator = "&" if "?" in metadata.authorization_endpoint else "?"
+        response = _redirect_to(f"{metadata.authorization_endpoint}{separator}{urlencode(query)}")
         _set_flow_cookie(response, seal_flow(flow, key, self._random), FLOW_TTL_S)
         return response
 
     async def finish_sign_in(self, request: Request) -> Response:
-        """Let somebody in who comes back; people are told on a page why not."""
+        """Sign in a person whom the provider sent back; browsers get a page with the reason if that fails."""
         try:
             return await self._complete_sign_in(request)
         except PaddockError as error:
@@ -148,45 +148,48 @@ class OidcRoutes:
             )
 
     async def _complete_sign_in(self, request: Request) -> Response:
-        flow, said = await self._read_flow(request), request.query_params
-        if not flow.matches_state(said.get("state", "")):
+        flow, query = await self._read_flow(request), request.query_params
+        if not flow.matches_state(query.get("state", "")):
             raise _wrong_flow_error()
-        about = await self._provider.metadata()
-        if said.get("iss", self._provider.issuer if not about.sends_iss_parameter else None) != self._provider.issuer:
-            # Another provider's answer in this one's place (RFC 9207).
+        metadata = await self._provider.metadata()
+        if (
+            query.get("iss", self._provider.issuer if not metadata.sends_iss_parameter else None)
+            != self._provider.issuer
+        ):
+            # Mix-up defence (RFC 9207): the response is from another provider.
             raise _wrong_flow_error()
-        code = said.get("code", "")
-        if "error" in said or not 0 < len(code) <= _MAX_CODE_CHARS:
-            told = printable(said.get("error", "no code"), 60)
-            raise Denied(f"the provider did not sign you in ({told})", code="sign_in.denied", hint="sign in again")
+        code = query.get("code", "")
+        if "error" in query or not 0 < len(code) <= _MAX_CODE_CHARS:
+            reason = printable(query.get("error", "no code"), 60)
+            raise Denied(f"the provider did not sign you in ({reason})", code="sign_in.denied", hint="sign in again")
         claims = await self._claims(code, flow)
         try:
-            vouched = sign_in_profile(claims, self._oidc)
+            profile = sign_in_profile(claims, self._oidc)
         except Denied as error:
             await self._sign_ins.record_refusal(claims["iss"], person_name(claims, self._oidc), error.error_code)
             raise
-        _session, token = await self._sign_ins.sign_in(vouched)
+        _session, token = await self._sign_ins.sign_in(profile)
         response = _redirect_to(flow.after)
         _set_flow_cookie(response, "", 0)
         set_session_cookie(response, token)
         return response
 
     async def _claims(self, code: str, flow: SignInFlow) -> dict[str, Any]:
-        if self._under_way >= MAX_CONCURRENT_SIGN_INS:
+        if self._active_sign_ins >= MAX_CONCURRENT_SIGN_INS:
             raise Busy("too many people sign in at once", hint="sign in again in a moment")
-        self._under_way += 1
+        self._active_sign_ins += 1
         try:
-            token, access = await self._provider.exchange_code(
+            id_token, access_token = await self._provider.exchange_code(
                 code,
                 flow.verifier,
                 redirect_uri=self._redirect_uri,
                 client_id=self._client_id,
                 secret=await self._sign_ins.client_secret(),
             )
-            _, claims = await self._provider.verify_token(token)
+            _, claims = await self._provider.verify_token(id_token)
             check_id_token(claims, self._provider.issuer, self._client_id, flow.nonce, self._now())
             if needs_userinfo(claims, self._oidc):
-                claims = merge_claims(claims, await self._provider.fetch_userinfo(access, claims["sub"]))
+                claims = merge_claims(claims, await self._provider.fetch_userinfo(access_token, claims["sub"]))
         except InvalidToken as error:
             log.warning("an ID token of %s proves nothing: %s", self._provider.issuer, error.reason)
             raise Denied(
@@ -196,7 +199,7 @@ class OidcRoutes:
                 details={"reason": error.reason},
             ) from None
         finally:
-            self._under_way -= 1
+            self._active_sign_ins -= 1
         return claims
 
     async def _read_flow(self, request: Request) -> SignInFlow:
@@ -207,21 +210,21 @@ class OidcRoutes:
 
     async def _sealing_key(self) -> bytes:
         secret = await self._sign_ins.client_secret()
-        if self._key is None or self._key[0] != secret:
-            self._key = (secret, flow_sealing_key(secret, self._random))
-        return self._key[1]
+        if self._cached_sealing_key is None or self._cached_sealing_key[0] != secret:
+            self._cached_sealing_key = (secret, flow_sealing_key(secret, self._random))
+        return self._cached_sealing_key[1]
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
 
 def _set_flow_cookie(response: Response, value: str, seconds: int) -> None:
-    # Lax: it has to come along when the provider sends them back.
+    # Lax: the cookie must be sent when the provider redirects back.
     response.set_cookie(FLOW_COOKIE, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
 
 
-def _redirect_to(where: str) -> RedirectResponse:
-    return RedirectResponse(where, 303, {"cache-control": "no-store", "referrer-policy": "no-referrer"})
+def _redirect_to(url: str) -> RedirectResponse:
+    return RedirectResponse(url, 303, {"cache-control": "no-store", "referrer-policy": "no-referrer"})
 
 
 def _wrong_flow_error() -> Denied:

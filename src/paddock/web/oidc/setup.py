@@ -1,4 +1,4 @@
-"""Everything about the identity provider that the HTTP application needs, put together from the settings."""
+"""Builds the OIDC parts of the web application from the settings."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from paddock.web.security.authenticate import INSUFFICIENT_SCOPE, Caller, TokenA
 
 @dataclass(frozen=True, slots=True)
 class OidcParts:
-    """What the application gets for a provider."""
+    """Routes, authenticators and challenge parameters for the configured provider."""
 
     endpoints: tuple[ApiRoute, ...]
     authenticators: tuple[TokenAuthenticator, ...]
     oidc: OidcSettings
     metadata_url: str
-    sign_in_path: str  # where people sign in with it; empty where it only vouches for programs
+    sign_in_path: str  # empty if only programs use the provider, with access tokens
 
     def challenge_parameters(self, scope: Scope, error: PaddockError) -> Mapping[str, str]:
-        """What a refusal says of how to be let in (RFC 6750, RFC 9728)."""
-        where = {"resource_metadata": self.metadata_url}
+        """Return the parameters of the `WWW-Authenticate` challenge (RFC 6750, RFC 9728)."""
+        location = {"resource_metadata": self.metadata_url}
         caller: Caller | None = scope["state"].get("caller")
-        of_a_token = isinstance(error, InsufficientScope) or (caller is not None and caller.via == "token")
-        if of_a_token and (wider := missing_scopes(error, self.oidc)):
-            return {"error": INSUFFICIENT_SCOPE, "scope": wider, **where}
-        needed = self.oidc.required_scope
-        return where if needed is None else {"scope": needed, **where}
+        is_token_error = isinstance(error, InsufficientScope) or (caller is not None and caller.via == "token")
+        if is_token_error and (lacking := missing_scopes(error, self.oidc)):
+            return {"error": INSUFFICIENT_SCOPE, "scope": lacking, **location}
+        required = self.oidc.required_scope
+        return location if required is None else {"scope": required, **location}
 
 
 def build_oidc(host: Host, clock: Clock, random: Random, notice_page: NoticePage) -> OidcParts | None:
-    """The parts for the provider that the settings name; None where they name none.
+    """Build the parts for the configured provider; None if none is configured.
 
     Raises:
-        OperatorError: the settings do not go together.
+        OperatorError: settings contradict each other.
     """
     oidc, public_url = host.settings.oidc, host.settings.http.public_url
     if oidc.issuer is None:
@@ -72,14 +72,18 @@ def build_oidc(host: Host, clock: Clock, random: Random, notice_page: NoticePage
             code="oidc.client_is_resource",
             hint="register this host at the provider under another name, such as paddock, and set oidc.client_id to it",
         )
-    import_module("jwt")  # now, and not in the first request: everybody would wait for it
+    import_module("jwt")  # now: the slow import would block every request
 
     provider, sign_ins = IdentityProvider(oidc.issuer, clock), host.oidc_identities
-    rows = resource.endpoints()
+    endpoints = resource.endpoints()
     if oidc.client_id is not None:
         routes = OidcRoutes(provider, sign_ins, oidc, oidc.client_id, public_url, clock, random, notice_page)
-        rows += routes.endpoints()
-    bearer = AccessTokenAuthenticator(provider, sign_ins, oidc, resource.resource, clock)
+        endpoints += routes.endpoints()
+    authenticator = AccessTokenAuthenticator(provider, sign_ins, oidc, resource.resource, clock)
     return OidcParts(
-        tuple(rows), (bearer,), oidc, resource.metadata_url, START_PATH if oidc.client_id is not None else ""
+        tuple(endpoints),
+        (authenticator,),
+        oidc,
+        resource.metadata_url,
+        START_PATH if oidc.client_id is not None else "",
     )

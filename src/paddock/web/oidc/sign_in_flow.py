@@ -1,7 +1,7 @@
-"""One sign-in that is under way: what the person's browser keeps of it, sealed, until they come back.
+"""The state of a sign-in in progress, sealed in a cookie of the person's browser.
 
-Nothing is kept here, so beginning a sign-in changes nothing and costs nothing. Whoever comes back without what they
-began with, or with what somebody else began, is not signed in.
+The server keeps no state, so starting a sign-in changes nothing and costs nothing. A callback without the matching
+cookie, or with the cookie of another sign-in, is rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paddock.core.clock import Random
 from paddock.core.secret import Secret
 
 FLOW_TTL_S: Final = 600
-"""Seconds that somebody may take at the provider."""
+"""Time that a person may spend at the provider."""
 
 _MAX_NEXT_CHARS = 1_024
 _NONCE_BYTES = 12
@@ -29,17 +29,17 @@ _ASSOCIATED_DATA = b"paddock sign-in"
 
 @dataclass(frozen=True, slots=True)
 class SignInFlow:
-    """What has to match when they come back."""
+    """The values that must match when the provider redirects back."""
 
     state: str
     nonce: str
     verifier: str
-    after: str  # where they wanted to go
+    after: str  # path to redirect to afterwards
     until: int  # seconds since the epoch
 
     @property
     def pkce_challenge(self) -> str:
-        """What the provider is told of the verifier (PKCE, S256)."""
+        """The PKCE code challenge (S256) of the verifier."""
         return _base64url(hashlib.sha256(self.verifier.encode()).digest())
 
     def matches_state(self, state: str) -> bool:
@@ -47,20 +47,20 @@ class SignInFlow:
 
 
 def new_flow(random: Random, after: str, now: float) -> SignInFlow:
-    """A sign-in that begins now."""
+    """Create a sign-in flow that starts now."""
     state, nonce, verifier = (_base64url(random.bytes(32)) for _ in range(3))
     return SignInFlow(state, nonce, verifier, after, int(now) + FLOW_TTL_S)
 
 
 def flow_sealing_key(secret: Secret | None, random: Random) -> bytes:
-    """What flows are sealed under: the same on every node that shares the client's secret, else this process's own."""
+    """Derive the key that seals flows: shared by all nodes with the same client secret, else random per process."""
     if secret is None:
         return random.bytes(32)
     return hmac.digest(secret.reveal().encode(), _ASSOCIATED_DATA, "sha256")
 
 
 def seal_flow(flow: SignInFlow, key: bytes, random: Random) -> str:
-    """A flow as a cookie carries it."""
+    """Encrypt a flow into a cookie value."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = random.bytes(_NONCE_BYTES)
@@ -68,7 +68,7 @@ def seal_flow(flow: SignInFlow, key: bytes, random: Random) -> str:
 
 
 def unseal_flow(cookie: str, key: bytes, now: float) -> SignInFlow | None:
-    """The flow that a cookie carries; None where it carries none of ours, or one that is over."""
+    """Decrypt the flow of a cookie; None if it is not ours or has expired."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -76,24 +76,25 @@ def unseal_flow(cookie: str, key: bytes, now: float) -> SignInFlow | None:
         raw = urlsafe_b64decode(cookie.encode("ascii") + b"==")
         flow = SignInFlow(**orjson.loads(AESGCM(key).decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _ASSOCIATED_DATA)))
     except (UnicodeError, NotBase64, InvalidTag, ValueError, TypeError):
-        return None  # the last where another version of this program sealed it
+        return None  # TypeError: sealed by another version of Paddock
     return flow if flow.until > now else None
 
 
-def safe_redirect_path(wanted: str | None) -> str:
-    """Where to send somebody who signed in: a place on this host as they asked, or its front door.
+def safe_redirect_path(path: str | None) -> str:
+    """Return the requested path if it is on this host, else `/` (open redirect protection).
 
-    Whatever a browser could take for another host is none: two slashes, a backslash, a scheme, a control character.
+    Rejects everything that a browser could take for another host: two slashes, a backslash, a scheme, control
+    characters.
     """
-    if not wanted or not wanted.startswith("/") or len(wanted) > _MAX_NEXT_CHARS:
+    if not path or not path.startswith("/") or len(path) > _MAX_NEXT_CHARS:
         return "/"
-    if wanted.startswith("//") or "\\" in wanted or not wanted.isascii() or not wanted.isprintable() or " " in wanted:
+    if path.startswith("//") or "\\" in path or not path.isascii() or not path.isprintable() or " " in path:
         return "/"
     try:
-        parts = urlsplit(wanted)
+        parts = urlsplit(path)
     except ValueError:
         return "/"
-    return "/" if parts.scheme or parts.netloc else wanted
+    return "/" if parts.scheme or parts.netloc else path
 
 
 def _base64url(raw: bytes) -> str:

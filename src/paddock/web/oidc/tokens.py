@@ -1,7 +1,6 @@
-"""Signed tokens (JWT) of an identity provider: whether one is genuine, of now, and meant for us. Pure.
+"""Verification of the provider's signed tokens (JWT): signature, times, audience and type. Pure.
 
-Signatures are PyJWT's to check. Which algorithms count, which key, and what the claims have to say is decided here,
-with the time as a value.
+PyJWT checks signatures. Accepted algorithms, key selection and claim checks are decided here, with the time passed in.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from typing import Any, Final, cast
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
-"""Those with a public key. `none` proves nothing, and with HS256 whoever knows the public key could sign."""
+"""Asymmetric algorithms only. `none` proves nothing, and with HS256 anybody who has the public key could sign."""
 
 MAX_TOKEN_CHARS: Final = 16_384
 CLOCK_SKEW_S: Final = 60.0
-"""Seconds that the provider's clock may differ from ours."""
+"""Accepted difference between the provider's clock and ours."""
 
 _MAX_SUBJECT_CHARS = 255
 _ACCESS_TYPES = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
-_ID_TOKEN_CLAIMS = frozenset({"at_hash", "c_hash"})  # they say which other token or code an ID token came with
-_ID_TOKEN_MARKERS = frozenset({("typ", "ID"), ("token_use", "id")})  # as Keycloak and Cognito have it
+_ID_TOKEN_CLAIMS = frozenset({"at_hash", "c_hash"})  # hashes of the access token or code that an ID token came with
+_ID_TOKEN_MARKERS = frozenset({("typ", "ID"), ("token_use", "id")})  # of Keycloak and Cognito
 _MAX_KEYS = 100
 
 
 class InvalidToken(Exception):
-    """It proves nothing; the reason is a word for the record and never part of the token."""
+    """The token is not acceptable; `reason` is a fixed word for the ledger and never part of the token."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -36,12 +35,12 @@ class InvalidToken(Exception):
 
 
 class UnknownSigningKey(InvalidToken):
-    """It names a key that the provider has not published so far."""
+    """The token names a key that the provider has not published so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenHeader:
-    """What a token says of its signature. Not to be believed before that was checked."""
+    """The header of a token; not trustworthy before the signature was verified."""
 
     algorithm: str
     key_id: str | None
@@ -50,40 +49,40 @@ class TokenHeader:
 
 @dataclass(frozen=True, slots=True)
 class JsonWebKeySet:
-    """The public keys of a provider, as it publishes them (JWKS)."""
+    """The public keys of a provider (JWKS)."""
 
     keys: tuple[Mapping[str, Any], ...]
 
-    def key_for(self, head: TokenHeader) -> Mapping[str, Any]:
-        """The one key that a token can be signed with.
+    def key_for(self, header: TokenHeader) -> Mapping[str, Any]:
+        """Return the one key that can have signed a token.
 
         Raises:
-            UnknownKey: there is none, or it does not say which of several.
+            UnknownSigningKey: there is none, or the header does not say which of several.
         """
-        fitting = [key for key in self.keys if _key_fits(key, head)]
-        if len(fitting) != 1:
+        matches = [key for key in self.keys if _key_fits(key, header)]
+        if len(matches) != 1:
             raise UnknownSigningKey("unknown_key")
-        return fitting[0]
+        return matches[0]
 
 
 def parse_key_set(document: object) -> JsonWebKeySet:
-    """The keys in a published document. Those that cannot check a signature are left out.
+    """Parse a JWKS document, without keys that cannot verify signatures.
 
     Raises:
-        ValueError: it is no such document.
+        ValueError: it is not a JWKS document.
     """
     keys = cast("dict[str, Any]", document).get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list) or len(cast("list[Any]", keys)) > _MAX_KEYS:
         raise ValueError("no list of keys")
-    known = [cast("dict[str, Any]", key) for key in cast("list[Any]", keys) if isinstance(key, dict)]
-    return JsonWebKeySet(tuple(key for key in known if key.get("kty") in ("RSA", "EC", "OKP") and "d" not in key))
+    objects = [cast("dict[str, Any]", key) for key in cast("list[Any]", keys) if isinstance(key, dict)]
+    return JsonWebKeySet(tuple(key for key in objects if key.get("kty") in ("RSA", "EC", "OKP") and "d" not in key))
 
 
 def parse_token_header(token: str) -> TokenHeader:
-    """What a token says of its signature.
+    """Parse the header of a token.
 
     Raises:
-        BadToken: it is none that we take.
+        InvalidToken: it is malformed or has an unsupported algorithm.
     """
     from jwt import PyJWS
     from jwt.exceptions import PyJWTError
@@ -94,29 +93,29 @@ def parse_token_header(token: str) -> TokenHeader:
         header = PyJWS().get_unverified_header(token)
     except PyJWTError:
         raise InvalidToken("malformed") from None
-    algorithm, key_id, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
+    algorithm, key_id, token_type = header.get("alg"), header.get("kid"), header.get("typ", "")
     if algorithm not in ALGORITHMS:
         raise InvalidToken("algorithm")
-    if "crit" in header or not isinstance(kind, str) or not (key_id is None or isinstance(key_id, str)):
+    if "crit" in header or not isinstance(token_type, str) or not (key_id is None or isinstance(key_id, str)):
         raise InvalidToken("malformed")
-    return TokenHeader(algorithm, key_id, kind.lower())
+    return TokenHeader(algorithm, key_id, token_type.lower())
 
 
-def verify_signature(token: str, head: TokenHeader, keys: JsonWebKeySet) -> dict[str, Any]:
-    """What a token claims, once its signature is known to be the provider's.
+def verify_signature(token: str, header: TokenHeader, keys: JsonWebKeySet) -> dict[str, Any]:
+    """Verify a token's signature and return its claims.
 
     Raises:
-        UnknownKey: no published key can have signed it.
-        BadToken: none did.
+        UnknownSigningKey: no published key can have signed it.
+        InvalidToken: the signature is wrong.
     """
     from jwt import PyJWK, PyJWS
     from jwt.exceptions import PyJWTError
 
-    published = dict(keys.key_for(head))
+    jwk = dict(keys.key_for(header))
     try:
-        key = PyJWK(published, algorithm=head.algorithm)
-        signed = PyJWS(options={"enforce_minimum_key_length": True})
-        payload: bytes = signed.decode_complete(token, key, algorithms=[head.algorithm])["payload"]
+        key = PyJWK(jwk, algorithm=header.algorithm)
+        verifier = PyJWS(options={"enforce_minimum_key_length": True})
+        payload: bytes = verifier.decode_complete(token, key, algorithms=[header.algorithm])["payload"]
         claims: object = json.loads(payload)
     except (PyJWTError, ValueError, RecursionError):
         raise InvalidToken("signature") from None
@@ -126,14 +125,14 @@ def verify_signature(token: str, head: TokenHeader, keys: JsonWebKeySet) -> dict
 
 
 def check_id_token(claims: Mapping[str, Any], issuer: str, client_id: str, nonce: str, now: float) -> None:
-    """See that an ID token answers this very sign-in.
+    """Check that an ID token answers this very sign-in.
 
     Raises:
-        BadToken: it does not.
+        InvalidToken: it does not.
     """
     audiences = _check_common(claims, issuer, client_id, now)
-    party = claims.get("azp")
-    if party != client_id and (party is not None or len(audiences) > 1):
+    authorized_party = claims.get("azp")
+    if authorized_party != client_id and (authorized_party is not None or len(audiences) > 1):
         raise InvalidToken("authorized_party")
     if _numeric_claim(claims, "iat") is None:
         raise InvalidToken("issued_at")
@@ -141,54 +140,54 @@ def check_id_token(claims: Mapping[str, Any], issuer: str, client_id: str, nonce
         raise InvalidToken("nonce")
 
 
-def check_access_token(claims: Mapping[str, Any], head: TokenHeader, issuer: str, resource: str, now: float) -> None:
-    """See that an access token was given out for this host (RFC 9068, RFC 8707).
+def check_access_token(claims: Mapping[str, Any], header: TokenHeader, issuer: str, resource: str, now: float) -> None:
+    """Check that an access token was issued for this host (RFC 9068, RFC 8707).
 
-    An ID token is for whoever signed somebody in, who is called otherwise: see `opening.py`. Where one names us all the
-    same, what only such tokens say gives it away.
+    An ID token has the client id as its audience, which differs from the resource: see `setup.py`. Should one name the
+    resource all the same, claims that only ID tokens have give it away.
 
     Raises:
-        BadToken: it was not.
+        InvalidToken: it was not.
     """
-    if head.token_type not in _ACCESS_TYPES or not _ID_TOKEN_CLAIMS.isdisjoint(claims):
+    if header.token_type not in _ACCESS_TYPES or not _ID_TOKEN_CLAIMS.isdisjoint(claims):
         raise InvalidToken("type")
-    if any(claims.get(name) == word for name, word in _ID_TOKEN_MARKERS):
+    if any(claims.get(name) == value for name, value in _ID_TOKEN_MARKERS):
         raise InvalidToken("type")
     _check_common(claims, issuer, resource, now)
 
 
 def scopes_in_claims(claims: Mapping[str, Any]) -> frozenset[str]:
-    """The OAuth scopes of an access token, in the spelling of the standard or of those who differ."""
+    """Return the OAuth scopes of an access token, from `scope` (standard) or `scp` (some providers)."""
     for name in ("scope", "scp"):
-        said = claims.get(name)
-        if isinstance(said, str):
-            return frozenset(said.split())
-        if isinstance(said, list):
-            return frozenset(word for word in cast("list[object]", said) if isinstance(word, str))
+        value = claims.get(name)
+        if isinstance(value, str):
+            return frozenset(value.split())
+        if isinstance(value, list):
+            return frozenset(item for item in cast("list[object]", value) if isinstance(item, str))
     return frozenset()
 
 
 def _check_common(claims: Mapping[str, Any], issuer: str, audience: str, now: float) -> Sequence[str]:
-    """Issuer, audience, times and subject; gives all its audiences."""
+    """Check issuer, audience, times and subject; return all audiences."""
     if claims.get("iss") != issuer:
         raise InvalidToken("issuer")
-    written = claims.get("aud")
-    audiences = cast("list[object]", written) if isinstance(written, list) else [written]
+    claim = claims.get("aud")
+    audiences = cast("list[object]", claim) if isinstance(claim, list) else [claim]
     if audience not in audiences:
         raise InvalidToken("audience")
-    expires, begins, issued = (
+    expires_at, not_before, issued_at = (
         _numeric_claim(claims, "exp"),
         _numeric_claim(claims, "nbf"),
         _numeric_claim(claims, "iat"),
     )
-    if expires is None or expires + CLOCK_SKEW_S <= now:
+    if expires_at is None or expires_at + CLOCK_SKEW_S <= now:
         raise InvalidToken("expired")
-    if max(begins or 0.0, issued or 0.0) - CLOCK_SKEW_S > now:
+    if max(not_before or 0.0, issued_at or 0.0) - CLOCK_SKEW_S > now:
         raise InvalidToken("not_yet_valid")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or not subject.isprintable():
         raise InvalidToken("subject")
-    return [one for one in audiences if isinstance(one, str)]
+    return [item for item in audiences if isinstance(item, str)]
 
 
 def _numeric_claim(claims: Mapping[str, Any], name: str) -> float | None:
@@ -200,12 +199,12 @@ def _numeric_claim(claims: Mapping[str, Any], name: str) -> float | None:
     return float(value)
 
 
-def _key_fits(key: Mapping[str, Any], head: TokenHeader) -> bool:
-    """Whether this key can have made such a signature; one that names its algorithm makes no other."""
-    kind = {"R": "RSA", "P": "RSA", "E": "OKP" if head.algorithm == "EdDSA" else "EC"}[head.algorithm[0]]
+def _key_fits(key: Mapping[str, Any], header: TokenHeader) -> bool:
+    """Return whether a key can have made the signature; a key that names its algorithm is used with no other."""
+    key_type = {"R": "RSA", "P": "RSA", "E": "OKP" if header.algorithm == "EdDSA" else "EC"}[header.algorithm[0]]
     return (
-        key.get("kty") == kind
+        key.get("kty") == key_type
         and key.get("use") in (None, "sig")
-        and key.get("alg") in (None, head.algorithm)
-        and head.key_id in (None, key.get("kid"))
+        and key.get("alg") in (None, header.algorithm)
+        and header.key_id in (None, key.get("kid"))
     )

@@ -1,1 +1,1 @@
-"""TODO: paddock.web.routing."""
+"""Routes, request validation, errors and the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""What a body says yes to."""
+"""Parsers for body fields that several routes share: granted capabilities and how long an approval lasts."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from paddock.manifest.capability import Capability, InvalidCapability, parse_cap
 
 
 def parse_grants(body: Mapping[str, Any]) -> list[Capability]:
-    """The capabilities that a body names in `grant`.
+    """Parse the capabilities in `grant`.
 
     Raises:
-        Invalid: some are none; carries every mistake.
+        Invalid: some are malformed; lists every problem.
     """
-    found: list[Capability] = []
+    capabilities: list[Capability] = []
     problems: list[Problem] = []
     for index, text in enumerate(body.get("grant", [])):
         try:
-            found.append(parse_capability(text))
+            capabilities.append(parse_capability(text))
         except InvalidCapability as error:
             problems.append(Problem(f"grant[{index}]", error.message, error.hint, "capability.malformed"))
     if problems:
         raise Invalid("the body is not valid", problems, code="invalid_params")
-    return found
+    return capabilities
 
 
 def parse_remember(body: dict[str, Any]) -> RememberChoice:
-    """How far a yes is to last, as a body says it.
+    """Parse `scope` and `reach`: how long and how far an approval is remembered.
 
     Raises:
-        Invalid: it says something else.
+        Invalid: a value is unknown, or both do not go together.
     """
     scope, reach = body.get("scope", "once"), body.get("reach", "tool")
     problems = [
-        Problem(name, "says none of what can be said", f"give {', '.join(words)}", "wrong_value")
-        for name, said, words in (("scope", scope, SCOPES), ("reach", reach, REACHES))
-        if said not in words
+        Problem(name, "says none of what can be said", f"give {', '.join(choices)}", "wrong_value")
+        for name, value, choices in (("scope", scope, SCOPES), ("reach", reach, REACHES))
+        if value not in choices
     ]
     if (scope, reach) == ("once", "plugin"):
         hint = "give a scope of session or always, or leave the reach out"

@@ -1,4 +1,4 @@
-"""The frames that an error can be answered in: ours, and those of the documents whose routes we serve."""
+"""Error formats: our problem body, and those of the specifications whose routes we serve (Shu, OSQR, MCP)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 
 class ErrorFormat(NamedTuple):
-    """How a route tells of errors. `schema` is what the published description calls it."""
+    """How the errors of a route are rendered. `schema` is the name of its OpenAPI component."""
 
     schema: str
     media_type: str
@@ -33,7 +33,7 @@ class ErrorFormat(NamedTuple):
 
 
 def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
-    """The problem body, with the parts that our own command line makes the same error from again."""
+    """Render the problem body with the fields from which our CLI rebuilds the same error."""
     return problem_details(error, error_id) | {
         "message": error.message,
         "hint": error.hint,
@@ -44,23 +44,23 @@ def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
 
 
 def _with_shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
-    """Both at once, since neither has a member of the other's name: who knows only one of them reads that."""
+    """Render problem body and Shu envelope in one object; they share no field, so each client reads its own."""
     return full_problem(error, error_id) | shu_envelope(error, error_id)
 
 
 def _plugin_error(error: PaddockError, error_id: str) -> dict[str, Any]:
-    del error_id  # OSQR's frame has no place for it; the log has it with the code
+    del error_id  # OSQR's format has no field for it; the log has id and code
     return osqr_plugin_error(error)
 
 
 def _jsonrpc_error(error: PaddockError, error_id: str) -> dict[str, Any]:
-    """As MCP clients read it: of a refusal in any other form they show people nothing but that there was one."""
-    told = mcp_error(error)
+    """Render a JSON-RPC error: MCP clients show only that a request failed if it has any other form."""
+    rpc_error = mcp_error(error)
     detail = problem_details(error, error_id)["detail"]
     return {
         "jsonrpc": "2.0",
         "id": None,
-        "error": told | {"message": detail, "data": told["data"] | {"error_id": error_id}},
+        "error": rpc_error | {"message": detail, "data": rpc_error["data"] | {"error_id": error_id}},
     }
 
 
@@ -76,12 +76,12 @@ _SHU_PATHS = re.compile(r"/api/v1/plugins/[^/]*/execute")
 
 
 def is_page_path(path: str) -> bool:
-    """Whether pages are at an address, and whoever looks there with a browser is shown one."""
+    """Return whether a path belongs to console pages, so that browsers get HTML errors."""
     return not path.startswith(_API_PATH_PREFIXES) and error_format_at(path) is PROBLEM_FORMAT
 
 
 def error_format_at(path: str) -> ErrorFormat:
-    """The frame of an address: also of what is refused there before any row answers."""
+    """Return the error format of a path, also for requests rejected before routing."""
     if path.startswith(_OSQR_PATH_PREFIX):
         return OSQR_FORMAT
     if _MCP_PATHS.fullmatch(path):
@@ -92,7 +92,7 @@ def error_format_at(path: str) -> ErrorFormat:
 PROBLEM_ITEM_SCHEMA: Schema = object_schema(
     {"path": TEXT, "message": TEXT, "code": TEXT, "hint": TEXT, "line": NON_NEGATIVE_INT},
     optional=("hint", "line"),
-    says="One mistake in what was sent: where it is, what is wrong, and what would be right.",
+    description="One mistake in what was sent: where it is, what is wrong, and what would be right.",
 )
 
 _ERROR_FIELDS: dict[str, Schema] = {
@@ -128,7 +128,7 @@ _SHU_ENVELOPE = object_schema(
         "details": OBJECT,
         "error_id": TEXT,
     },
-    says="The same error in Shu's envelope.",
+    description="The same error in Shu's envelope.",
 )
 
 PLUGIN_ERROR_SCHEMA: Schema = object_schema(
@@ -140,20 +140,20 @@ PLUGIN_ERROR_SCHEMA: Schema = object_schema(
         "suggested_action": TEXT,
     },
     optional=("plugin_id", "suggested_action"),
-    says="OSQR's PluginError.",
+    description="OSQR's PluginError.",
 )
 
 ERROR_SCHEMAS: dict[str, Schema] = {
     "Mistake": PROBLEM_ITEM_SCHEMA,
     "Error": object_schema(
-        _ERROR_FIELDS, optional=("hint", "errors"), says="An error as part of an answer. `code` is stable."
+        _ERROR_FIELDS, optional=("hint", "errors"), description="An error as part of an answer. `code` is stable."
     ),
-    "Problem": object_schema(_PROBLEM_FIELDS, optional=("instance",), says="What went wrong (RFC 9457)."),
+    "Problem": object_schema(_PROBLEM_FIELDS, optional=("instance",), description="What went wrong (RFC 9457)."),
     "ShuProblem": object_schema({**_PROBLEM_FIELDS, "error": _SHU_ENVELOPE}, optional=("instance",)),
     "PluginError": PLUGIN_ERROR_SCHEMA,
     "Trouble": object_schema(
         {"about": enum_of(("ledger", "checkpoints", "rules")), **_ERROR_FIELDS},
         optional=("hint", "errors"),
-        says="What is wrong with the daemon itself.",
+        description="What is wrong with the daemon itself.",
     ),
 }

@@ -1,4 +1,4 @@
-"""Errors on their way out: every one becomes a problem body with an id, and nothing else about us leaves."""
+"""Error handling: every error becomes a response with an error id, and internals stay in the log."""
 
 from __future__ import annotations
 
@@ -25,76 +25,77 @@ _DEFAULT_RETRY_AFTER_S = "1"
 _LOGIN_LINK = re.compile(r"(/login/).+")
 
 ErrorPage: TypeAlias = Callable[[dict[str, Any], int, dict[str, str], Scope], Response]
+"""Renders a problem body as a page, with this status and these headers, for this request."""
 
 
 class NoticePage(Protocol):
-    """A page with one message for somebody who may not be signed in; the console renders it."""
+    """A page with one message, also for people who are not signed in; the console renders it."""
 
-    def __call__(self, title: str, words: str, *, button: str = "", home: str = "", status: int = 200) -> Response: ...
+    def __call__(
+        self, title: str, message: str, *, button: str = "", home: str = "", status: int = 200
+    ) -> Response: ...
 
-
-"""Shows a problem body with this status and these headers, to whoever made this request."""
 
 log = logging.getLogger("paddock.web")
 
 
 class MethodNotAllowed(CallerError):
-    """The address is right, the verb is not."""
+    """The path exists, but not for this method."""
 
     code = "http.method_not_allowed"
 
 
 class ErrorMiddleware:
-    """Runs the application inside and answers for it when it raises.
+    """Runs the application and renders the errors that it raises.
 
     Args:
-        inside: The application.
-        new_error_id: Names each error.
-        challenge: What whoever is not proven to be anybody is told beside the realm.
-        page: Shows an error to whoever looks with a browser.
+        app: The application.
+        new_error_id: Creates the id of each error.
+        challenge: Parameters of the WWW-Authenticate header beside the realm.
+        page: Renders an error for browsers.
     """
 
     def __init__(
         self,
-        inside: ASGIApp,
+        app: ASGIApp,
         new_error_id: Callable[[], str],
         challenge: ChallengeParameters | None = None,
         page: ErrorPage | None = None,
     ) -> None:
         self._error_page = page
-        self._app = inside
+        self._app = app
         self._new_error_id = new_error_id
         self._challenge = challenge
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun, began_at = 0, perf_counter()
+        sent_status, started_at = 0, perf_counter()
 
-        async def noting(message: Message) -> None:
-            nonlocal begun
-            begun = begun or message["status"]
+        async def track_status(message: Message) -> None:
+            nonlocal sent_status
+            sent_status = sent_status or message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, track_status)
             if log.isEnabledFor(logging.DEBUG):
-                taken = (perf_counter() - began_at) * 1000
-                log.debug("%s %s: %d in %.1f ms", scope["method"], _redacted_path(scope), begun, taken)
+                elapsed_ms = (perf_counter() - started_at) * 1000
+                log.debug("%s %s: %d in %.1f ms", scope["method"], _redacted_path(scope), sent_status, elapsed_ms)
         except (PaddockError, HTTPException) as error:
-            if begun:
+            if sent_status:
                 raise
-            own = error if isinstance(error, PaddockError) else _routing_error(error, scope)
-            clear_tracebacks(error)  # that of a call is kept
-            await self._response(own, scope)(scope, receive, send)
+            paddock_error = error if isinstance(error, PaddockError) else _routing_error(error, scope)
+            clear_tracebacks(error)  # a finished call keeps its error
+            await self._response(paddock_error, scope)(scope, receive, send)
         except Exception as error:
             # The boundary: the caller gets an id, the log gets the rest.
-            if begun:
+            if sent_status:
                 raise
             await self._response(_internal_error(error), scope, error)(scope, receive, send)
 
     def _response(self, error: PaddockError, scope: Scope, cause: Exception | None = None) -> Response:
         error_id, status = self._new_error_id(), http_status(error)
-        frame = error_format_at(scope["path"])
-        body = frame.render(error, error_id)
+        error_format = error_format_at(scope["path"])
+        body = error_format.render(error, error_id)
         if instance := scope.get("state", {}).get("instance"):
             body["instance"] = instance
         if status >= 500:
@@ -109,8 +110,8 @@ class ErrorMiddleware:
                 extra={"facts": facts},
             )
         headers = retry_after_header(error)
-        if status in (401, 403) and (said := www_authenticate_header(scope, error, self._challenge)) is not None:
-            headers["www-authenticate"] = said
+        if status in (401, 403) and (challenge := www_authenticate_header(scope, error, self._challenge)) is not None:
+            headers["www-authenticate"] = challenge
         if isinstance(error, MethodNotAllowed):
             headers["allow"] = error.details["allow"]
         if (
@@ -120,22 +121,22 @@ class ErrorMiddleware:
         ):
             try:
                 return self._error_page(body, status, headers, scope)
-            except Exception:  # a page that fails must not hide what it was to tell
+            except Exception:  # a failing page must not hide the error
                 log.exception("the page about %s could not be shown", error_id)
-        return Response(orjson.dumps(body, default=str), status, headers, frame.media_type)
+        return Response(orjson.dumps(body, default=str), status, headers, error_format.media_type)
 
 
 def _redacted_path(scope: Scope) -> str:
-    """The address as a log may have it: whoever reads that must not be able to sign in with a link."""
+    """Return the path for logs, without the token of a login link: readers of a log must not be able to sign in."""
     return _LOGIN_LINK.sub(r"\1…", scope["path"])
 
 
 def retry_after_header(error: PaddockError) -> dict[str, str]:
-    """The header that says so, for an error that may be over then."""
+    """Return the `Retry-After` header for errors that may pass."""
     if http_status(error) not in (429, 503):
         return {}
-    wait = error.details.get("retry_after")
-    return {"retry-after": str(ceil(wait)) if wait else _DEFAULT_RETRY_AFTER_S}
+    retry_after_s = error.details.get("retry_after")
+    return {"retry-after": str(ceil(retry_after_s)) if retry_after_s else _DEFAULT_RETRY_AFTER_S}
 
 
 def _routing_error(error: HTTPException, scope: Scope) -> PaddockError:
@@ -149,5 +150,5 @@ def _routing_error(error: HTTPException, scope: Scope) -> PaddockError:
 
 
 def _internal_error(error: Exception) -> HostError:
-    del error  # its words may hold what is nobody's business
+    del error  # its text may contain confidential data
     return HostError("something went wrong inside Paddock", code="internal", hint="the daemon's log has this error id")

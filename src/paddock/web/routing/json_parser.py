@@ -1,4 +1,4 @@
-"""JSON text into an object, by one set of rules: over HTTP, and as it is typed on a command line."""
+"""JSON parsing with limits, shared by HTTP bodies and command line arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.core.schema.json_value import MAX_DEPTH, is_deeper_than
 from paddock.rpc.framing import MAX_STRUCTURE_TOKENS
 from paddock.rpc.message import StructureCounter
 
-MAX_JSON_BYTES = 1024 * 1024  # bytes
+MAX_JSON_BYTES = 1024 * 1024
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1
 _LONG_DIGITS = re.compile(rb"\d{19}")
 
@@ -21,10 +21,10 @@ _KIND_TEXT: dict[type, str] = {dict: "an object", list: "a list", str: "text", b
 
 
 def parse_json_object(raw: bytes) -> dict[str, Any]:
-    """The object that a text is.
+    """Parse a JSON object.
 
     Raises:
-        Invalid: it is not JSON, not an object, or more than a plugin could be sent.
+        Invalid: it is not JSON, not an object, or exceeds what a plugin can be sent.
     """
     value = parse_json_value(raw)
     if not isinstance(value, dict):
@@ -33,12 +33,12 @@ def parse_json_object(raw: bytes) -> dict[str, Any]:
 
 
 def parse_json_value(raw: bytes) -> Any:
-    """The value that a text is.
+    """Parse a JSON value.
 
     Raises:
-        Invalid: it is not JSON, or more than a plugin could be sent.
+        Invalid: it is not JSON, or exceeds what a plugin can be sent.
     """
-    # Counted before it is parsed: a mebibyte of brackets becomes a hundred mebibytes of lists.
+    # Count before parsing: a mebibyte of brackets becomes a hundred mebibytes of lists.
     if len(raw) > MAX_STRUCTURE_TOKENS and StructureCounter().count(raw) > MAX_STRUCTURE_TOKENS:
         raise _invalid(
             f"has more than {MAX_STRUCTURE_TOKENS:,} brackets, commas and colons", "make it smaller", "too_large"
@@ -55,19 +55,19 @@ def parse_json_value(raw: bytes) -> Any:
 
 
 def _require_exact_numbers(raw: bytes) -> None:
-    """The parser makes a rounded number of a whole one that has no room in 64 bits; nobody would notice."""
+    """Reject integers outside 64 bits: orjson silently rounds them to floats."""
 
-    def exact(digits: str) -> int:
+    def parse_exact(digits: str) -> int:
         if len(digits) > 20 or not MIN_INTEGER <= int(digits) <= MAX_INTEGER:
             shown = digits if len(digits) <= 30 else f"{digits[:29]}…"
             raise _invalid(f"{shown} does not fit in 64 bits", "send it as text", "number_too_big")
         return int(digits)
 
-    json.loads(raw, parse_int=exact)
+    json.loads(raw, parse_int=parse_exact)
 
 
 def json_kind(value: object) -> str:
-    """What a JSON value is, in words."""
+    """Name the type of a JSON value for messages."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return "a number"
     return "null" if value is None else _KIND_TEXT[type(value)]

@@ -1,4 +1,4 @@
-"""The published description of the API, written from the same rows that the router has."""
+"""The OpenAPI document, generated from the routes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _IDEMPOTENCY_PARAM = ParameterSpec(
 )
 _PATH_PARAM_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS}
 
-# What a status means here. Each operation lists those that it can answer.
+# What each status means here. Every operation lists those that it can return.
 STATUS_TEXT = {
     400: "Not valid: `errors` has every mistake with its path.",
     401: "Nobody was proven to be anybody.",
@@ -49,7 +49,7 @@ STATUS_TEXT = {
     503: "Not now: `Retry-After` says when to come back.",
     504: "The plugin took too long.",
 }
-# Who calls is looked up, from where it comes is looked at, and what is asked is checked, whatever the row.
+# Authentication, origin checks and validation apply to every route.
 _COMMON_ERROR_STATUSES = (400, 401, 403, 421, 500, 503)
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds.", "required": True, "schema": {"type": "integer"}}}
 _ERROR_HEADERS: dict[int, dict[str, Any]] = {
@@ -61,15 +61,15 @@ _INTERNAL_ERROR_TEXT = {"ShuProblem": "Ours, or what the plugin gave breaks its 
 
 
 def build_openapi(endpoints: Sequence[ApiRoute], components: Mapping[str, Schema], version: str) -> dict[str, Any]:
-    """The whole OpenAPI document."""
+    """Build the OpenAPI document."""
     paths: dict[str, Any] = {}
-    for one in endpoints:
-        path = _PATH_PARAMETER.sub(r"{\1}", one.prefix + one.path)
-        paths.setdefault(path, {})[one.method.lower()] = _operation(one)
+    for endpoint in endpoints:
+        path = _PATH_PARAMETER.sub(r"{\1}", endpoint.prefix + endpoint.path)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Paddock", "version": version, "description": _API_DESCRIPTION},
-        "tags": [{"name": name} for name in dict.fromkeys(_tag(one) for one in endpoints)],
+        "tags": [{"name": name} for name in dict.fromkeys(_tag(endpoint) for endpoint in endpoints)],
         "paths": paths,
         "components": {
             "schemas": components,
@@ -87,88 +87,98 @@ def build_openapi(endpoints: Sequence[ApiRoute], components: Mapping[str, Schema
     }
 
 
-def error_statuses_of(one: ApiRoute) -> list[int]:
-    """Every status that an operation can fail with."""
-    found = {*_COMMON_ERROR_STATUSES, *one.error_statuses}
-    if "{" in one.path or "tenant" in one.query:
-        found.add(404)
-    if one.request_schema is not None:
-        found |= {413, 415}
-    return sorted(found)
+def error_statuses_of(endpoint: ApiRoute) -> list[int]:
+    """List every error status that an operation can return."""
+    statuses = {*_COMMON_ERROR_STATUSES, *endpoint.error_statuses}
+    if "{" in endpoint.path or "tenant" in endpoint.query:
+        statuses.add(404)
+    if endpoint.request_schema is not None:
+        statuses |= {413, 415}
+    return sorted(statuses)
 
 
-def _operation(one: ApiRoute) -> dict[str, Any]:
+def _operation(endpoint: ApiRoute) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "summary": one.summary,
-        "operationId": _operation_id(one),
-        "tags": [_tag(one)],
-        "parameters": list(_parameters(one)),
-        "responses": _responses(one),
-        "security": [] if one.access is ANYBODY else [{"key": []}, {"session": []}],
-        "description": f"For {one.access.value}.",
+        "summary": endpoint.summary,
+        "operationId": _operation_id(endpoint),
+        "tags": [_tag(endpoint)],
+        "parameters": list(_parameters(endpoint)),
+        "responses": _responses(endpoint),
+        "security": [] if endpoint.access is ANYBODY else [{"key": []}, {"session": []}],
+        "description": f"For {endpoint.access.value}.",
     }
-    if one.request_schema is not None:
+    if endpoint.request_schema is not None:
         operation["requestBody"] = {
-            "description": one.body_description,
-            "required": bool(one.request_schema.get("required")),
-            "content": {JSON: {"schema": one.request_schema}},
+            "description": endpoint.body_description,
+            "required": bool(endpoint.request_schema.get("required")),
+            "content": {JSON: {"schema": endpoint.request_schema}},
         }
     return operation
 
 
-def _operation_id(one: ApiRoute) -> str:
-    return one.handler.__name__ + ("" if one.prefix in (API_PREFIX, "") else one.prefix.replace("/", "_"))
+def _operation_id(endpoint: ApiRoute) -> str:
+    return endpoint.handler.__name__ + (
+        "" if endpoint.prefix in (API_PREFIX, "") else endpoint.prefix.replace("/", "_")
+    )
 
 
-def _tag(one: ApiRoute) -> str:
-    return one.tag or one.path.split("/")[1]
+def _tag(endpoint: ApiRoute) -> str:
+    return endpoint.tag or endpoint.path.split("/")[1]
 
 
-def header_params(one: ApiRoute) -> dict[str, ParameterSpec]:
-    """Every header that a row reads, with those that many have in common."""
-    headers = dict(one.headers)
-    if one.allow_impersonation:
+def header_params(endpoint: ApiRoute) -> dict[str, ParameterSpec]:
+    """Return every header that a route reads, including the common ones."""
+    headers = dict(endpoint.headers)
+    if endpoint.allow_impersonation:
         headers["Paddock-As"] = _IMPERSONATE_PARAM
-        if one.method == "POST":
+        if endpoint.method == "POST":
             headers["Idempotency-Key"] = _IDEMPOTENCY_PARAM
     return headers
 
 
-def _parameters(one: ApiRoute) -> Iterator[dict[str, Any]]:
-    for name in _PATH_PARAMETER.findall(one.path):
+def _parameters(endpoint: ApiRoute) -> Iterator[dict[str, Any]]:
+    for name in _PATH_PARAMETER.findall(endpoint.path):
         yield {"name": name, "in": "path", "required": True, "schema": _PATH_PARAM_SCHEMA}
-    for place, named in (("query", one.query), ("header", header_params(one))):
-        for name, given in named.items():
-            parameter = to_parameter_spec(given)
-            shown = {"name": name, "in": place, "description": parameter.description, "schema": parameter.schema}
-            yield shown | ({"required": True} if parameter.required else {})
+    for location, specs in (("query", endpoint.query), ("header", header_params(endpoint))):
+        for name, spec in specs.items():
+            parameter = to_parameter_spec(spec)
+            described = {"name": name, "in": location, "description": parameter.description, "schema": parameter.schema}
+            yield described | ({"required": True} if parameter.required else {})
 
 
-def _responses(one: ApiRoute) -> dict[str, Any]:
-    answers = _success_responses(one)
-    for status in map(str, error_statuses_of(one)):
-        if one.error_format is PROBLEM_FORMAT and status not in answers:
-            answers[status] = {"$ref": f"#/components/responses/{status}"}
+def _responses(endpoint: ApiRoute) -> dict[str, Any]:
+    responses = _success_responses(endpoint)
+    for status in map(str, error_statuses_of(endpoint)):
+        if endpoint.error_format is PROBLEM_FORMAT and status not in responses:
+            responses[status] = {"$ref": f"#/components/responses/{status}"}
             continue
-        told = _error_response(int(status), one.error_format)
-        told["content"] |= answers.get(status, {}).get("content", {})
-        answers[status] = told
-    return answers
+        response = _error_response(int(status), endpoint.error_format)
+        response["content"] |= responses.get(status, {}).get("content", {})
+        responses[status] = response
+    return responses
 
 
-def _success_responses(one: ApiRoute) -> dict[str, Any]:
-    answers: dict[str, Any] = {}
-    for status, media, words, schema in (
-        ExtraResponse(one.status, one.media_type, one.response_description, one.response_schema),
-        *one.extra_responses,
+def _success_responses(endpoint: ApiRoute) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for status, media_type, description, schema in (
+        ExtraResponse(endpoint.status, endpoint.media_type, endpoint.response_description, endpoint.response_schema),
+        *endpoint.extra_responses,
     ):
-        told = answers.setdefault(str(status), {"description": words, "content": {}})
-        if media:
-            told["content"][media] = {"schema": describe(TEXT, words) if media == EVENT_STREAM else schema}
-    return answers
+        response = responses.setdefault(str(status), {"description": description, "content": {}})
+        if media_type:
+            response["content"][media_type] = {
+                "schema": describe(TEXT, description) if media_type == EVENT_STREAM else schema
+            }
+    return responses
 
 
-def _error_response(status: int, frame: ErrorFormat) -> dict[str, Any]:
-    words = _INTERNAL_ERROR_TEXT.get(frame.schema, STATUS_TEXT[status]) if status == 500 else STATUS_TEXT[status]
+def _error_response(status: int, error_format: ErrorFormat) -> dict[str, Any]:
+    description = (
+        _INTERNAL_ERROR_TEXT.get(error_format.schema, STATUS_TEXT[status]) if status == 500 else STATUS_TEXT[status]
+    )
     headers = {"headers": _ERROR_HEADERS[status]} if status in _ERROR_HEADERS else {}
-    return {"description": words, **headers, "content": {frame.media_type: {"schema": ref(frame.schema)}}}
+    return {
+        "description": description,
+        **headers,
+        "content": {error_format.media_type: {"schema": ref(error_format.schema)}},
+    }

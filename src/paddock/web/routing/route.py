@@ -1,4 +1,4 @@
-"""One row of the API: what is answered where, by whom, and what the published description says of it."""
+"""API routes: method, path, access level, handler, and everything that the OpenAPI document needs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ NDJSON = "application/x-ndjson"
 CSV = "text/csv; charset=utf-8"
 _STREAM_MEDIA_TYPES = frozenset({EVENT_STREAM, NDJSON, CSV})
 API_PREFIX = "/api/v1"
-IMPERSONATE_HEADER = b"paddock-as"  # the header that names who the operator acts as
-IDEMPOTENCY_HEADER = b"idempotency-key"  # under which an effect happens once
-MAX_NAME_CHARS = 256  # characters; what is longer is nobody's, and errors repeat it
-TENANT_PARAM = {"tenant": "Of which tenant (`default`)."}  # see `acting.py`
+IMPERSONATE_HEADER = b"paddock-as"  # names the principal that the operator acts as
+IDEMPOTENCY_HEADER = b"idempotency-key"  # an effect happens once per key
+MAX_NAME_CHARS = 256  # no name is longer, and errors repeat it
+TENANT_PARAM = {"tenant": "Of which tenant (`default`)."}  # see `request_context.py`
 
 
 class Access(Enum):
-    """Whom a row of the API answers; whatever it is about is the caller's own tenant's, for all but the first."""
+    """The callers that a route serves.
+
+    All levels but ANYBODY are limited to records of the caller's own tenant.
+    """
 
     ANYBODY = "anybody, without a credential"
     MEMBER = "everybody with a credential, of what is theirs"
@@ -45,15 +48,15 @@ class Access(Enum):
     LOCAL = "the operator on the local socket"
 
     def allows(self, caller: Caller | None) -> bool:
-        """Whether a caller gets an answer."""
+        """Return whether a caller may use the route."""
         if caller is None or self is Access.ANYBODY:
             return self is Access.ANYBODY
         if self is Access.LOCAL or caller.via == "socket":
             return caller.via == "socket"
         if self is Access.MEMBER:
             return True
-        by = caller.principal
-        return THE_OPERATOR in by.roles and (self is Access.OPERATOR or by.tenant == DEFAULT_TENANT)
+        principal = caller.principal
+        return THE_OPERATOR in principal.roles and (self is Access.OPERATOR or principal.tenant == DEFAULT_TENANT)
 
 
 ANYBODY, MEMBER, OPERATOR, HOST, LOCAL = Access
@@ -67,7 +70,7 @@ _ACCESS_HINTS = {
 
 
 class ExtraResponse(NamedTuple):
-    """Another good answer of a row."""
+    """An additional success response of a route."""
 
     status: int
     media_type: str
@@ -77,7 +80,7 @@ class ExtraResponse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """A verb and a path, with everything the OpenAPI document needs to know."""
+    """One route of the API, with everything that the OpenAPI document needs."""
 
     method: str
     path: str  # below the prefix
@@ -85,34 +88,32 @@ class ApiRoute:
     summary: str
     response_description: str
     query: Mapping[str, str | ParameterSpec] = field(default_factory=dict[str, "str | ParameterSpec"])
-    allow_unknown_query: bool = False  # whether others may add parameters of their own, which mean nothing here
-    headers: Mapping[str, ParameterSpec] = field(
-        default_factory=dict[str, ParameterSpec]
-    )  # those that mean something here
-    body_description: str = ""  # what the request's body is, where it has one
-    request_schema: Schema | None = None  # what it must be; a handler gets it from `body_of`
+    allow_unknown_query: bool = False  # whether unknown parameters are ignored
+    headers: Mapping[str, ParameterSpec] = field(default_factory=dict[str, ParameterSpec])  # those the handler reads
+    body_description: str = ""  # describes the request body, if any
+    request_schema: Schema | None = None  # checked before the handler, which calls `validated_body`
     response_schema: Schema = field(default_factory=lambda: OBJECT)
     status: int = 200
-    media_type: str = JSON  # empty where the answer has no body
-    extra_responses: tuple[ExtraResponse, ...] = ()  # other good answers
-    error_statuses: tuple[int, ...] = ()  # with which statuses, besides those that `openapi.py` knows of every row
-    tag: str = ""  # what it is listed under; the first part of its path where none is given
+    media_type: str = JSON  # empty if the response has no body
+    extra_responses: tuple[ExtraResponse, ...] = ()  # other success responses
+    error_statuses: tuple[int, ...] = ()  # beside those common to all routes, see `openapi.py`
+    tag: str = ""  # defaults to the first segment of the path
     prefix: str = API_PREFIX
-    allow_impersonation: bool = False  # whether the operator may do it as somebody else; see `acting.py`
+    allow_impersonation: bool = False  # see `request_context.py`
     access: Access = MEMBER
     validator: RequestValidator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        query = {name: to_parameter_spec(one) for name, one in self.query.items()}
+        query = {name: to_parameter_spec(spec) for name, spec in self.query.items()}
         object.__setattr__(self, "validator", RequestValidator(query, self.headers, self.request_schema))
 
     @property
     def error_format(self) -> ErrorFormat:
-        """In which its errors are told."""
+        """The format of this route's errors."""
         return error_format_at(self.prefix + self.path)
 
     async def __call__(self, request: Request) -> Response:
-        """Answer a request that is for this row."""
+        """Check access and validate the request, then run the handler."""
         if not self.access.allows(request.scope["state"]["caller"]):
             raise Denied(
                 f"this is for {self.access.value}",
@@ -121,7 +122,7 @@ class ApiRoute:
                 details={"who": self.access.name.lower()},
             )
         if not self.allow_impersonation and IMPERSONATE_HEADER in request_headers(request.scope):
-            # Whoever names somebody means to have no more than they have; here it would be done as the operator.
+            # Impersonation is meant to reduce rights; ignoring the header would run this with the operator's rights.
             raise CallerError(
                 "only calls and readings are made as somebody else",
                 code="principal.not_here",
@@ -133,62 +134,61 @@ class ApiRoute:
         return revalidate_response(self.access, request, await self.handler(request))
 
 
-def revalidate_response(who: Access, request: Request, response: Response) -> Response:
-    """What goes on for long, for as long as its caller would still be answered: a stream outlives what opened it.
+def revalidate_response(access: Access, request: Request, response: Response) -> Response:
+    """Wrap a stream so that it ends once its caller loses access; a stream outlives the check that opened it.
 
-    Not that of a call that somebody made: a credential that ends meanwhile takes neither it nor its answer away.
+    The stream of a call that was just made (not a GET) is exempt: revoking a credential stops neither call nor result.
     """
     if not isinstance(response, StreamingResponse):
         return response
     if request.method == "HEAD":
-        # Nobody would see what goes on here, and the connection would be held for it.
-        alone = Response(status_code=response.status_code)
-        alone.raw_headers = response.raw_headers
-        return alone
+        # Do not run the stream: the client would not see it, and the connection would be held open.
+        head_response = Response(status_code=response.status_code)
+        head_response.raw_headers = response.raw_headers
+        return head_response
     if response.media_type in _STREAM_MEDIA_TYPES and request.method == "GET":
         response.body_iterator = revalidate_stream(
-            cast("AsyncIterable[bytes]", response.body_iterator), lambda: _still_allowed(who, request)
+            cast("AsyncIterable[bytes]", response.body_iterator), lambda: _still_allowed(access, request)
         )
     return response
 
 
-async def _still_allowed(who: Access, request: Request) -> bool:
-    """Whether whoever made a request would be answered now, and as they were; not where nobody can tell.
+async def _still_allowed(access: Access, request: Request) -> bool:
+    """Return whether the caller would be served now with the same rights; False if that cannot be determined.
 
-    Many rows answer everybody, and each with as much as they may see: with other rights it would be another answer.
+    Many routes serve all callers but filter by their rights, so changed rights would mean a different response.
     """
     try:
         caller: Caller | None = await request.state.proof.authenticate(request.scope)
     except PaddockError:
         return False
-    return who.allows(caller) and caller == request.state.caller
+    return access.allows(caller) and caller == request.state.caller
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON response."""
     return Response(orjson.dumps(value, default=str), status, headers, JSON)
 
 
-def path_param(request: Request, what: str = "name") -> str:
-    """A name or an id out of the address."""
-    return request.path_params[what][:MAX_NAME_CHARS]
+def path_param(request: Request, name: str = "name") -> str:
+    """Return a path parameter, cut to the maximum name length."""
+    return request.path_params[name][:MAX_NAME_CHARS]
 
 
 def bool_param(request: Request, name: str) -> bool:
-    """Whether a query parameter says yes."""
+    """Return whether a query parameter is true."""
     return request.query_params.get(name, "") in ("1", "true", "yes")
 
 
-def bool_param_spec(words: str) -> ParameterSpec:
-    """A query parameter that `flag` reads."""
-    return ParameterSpec(words, BOOLEAN_TEXT)
+def bool_param_spec(description: str) -> ParameterSpec:
+    """Describe a query parameter for `bool_param`."""
+    return ParameterSpec(description, BOOLEAN_TEXT)
 
 
-def int_param_spec(words: str, default: int, most: int) -> ParameterSpec:
-    """A query parameter that `number` reads."""
-    return ParameterSpec(words, {"type": "integer", "minimum": 1, "maximum": most, "default": default})
+def int_param_spec(description: str, default: int, maximum: int) -> ParameterSpec:
+    """Describe a query parameter for `int_param`."""
+    return ParameterSpec(description, {"type": "integer", "minimum": 1, "maximum": maximum, "default": default})
 
 
 def int_param(request: Request, name: str, default: int) -> int:
-    """A query parameter that is a count; what it may be stands in its row."""
+    """Return an integer query parameter; its spec has been validated."""
     return int(request.query_params.get(name, default))

@@ -1,4 +1,4 @@
-"""Which row answers a request: found part by part of its address, in as many steps as that has, however many rows."""
+"""Routing by a trie over path segments: lookup time depends on the path's length, not on the number of routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PathParams: TypeAlias = dict[str, str]
 
 
 class Route(Protocol):
-    """What is answered at one address to one verb: of the API, or a page."""
+    """A method and path with its handler: an API route or a console page."""
 
     @property
     def method(self) -> str: ...
@@ -36,82 +36,84 @@ class Route(Protocol):
 
 @dataclass(slots=True)
 class _Node:
-    """Where an address can go on: with a word, with any part, or with all that is left of it."""
+    """A node of the routing trie: literal children, a parameter child, and a catch-all."""
 
-    routes_by_method: dict[str, Route] = field(default_factory=dict[str, Route])  # by verb, of those that end here
+    routes_by_method: dict[str, Route] = field(default_factory=dict[str, Route])  # routes that end here
     literals: dict[str, _Node] = field(default_factory=dict[str, "_Node"])
-    param_child: tuple[str, _Node] | None = None  # with the name that the part goes by
+    param_child: tuple[str, _Node] | None = None  # parameter name and child
     catch_all: tuple[str, _Node] | None = None
 
     def child(self, part: str) -> _Node:
-        """The place behind one part of a row's path: `plugins`, `{name}` or `{name:path}`."""
+        """Return the child for one segment of a route's path, creating it: `plugins`, `{name}` or `{name:path}`."""
         if not part.startswith("{"):
             return self.literals.setdefault(part, _Node())
         name, _, kind = part.strip("{}").partition(":")
-        place = (self.catch_all if kind else self.param_child) or (name, _Node())
-        if place[0] != name:
-            raise ValueError(f"{part} stands where another row has {{{place[0]}}}")
+        child = (self.catch_all if kind else self.param_child) or (name, _Node())
+        if child[0] != name:
+            raise ValueError(f"{part} stands where another row has {{{child[0]}}}")
         if kind:
-            self.catch_all = place
+            self.catch_all = child
         else:
-            self.param_child = place
-        return place[1]
+            self.param_child = child
+        return child[1]
 
-    def find(self, parts: Sequence[str], at: int, params: PathParams, found: list[tuple[_Node, PathParams]]) -> None:
-        """The places that an address leads to from here, the one that says most of it first."""
-        if at == len(parts):
+    def find(
+        self, parts: Sequence[str], index: int, params: PathParams, matches: list[tuple[_Node, PathParams]]
+    ) -> None:
+        """Collect the matches below this node, most specific first."""
+        if index == len(parts):
             if self.routes_by_method:
-                found.append((self, params))
+                matches.append((self, params))
             return
-        part = parts[at]
-        if (known := self.literals.get(part)) is not None:
-            known.find(parts, at + 1, params, found)
+        part = parts[index]
+        if (literal := self.literals.get(part)) is not None:
+            literal.find(parts, index + 1, params, matches)
         if self.param_child is not None and part:
-            name, place = self.param_child
-            place.find(parts, at + 1, {**params, name: part}, found)
+            name, child = self.param_child
+            child.find(parts, index + 1, {**params, name: part}, matches)
         if self.catch_all is not None:
-            name, place = self.catch_all
-            found.append((place, {**params, name: "/".join(parts[at:])}))
+            name, child = self.catch_all
+            matches.append((child, {**params, name: "/".join(parts[index:])}))
 
 
 class Router:
-    """Finds rows.
+    """Finds the route of a request.
 
     Raises:
-        ValueError: two rows are the same, or name a part of one address otherwise.
+        ValueError: two routes are equal, or name the same path parameter differently.
     """
 
-    def __init__(self, rows: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Node()
-        for row in rows:
-            place = self._root
-            for part in (row.prefix + row.path).split("/"):
-                place = place.child(part)
-            if place.routes_by_method.setdefault(row.method, row) is not row:
-                raise ValueError(f"{row.method} {row.prefix}{row.path} is there twice")
+        for route in routes:
+            node = self._root
+            for part in (route.prefix + route.path).split("/"):
+                node = node.child(part)
+            if node.routes_by_method.setdefault(route.method, route) is not route:
+                raise ValueError(f"{route.method} {route.prefix}{route.path} is there twice")
 
     def find_route(self, scope: Scope) -> Route:
-        """The row that a request is for; what stands in its address is kept for it as `path_params`.
+        """Return the route for a request and set `scope["path_params"]`.
 
         Raises:
             HTTPException: 404 or 405.
         """
-        method, found = scope["method"], list[tuple[_Node, PathParams]]()
-        self._root.find(scope["path"].split("/"), 0, {}, found)
-        for place, params in found:
-            row = place.routes_by_method.get("GET" if method == "HEAD" else method)
-            if row is not None:
+        method, matches = scope["method"], list[tuple[_Node, PathParams]]()
+        self._root.find(scope["path"].split("/"), 0, {}, matches)
+        for node, params in matches:
+            route = node.routes_by_method.get("GET" if method == "HEAD" else method)
+            if route is not None:
                 scope["path_params"] = params
-                return row
-        if not found:
+                return route
+        if not matches:
             raise HTTPException(404)
-        allowed = dict.fromkeys(verb for place, _ in found for verb in place.routes_by_method)
+        allowed = dict.fromkeys(method_name for node, _ in matches for method_name in node.routes_by_method)
         if "GET" in allowed:
             allowed["HEAD"] = None
         raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
 
 
-async def serve_route(row: Route, scope: Scope, receive: Receive, send: Send) -> None:
-    """Have a row answer a request that is for it."""
-    response = await row(Request(scope, receive, send))
+async def serve_route(route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run a route for a request and send its response."""
+    response = await route(Request(scope, receive, send))
     await response(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The few shapes that schemas are built from."""
+"""Building blocks for JSON schemas."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ DATE_TIME: Schema = {"type": "string", "format": "date-time"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 BINARY: Schema = {"type": "string", "format": "binary"}
 OBJECT: Schema = {"type": "object"}
-"""Whose members somebody else decides about: a plugin, a rule, a schema."""
+"""An object whose members are defined elsewhere: by a plugin, a rule, a schema."""
 
 BOOLEAN_TEXT: Schema = {"type": "string", "enum": ["1", "true", "yes", "0", "false", "no"]}
-"""A query parameter that says yes or no."""
+"""A boolean query parameter."""
 
 
-def object_schema(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), says: str = "") -> Schema:
-    """An object with these members, all of them there but the optional ones. More may come with later versions."""
+def object_schema(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), description: str = "") -> Schema:
+    """Build the schema of a response object. Later versions may add members."""
     left_out = set(optional)
-    described = {"description": says} if says else {}
+    described_by = {"description": description} if description else {}
     required = [name for name in fields if name not in left_out]
-    return {"type": "object", **described, "properties": dict(fields), "required": required}
+    return {"type": "object", **described_by, "properties": dict(fields), "required": required}
 
 
 def body_schema(fields: Mapping[str, Schema], *, required: Iterable[str] = (), example: Mapping[str, Any]) -> Schema:
-    """What somebody sends: these members and no others, so that a slip of the pen is told and not ignored."""
+    """Build the schema of a request body; unknown members are rejected, so that typos are reported."""
     return {
         "type": "object",
         "properties": {name: _without_nul(schema) for name, schema in fields.items()},
@@ -41,19 +41,19 @@ def body_schema(fields: Mapping[str, Schema], *, required: Iterable[str] = (), e
 
 
 def _without_nul(schema: Schema) -> Schema:
-    """The same, where it is a text of any kind, without NUL: no database keeps one."""
-    free = schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
-    return {**schema, "pattern": "^[^\\u0000]*$"} if free else schema
+    """Forbid NUL in free text: databases cannot store it."""
+    is_free_text = schema.get("type") == "string" and not {"enum", "pattern", "format"} & schema.keys()
+    return {**schema, "pattern": "^[^\\u0000]*$"} if is_free_text else schema
 
 
-def describe(schema: Schema, words: str) -> Schema:
-    """The same with a description."""
-    return {**schema, "description": words}
+def describe(schema: Schema, description: str) -> Schema:
+    """Add a description to a schema."""
+    return {**schema, "description": description}
 
 
-def enum_of(words: Iterable[str]) -> Schema:
-    """One of these texts."""
-    return {"type": "string", "enum": list(words)}
+def enum_of(values: Iterable[str]) -> Schema:
+    """Build the schema of a text with fixed values."""
+    return {"type": "string", "enum": list(values)}
 
 
 def array_of(items: Schema) -> Schema:
@@ -61,13 +61,13 @@ def array_of(items: Schema) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """That, or null."""
-    kind = schema.get("type")
-    if isinstance(kind, str) and "enum" not in schema:
-        return {**schema, "type": [kind, "null"]}
+    """Extend a schema by null."""
+    type_name = schema.get("type")
+    if isinstance(type_name, str) and "enum" not in schema:
+        return {**schema, "type": [type_name, "null"]}
     return {"anyOf": [schema, {"type": "null"}]}
 
 
 def ref(component: str) -> Schema:
-    """A schema by its name in `components.py`."""
+    """Reference a component schema by name."""
     return {"$ref": f"#/components/schemas/{component}"}

@@ -1,4 +1,4 @@
-"""What a request may say, checked before a handler sees it: every mistake of query and headers, or of the body."""
+"""Request validation before a handler runs: all problems of query and headers, or of the body, are reported at once."""
 
 from __future__ import annotations
 
@@ -22,101 +22,108 @@ _MAX_PROBLEMS = 100
 
 @dataclass(frozen=True, slots=True)
 class ParameterSpec:
-    """One parameter of a query, or a header: what it does, and what it may be."""
+    """A query parameter or header: description and schema."""
 
     description: str
     schema: Schema = field(default_factory=lambda: TEXT)
     required: bool = False
 
 
-def to_parameter_spec(given: str | ParameterSpec) -> ParameterSpec:
-    """A parameter that is only described takes any text."""
-    return ParameterSpec(given) if isinstance(given, str) else given
+def to_parameter_spec(spec: str | ParameterSpec) -> ParameterSpec:
+    """Turn a plain description into a spec that accepts any text."""
+    return ParameterSpec(spec) if isinstance(spec, str) else spec
 
 
 class RequestValidator:
-    """The checks of one row of the API. Schemas are compiled once.
+    """Validates the requests of one route. Schemas are compiled once.
 
     Args:
-        query: The parameters that may stand in the address. Others are mistakes: `?tenent=acme` must not be taken for
-            a request about the default tenant.
-        headers: Those that mean something here; all others are somebody else's business.
-        takes: What the body must be; None where none is read.
+        query: The allowed query parameters. Others are errors: `?tenent=acme` must not be taken for a request about
+            the
+            default tenant.
+        headers: The headers that the handler reads; all others are ignored.
+        request_schema: The schema of the body; None if none is read.
     """
 
     def __init__(
-        self, query: Mapping[str, ParameterSpec], headers: Mapping[str, ParameterSpec], takes: Schema | None
+        self, query: Mapping[str, ParameterSpec], headers: Mapping[str, ParameterSpec], request_schema: Schema | None
     ) -> None:
         self._query = _ParamSet(query)
-        self._headers = _ParamSet({name.lower(): one for name, one in headers.items()})
+        self._headers = _ParamSet({name.lower(): spec for name, spec in headers.items()})
         self._header_names = dict.fromkeys(name.encode() for name in self._headers.specs)
-        self._takes_body = takes is not None
-        # Any object at all is what the body is read as.
-        told = takes is not None and takes.keys() - {"type", "description", "examples"}
-        self._body = compile_trusted(dict(takes)) if takes is not None and told else None
+        self._takes_body = request_schema is not None
+        # A schema without constraints needs no check: the body is parsed as an object anyway.
+        constrained = request_schema is not None and request_schema.keys() - {"type", "description", "examples"}
+        self._body = compile_trusted(dict(request_schema)) if request_schema is not None and constrained else None
 
     def check_query_and_headers(self, request: Request) -> None:
-        """Check the query, and the headers that mean something here.
+        """Validate the query and the known headers.
 
         Raises:
-            Invalid: with every mistake of both.
+            Invalid: with every problem of both.
         """
         problems: list[Problem] = []
         if request.scope["query_string"] or self._query.has_required:
             problems += self._query.find_problems(request.query_params.multi_items(), "")
-        head = request_headers(request.scope)
-        if self._headers.has_required or not self._header_names.keys().isdisjoint(head):
-            given = [(name.decode(), head[name].decode("latin-1")) for name in self._header_names if name in head]
-            problems += self._headers.find_problems(given, "header ")
+        headers = request_headers(request.scope)
+        if self._headers.has_required or not self._header_names.keys().isdisjoint(headers):
+            values = [
+                (name.decode(), headers[name].decode("latin-1")) for name in self._header_names if name in headers
+            ]
+            problems += self._headers.find_problems(values, "header ")
         if problems:
             raise Invalid("the request is not valid", problems[:_MAX_PROBLEMS], code="invalid_params")
 
     async def check_body(self, request: Request) -> None:
-        """Read the body, where one is taken, and keep it for `body_of`.
+        """Read and validate the body, if the route takes one, and store it for `validated_body`.
 
         Raises:
-            BodyTooLarge: see `json_object`.
-            Invalid: it is no JSON object, or not what is taken here; with every mistake.
+            BodyTooLarge: see `read_json_object`.
+            Invalid: it is not a JSON object or does not match the schema; with every problem.
         """
         if not self._takes_body:
             return
-        read = await read_json_object(request)
-        if self._body is not None and not self._body.is_valid_without_depth_check(read):
-            raise Invalid("the body is not valid", self._body.errors(read), code="invalid_params")
-        request.scope["state"]["body"] = read
+        body = await read_json_object(request)
+        if self._body is not None and not self._body.is_valid_without_depth_check(body):
+            raise Invalid("the body is not valid", self._body.errors(body), code="invalid_params")
+        request.scope["state"]["body"] = body
 
 
 class _ParamSet:
-    """Named texts against their schemas."""
+    """Validates named text values against their specs."""
 
-    def __init__(self, known: Mapping[str, ParameterSpec]) -> None:
-        self.specs = known
-        self.has_required = any(one.required for one in known.values())
-        self._numbers = {name for name, one in known.items() if one.schema.get("type") == "integer"}
+    def __init__(self, specs: Mapping[str, ParameterSpec]) -> None:
+        self.specs = specs
+        self.has_required = any(spec.required for spec in specs.values())
+        self._numbers = {name for name, spec in specs.items() if spec.schema.get("type") == "integer"}
         self._compiled: CompiledSchema = compile_trusted(
             {
                 "type": "object",
-                "properties": {name: dict(one.schema) for name, one in known.items()},
-                "required": [name for name, one in known.items() if one.required],
+                "properties": {name: dict(spec.schema) for name, spec in specs.items()},
+                "required": [name for name, spec in specs.items() if spec.required],
                 "additionalProperties": False,
             }
         )
 
-    def find_problems(self, given: list[tuple[str, str]], where: str) -> list[Problem]:
-        found: dict[str, Any] = {}
+    def find_problems(self, pairs: list[tuple[str, str]], path_prefix: str) -> list[Problem]:
+        values: dict[str, Any] = {}
         problems: list[Problem] = []
-        for name, text in given:
-            if name in found:
+        for name, text in pairs:
+            if name in values:
                 problems.append(Problem(printable(name, 100), "is given more than once", "give it once", "duplicate"))
-            if not text.isprintable():  # databases keep no NUL, and nothing that is looked for has a line break
+            if not text.isprintable():  # databases cannot store NUL, and no name has a line break
                 problems.append(Problem(printable(name, 100), "holds what does not print", "leave that out", "text"))
-            found[name] = int(text) if name in self._numbers and _WHOLE_NUMBER.fullmatch(text) else text
-        problems += self._compiled.errors(found)
-        return [Problem(where + one.path, one.message, one.hint, one.code) for one in problems] if where else problems
+            values[name] = int(text) if name in self._numbers and _WHOLE_NUMBER.fullmatch(text) else text
+        problems += self._compiled.errors(values)
+        return (
+            [Problem(path_prefix + problem.path, problem.message, problem.hint, problem.code) for problem in problems]
+            if path_prefix
+            else problems
+        )
 
 
 def validated_body(request: Request) -> dict[str, Any]:
-    """The body as it was checked."""
+    """Return the body that `RequestValidator.check_body` has stored."""
     return request.scope["state"]["body"]
 
 

@@ -1,1 +1,1 @@
-"""TODO: paddock.web.security."""
+"""Authentication, host and origin checks, cookies and security headers."""

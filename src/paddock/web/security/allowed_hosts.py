@@ -1,7 +1,7 @@
-"""Which names lead here, and which pages may ask. Pure: values in, an answer out.
+"""Allowed Host names and origins, and the CSRF check. Pure.
 
-A name of somebody else that resolves to this machine must not reach us (DNS rebinding), and a page of somebody else
-must not act with what a browser sends along by itself.
+A foreign name that resolves to this machine must not reach us (DNS rebinding), and a foreign page must not act with
+the credentials that a browser sends by itself (CSRF).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from paddock.config.web_settings import HttpSettings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-TRUSTED_FETCH_SITES = frozenset({"same-origin", "none"})  # a page of ours, or a person who typed the address
+TRUSTED_FETCH_SITES = frozenset({"same-origin", "none"})  # our own page, or an address that a person typed
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """The names that we go by, and origins whose pages may ask with a key.
+    """Our host names, and foreign origins whose pages may call us with a key.
 
     Attributes:
-        names: Hosts without their port, in small letters.
-        origins: Of other pages.
-        public: Our own origin as people see it from outside, where they see another than `Host` says.
+        host_names: Host names without port, in lower case.
+        origins: Allowed foreign origins.
+        public_origin: Our own origin as seen from outside, if it differs from what `Host` says.
     """
 
     host_names: frozenset[str]
@@ -32,15 +32,15 @@ class AllowedHosts:
     public_origin: str | None = None
 
     def allows_host(self, host: str) -> bool:
-        """Whether this, as in `Host`, is a name of ours."""
+        """Return whether the value of a `Host` header is one of our names."""
         return strip_port(host) in self.host_names
 
     def is_same_origin(self, origin: str, host: str) -> bool:
-        """Whether pages of this origin are our own, asked for by this name; whether TLS is spoken before us or not."""
+        """Return whether an origin is our own under this host name, with or without TLS in front of us."""
         return origin in (f"http://{host.lower()}", f"https://{host.lower()}", self.public_origin)
 
     def allows_origin(self, origin: str, host: str) -> bool:
-        """Whether pages of this origin may ask anything at all."""
+        """Return whether pages of an origin may send requests at all."""
         return origin in self.origins or self.is_same_origin(origin, host)
 
 
@@ -48,40 +48,44 @@ NO_HOSTS = AllowedHosts(frozenset())
 
 
 def allowed_hosts_from(http: HttpSettings) -> AllowedHosts:
-    """Those that settings name."""
-    listening = http.address.rpartition(":")[0].lower()
-    names = {listening, *http.hosts}
-    if listening in _LOOPBACK_HOSTS or is_wildcard_address(listening):
+    """Build the allowed hosts from the settings."""
+    listen_host = http.address.rpartition(":")[0].lower()
+    names = {listen_host, *http.hosts}
+    if listen_host in _LOOPBACK_HOSTS or is_wildcard_address(listen_host):
         names |= _LOOPBACK_HOSTS
-    public = None if http.public_url is None else http.public_url.lower()
-    if public is not None:
-        names.add(strip_port(urlsplit(public).netloc))
-    return AllowedHosts(frozenset(names), frozenset(http.origins), public)
+    public_origin = None if http.public_url is None else http.public_url.lower()
+    if public_origin is not None:
+        names.add(strip_port(urlsplit(public_origin).netloc))
+    return AllowedHosts(frozenset(names), frozenset(http.origins), public_origin)
 
 
 def is_wildcard_address(host: str) -> bool:
-    """Whether listening there is listening on every address of the machine."""
+    """Return whether this listens on every address of the machine."""
     return host in ("0.0.0.0", "[::]")  # noqa: S104
 
 
 def strip_port(host: str) -> str:
-    """A host without its port, in small letters."""
+    """Return a host without its port, in lower case."""
     name, _, port = host.rpartition(":")
     return (name if name and port.isdigit() else host).lower()
 
 
-def passes_csrf_check(method: str, headers: Mapping[str, str], sites: AllowedHosts) -> bool:
-    """Whether what a browser sends along by itself says who asks: a page of ours made it, or a person went there.
+def passes_csrf_check(method: str, headers: Mapping[str, str], allowed_hosts: AllowedHosts) -> bool:
+    """Return whether a request with a cookie was made by our own page or by a person's navigation.
 
-    What changes something must be known to come from a page of ours; a browser says so in `Sec-Fetch-Site`, and one
-    that does not know it in `Origin`. Pages on other ports of this machine count as the same site, and not as ours.
+    Unsafe methods must come from our own page, as shown by `Sec-Fetch-Site`, or by `Origin` in browsers without it.
+    Pages on other ports of this machine are same-site but not same-origin, and rejected.
     """
-    said = headers.get("sec-fetch-site")
+    fetch_site = headers.get("sec-fetch-site")
     if method not in SAFE_METHODS:
         origin = headers.get("origin")
-        if said is not None and said not in TRUSTED_FETCH_SITES:
+        if fetch_site is not None and fetch_site not in TRUSTED_FETCH_SITES:
             return False
-        return sites.is_same_origin(origin, headers.get("host", "")) if origin is not None else said == "same-origin"
-    if said is None or said in TRUSTED_FETCH_SITES:
+        return (
+            allowed_hosts.is_same_origin(origin, headers.get("host", ""))
+            if origin is not None
+            else fetch_site == "same-origin"
+        )
+    if fetch_site is None or fetch_site in TRUSTED_FETCH_SITES:
         return True
     return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"

@@ -1,4 +1,4 @@
-"""Who is calling. This file only proves it; what they may do is decided elsewhere."""
+"""Authentication of callers: local socket peers, API keys and bearer tokens. Authorization is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from paddock.host.host import Host
 from paddock.host.identity.caller import local_principal
 from paddock.web.request_headers import IncomingHeaders, request_headers
 
-_UCRED = struct.Struct("3i")  # pid, uid, gid, as the kernel has them
+_UCRED = struct.Struct("3i")  # pid, uid, gid of the kernel's `struct ucred`
 ROOT_UID = 0
 REALM = "paddock"
 
 Via: TypeAlias = Literal["socket", "key", "session", "token"]
 
 ChallengeParameters: TypeAlias = Callable[[Scope, PaddockError], Mapping[str, str]]
-"""What a refusal says beside the realm, such as `resource_metadata`."""
+"""Parameters of a challenge beside the realm, such as `resource_metadata`."""
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 
 
 @dataclass(frozen=True, slots=True)
 class PeerCredentials:
-    """The process at the other end of a local connection, as the kernel knows it."""
+    """The process at the other end of a Unix socket, as the kernel reports it."""
 
     pid: int
     uid: int
@@ -41,12 +41,12 @@ class PeerCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was proven to be the principal.
+    """An authenticated caller.
 
     Attributes:
-        principal: Who they are, in their own tenant, with what they may do.
-        operator: The login name of whoever operates this daemon, on its local socket; nobody else may act as others.
-        via: What proved it.
+        principal: Who it is, in its own tenant, with its rights.
+        operator: Login name of the operator on the local socket; only the operator may impersonate others.
+        via: The kind of credential.
     """
 
     principal: Principal
@@ -55,25 +55,25 @@ class Caller:
 
 
 class Unauthenticated(Denied):
-    """Nobody was proven to be anybody."""
+    """The request has no credential."""
 
     code = "auth.needed"
 
 
 class TokenAuthenticator(Protocol):
-    """Proves who holds one kind of token."""
+    """Authenticates one kind of bearer token."""
 
     async def authenticate(self, token: str, scope: Scope) -> Caller | None:
-        """Who holds it; None where it is of another kind.
+        """Return the caller that holds the token; None if it is of another kind.
 
         Raises:
-            Denied: `auth.refused`, it is of this kind and proves nobody.
+            Denied: `auth.refused`, it is of this kind and invalid.
         """
         ...
 
 
 def peer_credentials(connection: socket.socket) -> PeerCredentials | None:
-    """Who opened this connection; None where the kernel does not say, as over TCP."""
+    """Return the peer's credentials; None over TCP."""
     if connection.family != socket.AF_UNIX:
         return None
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
@@ -82,10 +82,10 @@ def peer_credentials(connection: socket.socket) -> PeerCredentials | None:
 
 
 def authenticate_local_peer(peer: PeerCredentials, own_uid: int) -> Caller:
-    """The person who runs this daemon, or root.
+    """Authenticate the user who runs this daemon, or root.
 
     Raises:
-        Denied: it is somebody else.
+        Denied: it is another user.
     """
     if peer.uid not in (own_uid, ROOT_UID):
         raise Denied(
@@ -96,14 +96,14 @@ def authenticate_local_peer(peer: PeerCredentials, own_uid: int) -> Caller:
     return _local_caller(peer.uid)
 
 
-@lru_cache(maxsize=64)  # the same few people make every call
+@lru_cache(maxsize=64)  # few users make all local requests
 def _local_caller(uid: int) -> Caller:
     operator = user_name(uid)
     return Caller(local_principal(operator), operator, "socket")
 
 
 class ApiKeyAuthenticator:
-    """API keys."""
+    """Authenticates API keys."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -116,47 +116,46 @@ class ApiKeyAuthenticator:
 
 
 class Authenticator:
-    """Finds out who makes a request.
+    """Authenticates the caller of a request.
 
     Args:
-        bearers: Each kind of token that is taken.
-        cookies: Who has a session, where a request without a token brings one.
-        own_uid: Who runs this daemon.
+        token_authenticators: One for each accepted kind of token.
+        own_uid: The user who runs this daemon.
+        authenticate_cookie: Authenticates requests that have a session cookie and no token.
     """
 
     def __init__(
         self,
-        bearers: tuple[TokenAuthenticator, ...],
+        token_authenticators: tuple[TokenAuthenticator, ...],
         own_uid: int,
-        cookies: Callable[[Scope], Awaitable[Caller | None]] | None = None,
+        authenticate_cookie: Callable[[Scope], Awaitable[Caller | None]] | None = None,
     ) -> None:
-        self._token_authenticators = bearers
+        self._token_authenticators = token_authenticators
         self._own_uid = own_uid
-        self._authenticate_cookie = cookies
+        self._authenticate_cookie = authenticate_cookie
 
     async def authenticate(self, scope: Scope) -> Caller | None:
-        """Whoever the request proves to make it; None where it proves nobody and does not claim to.
+        """Return the caller; None if the request has no credential.
 
-        On the local socket it is the operator. A request there that brings a token means to have no more than that
-        gives.
+        On the local socket it is the operator. A request there with a token gets only the token's rights.
 
         Raises:
-            Denied: what it brings is not good, or it is another user of this machine.
+            Denied: the credential is invalid, or the peer is another user of this machine.
         """
         peer = scope["state"].get("peer")
         local = None if peer is None else authenticate_local_peer(peer, self._own_uid)
-        head = request_headers(scope)
-        if b"authorization" in head:
-            return await self._authenticate_bearer(head, scope)
+        headers = request_headers(scope)
+        if b"authorization" in headers:
+            return await self._authenticate_bearer(headers, scope)
         if local is not None or self._authenticate_cookie is None:
             return local
         return await self._authenticate_cookie(scope)
 
-    async def _authenticate_bearer(self, head: IncomingHeaders, scope: Scope) -> Caller:
-        scheme, _, token = head[b"authorization"].decode("latin-1").strip().partition(" ")
-        if b"authorization" not in head.repeated and scheme.lower() == "bearer":
-            for one in self._token_authenticators:
-                caller = await one.authenticate(token.strip(), scope)
+    async def _authenticate_bearer(self, headers: IncomingHeaders, scope: Scope) -> Caller:
+        scheme, _, token = headers[b"authorization"].decode("latin-1").strip().partition(" ")
+        if b"authorization" not in headers.repeated and scheme.lower() == "bearer":
+            for authenticator in self._token_authenticators:
+                caller = await authenticator.authenticate(token.strip(), scope)
                 if caller is not None:
                     return caller
         raise Denied(
@@ -167,7 +166,7 @@ class Authenticator:
 
 
 def unauthenticated_error() -> Unauthenticated:
-    """What whoever brings nothing is told."""
+    """Build the error for requests without a credential."""
     return Unauthenticated(
         "say who you are",
         hint="send the header Authorization: Bearer KEY; make a key: paddock apikey create NAME, or sign in with the"
@@ -175,20 +174,22 @@ def unauthenticated_error() -> Unauthenticated:
     )
 
 
-def www_authenticate_header(scope: Scope, error: PaddockError, more: ChallengeParameters | None) -> str | None:
-    """The `WWW-Authenticate` of a refusal (RFC 6750): without an error where nothing was brought.
+def www_authenticate_header(
+    scope: Scope, error: PaddockError, extra_parameters: ChallengeParameters | None
+) -> str | None:
+    """Return the `WWW-Authenticate` challenge (RFC 6750), without `error` if no credential was sent.
 
-    None where another credential would change nothing.
+    None if another credential would change nothing.
     """
-    said = {"realm": REALM} | ({"error": "invalid_token"} if error.error_code == "auth.refused" else {})
-    said |= dict(more(scope, error)) if more else {}
-    if http_status(error) != 401 and said.get("error") != INSUFFICIENT_SCOPE:
+    parameters = {"realm": REALM} | ({"error": "invalid_token"} if error.error_code == "auth.refused" else {})
+    parameters |= dict(extra_parameters(scope, error)) if extra_parameters else {}
+    if http_status(error) != 401 and parameters.get("error") != INSUFFICIENT_SCOPE:
         return None
-    return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in said.items())
+    return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parameters.items())
 
 
 def caller_of(request: Request) -> Caller:
-    """Who made this request, as `app.py` has proven it before any handler ran."""
+    """Return the caller, as authenticated by `app.py` before any handler runs."""
     caller = request.scope["state"]["caller"]
     assert isinstance(caller, Caller)
     return caller

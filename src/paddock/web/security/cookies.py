@@ -1,8 +1,8 @@
-"""The cookie of a console session: for this host alone, out of reach of scripts, and only over TLS or on this machine.
+"""The cookie of a console session: `__Host-`, HttpOnly, and Secure.
 
-`__Host-` and `Secure` bind it to the host that set it. Chromium 150 takes and sends such a cookie over plain HTTP too
-where the address is `127.0.0.1` or `localhost`, as tried; on any other address without TLS no browser does, and nobody
-can be signed in there.
+`__Host-` and `Secure` bind it to the host that set it. Chromium 150 (tested) accepts and sends such a cookie over
+plain HTTP on `127.0.0.1` and `localhost`. On any other address without TLS no browser does, so sign-in is impossible
+there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SESSION_COOKIE: Final = "__Host-paddock"
 
 
 def set_session_cookie(response: Response, token: Secret) -> None:
-    """Have the browser keep a session's token. Lax: whoever follows a link to a page of ours is still signed in."""
+    """Set the session cookie. SameSite=Lax: people who follow a link to our pages stay signed in."""
     response.set_cookie(
         SESSION_COOKIE,
         token.reveal(),
@@ -38,38 +38,38 @@ def set_session_cookie(response: Response, token: Secret) -> None:
 
 
 def clear_session_cookie(response: Response) -> None:
-    """Have the browser forget it."""
+    """Delete the session cookie."""
     response.delete_cookie(SESSION_COOKIE, secure=True, httponly=True, samesite="lax")
 
 
 def read_session_cookie(headers: Headers) -> str | None:
-    """The token of the session that a request brings."""
+    """Return the session token of a request."""
     return cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE)
 
 
 def require_same_origin(request: Request) -> None:
-    """For what is only looked at and has a plugin work for it: a link of somebody else's page is not enough.
+    """Reject cross-site links to GET routes that make a plugin work.
 
     Raises:
-        Denied: such a page had the browser go there with its session.
+        Denied: a foreign page made the browser send its session here.
     """
-    said = request.headers.get("sec-fetch-site")
-    if caller_of(request).via == "session" and said is not None and said not in TRUSTED_FETCH_SITES:
+    fetch_site = request.headers.get("sec-fetch-site")
+    if caller_of(request).via == "session" and fetch_site is not None and fetch_site not in TRUSTED_FETCH_SITES:
         raise _cross_site_error()
 
 
 class SessionAuthenticator:
-    """Who has a session, where a request brings one."""
+    """Authenticates session cookies."""
 
-    def __init__(self, host: Host, sites: AllowedHosts) -> None:
+    def __init__(self, host: Host, allowed_hosts: AllowedHosts) -> None:
         self._host = host
-        self._sites = sites
+        self._allowed_hosts = allowed_hosts
 
     async def authenticate(self, scope: Scope) -> Caller | None:
-        """Who is signed in; None where nobody is, or a page of somebody else has the browser ask.
+        """Return the signed-in caller; None if there is no session, or a foreign page sends a safe request.
 
         Raises:
-            Denied: such a page would change something.
+            Denied: a foreign page sends an unsafe request.
         """
         if b"cookie" not in request_headers(scope):
             return None
@@ -77,14 +77,14 @@ class SessionAuthenticator:
         token = read_session_cookie(headers)
         if token is None:
             return None
-        if not passes_csrf_check(scope["method"], headers, self._sites):
+        if not passes_csrf_check(scope["method"], headers, self._allowed_hosts):
             if scope["method"] in SAFE_METHODS:
                 return None
             raise _cross_site_error()
         try:
             return Caller(await self._host.credentials.verify_session(token), None, "session")
         except Denied:
-            return None  # it has ended, and the browser does not know yet
+            return None  # the session has ended, but the browser still has its cookie
 
 
 def _cross_site_error() -> Denied:

@@ -1,4 +1,4 @@
-"""Between browsers and the API over TCP: names that are not ours, pages of others, and what browsers are told."""
+"""Browser protection over TCP: Host and Origin checks, CORS preflight, and security headers of responses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from paddock.web.request_headers import IncomingHeaders, request_headers
 from paddock.web.security.allowed_hosts import AllowedHosts
 
 DEFAULT_CSP = b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""What an answer may load where it does not say otherwise itself."""
+"""Content security policy of responses that do not set their own."""
 
-# Not `no-referrer`: with that a browser would say `Origin: null` when somebody presses a button of a page of ours.
+# Not `no-referrer`: browsers would then send `Origin: null` with the forms of our own pages.
 _REFERRER_POLICY = b"same-origin"
 _CORS_ALLOW_HEADERS = (
     "authorization, content-type, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id, prefer"
@@ -23,36 +23,38 @@ _CORS_MAX_AGE_S = "86400"
 
 
 class WrongHost(CallerError):
-    """The request asks for somebody else."""
+    """The `Host` header names another host."""
 
     code = "http.wrong_host"
 
 
 class HostOriginMiddleware:
-    """Refuses over TCP what asks for another host, or comes from a page of one. The local socket has no browsers."""
+    """Rejects foreign Host names and origins over TCP. The local socket is not reachable by browsers."""
 
-    def __init__(self, inside: ASGIApp, sites: AllowedHosts) -> None:
-        self._app = inside
-        self._sites = sites
+    def __init__(self, app: ASGIApp, allowed_hosts: AllowedHosts) -> None:
+        self._app = app
+        self._allowed_hosts = allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["state"].get("peer") is None:
-            head = request_headers(scope)
-            self._check_host_and_origin(head)
-            if scope["method"] == "OPTIONS" and b"access-control-request-method" in head:
+            headers = request_headers(scope)
+            self._check_host_and_origin(headers)
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 await _PREFLIGHT_RESPONSE(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _check_host_and_origin(self, head: IncomingHeaders) -> None:
-        host, origin = head.text(b"host"), head.text(b"origin")
-        if host is None or b"host" in head.repeated or not self._sites.allows_host(host):
-            named = "this" if host is None or b"host" in head.repeated else printable(host, 100)
+    def _check_host_and_origin(self, headers: IncomingHeaders) -> None:
+        host, origin = headers.text(b"host"), headers.text(b"origin")
+        if host is None or b"host" in headers.repeated or not self._allowed_hosts.allows_host(host):
+            shown_host = "this" if host is None or b"host" in headers.repeated else printable(host, 100)
             raise WrongHost(
-                f"{named} is no name of this host",
+                f"{shown_host} is no name of this host",
                 hint="ask for the address that paddock serve names, or add the name: http.hosts, http.public_url",
             )
-        if origin is not None and (b"origin" in head.repeated or not self._sites.allows_origin(origin.lower(), host)):
+        if origin is not None and (
+            b"origin" in headers.repeated or not self._allowed_hosts.allows_origin(origin.lower(), host)
+        ):
             raise Denied(
                 f"pages of {printable(origin, 100)} may not ask here",
                 code="http.wrong_origin",
@@ -60,7 +62,7 @@ class HostOriginMiddleware:
             )
 
 
-# What a browser asks before it lets a page of another origin ask with a key.
+# Response to the preflight that a browser sends before a cross-origin request with a key.
 _PREFLIGHT_RESPONSE = Response(
     status_code=204,
     headers={
@@ -71,26 +73,26 @@ _PREFLIGHT_RESPONSE = Response(
 )
 
 
-def add_security_headers(scope: Scope, send: Send, sites: AllowedHosts) -> Send:
-    """Adds to every answer what browsers are told where the answer does not say it itself."""
+def add_security_headers(scope: Scope, send: Send, allowed_hosts: AllowedHosts) -> Send:
+    """Wrap `send` to add security and CORS headers that the response does not set itself."""
     origin = request_headers(scope).get(b"origin")
-    other = origin is not None and origin.decode("latin-1").lower() in sites.origins
+    is_allowed_origin = origin is not None and origin.decode("latin-1").lower() in allowed_hosts.origins
 
-    async def sending(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = [*message.get("headers", ())]
-            said = {name for name, _ in headers}
-            if b"content-security-policy" not in said:
+            names = {name for name, _ in headers}
+            if b"content-security-policy" not in names:
                 headers.append((b"content-security-policy", DEFAULT_CSP))
-            if b"cache-control" not in said:
+            if b"cache-control" not in names:
                 headers.append((b"cache-control", b"no-store"))
-            if b"referrer-policy" not in said:
+            if b"referrer-policy" not in names:
                 headers.append((b"referrer-policy", _REFERRER_POLICY))
-            if other and origin is not None:
+            if is_allowed_origin and origin is not None:
                 headers.append((b"access-control-allow-origin", origin))
                 headers.append((b"access-control-expose-headers", _CORS_EXPOSE_HEADERS.encode()))
                 headers.append((b"vary", b"origin"))
             message = {**message, "headers": headers}
         await send(message)
 
-    return sending
+    return send_with_headers

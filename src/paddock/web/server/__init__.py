@@ -1,1 +1,1 @@
-"""TODO: paddock.web.server."""
+"""HTTP servers on the Unix socket and TCP, on uvicorn's protocol."""

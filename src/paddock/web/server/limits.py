@@ -1,7 +1,7 @@
-"""One connection over TCP: uvicorn's HTTP, with an end to what a client may take.
+"""The HTTP protocol for TCP connections, with limits.
 
-Headers that are too big, and headers and bodies that take too long, are refused; whoever has waited longest gives way
-when there are too many connections.
+Oversized headers and slow headers or bodies are rejected. At the connection limit the longest idle connection is
+closed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from paddock.core.errors import Busy, CallerError, PaddockError, TimedOut
 from paddock.web.server.protocol import HttpProtocol
 
 MAX_HEADER_FIELDS = 200
-_TCP_USER_TIMEOUT_MS = 60_000  # milliseconds without a sign of life
-_LINGER_S = 2.0  # seconds that a client which was refused has to read why
+_TCP_USER_TIMEOUT_MS = 60_000  # without an acknowledgement from the peer
+_LINGER_S = 2.0  # time for a rejected client to read the error
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one connection may take.
+    """Limits of TCP connections.
 
     Attributes:
-        connections: How many there may be.
-        header_bytes: Of an address with its headers.
-        header_s, body_s: Seconds for all of them to arrive.
-        idle_s: Seconds without a request.
+        max_connections: Concurrent connections.
+        max_header_bytes: Size of request line and headers.
+        header_timeout_s, body_timeout_s: Time for the headers or the body to arrive.
+        idle_timeout_s: Time without a request.
     """
 
     max_connections: int
@@ -44,65 +44,67 @@ class ConnectionLimits:
 
     @property
     def shortest_timeout_s(self) -> float:
-        """The shortest time after which something is late."""
+        """The shortest of the timeouts."""
         return min(self.header_timeout_s, self.body_timeout_s, self.idle_timeout_s)
 
 
 class HeadersTooLarge(CallerError):
-    """More than anybody has to say before a request."""
+    """Request line and headers exceed the limit."""
 
     code = "http.headers_too_large"
 
 
 class RequestTimeout(TimedOut):
-    """It did not arrive in time."""
+    """The request did not arrive in time."""
 
     code = "http.too_slow"
 
 
 class LimitedHttpProtocol(HttpProtocol):
-    """uvicorn's HTTP with bounds.
+    """uvicorn's HTTP protocol with limits.
 
-    `deadline` is when a request has to be here, on the loop's clock; None while none is expected. Whoever listens looks
-    at it now and then: a timer for each request would cost more than all of this.
+    `deadline` is when the request must have arrived, on the loop's clock; None while none is expected. The server
+    polls it for all connections: a timer per request would cost more than all of this.
     """
 
-    def __init__(self, limits: ConnectionLimits, problem: Callable[[PaddockError], bytes], **served: Any) -> None:
-        super().__init__(**served)
+    def __init__(
+        self, limits: ConnectionLimits, render_error: Callable[[PaddockError], bytes], **protocol_args: Any
+    ) -> None:
+        super().__init__(**protocol_args)
         self.deadline: float | None = None
         self.idle_since: float = self.loop.time()
         self._limits = limits
-        self._render_error = problem
+        self._render_error = render_error
         self._reading_headers = True
-        self._deadline_is_idle = False  # whether the deadline is that of somebody who is in no hurry
+        self._deadline_is_idle = False  # whether the deadline is the idle timeout
         self._header_bytes_read = 0
         self._rejected = False
 
     @property
     def busy(self) -> bool:
-        """Whether something is being answered."""
+        """Whether a response is in progress."""
         return bool(self.cycle) and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self.deadline = self.idle_since + self._limits.header_timeout_s
-        connected: socket.socket = transport.get_extra_info("socket")
-        # A client that is gone without a word is noticed, also where something is still to be sent to it.
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
+        client_socket: socket.socket = transport.get_extra_info("socket")
+        # Detect clients that vanish silently, also while data for them is unacknowledged.
+        client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        client_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _TCP_USER_TIMEOUT_MS)
         if len(self.connections) > self._limits.max_connections:
             self._evict_idle()
 
     def _evict_idle(self) -> None:
         others = cast("set[LimitedHttpProtocol]", self.connections) - {self}
-        idle = [one for one in others if not one.busy and not one.transport.is_closing()]
+        idle = [connection for connection in others if not connection.busy and not connection.transport.is_closing()]
         if idle:
-            min(idle, key=lambda one: one.idle_since).transport.close()
+            min(idle, key=lambda connection: connection.idle_since).transport.close()
         else:
             self.reject(Busy(f"{len(others):,} connections are open already", code="http.too_many_connections"))
 
     def on_response_complete(self) -> None:
-        """As uvicorn does it, but for the timer: whoever looks for late ones finds those that are idle too."""
+        """Do as uvicorn, but without its keep-alive timer: the polled deadline covers idle connections."""
         self.idle_since = self.loop.time()
         self.server_state.total_requests += 1
         if self.transport.is_closing():
@@ -152,7 +154,7 @@ class LimitedHttpProtocol(HttpProtocol):
             return
         self.deadline, self._reading_headers, self._header_bytes_read = None, True, 0
         super().on_message_complete()
-        if not self.busy:  # it was answered before it was here
+        if not self.busy:  # the response was complete before the request
             self._start_idle_timeout()
 
     def send_400_response(self, msg: str) -> None:
@@ -160,21 +162,21 @@ class LimitedHttpProtocol(HttpProtocol):
         self.reject(CallerError("this is no HTTP request", code="http.malformed"))
 
     def time_out(self) -> None:
-        """What was expected is not here."""
+        """Handle a missed deadline."""
         if self._rejected or (self._reading_headers and self._header_bytes_read == 0):
-            self.transport.close()  # it never began, and nobody waits for an answer
+            self.transport.close()  # no request was started, so no client waits for a response
         else:
             self.reject(RequestTimeout("the request did not arrive in time", hint="send it in one go"))
 
     def reject(self, error: PaddockError) -> None:
-        """Say why, where nothing is being said already, and hear no more."""
+        """Send an error, unless a response is in progress, and ignore further input."""
         if self._rejected:
             return
         self._rejected, self.deadline = True, self.loop.time() + _LINGER_S
         self._unset_keepalive_if_required()
-        # Where others are before it, these words would be taken for the answer to them, or stand in the midst of one.
-        begun = self.busy and (self.cycle is not self.active_cycle or self.cycle.response_started)
-        if not begun and not self.transport.is_closing():
+        # With pipelined requests the error would be taken for the response to an earlier one, or land inside it.
+        response_started = self.busy and (self.cycle is not self.active_cycle or self.cycle.response_started)
+        if not response_started and not self.transport.is_closing():
             body = self._render_error(error)
             head = [STATUS_LINE[http_status(error)]]
             for name, value in self.server_state.default_headers:
@@ -183,12 +185,12 @@ class LimitedHttpProtocol(HttpProtocol):
             self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", body]))
         self.notify_disconnect()
         if not self.transport.is_closing():
-            # What is on its way is read and dropped for a moment: closed at once, the client would lose the answer.
+            # Read and drop incoming data for a moment: after an immediate close the client would lose the response.
             self.transport.write_eof()
 
 
-def _headers_too_large_error(most: int) -> HeadersTooLarge:
+def _headers_too_large_error(max_bytes: int) -> HeadersTooLarge:
     return HeadersTooLarge(
-        f"address and headers of a request may have {most:,} bytes and {MAX_HEADER_FIELDS} fields",
+        f"address and headers of a request may have {max_bytes:,} bytes and {MAX_HEADER_FIELDS} fields",
         hint="send less, or raise http.max_header_bytes",
     )

@@ -1,4 +1,4 @@
-"""One connection that requests are answered on: what the local socket and TCP have in common."""
+"""The HTTP protocol of one connection, shared by the Unix socket and TCP servers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from paddock.web.server.response_coalescing import ResponseCoalescer
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP, which tells whoever answers a request when its client is gone.
+    """uvicorn's HTTP protocol that notifies the handler when the client disconnects.
 
-    uvicorn itself tells only whoever has the newest request of a connection: with another one sent behind it, what is
-    answered would go on for a client that hung up, a stream of events for ever.
+    uvicorn itself notifies only the newest request of a connection: with a pipelined request behind it, an older
+    response would continue for a client that left, an event stream for ever.
     """
 
-    active_cycle: RequestResponseCycle | None = None  # the oldest request that has no whole answer yet, or the last one
+    active_cycle: RequestResponseCycle | None = None  # the oldest request without a complete response
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.active_cycle = cycle
@@ -27,14 +27,14 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         if self.cycle is self.active_cycle:
-            self.flow.resume_reading()  # a large body had it paused, and a client that hangs up would not be noticed
+            self.flow.resume_reading()  # a large body paused it, which hides disconnects
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.notify_disconnect()
         super().connection_lost(exc)
 
     def notify_disconnect(self) -> None:
-        """Tell whoever answers that nobody listens."""
+        """Notify the handler of the active request that its client has left."""
         if self.active_cycle is not None and not self.active_cycle.response_complete:
             self.active_cycle.disconnected = True
             self.active_cycle.message_event.set()

@@ -1,4 +1,4 @@
-"""Answers on their way out of one request: those that are whole go in one piece."""
+"""Writes complete responses with one system call."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _CONNECTION_HEADERS = frozenset({b"connection", b"transfer-encoding"})
 
 
 class ResponseCoalescer:
-    """Runs an application for one request, and writes what it answers.
+    """Runs the application for one request and writes its response.
 
-    uvicorn writes head and body apart, each a system call that wakes the client for a half, and looks at every header
-    by itself, which takes longer than all the rest. An answer whose whole body follows its head at once is written
-    here; all others, which are streams, are left to uvicorn.
+    uvicorn writes head and body separately, each a system call that wakes the client, and checks every header by
+    itself, which takes longer than all the rest. A response whose whole body follows its head at once is written here;
+    streams are left to uvicorn.
     """
 
     __slots__ = ("_app", "_cycle", "_start")
@@ -29,12 +29,12 @@ class ResponseCoalescer:
         self._start: Message | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        del send  # it is the cycle's
+        del send  # the cycle's own `send` is used instead
         await self._app(scope, receive, self._send)
 
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start" and _has_content_length(message):
-            self._start = message  # its body follows at once; a stream may have nothing to tell for long
+            self._start = message  # its body follows at once, unlike a stream's
             return
         start, self._start = self._start, None
         if start is not None:
@@ -44,7 +44,7 @@ class ResponseCoalescer:
         await self._cycle.send(cast("object", message))  # pyright: ignore[reportArgumentType]
 
     def _write_whole(self, start: Message, body: bytes) -> bool:
-        """Write an answer; not where there is anything out of the ordinary about it."""
+        """Write a complete response; return False for anything unusual, which uvicorn then handles."""
         cycle, status = self._cycle, start["status"]
         if cycle.flow.write_paused or cycle.disconnected or not cycle.keep_alive or status in _BODYLESS_STATUSES:
             return False
@@ -59,7 +59,7 @@ class ResponseCoalescer:
         if (b"content-length", b"%d" % len(body)) not in headers:
             return False
         if _CONTROL_BYTES.search(b"".join([part for pair in headers for part in pair])):
-            return False  # uvicorn says what is wrong with it
+            return False  # uvicorn raises the right error
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])

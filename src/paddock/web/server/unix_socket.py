@@ -1,4 +1,4 @@
-"""The daemon's local socket: bound for its owner alone, served by uvicorn's protocol, gone when the block ends."""
+"""The Unix socket server, for the socket's owner only, and the daemon's single-instance lock."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from paddock.web.security.authenticate import peer_credentials
 from paddock.web.server.protocol import HttpProtocol
 
 BACKLOG = 512
-DRAIN_TIMEOUT_S = 5.0  # seconds for answers under way once nobody new is let in
+DRAIN_TIMEOUT_S = 5.0  # time for running responses once no new requests are accepted
 DEFAULT_RESPONSE_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-"""What browsers are told with every answer. What a page may load is said with the page; see `problems.py`."""
+"""Security headers of every response. The content security policy is set per page; see `security/headers.py`."""
 _SOCKET_MODE = 0o600
 
 
 class UnixSocketProtocol(HttpProtocol):
-    """uvicorn's HTTP, which also tells each request which process it came from."""
+    """HTTP protocol that adds the peer's process credentials to each request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        # What stands here is copied into the state of every request of this connection.
+        # uvicorn copies this into the state of every request of this connection.
         self.app_state = {**self.app_state, "peer": peer_credentials(transport.get_extra_info("socket"))}
 
 
 @asynccontextmanager
 async def serve_unix_socket(app: ASGIApp, path: Path) -> AsyncGenerator[None, None]:
-    """Serve the application on a local socket for as long as the block runs. The place must be `claimed`.
+    """Serve the application on a Unix socket while the block runs. The caller must hold `claim_socket`.
 
     Raises:
-        Unreachable: the socket cannot be made.
+        Unreachable: the socket cannot be created.
     """
     config, state = protocol_config(app, UnixSocketProtocol), protocol_state()
 
@@ -64,7 +64,7 @@ async def serve_unix_socket(app: ASGIApp, path: Path) -> AsyncGenerator[None, No
 
 
 def protocol_config(app: ASGIApp, protocol: type[HttpToolsProtocol]) -> uvicorn.Config:
-    """How uvicorn's protocol serves the application."""
+    """Build uvicorn's configuration for a protocol."""
     config = uvicorn.Config(
         app,
         http=protocol,
@@ -81,14 +81,14 @@ def protocol_config(app: ASGIApp, protocol: type[HttpToolsProtocol]) -> uvicorn.
 
 
 def protocol_state() -> ServerState:
-    """What the connections of one listener share."""
+    """Create the state that the connections of one listener share."""
     state = ServerState()
     state.default_headers = list(DEFAULT_RESPONSE_HEADERS)
     return state
 
 
 async def drain_connections(state: ServerState) -> None:
-    """Let answers that are being written be written; idle connections are closed at once."""
+    """Let running responses finish, up to a timeout; close idle connections at once."""
     for connection in tuple(state.connections):
         connection.shutdown()
     tasks: set[asyncio.Task[Any]] = set(state.tasks)
@@ -102,11 +102,11 @@ async def drain_connections(state: ServerState) -> None:
 
 @contextmanager
 def claim_socket(path: Path) -> Generator[None, None, None]:
-    """The right to be the daemon of this socket, for as long as the block runs.
+    """Hold the single-instance lock of this socket while the block runs.
 
     Raises:
-        Conflict: another daemon has it; names its pid.
-        Unreachable: the place cannot be written to.
+        Conflict: another daemon holds it; names its pid.
+        Unreachable: the lock file cannot be written.
     """
     try:
         lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _SOCKET_MODE)
@@ -114,7 +114,7 @@ def claim_socket(path: Path) -> Generator[None, None, None]:
         raise _cannot_listen_error(path, error) from error
     try:
         try:
-            # The kernel frees it however we end, so a socket without a lock belongs to nobody.
+            # The kernel releases it however we end, so a socket without a held lock is stale.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _already_running_error(path, os.pread(lock, 20, 0)) from None
@@ -127,23 +127,23 @@ def claim_socket(path: Path) -> Generator[None, None, None]:
 
 @contextmanager
 def bind_unix_socket(path: Path) -> Generator[socket.socket, None, None]:
-    """A socket bound to this path, for its owner alone. What a killed daemon left there is replaced.
+    """Yield a socket bound to this path, for its owner only. The file of a killed daemon is replaced.
 
     Raises:
-        Unreachable: it cannot be made.
+        Unreachable: it cannot be created.
     """
     path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server_socket:
         try:
-            os.fchmod(made.fileno(), _SOCKET_MODE)  # before it has a name: never open to others, not for a moment
+            os.fchmod(server_socket.fileno(), _SOCKET_MODE)  # before bind: never open to others, not even briefly
             with socket_address(path) as address:
-                made.bind(address)
-                made.listen(socket.SOMAXCONN)  # at once: whoever sees the file may connect
+                server_socket.bind(address)
+                server_socket.listen(socket.SOMAXCONN)  # at once: clients may connect as soon as the file exists
         except OSError as error:
             raise _cannot_listen_error(path, error) from error
-        made.setblocking(False)
+        server_socket.setblocking(False)
         try:
-            yield made
+            yield server_socket
         finally:
             path.unlink(missing_ok=True)
 
@@ -152,8 +152,8 @@ def _cannot_listen_error(path: Path, error: OSError) -> Unreachable:
     return Unreachable(f"cannot listen on {path}: {error.strerror}", code="http.cannot_listen")
 
 
-def _already_running_error(path: Path, written: bytes) -> Conflict:
-    pid = int(written) if written.isdigit() else None  # none yet where it took the lock this very moment
+def _already_running_error(path: Path, lock_content: bytes) -> Conflict:
+    pid = int(lock_content) if lock_content.isdigit() else None  # empty if it took the lock this very moment
     who = f" (pid {pid})" if pid else ""
     return Conflict(
         f"a daemon is running already{who}",

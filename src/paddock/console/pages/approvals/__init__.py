@@ -1,1 +1,1 @@
-"""TODO: paddock.console.pages.approvals."""
+"""Pages for approvals and unknown outcomes."""

@@ -1,4 +1,4 @@
-"""Calls of which nobody knows whether they happened: what was asked exactly, what is known, and saying what became."""
+"""Pages for calls with an unknown outcome: list, details, and a form to resolve one."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ _RESOLVER_TEXTS: Final = {
 
 
 class UnknownOutcomePages:
+    """Lists calls with an unknown outcome, and lets operators resolve or probe them."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -50,11 +52,11 @@ class UnknownOutcomePages:
     async def show_list(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         resolved, after = "resolved" in request.query_params, request.query_params.get("after")
-        found = await self._host.unknown_outcomes.list_effects(
+        effects = await self._host.unknown_outcomes.list_effects(
             context.tenant, resolved=resolved, after=after, limit=_PAGE_SIZE
         )
-        further = found[-1].effect.call if len(found) == _PAGE_SIZE else None
-        values = {"doubts": [outcome_values(one) for one in found], "resolved": resolved, "further": further}
+        next_cursor = effects[-1].effect.call if len(effects) == _PAGE_SIZE else None
+        values = {"doubts": [outcome_values(one) for one in effects], "resolved": resolved, "further": next_cursor}
         return render_page(request, "doubts.html", values)
 
     async def show(self, request: Request) -> Response:
@@ -64,43 +66,43 @@ class UnknownOutcomePages:
         self,
         request: Request,
         *,
-        sent: SubmittedForm | None = None,
+        form: SubmittedForm | None = None,
         problems: list[Problem] | None = None,
         status: int = 200,
     ) -> Response:
         context = await call_context(self._host, request)
-        one = outcome_values(await self._host.unknown_outcomes.find(context.tenant, path_param(request, "call")))
-        typed = {name: sent.last_text(name) if sent else "" for name in ("answer", "comment", "result")}
+        outcome = outcome_values(await self._host.unknown_outcomes.find(context.tenant, path_param(request, "call")))
+        typed = {name: form.last_text(name) if form else "" for name in ("answer", "comment", "result")}
         mistakes: dict[str, list[Problem]] = {}
         for problem in problems or ():
             field = problem.path if problem.path in ("answer", "comment", "sure") else "result"
             mistakes.setdefault(field, []).append(problem)
-        values = {"one": one, "typed": typed, "mistakes": mistakes, "longest": MAX_COMMENT_CHARS}
+        values = {"one": outcome, "typed": typed, "mistakes": mistakes, "longest": MAX_COMMENT_CHARS}
         return render_page(request, "doubt.html", values, status)
 
     async def resolve(self, request: Request) -> Response:
-        context, sent, call = (
+        context, form, call = (
             await call_context(self._host, request),
             await read_form(request),
             path_param(request, "call"),
         )
-        by = require_interactive_person(context.principal)
-        result, problems = parse_resolution(sent)
+        person = require_interactive_person(context.principal)
+        result, problems = parse_resolution(form)
         if problems:
-            return await self._render(request, sent=sent, problems=problems, status=422)
+            return await self._render(request, form=form, problems=problems, status=422)
         try:
             await self._host.unknown_outcomes.resolve(
                 context.tenant,
                 call,
-                happened=sent.last_text("answer") == "happened",
+                happened=form.last_text("answer") == "happened",
                 result=result,
-                comment=sent.last_text("comment").strip(),
-                by=by.id,
+                comment=form.last_text("comment").strip(),
+                by=person.id,
             )
-        except Invalid as wrong:
-            return await self._render(request, sent=sent, problems=list(wrong.problems), status=422)
-        except Conflict as known:  # somebody was quicker, or the host found out meanwhile
-            if known.error_code != "effect.not_in_doubt":
+        except Invalid as invalid:
+            return await self._render(request, form=form, problems=list(invalid.problems), status=422)
+        except Conflict as conflict:  # resolved meanwhile, by a person or the host
+            if conflict.error_code != "effect.not_in_doubt":
                 raise
             return redirect_with_flash(_outcome_path(call), "doubt_known")
         return redirect_with_flash(_outcome_path(call), "resolved")
@@ -108,27 +110,27 @@ class UnknownOutcomePages:
     async def recover_now(self, request: Request) -> Response:
         context, call = await call_context(self._host, request), path_param(request, "call")
         try:
-            begun = await self._host.unknown_outcomes.probe_now(context.tenant, call)
+            started = await self._host.unknown_outcomes.probe_now(context.tenant, call)
         except Busy:
             return redirect_with_flash(_outcome_path(call), "doubt_busy")
-        except Conflict as known:
-            if known.error_code != "effect.not_in_doubt":
+        except Conflict as conflict:
+            if conflict.error_code != "effect.not_in_doubt":
                 raise
             return redirect_with_flash(_outcome_path(call), "doubt_known")
-        return redirect_with_flash(_outcome_path(call), "doubt_looking" if begun else "doubt_busy")
+        return redirect_with_flash(_outcome_path(call), "doubt_looking" if started else "doubt_busy")
 
 
-def parse_resolution(sent: SubmittedForm) -> tuple[Any, list[Problem]]:
-    """The result that somebody gives, and every mistake of the form. Pure."""
+def parse_resolution(form: SubmittedForm) -> tuple[Any, list[Problem]]:
+    """Parse the result that an operator entered, and all problems of the form. Pure."""
     problems: list[Problem] = []
-    answer, text, result = sent.last_text("answer"), sent.last_text("result").strip(), None
+    answer, text, result = form.last_text("answer"), form.last_text("result").strip(), None
     if answer not in ("happened", "not_happened"):
         problems.append(Problem("answer", "Choose one of the two."))
-    if not sent.last_text("comment").strip():
+    if not form.last_text("comment").strip():
         problems.append(Problem("comment", "Say how you know. It stays in the ledger."))
-    elif len(sent.last_text("comment").strip()) > MAX_COMMENT_CHARS:
+    elif len(form.last_text("comment").strip()) > MAX_COMMENT_CHARS:
         problems.append(Problem("comment", f"Keep it below {MAX_COMMENT_CHARS:,} characters."))
-    if not sent.last_text("sure"):
+    if not form.last_text("sure"):
         problems.append(Problem("sure", "Confirm that you looked."))
     if text and answer == "not_happened":
         problems.append(Problem("result", "A result is only for what happened. Leave it empty."))
@@ -136,25 +138,25 @@ def parse_resolution(sent: SubmittedForm) -> tuple[Any, list[Problem]]:
         try:
             result = parse_json_value(text.encode())
         except Invalid as error:
-            problems += [Problem("result", f"This {one.message}") for one in error.problems]
+            problems += [Problem("result", f"This {problem.message}") for problem in error.problems]
     return result, problems
 
 
-def outcome_values(doubt: UnresolvedEffect) -> dict[str, Any]:
-    """One for people. Pure."""
-    told = record_json(doubt.effect)
-    open_, error = doubt.effect.state is EffectState.IN_DOUBT, doubt.effect.error or {}
-    happened = doubt.effect.state is EffectState.SUCCEEDED
-    return told | {
+def outcome_values(unresolved: UnresolvedEffect) -> dict[str, Any]:
+    """Return the template values of an unresolved effect. Pure."""
+    record = record_json(unresolved.effect)
+    open_, error = unresolved.effect.state is EffectState.IN_DOUBT, unresolved.effect.error or {}
+    happened = unresolved.effect.state is EffectState.SUCCEEDED
+    return record | {
         "open": open_,
-        "by_itself": doubt.by_itself,
-        "search": doubt.search,
-        "way": _RECOVERY_TEXTS.get(told["recovery"], told["recovery"]),
+        "by_itself": unresolved.by_itself,
+        "search": unresolved.search,
+        "way": _RECOVERY_TEXTS.get(record["recovery"], record["recovery"]),
         "found": "" if open_ else "It happened" if happened else "It did not happen",
-        "found_by": told["resolved_by"] or _RESOLVER_TEXTS.get(str(told["resolution"] or ""), ""),
+        "found_by": record["resolved_by"] or _RESOLVER_TEXTS.get(str(record["resolution"] or ""), ""),
         "why": str(error.get("message") or "") if open_ else "",
-        "own_key": told["key"] == told["call_id"],
-        "can_look": open_ and told["recovery"] != "none" and (doubt.search is None or not doubt.search.now),
+        "own_key": record["key"] == record["call_id"],
+        "can_look": open_ and record["recovery"] != "none" and (unresolved.search is None or not unresolved.search.now),
     }
 
 

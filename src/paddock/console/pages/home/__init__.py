@@ -1,1 +1,1 @@
-"""TODO: paddock.console.pages.home."""
+"""Home page, repairs and the guided tour."""

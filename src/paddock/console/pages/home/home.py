@@ -1,4 +1,4 @@
-"""The first page in a few words: whether anything needs whoever looks, and what there is. Pure."""
+"""The home page: what needs attention, the plugins, pending approvals and recent calls; updated live."""
 
 from __future__ import annotations
 
@@ -28,11 +28,113 @@ from paddock.web.sse import event_stream
 
 MAX_TILES: Final = 48
 _SEVERITY_RANK: Final = {"bad": 0, "busy": 1, "good": 2, "calm": 3}
+_MAX_PROBLEMS = 6  # shown here; the repairs page lists all
+_MAX_LISTED = 8
+_POLL_INTERVAL_S = 2.0  # each refresh checks the files of every plugin
+_POLLS_PER_REFRESH = 8  # refresh after so many polls even without ledger entries
+_NO_PROBLEMS: dict[str, Any] = {
+    "problems": [],
+    "problem_count": 0,
+    "more_problems": 0,
+    "notices": 0,
+    "doubts": None,
+    "unknown": None,
+}
+
+
+class HomePages:
+    """The home page and its live updates."""
+
+    def __init__(self, host: Host, closing: asyncio.Event) -> None:
+        self._host = host
+        self._closing = closing
+
+    def routes(self) -> list[Page]:
+        return [Page("GET", "/", self.show), Page("GET", "/home/live", self.stream)]
+
+    async def show(self, request: Request) -> Response:
+        return render_page(request, "home.html", await self._template_values(request))
+
+    async def stream(self, request: Request) -> Response:
+        return event_stream(self._fragments(request), self._closing)
+
+    async def _fragments(self, request: Request) -> AsyncGenerator[HtmlFragment, None]:
+        """Yield the page's live part whenever it has changed."""
+        tenant = (await call_context(self._host, request)).tenant
+        last: HtmlFragment | None = None
+        while True:
+            end_seq = await self._host.ledger.end_seq(tenant)
+            current = render_fragment("home_state.html", await self._template_values(request))
+            if current != last:
+                last = current
+                yield current
+            for _ in range(_POLLS_PER_REFRESH):
+                await asyncio.sleep(_POLL_INTERVAL_S)
+                if await self._host.ledger.end_seq(tenant) != end_seq:
+                    break
+
+    async def _template_values(self, request: Request) -> dict[str, Any]:
+        context, caller = await call_context(self._host, request), caller_of(request)
+        principal, operates = context.principal, is_operator(caller)
+        listed = await (
+            self._host.plugins(principal.tenant) if operates else self._host.permitted_plugins.plugins(context)
+        )
+        plugins = [summarize_plugin(item) for item in listed]
+        waiting, others = await self._host.approvals.pending(principal, limit=_MAX_LISTED + 1)
+        problem_values = (
+            await self._problem_values(context, operates_host=HOST.allows(caller)) if operates else _NO_PROBLEMS
+        )
+
+        def is_visible(call: CallHandle) -> bool:
+            return operates or is_owner(principal, call.context.principal)
+
+        recent = self._host.calls.recent(_MAX_LISTED, principal.tenant, is_visible)
+        running_calls = sum(item["status"] in ("running", "in_progress") for item in recent)
+        tiles, left_out = select_tiles(plugins)
+        return problem_values | {
+            "operates": operates,
+            "may_install": HOST.allows(caller),
+            "summary": summarize_home(
+                plugins,
+                problems=problem_values["problem_count"],
+                waiting=min(len(waiting), _MAX_LISTED),
+                more_waiting=len(waiting) > _MAX_LISTED,
+                calls=running_calls,
+                operates=operates,
+            ),
+            "plugins": tiles,
+            "left_out": left_out,
+            "waiting": waiting[:_MAX_LISTED],
+            "more_waiting": len(waiting) > _MAX_LISTED,
+            "with_others": others[:_MAX_LISTED],
+            "recent": [item | {"words": self._status_text(item, principal.tenant)} for item in recent],
+        }
+
+    def _status_text(self, call: dict[str, Any], tenant: Tenant) -> str:
+        error = self._host.calls.find(call["call_id"], tenant).error
+        return call_status_text(call["status"], error.error_code if error else "")
+
+    async def _problem_values(self, context: CallContext, *, operates_host: bool) -> dict[str, Any]:
+        """Return the open problems. A failure to determine them is a problem too, but must not hide the page."""
+        try:
+            repairs = (await self._host.repairs.list_repairs(context.tenant)).open
+            doubts = await self._host.unknown_outcomes.count(context.tenant)
+        except PaddockError as error:
+            return _NO_PROBLEMS | {"unknown": error, "problem_count": 1}
+        urgent = [repair for repair in repairs if repair.severity is not Severity.NOTICE]
+        return {
+            "problems": [build_repair_view(repair, operates_host=operates_host) for repair in urgent[:_MAX_PROBLEMS]],
+            "problem_count": len(urgent),
+            "more_problems": max(0, len(urgent) - _MAX_PROBLEMS),
+            "notices": len(repairs) - len(urgent),
+            "doubts": doubts,
+            "unknown": None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class HomeSummary:
-    """What somebody reads first."""
+    """The heading of the home page."""
 
     heading: str
     line: str
@@ -42,15 +144,15 @@ class HomeSummary:
 def summarize_home(
     plugins: Sequence[PluginSummary], *, problems: int, waiting: int, more_waiting: bool, calls: int, operates: bool
 ) -> HomeSummary:
-    """The heading, and one calm line under it.
+    """Return the heading and the line below it.
 
     Args:
-        plugins: Those that they see.
-        problems: How many things have to be seen to.
-        waiting: How many requests they can answer, of which there may be `more_waiting`.
-        more_waiting: There are more than those.
-        calls: How many are under way.
-        operates: Whether they see everything of their tenant.
+        plugins: The plugins that the caller sees.
+        problems: Number of open problems.
+        waiting: Number of requests that the caller can answer.
+        more_waiting: Whether there are more than those.
+        calls: Number of running calls.
+        operates: Whether the caller sees everything of its tenant.
     """
     requests = f"{waiting}{'+' if more_waiting else ''} {'request is' if waiting == 1 else 'requests are'} waiting"
     mood: Literal["good", "busy", "bad"]
@@ -69,7 +171,7 @@ def summarize_home(
 def _summary_line(plugins: Sequence[PluginSummary], calls: int, operates: bool) -> str:
     if not plugins:
         return ""
-    running = sum(one.mood == "good" for one in plugins)
+    running = sum(plugin.mood == "good" for plugin in plugins)
     parts = [pluralize(len(plugins), "plugin") + ("" if operates else " you can use")]
     if operates:
         parts[0] += f", {running:,} running"
@@ -79,106 +181,6 @@ def _summary_line(plugins: Sequence[PluginSummary], calls: int, operates: bool) 
 
 
 def select_tiles(plugins: Iterable[PluginSummary]) -> tuple[list[PluginSummary], int]:
-    """The plugins to show, those that need somebody first, and how many are left out."""
-    ordered = sorted(plugins, key=lambda one: (_SEVERITY_RANK[one.mood], one.name))
+    """Return the plugins to show, those that need attention first, and how many are left out."""
+    ordered = sorted(plugins, key=lambda plugin: (_SEVERITY_RANK[plugin.mood], plugin.name))
     return ordered[:MAX_TILES], max(0, len(ordered) - MAX_TILES)
-
-
-_MAX_PROBLEMS = 6  # that are shown here; the page of repairs has all of them
-_MAX_LISTED = 8
-_POLL_INTERVAL_S = 2.0  # seconds at least between two looks: each looks at the files of every plugin
-_POLLS_PER_REFRESH = 8  # times that, after which it looks again, whether or not something was recorded
-
-
-class HomePages:
-    def __init__(self, host: Host, closing: asyncio.Event) -> None:
-        self._host = host
-        self._closing = closing
-
-    def routes(self) -> list[Page]:
-        return [Page("GET", "/", self.show), Page("GET", "/home/live", self.stream)]
-
-    async def show(self, request: Request) -> Response:
-        return render_page(request, "home.html", await self._template_values(request))
-
-    async def stream(self, request: Request) -> Response:
-        return event_stream(self._fragments(request), self._closing)
-
-    async def _fragments(self, request: Request) -> AsyncGenerator[HtmlFragment, None]:
-        """What stands on the page, whenever it is not what stood there before."""
-        tenant = (await call_context(self._host, request)).tenant
-        shown: HtmlFragment | None = None
-        while True:
-            end = await self._host.ledger.end_seq(tenant)
-            now = render_fragment("home_state.html", await self._template_values(request))
-            if now != shown:
-                shown = now
-                yield now
-            for _ in range(_POLLS_PER_REFRESH):
-                await asyncio.sleep(_POLL_INTERVAL_S)
-                if await self._host.ledger.end_seq(tenant) != end:
-                    break
-
-    async def _template_values(self, request: Request) -> dict[str, Any]:
-        context, caller = await call_context(self._host, request), caller_of(request)
-        by, sees = context.principal, is_operator(caller)
-        listed = await (self._host.plugins(by.tenant) if sees else self._host.permitted_plugins.plugins(context))
-        plugins = [summarize_plugin(one) for one in listed]
-        waiting, others = await self._host.approvals.pending(by, limit=_MAX_LISTED + 1)
-        broken = await self._problem_values(context, operates_host=HOST.allows(caller)) if sees else _NO_PROBLEMS
-
-        def theirs(live: CallHandle) -> bool:
-            return sees or is_owner(by, live.context.principal)
-
-        recent = self._host.calls.recent(_MAX_LISTED, by.tenant, theirs)
-        under_way = sum(one["status"] in ("running", "in_progress") for one in recent)
-        shown, left_out = select_tiles(plugins)
-        return broken | {
-            "operates": sees,
-            "may_install": HOST.allows(caller),
-            "summary": summarize_home(
-                plugins,
-                problems=broken["problem_count"],
-                waiting=min(len(waiting), _MAX_LISTED),
-                more_waiting=len(waiting) > _MAX_LISTED,
-                calls=under_way,
-                operates=sees,
-            ),
-            "plugins": shown,
-            "left_out": left_out,
-            "waiting": waiting[:_MAX_LISTED],
-            "more_waiting": len(waiting) > _MAX_LISTED,
-            "with_others": others[:_MAX_LISTED],
-            "recent": [one | {"words": self._status_text(one, by.tenant)} for one in recent],
-        }
-
-    def _status_text(self, call: dict[str, Any], tenant: Tenant) -> str:
-        error = self._host.calls.find(call["call_id"], tenant).error
-        return call_status_text(call["status"], error.error_code if error else "")
-
-    async def _problem_values(self, context: CallContext, *, operates_host: bool) -> dict[str, Any]:
-        """What somebody has to see to. That nobody can tell is a problem too, and no reason to show nothing else."""
-        try:
-            found = (await self._host.repairs.list_repairs(context.tenant)).open
-            doubts = await self._host.unknown_outcomes.count(context.tenant)
-        except PaddockError as error:
-            return _NO_PROBLEMS | {"unknown": error, "problem_count": 1}
-        urgent = [one for one in found if one.severity is not Severity.NOTICE]
-        return {
-            "problems": [build_repair_view(one, operates_host=operates_host) for one in urgent[:_MAX_PROBLEMS]],
-            "problem_count": len(urgent),
-            "more_problems": max(0, len(urgent) - _MAX_PROBLEMS),
-            "notices": len(found) - len(urgent),
-            "doubts": doubts,
-            "unknown": None,
-        }
-
-
-_NO_PROBLEMS: dict[str, Any] = {
-    "problems": [],
-    "problem_count": 0,
-    "more_problems": 0,
-    "notices": 0,
-    "doubts": None,
-    "unknown": None,
-}

@@ -1,4 +1,4 @@
-"""Repairs: everything that needs somebody, the worst first, each with what can be done about it."""
+"""The repairs page: detected problems by severity, each with its repair actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SEVERITY_HEADINGS: Final = {Severity.URGENT: "Urgent", Severity.BROKEN: "Broken
 
 @dataclass(frozen=True, slots=True)
 class RepairView:
-    """A repair with its ways taken apart: `others` is what only whoever operates the host can press."""
+    """A repair with its actions by kind; `others` if some are only for operators of the host."""
 
     one: Repair
     mood: str
@@ -38,24 +38,26 @@ class RepairView:
 
 
 def build_repair_view(
-    one: Repair, *, operates_host: bool, ignored: IgnoredRepair | None = None, failed: PaddockError | None = None
+    repair: Repair, *, operates_host: bool, ignored: IgnoredRepair | None = None, failed: PaddockError | None = None
 ) -> RepairView:
-    """A repair for somebody: buttons that they may press, and commands only where they may have a shell. Pure."""
-    presses = tuple(way for way in one.ways if isinstance(way, RepairButton))
-    theirs = tuple(way for way in presses if operates_host or not way.host_only)
+    """Build the view of a repair for a caller: permitted buttons, and commands only for operators of the host. Pure."""
+    buttons = tuple(action for action in repair.ways if isinstance(action, RepairButton))
+    permitted = tuple(action for action in buttons if operates_host or not action.host_only)
     return RepairView(
-        one,
-        _SEVERITY_CLASSES[one.severity],
-        theirs,
-        tuple(way for way in one.ways if isinstance(way, RepairLink)),
-        tuple(way for way in one.ways if isinstance(way, RepairCommand)) if operates_host else (),
-        others=len(theirs) < len(presses),
+        repair,
+        _SEVERITY_CLASSES[repair.severity],
+        permitted,
+        tuple(action for action in repair.ways if isinstance(action, RepairLink)),
+        tuple(action for action in repair.ways if isinstance(action, RepairCommand)) if operates_host else (),
+        others=len(permitted) < len(buttons),
         ignored=ignored,
         failed=failed,
     )
 
 
 class RepairPages:
+    """Lists repairs, runs their actions, and ignores them."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -75,20 +77,22 @@ class RepairPages:
         self, request: Request, *, failed: tuple[str, PaddockError] | None = None, status: int = 200
     ) -> Response:
         context = await call_context(self._host, request)
-        found = await self._host.repairs.list_repairs(context.tenant)
+        repairs = await self._host.repairs.list_repairs(context.tenant)
         operates_host = HOST.allows(caller_of(request))
-        went_wrong = dict([failed] if failed else [])
-        shown = [
-            build_repair_view(one, operates_host=operates_host, failed=went_wrong.get(one.id)) for one in found.open
-        ]
+        errors = dict([failed] if failed else [])
+        views = [build_repair_view(one, operates_host=operates_host, failed=errors.get(one.id)) for one in repairs.open]
         values = {
             "groups": [
-                (_SEVERITY_HEADINGS[severity], severity.value, [one for one in shown if one.one.severity is severity])
+                (
+                    _SEVERITY_HEADINGS[severity],
+                    severity.value,
+                    [view for view in views if view.one.severity is severity],
+                )
                 for severity in Severity
-                if any(one.one.severity is severity for one in shown)
+                if any(view.one.severity is severity for view in views)
             ],
             "ignored": [
-                build_repair_view(one, operates_host=operates_host, ignored=word) for one, word in found.ignored
+                build_repair_view(one, operates_host=operates_host, ignored=ignored) for one, ignored in repairs.ignored
             ],
             "failed": failed[1] if failed else None,
             "doubts": await self._host.unknown_outcomes.count(context.tenant),
@@ -101,34 +105,42 @@ class RepairPages:
         return redirect_with_flash("/repairs", "checked")
 
     async def fix(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        repair, tenant, by = sent.last_text("repair"), context.tenant, require_interactive_person(context.principal)
-        may = HOST.allows(caller_of(request))
+        context, form = await call_context(self._host, request), await read_form(request)
+        repair_id, tenant, person = (
+            form.last_text("repair"),
+            context.tenant,
+            require_interactive_person(context.principal),
+        )
+        operates_host = HOST.allows(caller_of(request))
         try:
-            await self._host.repairs.run_action(tenant, repair, sent.last_text("action"), by.id, operates_host=may)
-        except NotFound as gone:
-            if gone.error_code == "repair.gone":
+            await self._host.repairs.run_action(
+                tenant, repair_id, form.last_text("action"), person.id, operates_host=operates_host
+            )
+        except NotFound as not_found:
+            if not_found.error_code == "repair.gone":
                 return redirect_with_flash("/repairs", "repair_gone")
-            return await self._render(request, failed=(repair, gone), status=409)
+            return await self._render(request, failed=(repair_id, not_found), status=409)
         except PaddockError as error:
-            return await self._render(request, failed=(repair, error), status=409)
-        still_there = any(one.id == repair for one in (await self._host.repairs.list_repairs(tenant)).open)
+            return await self._render(request, failed=(repair_id, error), status=409)
+        still_there = any(
+            open_repair.id == repair_id for open_repair in (await self._host.repairs.list_repairs(tenant)).open
+        )
         return redirect_with_flash("/repairs", "repair_tried" if still_there else "repaired")
 
     async def ignore(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        by = require_interactive_person(context.principal)
+        context, form = await call_context(self._host, request), await read_form(request)
+        person = require_interactive_person(context.principal)
         try:
-            await self._host.repairs.ignore(context.tenant, sent.last_text("repair"), by.id)
+            await self._host.repairs.ignore(context.tenant, form.last_text("repair"), person.id)
         except NotFound:
             return redirect_with_flash("/repairs", "repair_gone")
         return redirect_with_flash("/repairs", "ignored")
 
     async def unignore(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        by = require_interactive_person(context.principal)
+        context, form = await call_context(self._host, request), await read_form(request)
+        person = require_interactive_person(context.principal)
         try:
-            await self._host.repairs.unignore(context.tenant, sent.last_text("repair"), by.id)
+            await self._host.repairs.unignore(context.tenant, form.last_text("repair"), person.id)
         except NotFound:
             return redirect_with_flash("/repairs", "repair_gone")
         return redirect_with_flash("/repairs", "watched")

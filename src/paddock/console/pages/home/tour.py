@@ -1,6 +1,6 @@
-"""Showing somebody around: how far each person is, on every page, and putting the tour away and back.
+"""The guided tour: each person's progress, shown on every page, and hiding or showing it.
 
-Kept in memory: what was done is in the ledger and read again after a restart, and the rest is quickly looked at again.
+Progress is kept in memory: actions are read from the ledger again after a restart, and views are quickly repeated.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from paddock.ledger.read.entries import EntryFilter
 from paddock.web.routing.route import ANYBODY, HOST
 from paddock.web.security.authenticate import caller_of
 
-_MAX_REMEMBERED: Final = 1_000  # entries that are read for one page, and people who are remembered
-_MAX_FAILURES_SCANNED: Final = 50  # things that went wrong, for one that was denied
-_PLUGIN, _STORY = "/plugins/{name}", "/ledger/{id}"
+_MAX_REMEMBERED: Final = 1_000  # ledger entries per page view, and people with progress
+_MAX_FAILURES_SCANNED: Final = 50  # searched for a denied call
+_PLUGIN_ROUTE, _TIMELINE_ROUTE = "/plugins/{name}", "/ledger/{id}"
 
 
 @dataclass(frozen=True, slots=True)
 class _TourProgress:
-    """How far somebody is: up to which entry of the ledger it is known, and what."""
+    """The progress of one person: known facts up to a ledger position."""
 
     last_seq: int
     facts: TourFacts = field(default_factory=TourFacts)
@@ -45,7 +45,7 @@ class _TourProgress:
 
 
 class TourGuide:
-    """Guides operators of the host, where the setting `console.tour` says so."""
+    """Guides operators of the host, if the setting `console.tour` is on."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -62,69 +62,73 @@ class TourGuide:
         await self._set_hidden(request, hidden=False)
         return RedirectResponse("/", 303)
 
-    def with_tour(self, row: Page) -> Page:
-        """The same page for somebody who is shown around: the tour stands on it, and looking at it may be a step."""
-        if row.method != "GET" or row.access is ANYBODY:
-            return row
+    def with_tour(self, page: Page) -> Page:
+        """Wrap a page so that it shows the tour, and so that viewing it can complete a step."""
+        if page.method != "GET" or page.access is ANYBODY:
+            return page
 
-        async def shown(request: Request) -> Response:
+        async def show_with_tour(request: Request) -> Response:
             if self._host.settings.console.tour and HOST.allows(caller_of(request)):
-                request.scope["state"][TOUR_STATE_KEY] = await self._build_tour(request, row.path)
-            return await row.show(request)
+                request.scope["state"][TOUR_STATE_KEY] = await self._build_tour(request, page.path)
+            return await page.show(request)
 
-        return replace(row, show=shown)
+        return replace(page, show=show_with_tour)
 
     async def _build_tour(self, request: Request, path: str) -> Tour:
-        journey = await self._load_progress(request)
-        around = TourTargets() if journey.hidden else await self._find_targets(request, journey.facts)
-        before = build_steps(journey.facts, around)
-        here = next((step for step in before if not step.done and step.covers_path(request.scope["path"])), None)
-        looked = await self._record_view(request, path, journey.facts)
-        if looked != journey.facts:
-            self._store(request, replace(journey, facts=looked))
-        return Tour(build_steps(looked, around), here, journey.hidden, request.scope["path"])
+        progress = await self._load_progress(request)
+        targets = TourTargets() if progress.hidden else await self._find_targets(request, progress.facts)
+        steps_before = build_steps(progress.facts, targets)
+        current_step = next(
+            (step for step in steps_before if not step.done and step.covers_path(request.scope["path"])), None
+        )
+        facts = await self._record_view(request, path, progress.facts)
+        if facts != progress.facts:
+            self._store(request, replace(progress, facts=facts))
+        return Tour(build_steps(facts, targets), current_step, progress.hidden, request.scope["path"])
 
     async def _load_progress(self, request: Request) -> _TourProgress:
-        """How far they are by now: what they did since they first signed in here is read on from where that ended."""
-        by = caller_of(request).principal
-        journey = self._progress.get((by.tenant, by.id))
-        if journey is None:
+        """Return a person's progress, updated with their ledger entries since their first sign-in here."""
+        principal = caller_of(request).principal
+        progress = self._progress.get((principal.tenant, principal.id))
+        if progress is None:
             first = await self._host.ledger.page(
-                by.tenant, EntryFilter(type="session.opened", principal=by.id), after=0, limit=1
+                principal.tenant, EntryFilter(type="session.opened", principal=principal.id), after=0, limit=1
             )
-            journey = _TourProgress(first[0].seq if first else 0)
+            progress = _TourProgress(first[0].seq if first else 0)
         entries = await self._host.ledger.page(
-            by.tenant, EntryFilter(principal=by.id), after=journey.last_seq, limit=_MAX_REMEMBERED
-        )  # the newest of them first
+            principal.tenant, EntryFilter(principal=principal.id), after=progress.last_seq, limit=_MAX_REMEMBERED
+        )  # newest first
         if entries:
-            facts = apply_entries(journey.facts, reversed(entries))
-            journey = replace(journey, last_seq=entries[0].seq, facts=facts)
-        self._store(request, journey)
-        return journey
+            facts = apply_entries(progress.facts, reversed(entries))
+            progress = replace(progress, last_seq=entries[0].seq, facts=facts)
+        self._store(request, progress)
+        return progress
 
     async def _record_view(self, request: Request, path: str, facts: TourFacts) -> TourFacts:
-        if path == _PLUGIN:
+        if path == _PLUGIN_ROUTE:
             return mark_plugin_read(facts)
-        if path != _STORY or (facts.saw_denied and facts.followed):
+        if path != _TIMELINE_ROUTE or (facts.saw_denied and facts.followed):
             return facts
         call = request.path_params["id"]
         try:
             entries, _ = await self._host.ledger.entries_by_id(caller_of(request).principal.tenant, call)
         except NotFound:
-            return facts  # as the page itself will say
+            return facts  # the page itself reports it
         return apply_viewed_call(facts, call, entries)
 
     async def _find_targets(self, request: Request, facts: TourFacts) -> TourTargets:
-        """Where the steps that are left lead to."""
-        by = caller_of(request).principal
+        """Find what the remaining steps lead to."""
+        principal = caller_of(request).principal
         denied = waiting = None
         if not facts.saw_denied:
-            wrong = await self._host.ledger.page(
-                by.tenant, EntryFilter(type="call.ended", wrong=True), limit=_MAX_FAILURES_SCANNED
+            failures = await self._host.ledger.page(
+                principal.tenant, EntryFilter(type="call.ended", wrong=True), limit=_MAX_FAILURES_SCANNED
             )
-            denied = next((entry.call for entry in wrong if was_denied(entry)), None)
+            denied = next((entry.call for entry in failures if was_denied(entry)), None)
         if facts.answered is None:
-            waiting = next(iter(await self._host.approvals.list_requests(by.tenant, limit=1, to=by)), None)
+            waiting = next(
+                iter(await self._host.approvals.list_requests(principal.tenant, limit=1, to=principal)), None
+            )
         if waiting is None:
             return TourTargets(denied)
         return TourTargets(denied, waiting["id"], waiting["for_person"] or waiting["requester"])
@@ -134,9 +138,9 @@ class TourGuide:
             raise NotFound("this host shows nobody around", code="http.no_route")
         self._store(request, replace(await self._load_progress(request), hidden=hidden))
 
-    def _store(self, request: Request, journey: _TourProgress) -> None:
-        by = caller_of(request).principal
-        self._progress[by.tenant, by.id] = journey
-        self._progress.move_to_end((by.tenant, by.id))
+    def _store(self, request: Request, progress: _TourProgress) -> None:
+        principal = caller_of(request).principal
+        self._progress[principal.tenant, principal.id] = progress
+        self._progress.move_to_end((principal.tenant, principal.id))
         while len(self._progress) > _MAX_REMEMBERED:
             self._progress.popitem(last=False)

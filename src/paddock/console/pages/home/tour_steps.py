@@ -1,7 +1,6 @@
-"""The tour: six steps through the console, and which of them somebody has taken. Pure.
+"""The six steps of the tour, and which of them a person has done. Pure.
 
-What was done is read from the ledger. What was looked at stands nowhere, since a look is no event; whoever shows pages
-says so.
+Actions are read from the ledger. Views are not recorded there; the pages report them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from paddock.ledger.entry import LedgerEntry
 
 @dataclass(frozen=True, slots=True)
 class TourFacts:
-    """What one person has done and seen so far, as far as the tour goes."""
+    """What one person has done and seen, as far as the tour needs it."""
 
     installed: str | None = None
     """The plugin that they installed last."""
@@ -31,19 +30,19 @@ class TourFacts:
 
 @dataclass(frozen=True, slots=True)
 class TourTargets:
-    """What a step can lead to, where there is such a thing right now."""
+    """What a step can lead to, if it exists at the moment."""
 
     denied: str | None = None
     """A call that was denied."""
     waiting: str | None = None
     """A request that waits for them."""
     asks: str | None = None
-    """Whose it is, as in `user:robin`."""
+    """Who made it, as in `user:robin`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TourStep:
-    """One step: what to do, where, and whether it was done."""
+    """One step: what to do, where, and whether it is done."""
 
     number: int
     title: str
@@ -52,44 +51,44 @@ class TourStep:
     done: bool
 
     def covers_path(self, path: str) -> bool:
-        """Whether a page is where it is done, or further along from there."""
-        place = self.where.partition("?")[0]
-        return path == place or path.startswith(f"{place}/")
+        """Return whether a page is where the step is done, or below it."""
+        step_path = self.where.partition("?")[0]
+        return path == step_path or path.startswith(f"{step_path}/")
 
 
 @dataclass(frozen=True, slots=True)
 class Tour:
-    """The tour as somebody sees it on a page."""
+    """The tour as shown on a page."""
 
     steps: tuple[TourStep, ...]
     here: TourStep | None = None
-    """The step that is about this page, where one is that was not done before."""
+    """The open step that this page is about, if any."""
     hidden: bool = False
     path: str = "/"
-    """Of this page."""
+    """Path of this page."""
 
     @property
     def leads_on(self) -> TourStep | None:
-        """The next step, where it is done somewhere else."""
+        """The next step, if it is done on another page."""
         return None if self.next is None or self.next.covers_path(self.path) else self.next
 
     @property
     def done(self) -> int:
-        """How many steps are."""
+        """The number of completed steps."""
         return sum(step.done for step in self.steps)
 
     @property
     def next(self) -> TourStep | None:
-        """The first that is not; none when all are."""
+        """The first open step; None if all are done."""
         return next((step for step in self.steps if not step.done), None)
 
 
-def build_steps(facts: TourFacts, around: TourTargets) -> tuple[TourStep, ...]:
-    """The six of them, for somebody with these facts."""
+def build_steps(facts: TourFacts, targets: TourTargets) -> tuple[TourStep, ...]:
+    """Build the six steps for a person."""
     plugin = f"/plugins/{quote(facts.installed, safe='')}" if facts.installed else "/plugins"
-    denied = around.denied or facts.denied
-    asker = around.asks.removeprefix("user:").capitalize() if around.asks else None
-    told = (
+    denied = targets.denied or facts.denied
+    asker = targets.asks.removeprefix("user:").capitalize() if targets.asks else None
+    steps = (
         (
             "Install a plugin",
             "Pick one of the examples, such as greeter. You see what it will do before anything of it is installed.",
@@ -117,7 +116,7 @@ def build_steps(facts: TourFacts, around: TourTargets) -> tuple[TourStep, ...]:
         (
             f"Answer {asker}’s request" if asker else "Answer a request",
             f"{asker or 'Somebody'} wants to do something that needs a person’s yes. Read all of it, then approve it.",
-            f"/approvals/{quote(around.waiting, safe='')}" if around.waiting else "/approvals",
+            f"/approvals/{quote(targets.waiting, safe='')}" if targets.waiting else "/approvals",
             facts.answered is not None,
         ),
         (
@@ -127,11 +126,11 @@ def build_steps(facts: TourFacts, around: TourTargets) -> tuple[TourStep, ...]:
             facts.followed,
         ),
     )
-    return tuple(TourStep(number, *one) for number, one in enumerate(told, 1))
+    return tuple(TourStep(number, *fields) for number, fields in enumerate(steps, 1))
 
 
 def apply_entries(facts: TourFacts, entries: Iterable[LedgerEntry]) -> TourFacts:
-    """What is known after these entries too, oldest first, all of what this person did."""
+    """Update the facts with a person's ledger entries, oldest first."""
     for entry in entries:
         if entry.type == "plugin.installed":
             facts = replace(facts, installed=entry.plugin)
@@ -149,12 +148,12 @@ def apply_entries(facts: TourFacts, entries: Iterable[LedgerEntry]) -> TourFacts
 
 
 def mark_plugin_read(facts: TourFacts) -> TourFacts:
-    """What is known after they opened the page of a plugin."""
+    """Update the facts after a plugin's page was viewed."""
     return replace(facts, read=True)
 
 
 def apply_viewed_call(facts: TourFacts, call: str, entries: Iterable[LedgerEntry]) -> TourFacts:
-    """What is known after they opened the story of a call, which has these entries."""
+    """Update the facts after the timeline of a call with these entries was viewed."""
     denied = any(was_denied(entry) for entry in entries)
     return replace(
         facts,
@@ -165,5 +164,5 @@ def apply_viewed_call(facts: TourFacts, call: str, entries: Iterable[LedgerEntry
 
 
 def was_denied(entry: LedgerEntry) -> bool:
-    """Whether an entry says that the rules denied a call."""
+    """Return whether an entry says that the policy denied a call."""
     return entry.type == "call.ended" and entry.facts.get("decision") == "deny"

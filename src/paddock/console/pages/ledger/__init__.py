@@ -1,1 +1,1 @@
-"""TODO: paddock.console.pages.ledger."""
+"""Pages of the ledger: entries, timelines, export and verification."""

@@ -1,4 +1,4 @@
-"""Entries as lines of a file that somebody takes away. Pure."""
+"""Ledger export formats: JSON Lines and CSV. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def json_lines(entries: Sequence[LedgerEntry]) -> bytes:
-    """Each entry with all that it says, as one object a line."""
+    """Encode entries as JSON, one object per line."""
     return b"".join(orjson.dumps(entry.to_json(), option=orjson.OPT_APPEND_NEWLINE) for entry in entries)
 
 
 def csv_lines(entries: Sequence[LedgerEntry]) -> bytes:
-    """The same for a spreadsheet, with what happened in words."""
+    """Encode entries as CSV rows, with a sentence for each."""
     return _encode_csv([_csv_row(entry) for entry in entries])
 
 
@@ -47,13 +47,13 @@ def _csv_row(entry: LedgerEntry) -> list[Any]:
 
 
 def _encode_csv(rows: Sequence[Sequence[Any]]) -> bytes:
-    written = io.StringIO(newline="")
-    csv.writer(written).writerows([_escape_formula(cell) for cell in row] for row in rows)
-    return written.getvalue().encode("utf-8", "replace")
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer).writerows([_escape_formula(cell) for cell in row] for row in rows)
+    return buffer.getvalue().encode("utf-8", "replace")
 
 
 def _escape_formula(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: parts of it are a plugin's own words."""
+    """Quote a cell that a spreadsheet would take for a formula: cells contain text of plugins."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_PREFIXES) else cell
 
 

@@ -1,4 +1,4 @@
-"""Which entries somebody wants to see, as an address says it. Pure."""
+"""Ledger filters in the query string. Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from paddock.ledger.read.entries import EntryFilter
 from paddock.ledger.text.entry_text import ENTRY_GROUPS, group_types, type_label
 
 _FILTER_FIELDS: Final = ("wrong", "type", "plugin", "principal", "call", "request", "since", "until")
-_MAX_FIELD_CHARS: Final = 256  # characters of one field
+_MAX_FIELD_CHARS: Final = 256  # per field
 _MAX_SEQ: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFilters:
-    """What was asked for.
+    """The filters of a request.
 
     Attributes:
-        given: The fields as they were typed; empty where nothing was.
-        wanted: The same for the ledger.
-        mistakes: By field, what is wrong with it; such a field narrows nothing.
+        given: The fields as typed; empty if missing.
+        entry_filter: The same for the ledger.
+        mistakes: Problems by field; an invalid field does not filter.
     """
 
     given: Mapping[str, str]
@@ -33,18 +33,18 @@ class LedgerFilters:
 
     @property
     def narrowed(self) -> bool:
-        """Whether not everything is wanted."""
+        """Whether any filter is set."""
         return any(self.given.values())
 
-    def address(self, path: str = "/ledger", **more: object) -> str:
-        """Where the same is found, with other fields beside; `None` leaves one out."""
-        named = {**{name: value for name, value in self.given.items() if value}, **more}
-        query = urlencode({name: value for name, value in named.items() if value is not None})
+    def address(self, path: str = "/ledger", **overrides: object) -> str:
+        """Return the URL with the same filters and additional parameters; `None` removes one."""
+        params = {**{name: value for name, value in self.given.items() if value}, **overrides}
+        query = urlencode({name: value for name, value in params.items() if value is not None})
         return f"{path}?{query}" if query else path
 
 
 def parse_filters(query: Mapping[str, str]) -> LedgerFilters:
-    """Reads an address. What is no time is said, and narrows nothing."""
+    """Parse the filters of a query string. Invalid times are reported, and do not filter."""
     given = {name: query.get(name, "").strip()[:_MAX_FIELD_CHARS] for name in _FILTER_FIELDS}
     given["wrong"] = "1" if given["wrong"] else ""
     mistakes: dict[str, str] = {}
@@ -55,10 +55,10 @@ def parse_filters(query: Mapping[str, str]) -> LedgerFilters:
         except OperatorError:
             times[name] = None
             mistakes[name] = "Enter a date and time, such as 2030-01-31T08:00"
-    kinds = group_types(given["type"])
-    wanted = EntryFilter(
-        type=None if kinds else given["type"] or None,
-        types=kinds,
+    types = group_types(given["type"])
+    entry_filter = EntryFilter(
+        type=None if types else given["type"] or None,
+        types=types,
         plugin=given["plugin"] or None,
         principal=given["principal"] or None,
         call=given["call"] or None,
@@ -67,35 +67,41 @@ def parse_filters(query: Mapping[str, str]) -> LedgerFilters:
         until=times["until"],
         wrong=bool(given["wrong"]),
     )
-    return LedgerFilters(given, wanted, mistakes)
+    return LedgerFilters(given, entry_filter, mistakes)
 
 
 def parse_seq(query: Mapping[str, str], name: str) -> int | None:
-    """The number of an entry that a page begins at; None where the address has none."""
+    """Return the ledger position in a query parameter; None if there is none."""
     text = query.get(name, "")
     return min(int(text), _MAX_SEQ) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 @dataclass(frozen=True, slots=True)
 class EntryTypeOption:
-    """Something to choose in the list of what happened."""
+    """An option of the event type filter."""
 
     value: str
     label: str
 
 
-def entry_type_options(there: Collection[str], chosen: str) -> list[tuple[str, str, list[EntryTypeOption]]]:
-    """Every group that has entries: its name, its title, and the types in it. What is chosen is always among them."""
-    found = [
+def entry_type_options(present: Collection[str], selected: str) -> list[tuple[str, str, list[EntryTypeOption]]]:
+    """Return the groups with entries: name, title and types. The selected type is always included."""
+    groups = [
         (
             group.name,
             group.title,
-            [EntryTypeOption(kind, type_label(kind)) for kind in group.templates if kind in there],
+            [
+                EntryTypeOption(entry_type, type_label(entry_type))
+                for entry_type in group.templates
+                if entry_type in present
+            ],
         )
         for group in ENTRY_GROUPS
     ]
-    listed = [one for one in found if one[2] or one[0] == chosen]
-    known = {group.name for group in ENTRY_GROUPS} | {choice.value for _, _, several in listed for choice in several}
-    if chosen and chosen not in known:
-        listed.append(("", "Others", [EntryTypeOption(chosen, type_label(chosen))]))
-    return listed
+    shown = [entry_group for entry_group in groups if entry_group[2] or entry_group[0] == selected]
+    known_values = {group.name for group in ENTRY_GROUPS} | {
+        option.value for _, _, options in shown for option in options
+    }
+    if selected and selected not in known_values:
+        shown.append(("", "Others", [EntryTypeOption(selected, type_label(selected))]))
+    return shown

@@ -1,4 +1,4 @@
-"""The ledger: what happened, what went wrong first where wanted, one call from end to end, and all to take away."""
+"""Pages of the ledger: the filtered list, live updates, exports, and the timeline of one call."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ _PAGE_SIZE = 50
 
 
 class LedgerPages:
+    """The ledger's list, exports and timelines."""
+
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
         self._closing = closing
@@ -50,18 +52,18 @@ class LedgerPages:
 
     async def show_list(self, request: Request) -> Response:
         context, query = await call_context(self._host, request), request.query_params
-        if wanted := query.get("id", "").strip()[:MAX_NAME_CHARS]:
-            return RedirectResponse(f"/ledger/{quote(wanted, safe='')}", 303)
+        if entry_id := query.get("id", "").strip()[:MAX_NAME_CHARS]:
+            return RedirectResponse(f"/ledger/{quote(entry_id, safe='')}", 303)
         filters = parse_filters(query)
         before, after = parse_seq(query, "before"), parse_seq(query, "after")
-        # One more than is shown tells whether there are any beyond.
-        found = await self._host.ledger.page(
+        # One more than is shown, to know whether there are further entries.
+        page = await self._host.ledger.page(
             context.tenant, filters.entry_filter, before=before, after=after, limit=_PAGE_SIZE + 1
         )
-        further = len(found) > _PAGE_SIZE
-        entries = found[-_PAGE_SIZE:] if after is not None else found[:_PAGE_SIZE]
-        newer = further if after is not None else before is not None
-        older = further if after is None else True
+        has_more = len(page) > _PAGE_SIZE
+        entries = page[-_PAGE_SIZE:] if after is not None else page[:_PAGE_SIZE]
+        newer = has_more if after is not None else before is not None
+        older = has_more if after is None else True
         values = {
             "filters": filters,
             "given": filters.given,
@@ -80,7 +82,7 @@ class LedgerPages:
         return event_stream(self._fragments(context.tenant, filters), self._closing)
 
     async def _fragments(self, tenant: Tenant, filters: LedgerFilters) -> AsyncGenerator[HtmlFragment, None]:
-        """The whole list, as often as it changes: it stays as long as it was, and what is in it stays where it is."""
+        """Yield the whole list whenever it changes, at constant length."""
         async with aclosing(self._host.ledger.watch_latest(tenant, filters.entry_filter, _PAGE_SIZE)) as pages:
             async for entries in pages:
                 yield render_fragment("ledger_entries.html", {"entries": [entry_values(entry) for entry in entries]})
@@ -93,67 +95,71 @@ class LedgerPages:
     async def export_csv(self, request: Request) -> Response:
         return await self._export(request, CSV, "csv")
 
-    async def _export(self, request: Request, media: str, ending: str) -> Response:
+    async def _export(self, request: Request, media_type: str, extension: str) -> Response:
         context, filters = await call_context(self._host, request), parse_filters(request.query_params)
         if filters.mistakes:
-            # Nobody would see from the file that it holds more than they asked for.
-            wrong = [Problem(name, words, code="wrong_value") for name, words in filters.mistakes.items()]
-            raise Invalid("these filters cannot be read", wrong, code="invalid_params")
-        name = f"ledger-{datetime.now(UTC):%Y-%m-%d}.{ending}"
+            # The file would not show that it contains more than was asked for.
+            problems = [Problem(name, message, code="wrong_value") for name, message in filters.mistakes.items()]
+            raise Invalid("these filters cannot be read", problems, code="invalid_params")
+        name = f"ledger-{datetime.now(UTC):%Y-%m-%d}.{extension}"
         headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
         return StreamingResponse(
-            self._export_chunks(context.tenant, filters, ending), headers=headers, media_type=media
+            self._export_chunks(context.tenant, filters, extension), headers=headers, media_type=media_type
         )
 
-    async def _export_chunks(self, tenant: Tenant, filters: LedgerFilters, ending: str) -> AsyncGenerator[bytes, None]:
-        if ending == "csv":
+    async def _export_chunks(
+        self, tenant: Tenant, filters: LedgerFilters, extension: str
+    ) -> AsyncGenerator[bytes, None]:
+        if extension == "csv":
             yield CSV_HEADER
-        write = csv_lines if ending == "csv" else json_lines
+        encode = csv_lines if extension == "csv" else json_lines
         async with aclosing(self._host.ledger.export_pages(tenant, filters.entry_filter)) as pages:
             async for entries in pages:
                 if self._closing.is_set():
                     return
-                yield await asyncio.to_thread(write, entries)
+                yield await asyncio.to_thread(encode, entries)
 
     # --- one thing ----------------------------------------------------------------------------------------------------
 
     async def show_timeline(self, request: Request) -> Response:
-        context, wanted = await call_context(self._host, request), path_param(request, "id").strip()
-        explained, broken = await self._explain(context, wanted)
+        context, entry_id = await call_context(self._host, request), path_param(request, "id").strip()
+        explanations, explain_error = await self._explain(context, entry_id)
         try:
-            entries, forged = await self._host.ledger.entries_of_call(context.tenant, wanted)
+            entries, altered_entries = await self._host.ledger.entries_of_call(context.tenant, entry_id)
         except NotFound:
-            # An approval has no entries under its own id; the call that it was for has.
-            if explained and (call := explained[0]["call_id"]) != wanted:
+            # An approval has no entries under its own id, but its call has.
+            if explanations and (call := explanations[0]["call_id"]) != entry_id:
                 return RedirectResponse(f"/ledger/{quote(call, safe='')}", 303)
-            return render_page(request, "story_unknown.html", {"wanted": wanted}, 404)
-        altered = {one.id for one in forged}
-        single = entries[0] if len(entries) == 1 and entries[0].id == wanted else None
+            return render_page(request, "story_unknown.html", {"wanted": entry_id}, 404)
+        altered = {entry.id for entry in altered_entries}
+        single = entries[0] if len(entries) == 1 and entries[0].id == entry_id else None
         values = {
-            "wanted": wanted,
+            "wanted": entry_id,
             "single": single,
             "heading": entry_sentence(single) if single else None,
             "waterfall": build_waterfall(entries, altered, format_utc(datetime.now(UTC))),
-            "altered": [one for one in entries if one.id in altered],
-            "answers": [entry_values(one) for one in entries if one.type in ("approval.answered", "approval.ended")],
-            "explained": explained,
-            "broken": broken,
+            "altered": [entry for entry in entries if entry.id in altered],
+            "answers": [
+                entry_values(entry) for entry in entries if entry.type in ("approval.answered", "approval.ended")
+            ],
+            "explained": explanations,
+            "broken": explain_error,
         }
         return render_page(request, "story.html", values)
 
-    async def _explain(self, context: CallContext, wanted: str) -> tuple[list[dict[str, Any]], str]:
-        """Why it went as it did; nothing on the word of entries that somebody has changed, and then what to say."""
+    async def _explain(self, context: CallContext, entry_id: str) -> tuple[list[dict[str, Any]], str]:
+        """Return explanations of the calls, or none and a message if the entries were tampered with."""
         try:
-            found = await self._host.explain_service.explain(wanted, context.principal)
+            explanations = await self._host.explain_service.explain(entry_id, context.principal)
         except NotFound:
             return [], ""
         except HostError as error:
             return [], error.message
-        return explanations_to_json(wanted, found)["calls"], ""
+        return explanations_to_json(entry_id, explanations)["calls"], ""
 
 
 def entry_values(entry: LedgerEntry) -> dict[str, Any]:
-    """An entry as a line in a list."""
+    """Return the template values of an entry in a list."""
     return {
         "seq": entry.seq,
         "at": entry.at,

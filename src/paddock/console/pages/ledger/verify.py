@@ -1,4 +1,4 @@
-"""What verifying a chain came to, in words for people. Pure."""
+"""The ledger verification page: runs the chain verification, and explains its verdict."""
 
 from __future__ import annotations
 
@@ -43,67 +43,12 @@ _NEXT_STEPS: Final[dict[ChainVerdict, str]] = {
     "unreadable": "",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class VerdictText:
-    """A verdict for people."""
-
-    title: str
-    mood: Literal["good", "bad", "busy"]
-    meaning: str
-    what: str
-    next: str
-    notes: tuple[str, ...]
-
-
-def build_verdict_text(finding: ChainFinding) -> VerdictText:
-    """A finding in words."""
-    if finding.empty:
-        meaning = "The chain begins with the first thing that happens."
-        return VerdictText("Nothing was recorded yet", "good", meaning, "", "", ())
-    where = f"Entry {finding.seq:,}: " if finding.seq is not None else ""
-    what = f"{where}{finding.what}" if finding.what else ""
-    mood: Literal["good", "bad", "busy"] = "good" if finding.verdict == "sound" else "bad"
-    if finding.verdict == "unreadable":
-        mood = "busy"
-    return VerdictText(
-        _TITLES[finding.verdict],
-        mood,
-        _MEANINGS[finding.verdict],
-        what,
-        _NEXT_STEPS[finding.verdict],
-        tuple(_notes(finding)) if finding.verdict == "sound" else (),
-    )
-
-
-def _notes(finding: ChainFinding) -> list[str]:
-    if not finding.checkpoints:
-        notes = [
-            f"{_entry_count_text(finding.rows)} were checked. Nothing is signed yet, so only the chain itself tells."
-        ]
-    else:
-        signed = f"{finding.checkpoints:,} checkpoint{'' if finding.checkpoints == 1 else 's'}"
-        notes = [f"{_entry_count_text(finding.rows)} and {signed} were checked."]
-    if finding.unsigned and finding.checkpoints:
-        are = "is" if finding.unsigned == 1 else "are"
-        notes.append(
-            f"{_entry_count_text(finding.unsigned)} since the last checkpoint {are} chained, and not signed yet."
-        )
-    if finding.erased:
-        notes.append(f"Personal data was erased from {_entry_count_text(finding.erased)}, as the ledger tells.")
-    if len(finding.keys) > 1:
-        notes.append(f"{len(finding.keys)} keys signed one after the other: {', '.join(finding.keys)}.")
-    return notes
-
-
-def _entry_count_text(number: int) -> str:
-    return f"{number:,} {'entry' if number == 1 else 'entries'}"
-
-
 _VERIFY_PATH = "/ledger/verify"
 
 
 class VerifyPages:
+    """Starts verifications, and shows their progress and verdict."""
+
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
         self._closing = closing
@@ -139,6 +84,62 @@ class VerifyPages:
             async for verification in changes:
                 yield render_fragment("verify_state.html", _verification_values(verification))
         yield StreamEnd()
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictText:
+    """A verdict in words."""
+
+    title: str
+    mood: Literal["good", "bad", "busy"]
+    meaning: str
+    what: str
+    next: str
+    notes: tuple[str, ...]
+
+
+def build_verdict_text(finding: ChainFinding) -> VerdictText:
+    """Describe a finding in words."""
+    if finding.empty:
+        meaning = "The chain begins with the first thing that happens."
+        return VerdictText("Nothing was recorded yet", "good", meaning, "", "", ())
+    location = f"Entry {finding.seq:,}: " if finding.seq is not None else ""
+    what = f"{location}{finding.what}" if finding.what else ""
+    mood: Literal["good", "bad", "busy"] = "good" if finding.verdict == "sound" else "bad"
+    if finding.verdict == "unreadable":
+        mood = "busy"
+    return VerdictText(
+        _TITLES[finding.verdict],
+        mood,
+        _MEANINGS[finding.verdict],
+        what,
+        _NEXT_STEPS[finding.verdict],
+        tuple(_notes(finding)) if finding.verdict == "sound" else (),
+    )
+
+
+def _notes(finding: ChainFinding) -> list[str]:
+    if not finding.checkpoints:
+        notes = [
+            f"{_entry_count_text(finding.rows)} were checked. Nothing is signed yet, so only the chain itself tells."
+        ]
+    else:
+        checkpoints = f"{finding.checkpoints:,} checkpoint{'' if finding.checkpoints == 1 else 's'}"
+        notes = [f"{_entry_count_text(finding.rows)} and {checkpoints} were checked."]
+    if finding.unsigned and finding.checkpoints:
+        verb = "is" if finding.unsigned == 1 else "are"
+        notes.append(
+            f"{_entry_count_text(finding.unsigned)} since the last checkpoint {verb} chained, and not signed yet."
+        )
+    if finding.erased:
+        notes.append(f"Personal data was erased from {_entry_count_text(finding.erased)}, as the ledger tells.")
+    if len(finding.keys) > 1:
+        notes.append(f"{len(finding.keys)} keys signed one after the other: {', '.join(finding.keys)}.")
+    return notes
+
+
+def _entry_count_text(number: int) -> str:
+    return f"{number:,} {'entry' if number == 1 else 'entries'}"
 
 
 def _verification_values(verification: Verification | None) -> dict[str, Any]:

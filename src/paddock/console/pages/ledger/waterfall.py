@@ -1,4 +1,4 @@
-"""One call as a waterfall: what took how long, and when within it. Pure."""
+"""The waterfall chart of one call: what took how long, and when. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from paddock.ledger.text.sentence_template import duration_text
 
 SpanKind: TypeAlias = Literal["ran", "waited", "moment"]
 
-_FULL_WIDTH_PERCENT: Final = 100.0  # the whole of it
+_FULL_WIDTH_PERCENT: Final = 100.0
 _MIN_WIDTH_PERCENT: Final = 0.8
-_MAX_WAIT_PERCENT: Final = 40.0  # of a wait that would leave nothing to see of all else
+_MAX_WAIT_PERCENT: Final = 40.0  # long waits are shortened, so that the rest stays visible
 _ENDED_BY: Final = {
     "approval.requested": ("approval.answered", "approval.ended", "approval.consumed"),
     "effect.in_doubt": ("effect.resolved",),
     "effect.in_progress": ("effect.resolved", "call.ended"),
 }
-"""What lasts until something else is recorded of the same call."""
+"""Entries that last until one of these is recorded for the same call."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaterfallBar:
-    """One entry at its place: from where, how wide, both of a hundred."""
+    """One entry as a bar; `left` and `width` are percentages."""
 
     entry: LedgerEntry
     sentence: str
@@ -41,7 +41,7 @@ class WaterfallBar:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """All of them. `shortened`: a wait is drawn shorter than it was, so that the rest can be seen."""
+    """All bars. `shortened`: a wait is drawn shorter than it was, so that the rest is visible."""
 
     bars: tuple[WaterfallBar, ...]
     took: str
@@ -57,57 +57,58 @@ class _Span:
 
 
 def build_waterfall(entries: Sequence[LedgerEntry], altered: Collection[str], now: str) -> Waterfall:
-    """Entries as bars, the first to begin first; what still lasts goes on until `now`."""
-    spans = sorted(_build_spans(entries, _epoch_ms(now)), key=lambda one: (one.begin, -one.end, one.entry.seq))
+    """Build the bars of a call's entries, in order of their start; open waits last until `now`."""
+    spans = sorted(_build_spans(entries, _epoch_ms(now)), key=lambda span: (span.begin, -span.end, span.entry.seq))
     if not spans:
         return Waterfall((), "", shortened=False)
-    first, last = min(one.begin for one in spans), max(one.end for one in spans)
-    place, shortened = _scale(first, last, [one for one in spans if one.kind == "waited"])
-    bars = tuple(_build_bar(one, place, one.entry.id in altered) for one in spans)
+    first, last = min(span.begin for span in spans), max(span.end for span in spans)
+    position, shortened = _scale(first, last, [span for span in spans if span.kind == "waited"])
+    bars = tuple(_build_bar(span, position, span.entry.id in altered) for span in spans)
     return Waterfall(bars, duration_text(last - first) if last > first else "", shortened)
 
 
 def _build_spans(entries: Sequence[LedgerEntry], now: float) -> Iterable[_Span]:
     for index, entry in enumerate(entries):
-        at = _epoch_ms(entry.at)
-        took = entry.facts.get("duration_ms")
+        ended_at = _epoch_ms(entry.at)
+        duration_ms = entry.facts.get("duration_ms")
         if entry.type in _ENDED_BY:
-            yield _Span(entry, at, _end_of_wait(entry, entries[index + 1 :]) or max(now, at), "waited")
-        elif isinstance(took, (int, float)) and took > 0:
-            yield _Span(entry, at - took, at, "ran")
+            yield _Span(entry, ended_at, _end_of_wait(entry, entries[index + 1 :]) or max(now, ended_at), "waited")
+        elif isinstance(duration_ms, (int, float)) and duration_ms > 0:
+            yield _Span(entry, ended_at - duration_ms, ended_at, "ran")
         else:
-            yield _Span(entry, at, at, "moment")
+            yield _Span(entry, ended_at, ended_at, "moment")
 
 
 def _end_of_wait(entry: LedgerEntry, later: Iterable[LedgerEntry]) -> float | None:
-    """When that which lasted was over: the last word on the same request, for several people may have to answer."""
+    """Return when a wait ended: at the last answer to the same request, since several people may have to answer."""
     ends = [
-        one
-        for one in later
-        if one.type in _ENDED_BY[entry.type] and one.facts.get("approval") in (None, entry.facts.get("approval"))
+        candidate
+        for candidate in later
+        if candidate.type in _ENDED_BY[entry.type]
+        and candidate.facts.get("approval") in (None, entry.facts.get("approval"))
     ]
-    said = [one for one in ends if one.type != "approval.consumed"] or ends
-    return _epoch_ms(said[-1].at) if said and said[-1].facts.get("state") != "pending" else None
+    answers = [candidate for candidate in ends if candidate.type != "approval.consumed"] or ends
+    return _epoch_ms(answers[-1].at) if answers and answers[-1].facts.get("state") != "pending" else None
 
 
 def _scale(first: float, last: float, waits: Sequence[_Span]) -> tuple[Callable[[float], float], bool]:
-    """Where a moment is drawn. A wait for a person takes hours, and what it is for takes milliseconds."""
-    whole = max(last - first, 1.0)
-    long = max(waits, key=lambda one: one.end - one.begin, default=None)
-    if long is None or (long.end - long.begin) * _FULL_WIDTH_PERCENT / whole <= _MAX_WAIT_PERCENT:
-        return lambda at: (at - first) * _FULL_WIDTH_PERCENT / whole, False
-    wait = long.end - long.begin
-    per_ms = (_FULL_WIDTH_PERCENT - _MAX_WAIT_PERCENT) / max(whole - wait, 1.0)
+    """Return the mapping from time to position. A wait for a person takes hours, what it is for takes milliseconds."""
+    total_ms = max(last - first, 1.0)
+    longest = max(waits, key=lambda span: span.end - span.begin, default=None)
+    if longest is None or (longest.end - longest.begin) * _FULL_WIDTH_PERCENT / total_ms <= _MAX_WAIT_PERCENT:
+        return lambda time_ms: (time_ms - first) * _FULL_WIDTH_PERCENT / total_ms, False
+    wait_ms = longest.end - longest.begin
+    per_ms = (_FULL_WIDTH_PERCENT - _MAX_WAIT_PERCENT) / max(total_ms - wait_ms, 1.0)
 
-    def place(at: float) -> float:
-        within = min(max(at - long.begin, 0.0), wait)
-        return min((at - first - within) * per_ms + within * _MAX_WAIT_PERCENT / wait, _FULL_WIDTH_PERCENT)
+    def position(at: float) -> float:
+        within = min(max(at - longest.begin, 0.0), wait_ms)
+        return min((at - first - within) * per_ms + within * _MAX_WAIT_PERCENT / wait_ms, _FULL_WIDTH_PERCENT)
 
-    return place, True
+    return position, True
 
 
-def _build_bar(span: _Span, place: Callable[[float], float], altered: bool) -> WaterfallBar:
-    left, right = place(span.begin), place(span.end)
+def _build_bar(span: _Span, position: Callable[[float], float], altered: bool) -> WaterfallBar:
+    left, right = position(span.begin), position(span.end)
     width = max(right - left, _MIN_WIDTH_PERCENT)
     entry = span.entry
     return WaterfallBar(
@@ -124,7 +125,7 @@ def _build_bar(span: _Span, place: Callable[[float], float], altered: bool) -> W
 
 
 def _epoch_ms(text: str) -> float:
-    """Milliseconds; 0 of what is no time, which only somebody else can have put there."""
+    """Return a time in milliseconds; 0 if it is malformed, which only tampering can cause."""
     try:
         return datetime.fromisoformat(text).timestamp() * 1000
     except (ValueError, OverflowError):

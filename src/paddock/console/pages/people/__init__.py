@@ -1,1 +1,1 @@
-"""TODO: paddock.console.pages.people."""
+"""Pages about people."""

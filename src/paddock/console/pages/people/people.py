@@ -1,4 +1,4 @@
-"""The people of a tenant: who there is, what they may do, and links that sign them in."""
+"""Pages for the people of a tenant: list, roles, enabling, and sign-in links."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.controls import build_control
-from paddock.console.forms.fields import FormView
-from paddock.console.forms.fields import build_form as form_with
+from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import parse_fields
 from paddock.console.forms.request_form import read_form
 from paddock.console.one_time_view import OneTimeView
@@ -50,35 +49,37 @@ _PERSON_SCHEMA: Final[dict[str, Any]] = {
 
 
 class PeoplePages:
+    """Manages the people of a tenant."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
         self._links: OneTimeView[tuple[str, str]] = OneTimeView()
 
     def routes(self) -> list[Page]:
-        one = "/settings/people/{name}"
+        person_route = "/settings/people/{name}"
         return [
             Page("GET", "/settings/people", self.show_list, OPERATOR),
             Page("POST", "/settings/people", self.add, OPERATOR),
-            Page("GET", one, self.show, OPERATOR),
-            Page("POST", f"{one}/roles", self.change_roles, OPERATOR),
-            Page("POST", f"{one}/enable", self.enable, OPERATOR),
-            Page("POST", f"{one}/disable", self.disable, OPERATOR),
-            Page("POST", f"{one}/link", self.create_link, OPERATOR),
-            Page("POST", f"{one}/sign-out", self.sign_out, OPERATOR),
+            Page("GET", person_route, self.show, OPERATOR),
+            Page("POST", f"{person_route}/roles", self.change_roles, OPERATOR),
+            Page("POST", f"{person_route}/enable", self.enable, OPERATOR),
+            Page("POST", f"{person_route}/disable", self.disable, OPERATOR),
+            Page("POST", f"{person_route}/link", self.create_link, OPERATOR),
+            Page("POST", f"{person_route}/sign-out", self.sign_out, OPERATOR),
         ]
 
     async def show_list(self, request: Request) -> Response:
-        return await self._render_list(request, form_with(build_control(_PERSON_SCHEMA), {"roles": ["member"]}))
+        return await self._render_list(request, build_form(build_control(_PERSON_SCHEMA), {"roles": ["member"]}))
 
     async def _render_list(self, request: Request, form: FormView, status: int = 200) -> Response:
         context = await call_context(self._host, request)
         people, groups = await self._host.people.list_all(context.tenant)
-        words = request.query_params.get("q", "").strip()
-        found = filter_people(people, words)
+        search = request.query_params.get("q", "").strip()
+        matches = filter_people(people, search)
         values = {
-            "people": found[:_MAX_LISTED],
-            "more": len(found[_MAX_LISTED:]),
-            "words": words,
+            "people": matches[:_MAX_LISTED],
+            "more": len(matches[_MAX_LISTED:]),
+            "words": search,
             "groups": groups,
             "known_roles": ROLES,
             "form": form,
@@ -86,34 +87,34 @@ class PeoplePages:
         return render_settings_page(request, "people.html", values, status)
 
     async def add(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
+        context, form = await call_context(self._host, request), await read_form(request)
         shape = build_control(_PERSON_SCHEMA)
-        value: dict[str, Any] = parse_fields(shape, sent.texts).value
+        value: dict[str, Any] = parse_fields(shape, form.texts).value
         problems = validate_person(value)
         if not problems:
             try:
-                changed = await self._host.people.add(
+                change = await self._host.people.add(
                     context.principal,
                     value["name"],
                     display_name=value.get("display_name", ""),
                     roles=value.get("roles", ()),
                 )
-                return _redirect_to_person(changed, "person_added")
+                return _redirect_to_person(change, "person_added")
             except Conflict as error:
                 problems = [Problem("name", error.message, "choose another name", error.error_code)]
-        return await self._render_list(request, form_with(shape, value, problems), 422)
+        return await self._render_list(request, build_form(shape, value, problems), 422)
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
 
     async def _render(
-        self, request: Request, *, typed: str = "", wrong: Problem | None = None, status: int = 200
+        self, request: Request, *, typed: str = "", problem: Problem | None = None, status: int = 200
     ) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
         person = await self._host.people.find(context.tenant, name)
-        keys = [one for one in await self._host.api_keys.list_all(context.tenant) if one.owner == person.name]
-        once = request.query_params.get("once", "")
-        link = self._links.take(context.principal.id, once) if request.method == "GET" else None
+        keys = [key for key in await self._host.api_keys.list_all(context.tenant) if key.owner == person.name]
+        link_key = request.query_params.get("once", "")
+        link = self._links.take(context.principal.id, link_key) if request.method == "GET" else None
         values = {
             "person": person,
             "known_roles": ROLES,
@@ -121,26 +122,26 @@ class PeoplePages:
             "yourself": context.principal.id == person.id,
             "link": link[0] if link else "",
             "link_ends": link[1] if link else "",
-            "missed": bool(once) and link is None,
+            "missed": bool(link_key) and link is None,
             "typed": typed,
-            "wrong": wrong,
+            "wrong": problem,
         }
         return render_settings_page(request, "person.html", values, status)
 
     async def change_roles(self, request: Request) -> Response:
-        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
-        # Only what was changed on the page: somebody else may have given another role meanwhile.
-        had, wanted = set(sent.texts.get("had", ())), set(sent.texts.get("role", ()))
-        another = sent.last_text("another").strip()
-        give = sorted((wanted - had) | ({another} if another else set()))
+        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
+        # Apply only what was changed on the page: another operator may have changed other roles meanwhile.
+        shown_roles, checked_roles = set(form.texts.get("had", ())), set(form.texts.get("role", ()))
+        custom_role = form.last_text("another").strip()
+        give = sorted((checked_roles - shown_roles) | ({custom_role} if custom_role else set()))
         try:
-            changed = await self._host.people.change_roles(
-                context.principal, name, give=give, take=sorted(had - wanted)
+            change = await self._host.people.change_roles(
+                context.principal, name, give=give, take=sorted(shown_roles - checked_roles)
             )
         except OperatorError as error:
-            wrong = Problem("another", error.message, error.hint)
-            return await self._render(request, typed=another, wrong=wrong, status=422)
-        return _redirect_to_person(changed, "person_saved")
+            problem = Problem("another", error.message, error.hint)
+            return await self._render(request, typed=custom_role, problem=problem, status=422)
+        return _redirect_to_person(change, "person_saved")
 
     async def enable(self, request: Request) -> Response:
         context = await call_context(self._host, request)
@@ -156,10 +157,10 @@ class PeoplePages:
 
     async def create_link(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        base = await asyncio.to_thread(console_url, self._host.directories, self._host.settings.http)
+        base_url = await asyncio.to_thread(console_url, self._host.directories, self._host.settings.http)
         link, token = await self._host.people.create_sign_in_link(context.principal, name)
-        kept = self._links.put(context.principal.id, (f"{base}/login/{token.reveal()}", link.expires_at))
-        return RedirectResponse(f"{_person_path(name)}?once={kept}", 303)
+        link_key = self._links.put(context.principal.id, (f"{base_url}/login/{token.reveal()}", link.expires_at))
+        return RedirectResponse(f"{_person_path(name)}?once={link_key}", 303)
 
     async def sign_out(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
@@ -167,18 +168,18 @@ class PeoplePages:
         return redirect_with_flash(_person_path(name), "person_signed_out")
 
 
-def filter_people(people: Sequence[Person], words: str) -> list[Person]:
-    """Those with all of these words in their names, roles and groups."""
-    wanted = words.lower().split()
+def filter_people(people: Sequence[Person], search: str) -> list[Person]:
+    """Return the people whose names, roles and groups contain all words."""
+    terms = search.lower().split()
 
-    def said(one: Person) -> str:
-        return " ".join([one.name, one.display_name, *one.rights.roles, *one.rights.groups]).lower()
+    def search_text(person: Person) -> str:
+        return " ".join([person.name, person.display_name, *person.rights.roles, *person.rights.groups]).lower()
 
-    return [one for one in people if all(word in said(one) for word in wanted)]
+    return [person for person in people if all(term in search_text(person) for term in terms)]
 
 
 def validate_person(value: dict[str, Any]) -> list[Problem]:
-    """All that is wrong with a new person, each with its field."""
+    """Return all problems of a new person, with their fields."""
     problems: list[Problem] = []
     name = value.get("name", "")
     try:
@@ -190,8 +191,8 @@ def validate_person(value: dict[str, Any]) -> list[Problem]:
     return problems
 
 
-def _redirect_to_person(changed: PersonChange, said: str) -> Response:
-    return redirect_with_flash(_person_path(changed.person.name), "person_several" if changed.second else said)
+def _redirect_to_person(change: PersonChange, message_code: str) -> Response:
+    return redirect_with_flash(_person_path(change.person.name), "person_several" if change.second else message_code)
 
 
 def _person_path(name: str) -> str:

@@ -1,1 +1,1 @@
-"""TODO: paddock.console.pages.plugins."""
+"""Pages of plugins: list, details, installation, configuration, knobs, versions, logs and tool runs."""

@@ -1,6 +1,6 @@
-"""Small pictures of numbers over time, as shapes that a template writes. Pure, and without a colour of their own.
+"""SVG charts of activity over time, as shapes for a template. Pure; colours are set by the style sheet.
 
-A picture is as wide as its place: it is drawn in units that are stretched, so words stand beside it and never in it.
+A chart is stretched to the width of its container, so labels are placed beside it and never inside.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from paddock.host.plugins.activity import ActivityBucket, ActivitySummary
 
 CHART_WIDTH_UNITS: Final = 600
 CHART_HEIGHT_UNITS: Final = 100
-_BAR_GAP_RATIO: Final = 0.25  # of the room that a bar has
-_LINE_MARGIN_UNITS: Final = 6.0  # units that a line keeps away from the edges, so that none of its strength is cut off
-_MIN_BAR_UNITS: Final = 2.0  # units of what is there at all, so that one failure among thousands is seen
+_BAR_GAP_RATIO: Final = 0.25  # of a bar's slot
+_LINE_MARGIN_UNITS: Final = 6.0  # keeps lines from being clipped at the edges
+_MIN_BAR_UNITS: Final = 2.0  # so that one failure among thousands is visible
 
 
 @dataclass(frozen=True, slots=True)
 class ChartBar:
-    """A piece of a bar; pieces of one time stand on each other."""
+    """A segment of a stacked bar."""
 
     x: float
     y: float
@@ -32,7 +32,7 @@ class ChartBar:
 
 @dataclass(frozen=True, slots=True)
 class ChartColumn:
-    """All that there is to see of one time, and the words for whoever points at it."""
+    """The bars of one time interval, with the tooltip text."""
 
     x: float
     width: float
@@ -42,21 +42,21 @@ class ChartColumn:
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line through the times that have a number; a time without one breaks it."""
+    """A line through the intervals that have a value; an interval without one breaks it."""
 
     kind: str
-    pieces: tuple[str, ...]  # the points of each piece
-    dots: tuple[tuple[float, float], ...]  # numbers that stand alone
+    pieces: tuple[str, ...]  # the points of each segment
+    dots: tuple[tuple[float, float], ...]  # isolated values
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One picture."""
+    """One chart."""
 
-    name: str  # told apart from others on the page
+    name: str  # unique on the page
     title: str
-    words: str  # for whoever does not see it
-    top: str  # what its upper edge stands for
+    words: str  # text alternative
+    top: str  # label of the upper edge
     columns: tuple[ChartColumn, ...] = ()
     lines: tuple[ChartLine, ...] = ()
     start: str = ""
@@ -65,16 +65,19 @@ class Chart:
 
 
 def calls_chart(activity: ActivitySummary) -> Chart:
-    """How many calls there were, and what became of them."""
-    most = max((part.calls for part in activity.parts), default=0)
+    """Build the chart of calls by outcome."""
+    max_calls = max((bucket.calls for bucket in activity.parts), default=0)
     columns = tuple(
         ChartColumn(
-            x, room, f"{_interval_text(activity, part)}: {_counts_text(part)}", tuple(_stack_bars(part, most, x, room))
+            x,
+            width,
+            f"{_interval_text(activity, bucket)}: {_counts_text(bucket)}",
+            tuple(_stack_bars(bucket, max_calls, x, width)),
         )
-        for part, x, room in _slots(activity.parts)
+        for bucket, x, width in _slots(activity.parts)
     )
     words = f"{activity.calls} calls in the last {activity.span.words}; {activity.failed} failed."
-    return Chart("calls", "Calls", words, f"{most:,}", columns, start=_start_label(activity))
+    return Chart("calls", "Calls", words, f"{max_calls:,}", columns, start=_start_label(activity))
 
 
 def _start_label(activity: ActivitySummary) -> str:
@@ -83,29 +86,29 @@ def _start_label(activity: ActivitySummary) -> str:
 
 
 def latency_chart(activity: ActivitySummary) -> Chart:
-    """How long answers took: half of them at most, and 19 of 20."""
-    longest = max((part.slow_ms or 0.0 for part in activity.parts), default=0.0)
+    """Build the chart of response times: median and 95th percentile."""
+    max_ms = max((bucket.slow_ms or 0.0 for bucket in activity.parts), default=0.0)
     lines = (
-        _build_line("slow", activity.parts, lambda part: part.slow_ms, longest),
-        _build_line("median", activity.parts, lambda part: part.median_ms, longest),
+        _build_line("slow", activity.parts, lambda bucket: bucket.slow_ms, max_ms),
+        _build_line("median", activity.parts, lambda bucket: bucket.median_ms, max_ms),
     )
     columns = tuple(
         ChartColumn(
             x,
-            room,
-            f"{_interval_text(activity, part)}: half within {duration_text(part.median_ms)},"
-            f" 95% within {duration_text(part.slow_ms)}",
+            width,
+            f"{_interval_text(activity, bucket)}: half within {duration_text(bucket.median_ms)},"
+            f" 95% within {duration_text(bucket.slow_ms)}",
         )
-        for part, x, room in _slots(activity.parts)
-        if part.median_ms is not None
+        for bucket, x, width in _slots(activity.parts)
+        if bucket.median_ms is not None
     )
-    half, most = duration_text(activity.median_ms), duration_text(activity.slow_ms)
-    words = f"Half of the answers took up to {half}, and 95% up to {most}."
-    return Chart("times", "Response time", words, duration_text(longest), columns, lines, _start_label(activity))
+    median_text, slow_text = duration_text(activity.median_ms), duration_text(activity.slow_ms)
+    words = f"Half of the answers took up to {median_text}, and 95% up to {slow_text}."
+    return Chart("times", "Response time", words, duration_text(max_ms), columns, lines, _start_label(activity))
 
 
 def duration_text(milliseconds: float | None) -> str:
-    """A time as people say it."""
+    """Format a duration."""
     if milliseconds is None:
         return "–"
     if milliseconds < 1:
@@ -116,74 +119,78 @@ def duration_text(milliseconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
 
 
-def size_text(count: int | None) -> str:
-    """A number of bytes as people say it."""
-    if count is None:
+def size_text(byte_count: int | None) -> str:
+    """Format a number of bytes."""
+    if byte_count is None:
         return "–"
-    return f"{count / 2**20:,.0f} MiB" if count >= 2**20 else f"{count / 2**10:,.0f} KiB"
+    return f"{byte_count / 2**20:,.0f} MiB" if byte_count >= 2**20 else f"{byte_count / 2**10:,.0f} KiB"
 
 
-def _slots(parts: Sequence[ActivityBucket]) -> list[tuple[ActivityBucket, float, float]]:
-    """Each part with where its room begins, and how wide that is."""
-    room = CHART_WIDTH_UNITS / max(1, len(parts))
-    return [(part, round(number * room, 2), round(room, 2)) for number, part in enumerate(parts)]
+def _slots(buckets: Sequence[ActivityBucket]) -> list[tuple[ActivityBucket, float, float]]:
+    """Return each bucket with the position and width of its slot."""
+    width = CHART_WIDTH_UNITS / max(1, len(buckets))
+    return [(bucket, round(index * width, 2), round(width, 2)) for index, bucket in enumerate(buckets)]
 
 
-def _stack_bars(part: ActivityBucket, most: int, x: float, room: float) -> list[ChartBar]:
+def _stack_bars(bucket: ActivityBucket, max_calls: int, x: float, slot_width: float) -> list[ChartBar]:
     bars: list[ChartBar] = []
-    below = float(CHART_HEIGHT_UNITS)
-    # What is most comes last: it has room to give.
-    for kind, count in (("failed", part.failed), ("turned-away", part.turned_away), ("succeeded", part.succeeded)):
+    top = float(CHART_HEIGHT_UNITS)
+    # The largest segment comes last: it can give up height to the minimum of the others.
+    for kind, count in (
+        ("failed", bucket.failed),
+        ("turned-away", bucket.turned_away),
+        ("succeeded", bucket.succeeded),
+    ):
         if count:
-            height = min(max(count / most * CHART_HEIGHT_UNITS, _MIN_BAR_UNITS), below)
-            below -= height
-            left, width = round(x + room * _BAR_GAP_RATIO / 2, 2), round(room * (1 - _BAR_GAP_RATIO), 2)
-            bars.append(ChartBar(left, round(below, 2), width, round(height, 2), kind))
+            height = min(max(count / max_calls * CHART_HEIGHT_UNITS, _MIN_BAR_UNITS), top)
+            top -= height
+            left, width = round(x + slot_width * _BAR_GAP_RATIO / 2, 2), round(slot_width * (1 - _BAR_GAP_RATIO), 2)
+            bars.append(ChartBar(left, round(top, 2), width, round(height, 2), kind))
     return bars
 
 
 def _build_line(
-    kind: str, parts: Sequence[ActivityBucket], number: Callable[[ActivityBucket], float | None], most: float
+    kind: str, buckets: Sequence[ActivityBucket], value_of: Callable[[ActivityBucket], float | None], max_value: float
 ) -> ChartLine:
-    pieces: list[list[tuple[float, float]]] = [[]]
-    for part, x, room in _slots(parts):
-        value = number(part)
+    segments: list[list[tuple[float, float]]] = [[]]
+    for bucket, x, width in _slots(buckets):
+        value = value_of(bucket)
         if value is None:
-            pieces.append([])
+            segments.append([])
         else:
-            share = value / most if most else 0.0
-            pieces[-1].append(
+            ratio = value / max_value if max_value else 0.0
+            segments[-1].append(
                 (
-                    round(x + room / 2, 2),
+                    round(x + width / 2, 2),
                     round(
-                        CHART_HEIGHT_UNITS - _LINE_MARGIN_UNITS - share * (CHART_HEIGHT_UNITS - 2 * _LINE_MARGIN_UNITS),
+                        CHART_HEIGHT_UNITS - _LINE_MARGIN_UNITS - ratio * (CHART_HEIGHT_UNITS - 2 * _LINE_MARGIN_UNITS),
                         2,
                     ),
                 )
             )
-    long = [piece for piece in pieces if len(piece) > 1]
+    lines = [segment for segment in segments if len(segment) > 1]
     return ChartLine(
         kind,
-        tuple(" ".join(f"{x},{y}" for x, y in piece) for piece in long),
-        tuple(piece[0] for piece in pieces if len(piece) == 1),
+        tuple(" ".join(f"{x},{y}" for x, y in segment) for segment in lines),
+        tuple(segment[0] for segment in segments if len(segment) == 1),
     )
 
 
-def _interval_text(activity: ActivitySummary, part: ActivityBucket) -> str:
-    each = activity.span.length / activity.span.parts
-    if each >= timedelta(days=1):
-        return f"{part.since:%-d %b}"
-    return f"{_clock_text(part.since)}–{_clock_text(part.since + each)} UTC"
+def _interval_text(activity: ActivitySummary, bucket: ActivityBucket) -> str:
+    interval = activity.span.length / activity.span.parts
+    if interval >= timedelta(days=1):
+        return f"{bucket.since:%-d %b}"
+    return f"{_clock_text(bucket.since)}–{_clock_text(bucket.since + interval)} UTC"
 
 
 def _clock_text(at: datetime) -> str:
     return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
 
 
-def _counts_text(part: ActivityBucket) -> str:
-    told = [f"{part.calls:,} call{'' if part.calls == 1 else 's'}"]
-    if part.failed:
-        told.append(f"{part.failed:,} failed")
-    if part.turned_away:
-        told.append(f"{part.turned_away:,} denied or cancelled")
-    return ", ".join(told)
+def _counts_text(bucket: ActivityBucket) -> str:
+    texts = [f"{bucket.calls:,} call{'' if bucket.calls == 1 else 's'}"]
+    if bucket.failed:
+        texts.append(f"{bucket.failed:,} failed")
+    if bucket.turned_away:
+        texts.append(f"{bucket.turned_away:,} denied or cancelled")
+    return ", ".join(texts)

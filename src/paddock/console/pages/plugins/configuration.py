@@ -1,4 +1,4 @@
-"""What a plugin needs on this machine: which of it is set, setting it, and forgetting it. No secret is ever shown."""
+"""The configuration page of a plugin: shows which fields are set, and sets or clears them. Secrets are never shown."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from paddock.web.routing.route import OPERATOR, path_param
 
 
 class ConfigurationPages:
+    """Shows and changes the configuration of a plugin."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -44,58 +46,64 @@ class ConfigurationPages:
         return await self._render(request)
 
     async def save(self, request: Request) -> Response:
-        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
-        known = await self._host.config_service.describe(name, context.tenant)
-        filled = parse_configuration_form(known, build_configuration_control(known), sent.texts, sent.files)
-        if is_form_edit(sent.texts):
+        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
+        configuration = await self._host.config_service.describe(name, context.tenant)
+        edit = parse_configuration_form(
+            configuration, build_configuration_control(configuration), form.texts, form.files
+        )
+        if is_form_edit(form.texts):
             return await self._render(
-                request, replace(filled, shown=apply_row_edits(dict(filled.shown), sent.texts), problems=())
+                request, replace(edit, shown=apply_row_edits(dict(edit.shown), form.texts), problems=())
             )
-        if filled.problems:
-            return await self._render(request, filled, filled.problems, 422)
+        if edit.problems:
+            return await self._render(request, edit, edit.problems, 422)
         try:
             await self._host.config_service.change(
-                name, filled.values, filled.cleared, tenant=context.tenant, by=context.principal.id
+                name, edit.values, edit.cleared, tenant=context.tenant, by=context.principal.id
             )
-        except PaddockError as refused:
-            return await self._render(request, filled, _problems_of(refused), http_status(refused))
+        except PaddockError as error:
+            return await self._render(request, edit, _problems_of(error), http_status(error))
         return redirect_with_flash(plugin_path(name, "configuration"), "saved")
 
     async def clear(self, request: Request) -> Response:
-        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
-        known = await self._host.config_service.describe(name, context.tenant)
-        wanted = [one.field.name for one in known.fields if one.field.name in sent.texts.get("field", ())]
+        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
+        configuration = await self._host.config_service.describe(name, context.tenant)
+        cleared = [
+            state.field.name for state in configuration.fields if state.field.name in form.texts.get("field", ())
+        ]
         try:
-            await self._host.config_service.change(name, {}, wanted, tenant=context.tenant, by=context.principal.id)
-        except PaddockError as refused:
-            return await self._render(request, None, _problems_of(refused), http_status(refused))
+            await self._host.config_service.change(name, {}, cleared, tenant=context.tenant, by=context.principal.id)
+        except PaddockError as error:
+            return await self._render(request, None, _problems_of(error), http_status(error))
         return redirect_with_flash(plugin_path(name, "configuration"), "forgotten")
 
     async def _render(
         self,
         request: Request,
-        filled: ConfigurationEdit | None = None,
+        edit: ConfigurationEdit | None = None,
         problems: Sequence[Problem] = (),
         status: int = 200,
     ) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        known = await self._host.config_service.describe(name, context.tenant)
-        runtime = self._host.runtime_status(known.plugin, context.tenant) or {}
+        configuration = await self._host.config_service.describe(name, context.tenant)
+        runtime = self._host.runtime_status(configuration.plugin, context.tenant) or {}
         form = build_configuration_form(
-            known, build_configuration_control(known), filled.shown if filled else None, problems
+            configuration, build_configuration_control(configuration), edit.shown if edit else None, problems
         )
-        values: dict[str, Any] = {"known": known, "form": form, "runtime": runtime}
+        values: dict[str, Any] = {"known": configuration, "form": form, "runtime": runtime}
         values["fields"] = (
-            build_field_views(known, form, filled.typed_secrets if filled else frozenset()) if known.fields else []
+            build_field_views(configuration, form, edit.typed_secrets if edit else frozenset())
+            if configuration.fields
+            else []
         )
         values |= {
             "shown_field": INITIAL_VALUES_FIELD,
-            "shown": json.dumps(visible_values(known), ensure_ascii=False, default=str),
+            "shown": json.dumps(visible_values(configuration), ensure_ascii=False, default=str),
         }
         return render_page(request, "plugin_configuration.html", values, status)
 
 
-def _problems_of(refused: PaddockError) -> Sequence[Problem]:
-    if isinstance(refused, Invalid):
-        return refused.problems
-    return [refused.as_problem()]
+def _problems_of(error: PaddockError) -> Sequence[Problem]:
+    if isinstance(error, Invalid):
+        return error.problems
+    return [error.as_problem()]

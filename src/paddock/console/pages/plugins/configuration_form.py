@@ -1,6 +1,6 @@
-"""What a plugin needs on this machine as a form, and what somebody filled in as a change. Pure.
+"""The configuration form of a plugin, and the change that a submitted form makes. Pure.
 
-What is secret is never in the form: it is left as it is where its field stays empty.
+Secrets are never in the form: an empty field leaves them unchanged.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from paddock.core.schema.compile import join_path
 from paddock.core.schema.traversal import as_object
 from paddock.host.plugins.config import FieldState, PluginConfiguration
 
-INITIAL_VALUES_FIELD: Final = "_shown"  # what the form was filled with, as JSON: only what differs from it is changed
+INITIAL_VALUES_FIELD: Final = "_shown"  # the initial values as JSON; only differences are changed
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFieldView:
-    """A field on the page, and how it stands."""
+    """A field on the page, with its state."""
 
     state: FieldState
     field: FormField
-    again: bool = False  # whether somebody typed a secret that has to be typed again
+    again: bool = False  # whether a secret was typed and must be typed again
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationEdit:
-    """What somebody wants, what could not be read of it, and what may stand in the form again."""
+    """The requested change, its problems, and the values to show in the form again."""
 
     values: Mapping[str, Any]
     cleared: tuple[str, ...]
@@ -41,68 +41,71 @@ class ConfigurationEdit:
     typed_secrets: frozenset[str]
 
 
-def build_configuration_control(known: PluginConfiguration) -> FormControl:
-    """The form of all fields. Nothing is required of it: a plugin can be configured bit by bit."""
-    declared = as_object(known.schema.get("properties")) or {}
-    given = {one.field.name: _field_schema(one, declared.get(one.field.name)) for one in known.fields}
-    return build_control({**known.schema, "type": "object", "required": [], "properties": given})
+def build_configuration_control(configuration: PluginConfiguration) -> FormControl:
+    """Build the control of all fields. None is required: a plugin can be configured step by step."""
+    declared = as_object(configuration.schema.get("properties")) or {}
+    properties = {
+        state.field.name: _field_schema(state, declared.get(state.field.name)) for state in configuration.fields
+    }
+    return build_control({**configuration.schema, "type": "object", "required": [], "properties": properties})
 
 
 def build_configuration_form(
-    known: PluginConfiguration, shape: FormControl, value: Any = None, problems: Sequence[Problem] = ()
+    configuration: PluginConfiguration, shape: FormControl, value: Any = None, problems: Sequence[Problem] = ()
 ) -> FormView:
-    """The form with what people may see of the values, and over it what somebody has typed."""
-    return build_form(shape, {**visible_values(known), **(value or {})}, problems)
+    """Build the form with the visible values, overlaid by typed ones."""
+    return build_form(shape, {**visible_values(configuration), **(value or {})}, problems)
 
 
 def build_field_views(
-    known: PluginConfiguration, form: FormView, typed_unseen: frozenset[str] = frozenset()
+    configuration: PluginConfiguration, form: FormView, typed_secrets: frozenset[str] = frozenset()
 ) -> list[ConfigurationFieldView]:
-    """Every field with how it stands, in order."""
+    """Return every field with its state, in order."""
     return [
-        ConfigurationFieldView(state, field, state.field.name in typed_unseen)
-        for state, field in zip(known.fields, form.fields, strict=False)
+        ConfigurationFieldView(state, field, state.field.name in typed_secrets)
+        for state, field in zip(configuration.fields, form.fields, strict=False)
     ]
 
 
-def visible_values(known: PluginConfiguration) -> dict[str, Any]:
-    """What is set, as far as people may see it."""
-    return {one.field.name: one.value for one in known.fields if one.set and not one.hidden}
+def visible_values(configuration: PluginConfiguration) -> dict[str, Any]:
+    """Return the set values that people may see."""
+    return {state.field.name: state.value for state in configuration.fields if state.set and not state.hidden}
 
 
 def parse_configuration_form(
-    known: PluginConfiguration,
+    configuration: PluginConfiguration,
     shape: FormControl,
-    sent: Mapping[str, Sequence[str]],
+    texts: Mapping[str, Sequence[str]],
     files: Mapping[str, FormFile] | None = None,
 ) -> ConfigurationEdit:
-    """What a form that was sent back comes to: those fields that it shows otherwise than it was filled with."""
-    read = parse_fields(shape, sent, files)
-    filled: dict[str, Any] = read.value
-    before = _initial_values(known, sent)
-    unseen = frozenset(one.field.name for one in known.fields if one.hidden or one.field.secret)
+    """Parse a submitted form: only fields that differ from the initial values are changed."""
+    parsed = parse_fields(shape, texts, files)
+    filled: dict[str, Any] = parsed.value
+    initial = _initial_values(configuration, texts)
+    secret_names = frozenset(item.field.name for item in configuration.fields if item.hidden or item.field.secret)
     values = {
         name: value
         for name, value in filled.items()
-        if value is not None and (name in unseen or _differs(value, before.get(name, _field_default(shape, name))))
+        if value is not None
+        and (name in secret_names or _differs(value, initial.get(name, _field_default(shape, name))))
     }
-    # Only what stood there can have been taken away.
-    forgotten = [name for name in before if name not in unseen and filled.get(name) is None]
-    shown = {name: value for name, value in filled.items() if name not in unseen}
-    told = tuple(_redact_problem(one, unseen) for one in read.problems)
-    return ConfigurationEdit(values, tuple(forgotten), told, shown, unseen & filled.keys())
+    # Only a value that was shown can have been removed.
+    cleared = [name for name in initial if name not in secret_names and filled.get(name) is None]
+    shown = {name: value for name, value in filled.items() if name not in secret_names}
+    problems = tuple(_redact_problem(item, secret_names) for item in parsed.problems)
+    return ConfigurationEdit(values, tuple(cleared), problems, shown, secret_names & filled.keys())
 
 
 def _field_schema(state: FieldState, declared: object) -> dict[str, Any]:
-    """What the form is told of a field. Whether a value is good is not asked of this."""
+    """Return the schema for a field's control. It does not validate values."""
     schema = dict(as_object(declared) or {})
     hints: dict[str, Any] = dict(as_object(schema.get("x-ui")) or {})
     if state.hidden or state.field.secret:
         schema.pop("default", None)
         schema |= {"x-secret": True}
-        if state.field.takes_text:  # others, such as a list, are typed as JSON, and not shown again either
-            for word in ("enum", "oneOf", "anyOf", "$ref"):
-                schema.pop(word, None)
+        if state.field.takes_text:  # others, such as lists, are typed as JSON, and not shown again either
+            for keyword in ("enum", "oneOf", "anyOf", "$ref"):
+                schema.pop(keyword, None)
             schema |= {"type": "string"}
     if state.set and state.hidden:
         hints["placeholder"] = "Set. Type here to replace it."
@@ -110,28 +113,31 @@ def _field_schema(state: FieldState, declared: object) -> dict[str, Any]:
 
 
 def _field_default(shape: FormControl, name: str) -> Any:
-    return next((one.schema.get("default") for field, one in shape.fields if field == name), None)
+    return next((control.schema.get("default") for field, control in shape.fields if field == name), None)
 
 
-def _initial_values(known: PluginConfiguration, sent: Mapping[str, Sequence[str]]) -> Mapping[str, Any]:
+def _initial_values(configuration: PluginConfiguration, texts: Mapping[str, Sequence[str]]) -> Mapping[str, Any]:
     try:
-        told = json.loads(sent[INITIAL_VALUES_FIELD][-1])
+        initial = json.loads(texts[INITIAL_VALUES_FIELD][-1])
     except (KeyError, IndexError, ValueError, RecursionError):
-        return visible_values(known)
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else visible_values(known)
+        return visible_values(configuration)
+    return cast("dict[str, Any]", initial) if isinstance(initial, dict) else visible_values(configuration)
 
 
-def _differs(one: Any, other: Any) -> bool:
-    def plain(value: Any) -> str:
+def _differs(typed: Any, initial: Any) -> bool:
+    def normalized(value: Any) -> str:
         return json.dumps(value.replace("\r\n", "\n") if isinstance(value, str) else value, sort_keys=True)
 
-    return plain(one) != plain(other)
+    return normalized(typed) != normalized(initial)
 
 
-def _redact_problem(problem: Problem, unseen: frozenset[str]) -> Problem:
-    """A mistake in reading something that nobody may see: what is wrong with JSON quotes a little of it."""
-    within = any(problem.path == at or problem.path.startswith((f"{at}.", f"{at}[")) for at in map(_field_path, unseen))
-    return Problem(problem.path, "cannot be read", problem.hint, problem.code) if within else problem
+def _redact_problem(problem: Problem, secret_names: frozenset[str]) -> Problem:
+    """Redact a parse problem of a secret: JSON errors quote a part of the text."""
+    is_secret = any(
+        problem.path == path or problem.path.startswith((f"{path}.", f"{path}["))
+        for path in map(_field_path, secret_names)
+    )
+    return Problem(problem.path, "cannot be read", problem.hint, problem.code) if is_secret else problem
 
 
 def _field_path(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Installing and upgrading: naming a package, following how it is fetched, reading what it may do, and saying yes."""
+"""Pages for installing and upgrading plugins: choose a package, follow the download, review it, and consent."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ from paddock.web.routing.body_parsers import parse_grants
 from paddock.web.routing.route import HOST, path_param
 from paddock.web.sse import FINAL_EVENT_TIMEOUT_S, Encodable, event_stream
 
-NAVIGATION_PATH: Final = "/plugins"  # what the navigation shows these pages under
-_INSTALL_WAIT_S: Final = 5.0  # seconds in which most packages are installed, so that nobody has to follow them
-_FETCH_WAIT_S: Final = 0.7  # and fetched, where they lie on this machine
+NAVIGATION_PATH: Final = "/plugins"  # navigation entry of these pages
+_INSTALL_WAIT_S: Final = 5.0  # most packages are installed by then, without a progress page
+_FETCH_WAIT_S: Final = 0.7  # most local packages are fetched by then
 
 
 class InstallPages:
+    """Starts install jobs, shows their progress, and takes consent."""
+
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
         self._closing = closing
@@ -79,8 +81,8 @@ class InstallPages:
         values |= {"here": NAVIGATION_PATH, "recorded": ""}
         name = request.path_params.get("name")
         if name is None:
-            installed = {one["name"] for one in await self._host.plugins()}
-            examples = [one for one in await asyncio.to_thread(list_examples) if one.name not in installed]
+            installed = {item["name"] for item in await self._host.plugins()}
+            examples = [item for item in await asyncio.to_thread(list_examples) if item.name not in installed]
             values |= {"history": None, "examples": examples}
         else:
             history = await self._host.versions.history(path_param(request))
@@ -88,131 +90,135 @@ class InstallPages:
         return render_page(request, "install.html", values, status)
 
     async def start(self, request: Request) -> Response:
-        sent = await read_form(request)
-        typed, upgrade, recorded = typed_values(sent), None, None
+        form = await read_form(request)
+        typed, upgrade, recorded = typed_values(form), None, None
         if "name" in request.path_params:
             history = await self._host.versions.history(path_param(request))
             upgrade, recorded = history.plugin.name, history.source
-        found = await asyncio.to_thread(parse_install_form, typed, upgrade, recorded)
-        if found.install_request is None:
-            return await self._render_form(request, typed, found.problems, 422)
+        parsed = await asyncio.to_thread(parse_install_form, typed, upgrade, recorded)
+        if parsed.install_request is None:
+            return await self._render_form(request, typed, parsed.problems, 422)
         try:
-            return await self._start_job(request, found.install_request, found.description)
+            return await self._start_job(request, parsed.install_request, parsed.description)
         except Busy as busy:
             return await self._render_form(request, typed, {"": busy.as_problem()}, http_status(busy))
 
     async def upload(self, request: Request) -> Response:
-        """Take a package file. It is on disk when this begins to look at it."""
-        typed, upgrade, brought = dict.fromkeys(INSTALL_FIELDS, ""), None, ExitStack()
+        """Receive a package file. It is completely on disk before it is inspected."""
+        typed, upgrade, resources = dict.fromkeys(INSTALL_FIELDS, ""), None, ExitStack()
         try:
             if "name" in request.path_params:
                 upgrade = (await self._host.versions.history(path_param(request))).plugin.name
             self._installs.require_capacity()
-            sent = await receive_package(request, self._open_upload, brought)
-            typed["downgrade"] = sent.texts.get("downgrade", "")
-            return await self._start_job(request, _upload_request(sent, upgrade), sent.recorded_as.describe(), brought)
-        except (CallerError, Invalid) as refused:
-            problem = refused.problems[0] if isinstance(refused, Invalid) else refused.as_problem()
-            where = "" if isinstance(refused, Busy) else "package"
-            status = 422 if isinstance(refused, Invalid) else http_status(refused)
-            return await self._render_form(request, typed, {where: problem}, status)
+            package = await receive_package(request, self._open_upload, resources)
+            typed["downgrade"] = package.texts.get("downgrade", "")
+            return await self._start_job(
+                request, _upload_request(package, upgrade), package.recorded_as.describe(), resources
+            )
+        except (CallerError, Invalid) as error:
+            problem = error.problems[0] if isinstance(error, Invalid) else error.as_problem()
+            field = "" if isinstance(error, Busy) else "package"
+            status = 422 if isinstance(error, Invalid) else http_status(error)
+            return await self._render_form(request, typed, {field: problem}, status)
         finally:
-            await asyncio.to_thread(brought.close)  # what was not handed over
+            await asyncio.to_thread(resources.close)  # unless handed over to the job
 
-    def _open_upload(self, brought: ExitStack) -> UploadedFile:
-        return brought.enter_context(open_upload(self._installs.staging))
+    def _open_upload(self, resources: ExitStack) -> UploadedFile:
+        return resources.enter_context(open_upload(self._installs.staging))
 
     async def _start_job(
-        self, request: Request, wanted: InstallRequest, what: str, brought: ExitStack | None = None
+        self, request: Request, install_request: InstallRequest, description: str, resources: ExitStack | None = None
     ) -> Response:
         context = await call_context(self._host, request)
         self._installs.require_capacity()
-        theirs = brought.pop_all() if brought is not None else None
-        one = self._installs.start(wanted, what, context.principal.id, theirs)
-        await _wait_past_stage(_FETCH_WAIT_S, one, InstallStage.FETCHING)
-        return RedirectResponse(_job_path(one), 303)
+        job_resources = resources.pop_all() if resources is not None else None
+        job = self._installs.start(install_request, description, context.principal.id, job_resources)
+        await _wait_past_stage(_FETCH_WAIT_S, job, InstallStage.FETCHING)
+        return RedirectResponse(_job_path(job), 303)
 
     # --- following it, and deciding -----------------------------------------------------------------------------------
 
     async def show(self, request: Request) -> Response:
-        one = self._installs.find(path_param(request, "id"))
-        return _finished_redirect(one) or _render_job(request, one)
+        job = self._installs.find(path_param(request, "id"))
+        return _finished_redirect(job) or _render_job(request, job)
 
     async def stream(self, request: Request) -> Response:
         return event_stream(
-            _fragments(self._installs.find(path_param(request, "id"))), self._closing, last_words=FINAL_EVENT_TIMEOUT_S
+            _fragments(self._installs.find(path_param(request, "id"))),
+            self._closing,
+            final_timeout_s=FINAL_EVENT_TIMEOUT_S,
         )
 
     async def consent(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        one = self._installs.find(path_param(request, "id"))
-        given = sent.texts.get("grant", [])
-        yes = InstallConsent(
-            context.principal, frozenset(parse_grants({"grant": given})), bool(sent.last_text("less_trust"))
+        context, form = await call_context(self._host, request), await read_form(request)
+        job = self._installs.find(path_param(request, "id"))
+        grants = form.texts.get("grant", [])
+        consent = InstallConsent(
+            context.principal, frozenset(parse_grants({"grant": grants})), bool(form.last_text("less_trust"))
         )
         try:
-            one.give_consent(yes)
+            job.give_consent(consent)
         except NeedsConsent as needed:
-            ticked = (*given, "less_trust") if yes.less_trust else tuple(given)
-            return _render_job(request, one, ticked, CONSENT_INCOMPLETE, http_status(needed))
+            ticked = (*grants, "less_trust") if consent.less_trust else tuple(grants)
+            return _render_job(request, job, ticked, CONSENT_INCOMPLETE, http_status(needed))
         except Conflict:
-            return RedirectResponse(_job_path(one), 303)  # somebody else was faster: its page says what became of it
-        await _wait_past_stage(_INSTALL_WAIT_S, one, InstallStage.CHANGING)
-        return _finished_redirect(one) or RedirectResponse(_job_path(one), 303)
+            return RedirectResponse(_job_path(job), 303)  # decided by another operator meanwhile
+        await _wait_past_stage(_INSTALL_WAIT_S, job, InstallStage.CHANGING)
+        return _finished_redirect(job) or RedirectResponse(_job_path(job), 303)
 
     async def cancel(self, request: Request) -> Response:
-        one = self._installs.find(path_param(request, "id"))
-        one.stop(InstallStopReason.CANCELLED)
-        await _wait_past_stage(_INSTALL_WAIT_S, one, one.stage)
+        job = self._installs.find(path_param(request, "id"))
+        job.stop(InstallStopReason.CANCELLED)
+        await _wait_past_stage(_INSTALL_WAIT_S, job, job.stage)
         return (
             redirect_with_flash("/plugins", "install_cancelled")
-            if one.stage is InstallStage.GIVEN_UP
-            else RedirectResponse(_job_path(one), 303)
+            if job.stage is InstallStage.GIVEN_UP
+            else RedirectResponse(_job_path(job), 303)
         )
 
 
 def _render_job(
-    request: Request, one: InstallJob, given: tuple[str, ...] = (), missing: str = "", status: int = 200
+    request: Request, job: InstallJob, grants: tuple[str, ...] = (), missing: str = "", status: int = 200
 ) -> Response:
-    values = {**install_values(one), "given": given, "missing": missing, "here": NAVIGATION_PATH}
+    values = {**install_values(job), "given": grants, "missing": missing, "here": NAVIGATION_PATH}
     return render_page(request, "installation.html", values, status)
 
 
-def _upload_request(sent: PackageUpload, upgrade: str | None) -> InstallRequest:
-    downgrade = bool(sent.texts.get("downgrade"))
-    return InstallRequest(sent.source, upgrade=upgrade, downgrade=downgrade, recorded_as=sent.recorded_as)
+def _upload_request(package: PackageUpload, upgrade: str | None) -> InstallRequest:
+    downgrade = bool(package.texts.get("downgrade"))
+    return InstallRequest(package.source, upgrade=upgrade, downgrade=downgrade, recorded_as=package.recorded_as)
 
 
-def _job_path(one: InstallJob) -> str:
-    return f"/install/{quote(one.id, safe='')}"
+def _job_path(job: InstallJob) -> str:
+    return f"/install/{quote(job.id, safe='')}"
 
 
-def _finished_redirect(one: InstallJob) -> Response | None:
-    """The plugin's own page, which says what was done; None where its page has more to say."""
-    outcome = one.outcome
-    if one.stage is not InstallStage.DONE or outcome is None or outcome.change is PlanAction.NOTHING:
+def _finished_redirect(job: InstallJob) -> Response | None:
+    """Redirect to the plugin's page after a change; None if the job's own page has more to show."""
+    outcome = job.outcome
+    if job.stage is not InstallStage.DONE or outcome is None or outcome.change is PlanAction.NOTHING:
         return None
-    at = f"/plugins/{quote(outcome.plugin, safe='')}"
+    plugin_url = f"/plugins/{quote(outcome.plugin, safe='')}"
     if outcome.change is PlanAction.INSTALL:
-        return redirect_with_flash(at, "installed_unset" if outcome.unset else "installed")
-    return redirect_with_flash(at, "upgraded" if outcome.change is PlanAction.UPGRADE else "signature_kept")
+        return redirect_with_flash(plugin_url, "installed_unset" if outcome.unset else "installed")
+    return redirect_with_flash(plugin_url, "upgraded" if outcome.change is PlanAction.UPGRADE else "signature_kept")
 
 
-async def _wait_past_stage(seconds: float, one: InstallJob, stage: InstallStage) -> None:
-    """Wait a moment for it to get past a stage: most do at once, and a page that changes right away is no help."""
+async def _wait_past_stage(timeout_s: float, job: InstallJob, stage: InstallStage) -> None:
+    """Wait briefly for a job to leave a stage: most do at once, which avoids a page that changes right away."""
     try:
-        async with asyncio.timeout(seconds):
-            async for now in one.watch():
-                if now is not stage:
+        async with asyncio.timeout(timeout_s):
+            async for current in job.watch():
+                if current is not stage:
                     return
     except TimeoutError:
         pass
 
 
-async def _fragments(one: InstallJob) -> AsyncGenerator[Encodable, None]:
-    """The part of the page that changes, each time that it does; what a person reads then stays as it is."""
-    async for stage in one.watch():
-        yield render_fragment("installation_state.html", {**install_values(one), "given": (), "missing": ""})
+async def _fragments(job: InstallJob) -> AsyncGenerator[Encodable, None]:
+    """Yield the live part of the page on each change, until a person has to decide."""
+    async for stage in job.watch():
+        yield render_fragment("installation_state.html", {**install_values(job), "given": (), "missing": ""})
         if stage is InstallStage.WAITING:
             break
     yield StreamEnd()

@@ -1,4 +1,4 @@
-"""What somebody typed who wants a plugin, read into what is wanted, with every mistake at its field."""
+"""Parses the install form into an install request, with every problem at its field."""
 
 from __future__ import annotations
 
@@ -17,71 +17,74 @@ INSTALL_FIELDS: Final[tuple[str, ...]] = (
     "source", "ref", "name", "program", "arguments", "variables", "capabilities", "constraints", "downgrade",
 )  # fmt: skip
 _INDEX_ONLY_FIELDS: Final = ("name", "program", "arguments", "variables", "capabilities")
-_MAX_LINES: Final = 100  # of one field
+_MAX_LINES: Final = 100  # per field
 _SOURCE_EXAMPLES: Final = (
     "try /home/me/my-plugin, https://github.com/me/plugin.git, pypi:mcp-server-time or npm:some-server"
 )
 
 
 class ParsedInstallForm(NamedTuple):
-    """The form: what it asks for, in words too, or what is wrong with it."""
+    """The install request with its description, or the problems of the form."""
 
     install_request: InstallRequest | None
     description: str
     problems: dict[str, Problem]
 
 
-def typed_values(sent: SubmittedForm) -> dict[str, str]:
-    """What was typed, by field."""
-    return {name: sent.last_text(name).strip() for name in INSTALL_FIELDS}
+def typed_values(form: SubmittedForm) -> dict[str, str]:
+    """Return the typed text by field."""
+    return {name: form.last_text(name).strip() for name in INSTALL_FIELDS}
 
 
 def parse_install_form(
     typed: Mapping[str, str], upgrade: str | None = None, recorded: PackageSource | None = None
 ) -> ParsedInstallForm:
-    """What is wanted. Looks at the disk, so call it where that may take a while.
+    """Parse the form. Reads the disk, so do not call it on the event loop.
 
     Args:
-        typed: By field.
-        upgrade: The plugin that is to be upgraded.
-        recorded: Where that came from, which counts where no source is named.
+        typed: Texts by field.
+        upgrade: The plugin to upgrade.
+        recorded: Its recorded source, used if no other is named.
     """
     problems: dict[str, Problem] = {}
 
-    def noted(name: str, work: Callable[[], None]) -> None:
+    def try_field(name: str, parse: Callable[[], None]) -> None:
         try:
-            work()
+            parse()
         except PaddockError as error:
-            where = "ref" if error.error_code == "source.bad_ref" else name
-            problems.setdefault(where, Problem(where, error.message, _page_hint(error), error.error_code))
+            field = "ref" if error.error_code == "source.bad_ref" else name
+            problems.setdefault(field, Problem(field, error.message, _page_hint(error), error.error_code))
 
     text, ref = typed["source"], typed["ref"] or None
-    found: list[PackageSource] = []
+    sources: list[PackageSource] = []
     if text and _is_relative(text):
         hint = "start it with /, or write pypi:NAME or npm:NAME for a package"
         problems["source"] = Problem("source", "This is not a full path", hint)
     elif text:
-        noted("source", lambda: found.append(parse_source(text, ref, Path("/"))))
-        if found and (constraints := _split_lines(typed["constraints"])):
-            noted("constraints", lambda: found.append(parse_source(text, ref, Path("/"), constraints)))
+        try_field("source", lambda: sources.append(parse_source(text, ref, Path("/"))))
+        if sources and (constraints := _split_lines(typed["constraints"])):
+            try_field("constraints", lambda: sources.append(parse_source(text, ref, Path("/"), constraints)))
     elif upgrade is None:
         problems["source"] = Problem("source", "Name a source", _SOURCE_EXAMPLES)
-    source = found[-1] if found else None
+    source = sources[-1] if sources else None
     capabilities = _parse_capabilities(typed["capabilities"], problems)
-    choices: list[IndexOptions | None] = []
-    known = source or (None if text else recorded)
-    if known is not None and not known.kind.registry:
+    options: list[IndexOptions | None] = []
+    effective_source = source or (None if text else recorded)
+    if effective_source is not None and not effective_source.kind.registry:
         for name in _INDEX_ONLY_FIELDS:
             if typed[name]:
                 problems.setdefault(
                     name, Problem(name, "This is only for packages from PyPI and npm", "leave it empty")
                 )
-    elif known is not None:
-        noted("variables", lambda: choices.append(_parse_index_options(known, typed, capabilities, upgrade or "")))
+    elif effective_source is not None:
+        try_field(
+            "variables",
+            lambda: options.append(_parse_index_options(effective_source, typed, capabilities, upgrade or "")),
+        )
     if problems:
         return ParsedInstallForm(None, "", problems)
-    wanted = InstallRequest(source, next(iter(choices), None), upgrade, ref, bool(typed["downgrade"]))
-    return ParsedInstallForm(wanted, known.describe() if known else upgrade or "", {})
+    install_request = InstallRequest(source, next(iter(options), None), upgrade, ref, bool(typed["downgrade"]))
+    return ParsedInstallForm(install_request, effective_source.describe() if effective_source else upgrade or "", {})
 
 
 def _parse_index_options(
@@ -99,26 +102,26 @@ def _parse_index_options(
 
 
 def _parse_capabilities(text: str, problems: dict[str, Problem]) -> list[Capability]:
-    found: list[Capability] = []
+    capabilities: list[Capability] = []
     for line in _split_lines(text):
         try:
-            found.append(parse_capability(line))
+            capabilities.append(parse_capability(line))
         except InvalidCapability as error:
             problems.setdefault("capabilities", Problem("capabilities", error.message, error.hint))
-    return found
+    return capabilities
 
 
 def _page_hint(error: PaddockError) -> str:
-    """What helps on a page; what an error says of options is for the command line."""
+    """Return a hint that fits a page; hints about options are for the command line."""
     if error.error_code == "environment.secret_variable":
         return "write only its name, and set the value once the plugin is installed"
     return _SOURCE_EXAMPLES if isinstance(error, OperatorError) and "--" in error.hint else error.hint
 
 
 def _is_relative(text: str) -> bool:
-    """Whether it is a path from wherever the host was started, which nobody at a browser knows."""
-    bare = text.removeprefix("git+").partition("#")[0]
-    return not bare.startswith(("/", "-")) and ":" not in bare and bare.isprintable()
+    """Return whether a path is relative to the host's working directory, which a browser user cannot know."""
+    path = text.removeprefix("git+").partition("#")[0]
+    return not path.startswith(("/", "-")) and ":" not in path and path.isprintable()
 
 
 def _split_lines(text: str) -> list[str]:

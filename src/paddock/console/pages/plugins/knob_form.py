@@ -1,4 +1,4 @@
-"""A plugin's knobs as a form, and what somebody filled in as a turn of them. Pure."""
+"""The knob form of a plugin, and the update that a submitted form makes. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from paddock.console.forms.fields import FormField, FormView, build_form
 from paddock.console.forms.parse import parse_fields
 from paddock.core.errors import Problem
 
-INITIAL_VALUES_FIELD: Final = "_shown"  # what the form was filled with, as JSON: only what differs from it was turned
-_TEXT_TYPES: Final = ("text", "multiline", "path")  # of these an empty one is a value as well
+INITIAL_VALUES_FIELD: Final = "_shown"  # the initial values as JSON; only differences are set
+_TEXT_TYPES: Final = ("text", "multiline", "path")  # for these an empty text is a value too
 _SLIDER_TYPES: Final = ("range", "int_range")
 
 KnobJson = Mapping[str, Any]
-"""As `knobs_of` tells it."""
+"""A knob as `Host.knobs` returns it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnobView:
-    """A knob on the page: its field, and the words beside it."""
+    """A knob on the page: its field, and the texts beside it."""
 
     knob: KnobJson
     field: FormField
@@ -32,7 +32,7 @@ class KnobView:
 
 
 def build_knob_control(knobs: Sequence[KnobJson]) -> FormControl:
-    """The form of the knobs of a plugin; of as many as a form may have."""
+    """Build the control of a plugin's knobs, up to the limit of a form."""
     return build_control(
         {"type": "object", "properties": {knob["name"]: _knob_schema(knob) for knob in knobs[:MAX_OBJECT_FIELDS]}}
     )
@@ -41,81 +41,88 @@ def build_knob_control(knobs: Sequence[KnobJson]) -> FormControl:
 def build_knob_form(
     knobs: Sequence[KnobJson], shape: FormControl, value: Any = None, problems: Sequence[Problem] = ()
 ) -> FormView:
-    """The form with what each knob is at, and over it what somebody has typed."""
-    return build_form(shape, {**current_values(knobs), **(value or {})}, [_strip_path_prefix(one) for one in problems])
+    """Build the form with the current values, overlaid by typed ones."""
+    return build_form(
+        shape, {**current_values(knobs), **(value or {})}, [_strip_path_prefix(problem) for problem in problems]
+    )
 
 
 def build_knob_views(knobs: Sequence[KnobJson], form: FormView) -> list[KnobView]:
-    """Every knob with its field, in order."""
+    """Return every knob with its field, in order."""
     by_name = {field.name: field for field in form.fields}
-    known = [(one, by_name[f"/{one['name']}"]) for one in knobs[:MAX_OBJECT_FIELDS]]
-    return [KnobView(one, field, _allowed_values_text(one), _value_text(one, one["default"])) for one, field in known]
+    pairs = [(knob, by_name[f"/{knob['name']}"]) for knob in knobs[:MAX_OBJECT_FIELDS]]
+    return [
+        KnobView(knob, field, _allowed_values_text(knob), _value_text(knob, knob["default"])) for knob, field in pairs
+    ]
 
 
 def current_values(knobs: Sequence[KnobJson]) -> dict[str, Any]:
-    """What each is at."""
+    """Return the current value of each knob."""
     return {knob["name"]: knob["value"] for knob in knobs}
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedKnobForm:
-    """What somebody wants, what could not be read of it, and what stands in the form."""
+    """The requested update, its problems, and the values in the form."""
 
     turn: KnobUpdate
     problems: tuple[Problem, ...]
     value: Mapping[str, Any]
 
 
-def parse_knob_form(knobs: Sequence[KnobJson], shape: FormControl, sent: Mapping[str, Sequence[str]]) -> ParsedKnobForm:
-    """What a form that was sent back comes to: those knobs that it shows otherwise than it was filled with.
+def parse_knob_form(
+    knobs: Sequence[KnobJson], shape: FormControl, texts: Mapping[str, Sequence[str]]
+) -> ParsedKnobForm:
+    """Parse a submitted form: only knobs that differ from the initial values are set.
 
-    So nobody turns back what somebody else turned meanwhile. A text may be empty; whatever else is, is the default.
+    So nobody overwrites what another person has set meanwhile. An empty text is a value; other empty fields reset to
+    default.
     """
-    read = parse_fields(shape, sent)
-    filled: dict[str, Any] = read.value
-    before = _initial_values(knobs, sent)
+    parsed = parse_fields(shape, texts)
+    filled: dict[str, Any] = parsed.value
+    initial = _initial_values(knobs, texts)
     values: dict[str, Any] = {}
-    back: list[str] = []
+    reset: list[str] = []
     typed = dict(filled)
     for knob in knobs:
         name = knob["name"]
         if name not in filled:
-            if f"/{name}" not in sent:
+            if f"/{name}" not in texts:
                 continue
             if knob["type"] not in _TEXT_TYPES:
                 if knob["set"]:
-                    back.append(name)
+                    reset.append(name)
                 continue
             typed[name] = ""
-        if _comparable(typed[name]) != _comparable(before.get(name)):
+        if _comparable(typed[name]) != _comparable(initial.get(name)):
             values[name] = typed[name]
-    return ParsedKnobForm(KnobUpdate(values, tuple(back)), read.problems, typed)
+    return ParsedKnobForm(KnobUpdate(values, tuple(reset)), parsed.problems, typed)
 
 
 def _knob_schema(knob: KnobJson) -> dict[str, Any]:
-    """What the form is told of a knob. Whether a value is good is not asked of this, but of the knob itself."""
-    kind, options, value = knob["type"], knob["options"], knob["value"]
+    """Return the schema for a knob's control. The knob itself validates values."""
+    knob_type, options, value = knob["type"], knob["options"], knob["value"]
     hints: dict[str, Any] = {"help": knob["description"]}
     schema: dict[str, Any] = {**knob["accepts"], "title": knob["label"] or knob["name"], "x-ui": hints}
     if knob["default"] is not None:
         schema["default"] = knob["default"]
-    if kind in _SLIDER_TYPES and _is_on_step(value, options):
+    if knob_type in _SLIDER_TYPES and _is_on_step(value, options):
         hints["widget"] = "range"
         schema["multipleOf"] = options["step"]
-    elif kind == "enum":
+    elif knob_type == "enum":
         hints["enum_labels"] = options.get("labels") or {}
         hints["placeholder"] = f"Default ({_value_text(knob, knob['default'])})" if knob["default"] is not None else ""
-    elif kind == "multiline" or (isinstance(value, str) and "\n" in value):
+    elif knob_type == "multiline" or (isinstance(value, str) and "\n" in value):
         hints["widget"] = "textarea"
-    elif kind == "model_alias":
+    elif knob_type == "model_alias":
         hints["placeholder"] = "none"
     return schema
 
 
 def _is_on_step(value: Any, options: Mapping[str, Any]) -> bool:
-    """Whether a slider can stand at a value: one that cannot would move it, and be saved so."""
+    """Return whether a slider can show a value exactly: otherwise saving the form would change it."""
     step, low, high = options.get("step"), options.get("min"), options.get("max")
-    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in (value, step, low, high)):
+    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in (value, step, low, high)):
         return False
     if not step or not low <= value <= high:
         return False
@@ -123,18 +130,18 @@ def _is_on_step(value: Any, options: Mapping[str, Any]) -> bool:
     return abs(steps - round(steps)) < 1e-9
 
 
-def _initial_values(knobs: Sequence[KnobJson], sent: Mapping[str, Sequence[str]]) -> Mapping[str, Any]:
+def _initial_values(knobs: Sequence[KnobJson], texts: Mapping[str, Sequence[str]]) -> Mapping[str, Any]:
     try:
-        told = json.loads(sent[INITIAL_VALUES_FIELD][-1])
+        initial = json.loads(texts[INITIAL_VALUES_FIELD][-1])
     except (KeyError, IndexError, ValueError, RecursionError):
         return current_values(knobs)
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else current_values(knobs)
+    return cast("dict[str, Any]", initial) if isinstance(initial, dict) else current_values(knobs)
 
 
 def _comparable(value: Any) -> str:
-    """A value as one that forms can tell apart: they have one way to end a line, and nothing is an empty text."""
-    plain = value.replace("\r\n", "\n") if isinstance(value, str) else value
-    return json.dumps("" if plain is None else plain, sort_keys=True)
+    """Return a value as forms can distinguish it: line endings are unified, and null equals empty text."""
+    normalized = value.replace("\r\n", "\n") if isinstance(value, str) else value
+    return json.dumps("" if normalized is None else normalized, sort_keys=True)
 
 
 def _strip_path_prefix(problem: Problem) -> Problem:
@@ -142,7 +149,7 @@ def _strip_path_prefix(problem: Problem) -> Problem:
 
 
 def _allowed_values_text(knob: KnobJson) -> str:
-    """What it may be set to, where its field does not show that."""
+    """Describe the allowed values, if the field does not show them."""
     options = knob["options"]
     match knob["type"]:
         case "range" | "int_range":

@@ -1,4 +1,4 @@
-"""A plugin's knobs: what each is at, turning them all at once, and back to their defaults."""
+"""The knobs page of a plugin: shows, sets and resets its knobs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from paddock.web.routing.route import OPERATOR, path_param
 
 
 class KnobPages:
+    """Shows, sets and resets the knobs of a plugin."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -42,30 +44,34 @@ class KnobPages:
         return await self._render(request)
 
     async def save(self, request: Request) -> Response:
-        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
+        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
         knobs = (await self._host.knobs(name, context.tenant))["knobs"]
-        filled = parse_knob_form(knobs, build_knob_control(knobs), sent.texts)
-        if filled.problems:
-            return await self._render(request, value=filled.value, problems=filled.problems, status=422)
+        parsed = parse_knob_form(knobs, build_knob_control(knobs), form.texts)
+        if parsed.problems:
+            return await self._render(request, value=parsed.value, problems=parsed.problems, status=422)
         try:
-            await self._host.knob_service.set_knobs(name, filled.turn, tenant=context.tenant, by=context.principal.id)
-        except PaddockError as refused:
-            problems = refused.problems if isinstance(refused, Invalid) else [refused.as_problem()]
-            return await self._render(request, value=filled.value, problems=problems, status=http_status(refused))
+            await self._host.knob_service.set_knobs(name, parsed.turn, tenant=context.tenant, by=context.principal.id)
+        except PaddockError as error:
+            problems = error.problems if isinstance(error, Invalid) else [error.as_problem()]
+            return await self._render(request, value=parsed.value, problems=problems, status=http_status(error))
         return redirect_with_flash(plugin_path(name, "knobs"), "saved")
 
     async def reset(self, request: Request) -> Response:
-        """One knob back to its default, or all that were turned; what is kept and not used is forgotten as well."""
-        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
-        known = await self._host.knobs(name, context.tenant)
-        kept = [one["name"] for one in known["knobs"] if one["set"]] + [one["knob"] for one in known["left_out"]]
-        wanted = kept if "all" in sent.texts else [one for one in sent.texts.get("knob", ()) if one in kept]
+        """Reset one knob or all to the default; stored values that are unused are deleted as well."""
+        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
+        described = await self._host.knobs(name, context.tenant)
+        resettable = [knob["name"] for knob in described["knobs"] if knob["set"]] + [
+            knob["knob"] for knob in described["left_out"]
+        ]
+        names = (
+            resettable if "all" in form.texts else [knob for knob in form.texts.get("knob", ()) if knob in resettable]
+        )
         try:
-            turn = KnobUpdate({}, tuple(dict.fromkeys(wanted)))
-            await self._host.knob_service.set_knobs(name, turn, tenant=context.tenant, by=context.principal.id)
-        except PaddockError as refused:
-            problems = refused.problems if isinstance(refused, Invalid) else [refused.as_problem()]
-            return await self._render(request, problems=problems, status=http_status(refused))
+            update = KnobUpdate({}, tuple(dict.fromkeys(names)))
+            await self._host.knob_service.set_knobs(name, update, tenant=context.tenant, by=context.principal.id)
+        except PaddockError as error:
+            problems = error.problems if isinstance(error, Invalid) else [error.as_problem()]
+            return await self._render(request, problems=problems, status=http_status(error))
         return redirect_with_flash(plugin_path(name, "knobs"), "reset")
 
     async def _render(
@@ -77,9 +83,13 @@ class KnobPages:
         status: int = 200,
     ) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        known = await self._host.knobs(name, context.tenant)
-        knobs = known["knobs"]
+        described = await self._host.knobs(name, context.tenant)
+        knobs = described["knobs"]
         form = build_knob_form(knobs, build_knob_control(knobs), value, problems)
-        values: dict[str, Any] = {"known": known, "form": form, "knobs": build_knob_views(knobs, form) if knobs else []}
+        values: dict[str, Any] = {
+            "known": described,
+            "form": form,
+            "knobs": build_knob_views(knobs, form) if knobs else [],
+        }
         values |= {"shown_field": INITIAL_VALUES_FIELD, "shown": json.dumps(current_values(knobs), ensure_ascii=False)}
         return render_page(request, "plugin_knobs.html", values, status)

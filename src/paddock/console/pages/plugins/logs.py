@@ -1,4 +1,4 @@
-"""What a plugin wrote to its log: the last lines, new ones as they come, and all of it as a text."""
+"""The log page of a plugin: the last lines with filters, live updates, and a download."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from paddock.web.request_context import call_context
 from paddock.web.routing.route import OPERATOR, path_param
 from paddock.web.sse import ServerSentEvent, event_stream
 
-MAX_SHOWN_LINES: Final = 500  # lines of the page
-MAX_SEARCHED_LINES: Final = 10_000  # of those kept, the last
-_MAX_QUERY_CHARS: Final = 200  # characters that are looked for
+MAX_SHOWN_LINES: Final = 500  # on the page
+MAX_SEARCHED_LINES: Final = 10_000  # the latest stored lines
+_MAX_QUERY_CHARS: Final = 200  # of the search text
 _LEVEL_LABELS: Final = {
     "": "Everything",
     "info": "Info and above",
@@ -32,6 +32,8 @@ _LEVEL_LABELS: Final = {
 
 
 class PluginLogPages:
+    """Shows, streams and downloads the log of a plugin."""
+
     def __init__(self, host: Host, closing: asyncio.Event) -> None:
         self._host = host
         self._closing = closing
@@ -44,56 +46,64 @@ class PluginLogPages:
         ]
 
     async def show(self, request: Request) -> Response:
-        context, name, wanted = await call_context(self._host, request), path_param(request), _parse_log_filter(request)
-        kept = await self._host.logs(
-            name, tenant=context.tenant, lines=MAX_SEARCHED_LINES if _is_filtered(wanted) else MAX_SHOWN_LINES
+        context, name, log_filter = (
+            await call_context(self._host, request),
+            path_param(request),
+            _parse_log_filter(request),
         )
-        lines = (await asyncio.to_thread(_filter_lines, kept, wanted))[-MAX_SHOWN_LINES:]
-        asked = {"q": wanted.text, "level": wanted.level}
-        # From the last line that was looked at, shown or not: nothing is missed until the page follows.
-        live = urlencode({**asked, "after": kept[-1]["at"] if kept else ""})
+        stored = await self._host.logs(
+            name, tenant=context.tenant, lines=MAX_SEARCHED_LINES if _is_filtered(log_filter) else MAX_SHOWN_LINES
+        )
+        lines = (await asyncio.to_thread(_filter_lines, stored, log_filter))[-MAX_SHOWN_LINES:]
+        query = {"q": log_filter.text, "level": log_filter.level}
+        # After the last line that was read, shown or not: nothing is missed until the page follows.
+        live = urlencode({**query, "after": stored[-1]["at"] if stored else ""})
         values = {
             "name": name,
             "lines": lines,
-            "wanted": wanted,
+            "wanted": log_filter,
             "levels": _LEVEL_LABELS,
-            "narrowed": _is_filtered(wanted),
+            "narrowed": _is_filtered(log_filter),
         }
-        return render_page(request, "plugin_logs.html", {**values, "live": live, "asked": urlencode(asked)})
+        return render_page(request, "plugin_logs.html", {**values, "live": live, "asked": urlencode(query)})
 
     async def stream(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        await self._host.logs(name, tenant=context.tenant, lines=1)  # not found is told before a stream begins
-        # A browser that lost the connection says itself which line it saw last.
+        await self._host.logs(name, tenant=context.tenant, lines=1)  # raises NotFound before a stream starts
+        # A browser that reconnects sends the id of the last line it saw.
         after = request.headers.get("last-event-id") or request.query_params.get("after", "")
         return event_stream(self._line_events(name, context.tenant, _parse_log_filter(request), after), self._closing)
 
     async def _line_events(
-        self, name: str, tenant: Tenant, wanted: LogFilter, after: str
+        self, name: str, tenant: Tenant, log_filter: LogFilter, after: str
     ) -> AsyncGenerator[ServerSentEvent, None]:
-        # Followed before they are read, so that no line is missed between the two; one may be in both.
+        # Subscribe before reading the stored lines, so that none is missed in between; duplicates are skipped.
         async with aclosing(await self._host.follow_logs(name, tenant)) as following:
-            kept = await self._host.logs(name, tenant=tenant, lines=MAX_SHOWN_LINES)
-            following.skip_known(_is_one_of(kept))
-            for line in map(parse_log_line, kept):
-                if line.at > after and wanted.matches(line):
+            stored = await self._host.logs(name, tenant=tenant, lines=MAX_SHOWN_LINES)
+            following.skip_known(_is_one_of(stored))
+            for line in map(parse_log_line, stored):
+                if line.at > after and log_filter.matches(line):
                     yield _LogLineEvent(line)
-            del kept
+            del stored
             async for entry in following:
                 line = parse_log_line(entry)
-                if wanted.matches(line):
+                if log_filter.matches(line):
                     yield _LogLineEvent(line)
 
     async def download(self, request: Request) -> Response:
-        context, name, wanted = await call_context(self._host, request), path_param(request), _parse_log_filter(request)
-        kept = await self._host.logs(name, tenant=context.tenant, lines=MAX_SEARCHED_LINES)
-        whole = await asyncio.to_thread(lambda: "".join(_plain_lines(_filter_lines(kept, wanted))))
+        context, name, log_filter = (
+            await call_context(self._host, request),
+            path_param(request),
+            _parse_log_filter(request),
+        )
+        stored = await self._host.logs(name, tenant=context.tenant, lines=MAX_SEARCHED_LINES)
+        text = await asyncio.to_thread(lambda: "".join(_plain_lines(_filter_lines(stored, log_filter))))
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}.log"}
-        return Response(whole, headers=headers | {"cache-control": "no-store"}, media_type="text/plain; charset=utf-8")
+        return Response(text, headers=headers | {"cache-control": "no-store"}, media_type="text/plain; charset=utf-8")
 
 
 class _LogLineEvent(ServerSentEvent):
-    """A line of the page as an event."""
+    """A rendered log line as a server-sent event."""
 
     def __init__(self, line: LogLine) -> None:
         super().__init__({"line": line}, "line")
@@ -110,18 +120,18 @@ def _parse_log_filter(request: Request) -> LogFilter:
     return LogFilter(request.query_params.get("q", "")[:_MAX_QUERY_CHARS], level if level in LOG_LEVELS else "")
 
 
-def _is_filtered(wanted: LogFilter) -> bool:
-    return bool(wanted.text or wanted.level)
+def _is_filtered(log_filter: LogFilter) -> bool:
+    return bool(log_filter.text or log_filter.level)
 
 
-def _is_one_of(kept: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a line is one of these."""
-    known = {(entry["at"], entry["line"]) for entry in kept}
+def _is_one_of(stored: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], bool]:
+    """Return a predicate that tells whether a line is one of these."""
+    known = {(entry["at"], entry["line"]) for entry in stored}
     return lambda entry: (entry["at"], entry["line"]) in known
 
 
-def _filter_lines(kept: Iterable[Mapping[str, Any]], wanted: LogFilter) -> list[LogLine]:
-    return [line for line in map(parse_log_line, kept) if wanted.matches(line)]
+def _filter_lines(stored: Iterable[Mapping[str, Any]], log_filter: LogFilter) -> list[LogLine]:
+    return [line for line in map(parse_log_line, stored) if log_filter.matches(line)]
 
 
 def _plain_lines(lines: Iterable[LogLine]) -> Iterable[str]:

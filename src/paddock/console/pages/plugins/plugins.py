@@ -1,4 +1,4 @@
-"""Plugins: all of them, and each with what it may do, how it is doing, its switches, and what waits for a yes."""
+"""Pages of plugins: the list, one plugin with its status and switches, and activation."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from paddock.web.routing.json_parser import parse_json_value
 from paddock.web.routing.route import HOST, MAX_NAME_CHARS, OPERATOR, path_param
 from paddock.web.security.authenticate import caller_of
 
-_LOG_TAIL_LINES = 10  # lines of a plugin that does not run
-_SEARCH_MIN_PLUGINS = 12  # plugins that somebody finds by looking
-_REVIEWED_STATES = ("accepted", "gone")  # what nobody has to look at
+_LOG_TAIL_LINES = 10  # shown for a plugin that does not run
+_SEARCH_MIN_PLUGINS = 12  # above it the list has a search field
+_REVIEWED_STATES = ("accepted", "gone")  # definitions that need no review
 
 
 class PluginPages:
+    """Lists and shows plugins, and enables, disables and restarts them."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -44,33 +46,42 @@ class PluginPages:
 
     async def show_list(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        sees = is_operator(caller_of(request))
-        plugins = await (self._host.plugins(context.tenant) if sees else self._host.permitted_plugins.plugins(context))
-        asked = request.query_params.get("find", "").strip()[:MAX_NAME_CHARS]
-        found = [one for one in map(summarize_plugin, plugins) if matches_search(one, asked)]
-        values = {"plugins": found, "behaving": self._host.activation.behaviour_plugins(context)}
+        operates = is_operator(caller_of(request))
+        plugins = await (
+            self._host.plugins(context.tenant) if operates else self._host.permitted_plugins.plugins(context)
+        )
+        search = request.query_params.get("find", "").strip()[:MAX_NAME_CHARS]
+        matches = [plugin for plugin in map(summarize_plugin, plugins) if matches_search(plugin, search)]
+        values = {"plugins": matches, "behaving": self._host.activation.behaviour_plugins(context)}
         return render_page(
-            request, "plugins.html", {**values, "find": asked, "many": len(plugins) > _SEARCH_MIN_PLUGINS}
+            request, "plugins.html", {**values, "find": search, "many": len(plugins) > _SEARCH_MIN_PLUGINS}
         )
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
 
     async def _render(
-        self, request: Request, *, asks: Iterable[str] = (), problem: PaddockError | None = None, status: int = 200
+        self,
+        request: Request,
+        *,
+        requested_capabilities: Iterable[str] = (),
+        problem: PaddockError | None = None,
+        status: int = 200,
     ) -> Response:
         context, name, caller = await call_context(self._host, request), path_param(request), caller_of(request)
         if not is_operator(caller):
-            offered = await self._host.permitted_plugins.plugin(name, context)
-            return render_page(request, "plugin_offered.html", {"plugin": offered})
+            permitted = await self._host.permitted_plugins.plugin(name, context)
+            return render_page(request, "plugin_offered.html", {"plugin": permitted})
         plugin = await self._host.plugin(name, context.tenant)
         runtime: dict[str, Any] = plugin["runtime"] or {}
-        words, mood = plugin_status(plugin["state"], runtime, given_up=plugin["given_up"])
-        values: dict[str, Any] = {"plugin": plugin, "runtime": runtime, "words": words, "mood": mood}
+        status_text, mood = plugin_status(plugin["state"], runtime, given_up=plugin["given_up"])
+        values: dict[str, Any] = {"plugin": plugin, "runtime": runtime, "words": status_text, "mood": mood}
         values["trust"] = trust_text(plugin["signature"])
-        # What lies where on this machine is no business of other tenants.
+        # Other tenants must not learn paths of this machine.
         values["source"] = plugin["source"] if HOST.allows(caller) else plugin["source"].partition(" /")[0]
-        values["asks"] = [(str(one), describe_capability(one)) for one in parse_grants({"grant": list(asks)})]
+        values["asks"] = [
+            (str(item), describe_capability(item)) for item in parse_grants({"grant": list(requested_capabilities)})
+        ]
         activity = await self._host.activity.summarize(plugin["name"], context.tenant)
         memory = await self._host.activity.memory_bytes(runtime.get("pid"))
         values |= {"activity": activity, "charts": (calls_chart(activity), latency_chart(activity))}
@@ -83,12 +94,12 @@ class PluginPages:
         if runtime.get("reason") or problem is not None:
             values["unset"] = (await self._host.config_service.describe(name, context.tenant)).missing
         if runtime.get("reason"):
-            kept = await self._host.logs(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
-            values["lines"] = [parse_log_line(one) for one in kept]
+            stored = await self._host.logs(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
+            values["lines"] = [parse_log_line(item) for item in stored]
         values["definitions"] = []
-        if any(one["standing"] not in _REVIEWED_STATES for one in plugin["definitions"]):
-            shown = await self._host.definitions.list_definitions(name, context.tenant)
-            values["definitions"] = [one for one in shown if one["standing"] not in _REVIEWED_STATES]
+        if any(item["standing"] not in _REVIEWED_STATES for item in plugin["definitions"]):
+            definitions = await self._host.definitions.list_definitions(name, context.tenant)
+            values["definitions"] = [item for item in definitions if item["standing"] not in _REVIEWED_STATES]
         return render_page(request, "plugin.html", {**values, "problem": problem}, status)
 
     async def enable(self, request: Request) -> Response:
@@ -97,25 +108,27 @@ class PluginPages:
     async def restart(self, request: Request) -> Response:
         return await self._start(request, "restarted", anew=True)
 
-    async def _start(self, request: Request, said: str, *, anew: bool) -> Response:
-        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
+    async def _start(self, request: Request, message_code: str, *, anew: bool) -> Response:
+        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
         try:
             started = await self._host.enable(
                 name,
                 tenant=context.tenant,
-                acknowledged=parse_grants({"grant": sent.texts.get("grant", [])}),
+                acknowledged=parse_grants({"grant": form.texts.get("grant", [])}),
                 anew=anew,
                 by=context.principal.id,
             )
-        except NeedsConsent as needed:
-            return await self._render(request, asks=needed.details.get("capabilities", ()), status=403)
-        except PaddockError as refused:
-            return await self._render(request, problem=refused, status=http_status(refused))
-        # Of one that does not run the page itself says so, and why.
+        except NeedsConsent as consent_error:
+            return await self._render(
+                request, requested_capabilities=consent_error.details.get("capabilities", ()), status=403
+            )
+        except PaddockError as error:
+            return await self._render(request, problem=error, status=http_status(error))
+        # If it does not run, the page itself shows why.
         return (
             RedirectResponse(plugin_path(name), 303)
             if started["reason"]
-            else redirect_with_flash(plugin_path(name), said)
+            else redirect_with_flash(plugin_path(name), message_code)
         )
 
     async def disable(self, request: Request) -> Response:
@@ -124,34 +137,36 @@ class PluginPages:
         return redirect_with_flash(plugin_path(name), "disabled")
 
     async def accept_definitions(self, request: Request) -> Response:
-        """Take what a server says now, each as it was shown."""
-        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
+        """Accept the server's current definitions, each as it was shown."""
+        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
         try:
-            for kind, what, shown_hash in _parse_definitions(sent.texts.get("definition", ())):
-                await self._host.definitions.accept(name, kind, what, shown_hash, context.principal.id, context.tenant)
-        except PaddockError as refused:
-            return await self._render(request, problem=refused, status=http_status(refused))
+            for kind, definition_name, shown_hash in _parse_definitions(form.texts.get("definition", ())):
+                await self._host.definitions.accept(
+                    name, kind, definition_name, shown_hash, context.principal.id, context.tenant
+                )
+        except PaddockError as error:
+            return await self._render(request, problem=error, status=http_status(error))
         return redirect_with_flash(plugin_path(name), "accepted")
 
 
-def _parse_definitions(sent: Iterable[str]) -> list[tuple[str, str, str]]:
-    """What a form names of a server's definitions: of what kind, its name, and the hash of what was shown.
+def _parse_definitions(texts: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Parse the definitions named in a form: kind, name, and hash of what was shown.
 
     Raises:
-        CallerError: it is none of our forms.
+        CallerError: the form is not ours.
     """
-    found: list[tuple[str, str, str]] = []
-    for one in sent:
+    definitions: list[tuple[str, str, str]] = []
+    for text in texts:
         try:
-            kind, name, shown_hash = parse_json_value(one.encode())
+            kind, name, shown_hash = parse_json_value(text.encode())
         except (Invalid, ValueError, TypeError):
             raise CallerError("this names no definition", code="http.not_a_form") from None
-        found.append((str(kind), str(name), str(shown_hash)))
-    return found
+        definitions.append((str(kind), str(name), str(shown_hash)))
+    return definitions
 
 
 class ActivationPages:
-    """A plugin is on for all of a tenant: every member may read what that changes, an operator may change it."""
+    """Activation for the whole tenant: every member may see its effects, an operator may change it."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -168,25 +183,25 @@ class ActivationPages:
 
     async def _render_form(self, request: Request, problem: Problem | None = None, status: int = 200) -> Response:
         context = await call_context(self._host, request)
-        one = await self._host.activation.preview(path_param(request), context)
-        return render_page(request, "activation.html", {"one": one, "problem": problem}, status)
+        preview = await self._host.activation.preview(path_param(request), context)
+        return render_page(request, "activation.html", {"one": preview, "problem": problem}, status)
 
     async def activate(self, request: Request) -> Response:
-        context, name, sent = await call_context(self._host, request), path_param(request), await read_form(request)
-        if not sent.last_text("user_confirmation"):
-            wrong = Problem("user_confirmation", "Confirm first that you read what changes")
-            return await self._render_form(request, wrong, 422)
+        context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
+        if not form.last_text("user_confirmation"):
+            problem = Problem("user_confirmation", "Confirm first that you read what changes")
+            return await self._render_form(request, problem, 422)
         try:
             started = await self._host.enable(name, tenant=context.tenant, by=context.principal.id)
         except NeedsConsent:
-            wrong = Problem("", "It asks for more than was granted", "Enable it on its own page, where you see what")
-            return await self._render_form(request, wrong, 403)
-        except PaddockError as refused:
-            wrong = refused.as_problem()
-            return await self._render_form(request, wrong, http_status(refused))
+            problem = Problem("", "It asks for more than was granted", "Enable it on its own page, where you see what")
+            return await self._render_form(request, problem, 403)
+        except PaddockError as error:
+            problem = error.as_problem()
+            return await self._render_form(request, problem, http_status(error))
         return redirect_with_flash(plugin_path(started["name"], "activate"), "activated")
 
     async def deactivate(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        off = await self._host.disable(name, context.tenant, by=context.principal.id)
-        return redirect_with_flash(plugin_path(off["name"], "activate"), "deactivated")
+        disabled = await self._host.disable(name, context.tenant, by=context.principal.id)
+        return redirect_with_flash(plugin_path(disabled["name"], "activate"), "deactivated")

@@ -1,4 +1,4 @@
-"""A package that a page sends: written to disk as it arrives, so that a big one costs no memory."""
+"""Receives an uploaded package: written to disk as it arrives, so that a large one needs no memory."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from paddock.web.request_headers import request_headers
 from paddock.web.routing.body import BodyTooLarge, body_chunks
 
 MAX_PACKAGE_BYTES: Final = DEFAULT_LIMITS.archive_bytes
-_MAX_OVERHEAD_BYTES: Final = 64 * 1024  # bytes of a form that are not its file
+_MAX_OVERHEAD_BYTES: Final = 64 * 1024  # of a form, beside its file
 _MAX_FILE_NAME_CHARS: Final = 200
 
 
 @dataclass(slots=True)
 class PackageUpload:
-    """What came: a file, by the name that somebody's browser gave it, and what else the form said."""
+    """An uploaded package with the browser's file name, and the form's other fields."""
 
     name: str
     file: UploadedFile
@@ -37,32 +37,32 @@ class PackageUpload:
 
     @property
     def source(self) -> PackageSource:
-        """Where it stands while it is here."""
+        """The source to install from, while the file exists."""
         return PackageSource(SourceKind.ARCHIVE, str(self.file.path))
 
     @property
     def recorded_as(self) -> PackageSource:
-        """What is kept of where it came from."""
+        """The source to record."""
         return PackageSource(SourceKind.UPLOAD, self.name)
 
 
 async def receive_package(
-    request: Request, opening: Callable[[ExitStack], UploadedFile], brought: ExitStack
+    request: Request, open_file: Callable[[ExitStack], UploadedFile], resources: ExitStack
 ) -> PackageUpload:
-    """The file of a form with one, whole.
+    """Receive the file of a form completely.
 
     Args:
-        request: What brings it.
-        opening: Makes the file, which goes when `brought` is closed.
-        brought: Whose it is.
+        request: The request.
+        open_file: Creates the file, which is deleted when `resources` is closed.
+        resources: Owns the file.
 
     Raises:
-        BodyTooLarge, Invalid: it has more than a package may have, or is none.
-        CallerError: this is no such form.
-        HostError: the disk refuses.
+        BodyTooLarge, Invalid: it is too large, or not a package.
+        CallerError: it is not such a form.
+        HostError: writing fails.
     """
     form = _MultipartReader(_boundary(request))
-    file = await asyncio.to_thread(opening, brought)
+    file = await asyncio.to_thread(open_file, resources)
     try:
         async for chunk in body_chunks(request, MAX_PACKAGE_BYTES + _MAX_OVERHEAD_BYTES, _package_too_large()):
             form.parser.write(chunk)
@@ -76,28 +76,28 @@ async def receive_package(
     return PackageUpload(_checked_file_name(form.file_name, file.size), file, form.texts)
 
 
-def _checked_file_name(given: str, size: int) -> str:
-    """What the file is called, as it may be shown and kept.
+def _checked_file_name(raw_name: str, size: int) -> str:
+    """Return the file name in a form that is safe to show and store.
 
     Raises:
-        Invalid: there is none, or it is no package.
+        Invalid: there is no file, or it is not a package.
     """
-    name = printable(PurePosixPath(given.replace("\\", "/")).name, _MAX_FILE_NAME_CHARS)
-    wrong = ""
+    name = printable(PurePosixPath(raw_name.replace("\\", "/")).name, _MAX_FILE_NAME_CHARS)
+    message = ""
     if not name:
-        wrong = "Choose a file first"
+        message = "Choose a file first"
     elif PurePosixPath(name).suffix.lower() not in ARCHIVE_SUFFIXES:
-        wrong = f"{name} is not a .zip, .mcpb or .dxt file"
+        message = f"{name} is not a .zip, .mcpb or .dxt file"
     elif not size:
-        wrong = f"{name} is empty"
-    if wrong:
-        raise Invalid(wrong, [Problem("package", wrong)], code="package.not_an_archive")
+        message = f"{name} is empty"
+    if message:
+        raise Invalid(message, [Problem("package", message)], code="package.not_an_archive")
     return name
 
 
 def _boundary(request: Request) -> bytes:
-    kind, options = parse_options_header(request_headers(request.scope).text(b"content-type") or "")
-    if kind != b"multipart/form-data" or b"boundary" not in options:
+    media_type, options = parse_options_header(request_headers(request.scope).text(b"content-type") or "")
+    if media_type != b"multipart/form-data" or b"boundary" not in options:
         raise CallerError("this is no form with a file", code="http.not_a_form")
     return options[b"boundary"]
 
@@ -108,10 +108,10 @@ def _package_too_large() -> BodyTooLarge:
 
 @dataclass(slots=True)
 class _MultipartReader:
-    """A form on its way in: its one file in pieces, its texts whole."""
+    """An incremental multipart parser: the one file in chunks, other fields complete."""
 
     boundary: bytes
-    pieces: list[bytes] = field(default_factory=list[bytes])  # of the file, not written yet
+    pieces: list[bytes] = field(default_factory=list[bytes])  # chunks of the file, not written yet
     texts: dict[str, str] = field(default_factory=dict[str, str])
     file_name: str = ""
     parser: Any = field(init=False)
@@ -121,7 +121,7 @@ class _MultipartReader:
     _field: str = ""
     _text: bytes = b""
     _is_file: bool = False
-    _overhead: int = 0  # bytes that are not its file's
+    _overhead: int = 0  # bytes beside the file
 
     def __post_init__(self) -> None:
         self.parser = python_multipart.MultipartParser(
@@ -147,7 +147,7 @@ class _MultipartReader:
         self._value += self._count_overhead(data[start:end])
 
     def _count_overhead(self, piece: bytes) -> bytes:
-        """What stays in memory, of which there is only so much."""
+        """Count bytes that are held in memory, and limit them."""
         self._overhead += len(piece)
         if self._overhead > _MAX_OVERHEAD_BYTES:
             raise CallerError("this form says too much beside its file", code="http.not_a_form")

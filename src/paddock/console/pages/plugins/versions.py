@@ -1,4 +1,4 @@
-"""A plugin's versions: which are here, going back to one, holding it at one, and taking it away."""
+"""The versions page of a plugin: list, pin, roll back, remove versions, and uninstall."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from paddock.web.security.authenticate import caller_of
 
 
 class VersionPages:
+    """Pins, rolls back and removes versions of a plugin."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -43,35 +45,35 @@ class VersionPages:
 
     async def _render(self, request: Request, problem: PaddockError | None = None) -> Response:
         history = await self._host.versions.history(path_param(request))
-        may = HOST.allows(caller_of(request))
-        values: dict[str, Any] = {"history": history, "may": may, "problem": problem}
+        operates_host = HOST.allows(caller_of(request))
+        values: dict[str, Any] = {"history": history, "may": operates_host, "problem": problem}
         values["recorded"] = history.update_source
         values["versions"] = [
             {
-                "one": one,
-                # What lies where on this machine is no business of other tenants.
-                "source": one.source if may else one.source.partition(" /")[0],
-                "trust": trust_text(f"{one.standing.state.value}: {one.standing.description}"),
-                "more": capability_consents(one.more),
-                "less": capability_consents(one.less),
+                "one": version,
+                # Other tenants must not learn paths of this machine.
+                "source": version.source if operates_host else version.source.partition(" /")[0],
+                "trust": trust_text(f"{version.standing.state.value}: {version.standing.description}"),
+                "more": capability_consents(version.more),
+                "less": capability_consents(version.less),
             }
-            for one in history.versions
+            for version in history.versions
         ]
         return render_page(request, "plugin_versions.html", values, 200 if problem is None else http_status(problem))
 
     async def pin(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        wanted = sent.last_text("version") or None
+        context, form = await call_context(self._host, request), await read_form(request)
+        version = form.last_text("version") or None
         try:
-            row = await self._host.versions.pin(path_param(request), wanted, context.principal.id)
+            plugin = await self._host.versions.pin(path_param(request), version, context.principal.id)
         except NeedsConsent:
-            # Going back to it asks for what is missing; then it can be pinned.
+            # The rollback page asks for the missing consent; then it can be pinned.
             return RedirectResponse(
-                f"{plugin_path(path_param(request), 'versions/rollback')}?to={quote(wanted or '')}", 303
+                f"{plugin_path(path_param(request), 'versions/rollback')}?to={quote(version or '')}", 303
             )
-        except PaddockError as refused:
-            return await self._render(request, refused)
-        return redirect_with_flash(plugin_path(row.name, "versions"), "pinned" if wanted else "unpinned")
+        except PaddockError as error:
+            return await self._render(request, error)
+        return redirect_with_flash(plugin_path(plugin.name, "versions"), "pinned" if version else "unpinned")
 
     # --- going back ---------------------------------------------------------------------------------------------------
 
@@ -84,50 +86,55 @@ class VersionPages:
         version: str | None,
         missing: str = "",
         *,
-        given: tuple[str, ...] = (),
+        grants: tuple[str, ...] = (),
         status: int = 200,
     ) -> Response:
         try:
-            way = await self._host.versions.preview_rollback(path_param(request), version)
-        except PaddockError as refused:
-            return await self._render(request, refused)
-        values: dict[str, Any] = {"way": way, "given": given, "missing": missing}
-        values |= {"parts": consent_sections(way.screen, way.new), "capabilities": capability_consents(way.new)}
+            preview = await self._host.versions.preview_rollback(path_param(request), version)
+        except PaddockError as error:
+            return await self._render(request, error)
+        values: dict[str, Any] = {"way": preview, "given": grants, "missing": missing}
+        values |= {
+            "parts": consent_sections(preview.screen, preview.new),
+            "capabilities": capability_consents(preview.new),
+        }
         return render_page(request, "plugin_rollback.html", values, status)
 
     async def roll_back(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        version, given = sent.last_text("to") or None, tuple(sent.texts.get("grant", ()))
+        context, form = await call_context(self._host, request), await read_form(request)
+        version, grants = form.last_text("to") or None, tuple(form.texts.get("grant", ()))
         try:
             await self._host.versions.rollback(
                 path_param(request),
                 version,
-                parse_grants({"grant": list(given)}),
+                parse_grants({"grant": list(grants)}),
                 context.principal.id,
-                leaving=sent.last_text("from") or None,
+                leaving=form.last_text("from") or None,
             )
-        except NeedsConsent as needed:
+        except NeedsConsent as consent_error:
             return await self._render_rollback(
-                request, version, CONSENT_INCOMPLETE, given=given, status=http_status(needed)
+                request, version, CONSENT_INCOMPLETE, grants=grants, status=http_status(consent_error)
             )
-        except Conflict as moved:
-            if moved.error_code != "plugin.changed_meanwhile":
-                return await self._render(request, moved)
+        except Conflict as conflict:
+            if conflict.error_code != "plugin.changed_meanwhile":
+                return await self._render(request, conflict)
             missing = "It changed while you were deciding. This is what going back means now."
-            return await self._render_rollback(request, version, missing, status=http_status(moved))
-        except PaddockError as refused:
-            return await self._render(request, refused)
+            return await self._render_rollback(request, version, missing, status=http_status(conflict))
+        except PaddockError as error:
+            return await self._render(request, error)
         return redirect_with_flash(plugin_path(path_param(request)), "rolled_back")
 
     # --- taking it away -----------------------------------------------------------------------------------------------
 
     async def remove_version(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
+        context, form = await call_context(self._host, request), await read_form(request)
         try:
-            by = require_interactive_person(context.principal).id
-            await self._host.uninstall_service.uninstall_version(path_param(request), sent.last_text("version"), by)
-        except PaddockError as refused:
-            return await self._render(request, refused)
+            person_id = require_interactive_person(context.principal).id
+            await self._host.uninstall_service.uninstall_version(
+                path_param(request), form.last_text("version"), person_id
+            )
+        except PaddockError as error:
+            return await self._render(request, error)
         return redirect_with_flash(plugin_path(path_param(request), "versions"), "version_removed")
 
     async def confirm_uninstall(self, request: Request) -> Response:
@@ -140,11 +147,11 @@ class VersionPages:
         return render_page(request, "plugin_uninstall.html", values, 200 if problem is None else 422)
 
     async def uninstall(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        history, typed = await self._host.versions.history(path_param(request)), sent.last_text("confirm").strip()
+        context, form = await call_context(self._host, request), await read_form(request)
+        history, typed = await self._host.versions.history(path_param(request)), form.last_text("confirm").strip()
         if typed != history.plugin.name:
-            wrong = Problem("confirm", "That is not its name", f"Type {history.plugin.name} to remove it")
-            return self._render_uninstall(request, history, typed=typed, problem=wrong)
+            problem = Problem("confirm", "That is not its name", f"Type {history.plugin.name} to remove it")
+            return self._render_uninstall(request, history, typed=typed, problem=problem)
         removed = await self._host.uninstall_service.uninstall(
             history.plugin.name, require_interactive_person(context.principal).id
         )

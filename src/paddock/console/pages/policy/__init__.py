@@ -1,1 +1,1 @@
-"""TODO: paddock.console.pages.policy."""
+"""Pages of the policy: rules, simulation and explanations."""

@@ -1,4 +1,7 @@
-"""Trying the rules on a call that nobody makes. It changes nothing, so the question stands in the address."""
+"""Policy simulation (`/policy/try`) and explanations of past decisions (`/explain`).
+
+A simulation changes nothing, so its question is in the query string.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,12 @@ from paddock.web.request_context import call_context
 from paddock.web.routing.route import MAX_NAME_CHARS, OPERATOR, path_param
 
 _MAX_VALUES = 50
-_MAX_OFFERED_CALLERS = 200  # people to choose from, and as many keys
+_MAX_OFFERED_CALLERS = 200  # people to choose from, and API keys
 
 
 class PolicySimulationPages:
+    """Simulates the policy decision about a hypothetical call."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -31,63 +36,69 @@ class PolicySimulationPages:
         return [Page("GET", "/policy/try", self.simulate, OPERATOR)]
 
     async def simulate(self, request: Request) -> Response:
-        by = (await call_context(self._host, request)).principal
-        asked = parse_hypothetical_call(request)
-        answered: HypotheticalDecision | None = None
-        wrong: PaddockError | None = None
-        if asked.who and asked.what:
+        principal = (await call_context(self._host, request)).principal
+        hypothetical = parse_hypothetical_call(request)
+        decision: HypotheticalDecision | None = None
+        failure: PaddockError | None = None
+        if hypothetical.who and hypothetical.what:
             try:
-                answered = await self._host.policy.try_call(by, asked)
+                decision = await self._host.policy.try_call(principal, hypothetical)
             except PaddockError as error:
-                wrong = error
-        everybody = await self._host.policy.try_options(by.tenant)
-        cast = replace(
-            everybody, people=everybody.people[:_MAX_OFFERED_CALLERS], keys=everybody.keys[:_MAX_OFFERED_CALLERS]
+                failure = error
+        all_options = await self._host.policy.try_options(principal.tenant)
+        options = replace(
+            all_options, people=all_options.people[:_MAX_OFFERED_CALLERS], keys=all_options.keys[:_MAX_OFFERED_CALLERS]
         )
         values = {
-            "cast": cast,
-            # Of very many people some are offered, and the others are typed.
-            "left_out": cast != everybody,
-            "unlisted": "" if asked.who in offered_callers(cast, by.id) else asked.who,
+            "cast": options,
+            # If there are too many people, the others are typed.
+            "left_out": options != all_options,
+            "unlisted": "" if hypothetical.who in offered_callers(options, principal.id) else hypothetical.who,
             "effects": {str(effect): EFFECT_TEXT[effect] for effect in Effect},
-            "asked": asked,
+            "asked": hypothetical,
             "started": "who" in request.query_params,
-            "answered": answered,
-            "wrong": wrong,
-            "myself": by.id,
+            "answered": decision,
+            "wrong": failure,
+            "myself": principal.id,
         }
-        return render_page(request, "policy_try.html", values, 422 if wrong else 200)
+        return render_page(request, "policy_try.html", values, 422 if failure else 200)
 
 
-def offered_callers(cast: PolicyTryOptions, myself: str) -> set[str]:
-    """Everybody who can be chosen, as an address names them."""
-    roles, agents = (f"{ROLE_PREFIX}{one}" for one in cast.roles), (f"agent:{one}" for one in cast.agents)
-    return {myself, *roles, *agents, *(one.id for one in cast.people), *(f"key:{one.id}" for one in cast.keys)}
+def offered_callers(options: PolicyTryOptions, own_id: str) -> set[str]:
+    """Return the ids of all callers that can be selected."""
+    roles, agents = (f"{ROLE_PREFIX}{item}" for item in options.roles), (f"agent:{item}" for item in options.agents)
+    return {
+        own_id,
+        *roles,
+        *agents,
+        *(item.id for item in options.people),
+        *(f"key:{item.id}" for item in options.keys),
+    }
 
 
 def parse_hypothetical_call(request: Request) -> HypotheticalCall:
-    """The call that an address asks about."""
-    given = request.query_params
+    """Parse the hypothetical call in the query string."""
+    query = request.query_params
 
-    def one(name: str) -> str:
-        return given.get(name, "").strip()[:MAX_NAME_CHARS]
+    def text_param(name: str) -> str:
+        return query.get(name, "").strip()[:MAX_NAME_CHARS]
 
-    def several(name: str) -> tuple[str, ...]:
-        return tuple(text[:MAX_NAME_CHARS] for text in given.getlist(name)[:_MAX_VALUES] if text)
+    def list_param(name: str) -> tuple[str, ...]:
+        return tuple(text[:MAX_NAME_CHARS] for text in query.getlist(name)[:_MAX_VALUES] if text)
 
     return HypotheticalCall(
-        one("somebody") or one("who"),
-        one("other") or one("what"),
-        roles=several("role"),
-        effects=several("effect"),
-        consented="consented" in given,
-        whitelisted="whitelisted" in given,
-        background="background" in given,
+        text_param("somebody") or text_param("who"),
+        text_param("other") or text_param("what"),
+        roles=list_param("role"),
+        effects=list_param("effect"),
+        consented="consented" in query,
+        whitelisted="whitelisted" in query,
+        background="background" in query,
     )
 
 
 class ExplainPages:
-    """For everybody: members are told of their own calls, and without what a rule keeps from people."""
+    """Explains decisions to everybody: members see their own calls, without confidential rule texts."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -96,25 +107,27 @@ class ExplainPages:
         return [Page("GET", "/explain", self.show_form), Page("GET", "/explain/{id}", self.show)]
 
     async def show_form(self, request: Request) -> Response:
-        wanted = request.query_params.get("id", "").strip()[:MAX_NAME_CHARS]
-        if wanted:
-            return RedirectResponse(f"/explain/{quote(wanted, safe='')}", 303)
+        subject_id = request.query_params.get("id", "").strip()[:MAX_NAME_CHARS]
+        if subject_id:
+            return RedirectResponse(f"/explain/{quote(subject_id, safe='')}", 303)
         return self._render(request, "")
 
     async def show(self, request: Request) -> Response:
-        context, wanted = await call_context(self._host, request), path_param(request, "id").strip()
+        context, subject_id = await call_context(self._host, request), path_param(request, "id").strip()
         try:
-            found = await self._host.explain_service.explain(wanted, context.principal)
+            explanations = await self._host.explain_service.explain(subject_id, context.principal)
         except NotFound:
-            return self._render(request, wanted, status=404)
-        return self._render(request, wanted, explanations_to_json(wanted, found))
+            return self._render(request, subject_id, status=404)
+        return self._render(request, subject_id, explanations_to_json(subject_id, explanations))
 
-    def _render(self, request: Request, wanted: str, told: dict[str, Any] | None = None, status: int = 200) -> Response:
+    def _render(
+        self, request: Request, subject_id: str, explanations: dict[str, Any] | None = None, status: int = 200
+    ) -> Response:
         values = {
-            "wanted": wanted,
-            "told": told,
+            "wanted": subject_id,
+            "told": explanations,
             "version_now": self._host.active_policy.policy.version,
-            "effect_words": {str(effect): words for effect, words in EFFECT_TEXT.items()},
-            "here": "/policy/explain",  # where it stands among the pages, though members find it too
+            "effect_words": {str(effect): text for effect, text in EFFECT_TEXT.items()},
+            "here": "/policy/explain",  # navigation entry, although members can open it too
         }
         return render_page(request, "explain.html", values, status)

@@ -1,4 +1,4 @@
-"""The rules in force: what each does, in words and as written, where it comes from, and what held before."""
+"""Pages of the active rules, of earlier versions, and of the policy's test cases."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from paddock.web.routing.route import OPERATOR, path_param
 
 
 class PolicyPages:
+    """Shows rules, earlier versions and test results."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -29,45 +31,48 @@ class PolicyPages:
 
     async def show(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        found = await self._host.policy.active_rules(context.tenant)
-        everything = await asyncio.to_thread(summarize_rules, found.rules)
-        words, effect = request.query_params.get("q", "").strip(), request.query_params.get("effect", "")
+        active = await self._host.policy.active_rules(context.tenant)
+        summaries = await asyncio.to_thread(summarize_rules, active.rules)
+        search, effect = request.query_params.get("q", "").strip(), request.query_params.get("effect", "")
         values = {
-            "version": found.rules.version,
-            "history": found.history,
-            "counts": {kind: sum(one.effect == kind for one in everything) for kind in ("allows", "asks", "forbids")},
-            "own": sum(one.own for one in everything),
-            "rules": filter_rules(everything, words, effect),
-            "all": len(everything),
-            "words": words,
+            "version": active.rules.version,
+            "history": active.history,
+            "counts": {
+                rule_effect: sum(rule.effect == rule_effect for rule in summaries)
+                for rule_effect in ("allows", "asks", "forbids")
+            },
+            "own": sum(rule.own for rule in summaries),
+            "rules": filter_rules(summaries, search, effect),
+            "all": len(summaries),
+            "words": search,
             "effect": effect,
-            "unusable": found.unusable,
-            "problems": _problems_in(found.unusable),
-            "doubtful": found.doubtful,
-            # Where files stand on the machine is for whoever operates it.
-            "folder": found.folder if context.tenant == DEFAULT_TENANT else None,
+            "unusable": active.unusable,
+            "problems": _problems_in(active.unusable),
+            "doubtful": active.doubtful,
+            # Only operators of the host may see paths of this machine.
+            "folder": active.folder if context.tenant == DEFAULT_TENANT else None,
         }
         return render_page(request, "policy.html", values)
 
     async def show_version(self, request: Request) -> Response:
         version = path_param(request, "version")
         rules = await self._host.policy.rules_of_version(version)
-        now = self._host.active_policy.policy.rules
-        told = await asyncio.to_thread(summarize_rules, rules)
+        active_rules = self._host.active_policy.policy.rules
+        summaries = await asyncio.to_thread(summarize_rules, rules)
         context = await call_context(self._host, request)
         values = {
             "version": version,
-            "rules": told,
-            "current": now.version == version,
-            "differs": diff_rules(rules, now),
+            "rules": summaries,
+            "current": active_rules.version == version,
+            "differs": diff_rules(rules, active_rules),
             "folder": context.tenant == DEFAULT_TENANT,
         }
         return render_page(request, "policy_version.html", values)
 
     async def show_tests(self, request: Request) -> Response:
-        ran = await self._host.policy.run_cases() if "run" in request.query_params else None
+        results = await self._host.policy.run_cases() if "run" in request.query_params else None
         return render_page(
-            request, "policy_tests.html", {"ran": ran, "version": self._host.active_policy.policy.version}
+            request, "policy_tests.html", {"ran": results, "version": self._host.active_policy.policy.version}
         )
 
 

@@ -1,1 +1,1 @@
-"""TODO: paddock.console.pages.settings."""
+"""Settings pages: own account, API keys, secrets, connected accounts and the host."""

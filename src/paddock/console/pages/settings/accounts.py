@@ -1,4 +1,4 @@
-"""What is one person's own at plugins: accounts that are wanted, secrets of their own, and what they agreed to."""
+"""The accounts page: a person's own secrets for plugins, and their consents."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from paddock.web.request_context import call_context
 
 
 class AccountPages:
+    """Manages a person's own secrets and consents."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -31,12 +33,12 @@ class AccountPages:
 
     async def show_list(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        wants = await self._host.user_requirements.list_for(context)
-        wanted = {secret.name for one in wants for secret in one.secrets}
-        mine = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
+        requirements = await self._host.user_requirements.list_for(context)
+        required_names = {secret.name for item in requirements for secret in item.secrets}
+        own_secrets = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
         values = {
-            "wants": wants,
-            "unused": [one for one in mine if one.name not in wanted],
+            "wants": requirements,
+            "unused": [item for item in own_secrets if item.name not in required_names],
             "consents": await self._host.consents.list_for(context.principal),
         }
         return render_page(request, "accounts.html", values)
@@ -51,47 +53,47 @@ class AccountPages:
     ) -> Response:
         context = await call_context(self._host, request)
         plugins = await self._host.user_requirements.plugins_requiring_secret(context, name)
-        mine = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
+        own_secrets = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
         values = {
             "name": name,
             "plugins": plugins,
-            "listed": next((one for one in mine if one.name == name), None),
+            "listed": next((secret for secret in own_secrets if secret.name == name), None),
             "mistakes": problems_by_field(problems or []),
             "back": "/accounts",
         }
         return render_page(request, "account_secret.html", values, status)
 
     async def save(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        by = require_interactive_person(context.principal)
-        name, problems = parse_secret_name(sent)
+        context, form = await call_context(self._host, request), await read_form(request)
+        person = require_interactive_person(context.principal)
+        name, problems = parse_secret_name(form)
         await self._host.user_requirements.plugins_requiring_secret(context, name)
-        value, wrong = parse_secret_value(sent)
-        if problems or wrong or value is None:
-            return await self._render_form(request, name, [*problems, *wrong], 422)
+        value, value_problems = parse_secret_value(form)
+        if problems or value_problems or value is None:
+            return await self._render_form(request, name, [*problems, *value_problems], 422)
         try:
-            await self._host.secrets.set_secret(context.tenant, name, by.person, value, by.id)
+            await self._host.secrets.set_secret(context.tenant, name, person.person, value, person.id)
         except PaddockError as error:
             return await self._render_form(request, name, [Problem("value", f"It was not kept: {error.message}.")], 409)
         return redirect_with_flash("/accounts", "secret_set")
 
     async def confirm_remove(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), request.query_params.get("name", "")
-        mine = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
-        listed = next((one for one in mine if one.name == name), None)
+        own_secrets = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
+        listed = next((secret for secret in own_secrets if secret.name == name), None)
         if listed is None:
             raise NotFound(f"you have no secret {printable(name, 128)}", code="secret.not_found")
         return render_page(request, "secret_remove.html", {"listed": listed, "known": None, "mine": True})
 
     async def remove(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        by = require_interactive_person(context.principal)
-        await self._host.secrets.erase(context.tenant, sent.last_text("name"), by.person, by.id)
+        context, form = await call_context(self._host, request), await read_form(request)
+        person = require_interactive_person(context.principal)
+        await self._host.secrets.erase(context.tenant, form.last_text("name"), person.person, person.id)
         return redirect_with_flash("/accounts", "secret_removed")
 
     # --- consents -----------------------------------------------------------------------------------------------------
 
     async def revoke_consent(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        await self._host.consents.revoke(context.principal, sent.last_text("plugin"), sent.last_text("callable"))
+        context, form = await call_context(self._host, request), await read_form(request)
+        await self._host.consents.revoke(context.principal, form.last_text("plugin"), form.last_text("callable"))
         return redirect_with_flash("/accounts", "consent_revoked")

@@ -1,4 +1,4 @@
-"""API keys: the list, a form that makes one and shows it once, and revoking."""
+"""API key pages: the list, a form that creates a key and shows it once, and revocation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from paddock.console.forms.controls import FormControl, build_control
-from paddock.console.forms.fields import FormView
-from paddock.console.forms.fields import build_form as form_with
+from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import parse_fields
 from paddock.console.forms.request_form import read_form
 from paddock.console.one_time_view import OneTimeView
@@ -41,10 +40,12 @@ _FIELD_BY_ERROR_CODE: Final = {
     "person.disabled": "owner",
     "api_key.too_much": "roles",
 }
-"""Where the mistakes stand that only the rows can find."""
+"""Form fields of errors that only the database can detect."""
 
 
 class ApiKeyPages:
+    """Lists, creates and revokes API keys."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
         self._new_keys: OneTimeView[tuple[ApiKey, Secret]] = OneTimeView()
@@ -61,41 +62,47 @@ class ApiKeyPages:
         return await self._render(request)
 
     async def _render(self, request: Request, form: FormView | None = None, status: int = 200) -> Response:
-        by, sees = (await call_context(self._host, request)).principal, is_operator(caller_of(request))
+        principal, operates = (await call_context(self._host, request)).principal, is_operator(caller_of(request))
         now = datetime.now(UTC)
-        keys = await (self._host.api_keys.list_all(by.tenant) if sees else self._host.api_keys.list_owned_by(by))
-        live = [key for key in keys if key.state(now) == "live"]
-        everything, words = "all" in request.query_params, request.query_params.get("q", "").strip()
-        found = filter_keys(keys if everything else live, words)[::-1]
-        if sees and form is None:
-            people, _ = await self._host.people.list_all(by.tenant)
-            form = form_with(build_control(key_schema(people))) if any(not one.disabled for one in people) else None
-        made = self._new_keys.take(by.id, request.query_params.get("made", "")) if request.method == "GET" else None
+        keys = await (
+            self._host.api_keys.list_all(principal.tenant) if operates else self._host.api_keys.list_owned_by(principal)
+        )
+        live_keys = [key for key in keys if key.state(now) == "live"]
+        show_all, search = "all" in request.query_params, request.query_params.get("q", "").strip()
+        matches = filter_keys(keys if show_all else live_keys, search)[::-1]
+        if operates and form is None:
+            people, _ = await self._host.people.list_all(principal.tenant)
+            form = (
+                build_form(build_control(key_schema(people))) if any(not person.disabled for person in people) else None
+            )
+        created = (
+            self._new_keys.take(principal.id, request.query_params.get("made", "")) if request.method == "GET" else None
+        )
         values = {
-            "keys": [(key, key.state(now)) for key in found[:_MAX_LISTED]],
-            "more": len(found[_MAX_LISTED:]),
-            "words": words,
-            "everything": everything,
-            "ended": len(keys) - len(live),
+            "keys": [(key, key.state(now)) for key in matches[:_MAX_LISTED]],
+            "more": len(matches[_MAX_LISTED:]),
+            "words": search,
+            "everything": show_all,
+            "ended": len(keys) - len(live_keys),
             "form": form,
-            "made": made[0] if made else None,
-            "token": made[1].reveal() if made else "",
+            "made": created[0] if created else None,
+            "token": created[1].reveal() if created else "",
             "url": (self._host.settings.http.public_url or str(request.base_url)).rstrip("/"),
-            "missed": "made" in request.query_params and made is None,
+            "missed": "made" in request.query_params and created is None,
         }
         return render_settings_page(request, "api_keys.html", values, status)
 
     async def create(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
+        context, form = await call_context(self._host, request), await read_form(request)
         people, _ = await self._host.people.list_all(context.tenant)
         shape = build_control(key_schema(people))
-        read = parse_fields(shape, sent.texts)
-        value: dict[str, Any] = read.value
-        problems = [*read.problems, *validate_key(value)]
+        parsed = parse_fields(shape, form.texts)
+        value: dict[str, Any] = parsed.value
+        problems = [*parsed.problems, *validate_key(value)]
         if problems:
             return await self._render_problems(request, shape, value, problems)
         try:
-            made = await self._host.api_keys.create(
+            created = await self._host.api_keys.create(
                 context.principal,
                 value["owner"],
                 label=value.get("label", ""),
@@ -104,28 +111,30 @@ class ApiKeyPages:
                 expires_at=expiry_time(value["lasts"], datetime.now(UTC)),
             )
         except (OperatorError, Conflict, NotFound) as error:
-            wrong = Problem(_FIELD_BY_ERROR_CODE.get(error.error_code, ""), error.message, error.hint, error.error_code)
-            return await self._render_problems(request, shape, value, [wrong])
-        # The address names where to find it, and not the key: it is found there once, by whoever made it.
-        return RedirectResponse(f"/settings/keys?made={self._new_keys.put(context.principal.id, made)}", 303)
+            problem = Problem(
+                _FIELD_BY_ERROR_CODE.get(error.error_code, ""), error.message, error.hint, error.error_code
+            )
+            return await self._render_problems(request, shape, value, [problem])
+        # The URL contains a one-time view key, not the API key: its creator can view it there once.
+        return RedirectResponse(f"/settings/keys?made={self._new_keys.put(context.principal.id, created)}", 303)
 
     async def _render_problems(
         self, request: Request, shape: FormControl, value: Any, problems: Sequence[Problem]
     ) -> Response:
-        return await self._render(request, form_with(shape, value, problems), 422)
+        return await self._render(request, build_form(shape, value, problems), 422)
 
     async def confirm_revoke(self, request: Request) -> Response:
-        by, wanted = (await call_context(self._host, request)).principal, path_param(request, "id")
+        principal, key_id = (await call_context(self._host, request)).principal, path_param(request, "id")
         keys = await (
-            self._host.api_keys.list_all(by.tenant)
+            self._host.api_keys.list_all(principal.tenant)
             if is_operator(caller_of(request))
-            else self._host.api_keys.list_owned_by(by)
+            else self._host.api_keys.list_owned_by(principal)
         )
-        found = next((key for key in keys if key.id == wanted), None)
-        if found is None:
+        api_key = next((key for key in keys if key.id == key_id), None)
+        if api_key is None:
             raise NotFound("there is no such key", code="api_key.not_found")
         return render_settings_page(
-            request, "api_key_revoke.html", {"key": found, "state": found.state(datetime.now(UTC))}
+            request, "api_key_revoke.html", {"key": api_key, "state": api_key.state(datetime.now(UTC))}
         )
 
     async def revoke(self, request: Request) -> Response:
@@ -133,28 +142,28 @@ class ApiKeyPages:
         return redirect_with_flash("/settings/keys", "key_revoked")
 
 
-def filter_keys(keys: Sequence[ApiKey], words: str) -> list[ApiKey]:
-    """Those with all of these words in their names, owners, roles and scopes."""
-    wanted = words.lower().split()
+def filter_keys(keys: Sequence[ApiKey], search: str) -> list[ApiKey]:
+    """Return the keys whose ids, labels, owners, roles and scopes contain all words."""
+    terms = search.lower().split()
 
-    def said(one: ApiKey) -> str:
-        return " ".join([one.id, one.label, one.owner, *one.roles, *one.scopes]).lower()
+    def search_text(key: ApiKey) -> str:
+        return " ".join([key.id, key.label, key.owner, *key.roles, *key.scopes]).lower()
 
-    return [one for one in keys if all(word in said(one) for word in wanted)]
+    return [key for key in keys if all(term in search_text(key) for term in terms)]
 
 
 def key_schema(people: Sequence[Person]) -> dict[str, Any]:
-    """What a new key takes, for these people."""
-    able = [one for one in people if not one.disabled]
-    roles = [*SHIPPED_ROLES, *sorted({role for one in able for role in one.rights.roles} - {*SHIPPED_ROLES})]
+    """Build the schema of the form for a new key."""
+    enabled = [person for person in people if not person.disabled]
+    roles = [*SHIPPED_ROLES, *sorted({role for person in enabled for role in person.rights.roles} - {*SHIPPED_ROLES})]
     return {
         "type": "object",
         "required": ["owner", "lasts"],
         "properties": {
             "label": {"type": "string", "title": "Name", "x-ui": {"help": "What it’s for, such as “nightly report”."}},
             "owner": {
-                "type": "string",  # of very many people none is offered, and the name is typed
-                "enum": [one.name for one in able],
+                "type": "string",  # with too many people for an enum, the name is typed
+                "enum": [person.name for person in enabled],
                 "title": "Acts for",
                 "x-ui": {"help": "A key never has more rights than its owner has at that moment."},
             },
@@ -181,22 +190,22 @@ def key_schema(people: Sequence[Person]) -> dict[str, Any]:
 
 
 def validate_key(value: dict[str, Any]) -> list[Problem]:
-    """All that is wrong with what was filled in, each with its field."""
+    """Return all problems of a new key, with their fields."""
     problems: list[Problem] = []
     if not value.get("owner"):
         problems.append(Problem("owner", "choose whom the key acts for"))
     if len(value.get("label", "")) > _MAX_LABEL_CHARS:
         problems.append(Problem("label", f"is longer than {_MAX_LABEL_CHARS} characters"))
-    for number, scope in enumerate(value.get("scopes", ())):
+    for index, scope in enumerate(value.get("scopes", ())):
         try:
             validate_name("scope", scope)
         except OperatorError as error:
-            problems.append(Problem(f"scopes[{number}]", error.message, error.hint))
+            problems.append(Problem(f"scopes[{index}]", error.message, error.hint))
     if value.get("lasts") not in _LIFETIMES:
         problems.append(Problem("lasts", "choose how long it works"))
     return problems
 
 
-def expiry_time(lasts: str, now: datetime) -> datetime | None:
-    """When a key that lasts this long stops working; None for never."""
-    return None if lasts == "never" else now + timedelta(days=int(lasts))
+def expiry_time(lifetime: str, now: datetime) -> datetime | None:
+    """Return when a key expires; None for never."""
+    return None if lifetime == "never" else now + timedelta(days=int(lifetime))

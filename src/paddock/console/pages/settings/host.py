@@ -1,4 +1,4 @@
-"""This host: its version, where it is reached, every setting with who set it, and whether the machine is fit for it."""
+"""Host pages: version, addresses, all settings with their origin, and the machine check."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from paddock.web.routing.route import HOST
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting, as a page shows it."""
+    """One setting as shown on the page."""
 
     name: str
     value: str
     origin: str
     changed: bool
     meaning: tuple[tuple[bool, str], ...]
-    """In pieces: whether each is to be typed as it stands, and its text."""
+    """Segments of the description: whether each is code, and its text."""
 
     @property
     def search_text(self) -> str:
-        """All that somebody may look for it by."""
+        """The text that the search matches against."""
         return " ".join([self.name, *(text for _, text in self.meaning)]).lower()
 
 
@@ -55,6 +55,8 @@ class SettingGroup:
 
 
 class HostSettingsPages:
+    """Shows the host's settings and runs the machine check."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
         self._check_lock = asyncio.Lock()
@@ -71,7 +73,7 @@ class HostSettingsPages:
             url = await asyncio.to_thread(console_url, host.directories, settings.http)
         except PaddockError:
             url = ""
-        words = request.query_params.get("q", "").strip()
+        search = request.query_params.get("q", "").strip()
         values = {
             "version": __version__,
             "url": url,
@@ -81,51 +83,51 @@ class HostSettingsPages:
             "policy_version": host.active_policy.policy.version,
             "oidc": settings.oidc,
             "shared_store": settings.store.url is not None,
-            "groups": group_settings(filter_settings(setting_rows(host.loaded_settings), words)),
+            "groups": group_settings(filter_settings(setting_rows(host.loaded_settings), search)),
             "changed": sum(row.changed for row in setting_rows(host.loaded_settings)),
             "warnings": host.loaded_settings.warnings,
-            "words": words,
+            "words": search,
         }
         return render_settings_page(request, "settings_host.html", values)
 
     async def check(self, request: Request) -> Response:
         plugins = await self._host.plugins()
         condition = self._host.health.to_json()
-        told = DaemonReport(plugins, condition["troubles"], condition["takes_calls"])
-        async with self._check_lock:  # it starts a cage and many threads: one at a time
-            checks = await asyncio.to_thread(_run_doctor, told)
+        report = DaemonReport(plugins, condition["troubles"], condition["takes_calls"])
+        async with self._check_lock:  # it starts a cage and many threads, so only one at a time
+            checks = await asyncio.to_thread(_run_doctor, report)
         return render_settings_page(request, "settings_check.html", {"checks": checks})
 
 
-def _run_doctor(told: DaemonReport) -> list[Check]:
-    """What `paddock doctor` finds."""
-    # Imported here: with it comes all that looks at the machine, which a host that nobody asks never needs.
+def _run_doctor(report: DaemonReport) -> list[Check]:
+    """Run the checks of `paddock doctor`."""
+    # Imported lazily: the machine checks import a lot that most hosts never need.
     from paddock.host.doctor.run import check_machine
 
-    return check_machine(os.environ, Path.home(), working_directory(), lambda _: told)
+    return check_machine(os.environ, Path.home(), working_directory(), lambda _: report)
 
 
 def setting_rows(loaded: LoadedSettings) -> list[SettingRow]:
-    """Every setting with its value, as far as that may be shown, and where it came from."""
+    """Return every setting with its displayable value and its origin."""
     return [
         SettingRow(
             name,
             value,
             str(origin),
             origin.layer is not SettingLayer.DEFAULT,
-            tuple((bool(at % 2), text) for at, text in enumerate(SETTINGS[name].description.split("`")) if text),
+            tuple((bool(index % 2), text) for index, text in enumerate(SETTINGS[name].description.split("`")) if text),
         )
         for name, value, origin in loaded.rows()
     ]
 
 
-def filter_settings(rows: Iterable[SettingRow], words: str) -> list[SettingRow]:
-    """Those that have all of these words in them."""
-    wanted = words.lower().split()
-    return [row for row in rows if all(word in row.search_text for word in wanted)]
+def filter_settings(rows: Iterable[SettingRow], search: str) -> list[SettingRow]:
+    """Return the settings that contain all words."""
+    terms = search.lower().split()
+    return [row for row in rows if all(term in row.search_text for term in terms)]
 
 
 def group_settings(rows: Iterable[SettingRow]) -> list[SettingGroup]:
-    """Settings by the table that they stand in."""
+    """Group settings by table."""
     by_table = groupby(sorted(rows, key=lambda row: row.name.partition(".")[0]), lambda row: row.name.partition(".")[0])
-    return [SettingGroup(name, tuple(found)) for name, found in by_table]
+    return [SettingGroup(name, tuple(group_rows)) for name, group_rows in by_table]

@@ -1,6 +1,7 @@
-"""The form that a secret's value is given in: typed unseen, pasted with its lines, or as a file. Pure.
+"""The secrets page of a tenant: lists, sets, removes and re-encrypts secrets; also the parser of the secret form.
 
-A value goes in and never comes out: a form with mistakes comes back without it.
+A value can be typed, pasted as lines, or uploaded as a file. It is never shown: a form with problems comes back
+without it.
 """
 
 from __future__ import annotations
@@ -23,53 +24,12 @@ from paddock.web.routing.route import HOST, OPERATOR
 from paddock.web.security.authenticate import caller_of
 
 _RETYPE_TEXT = "Give the value again: it is never kept in a page."
-
-
-def parse_secret_name(sent: SubmittedForm) -> tuple[str, list[Problem]]:
-    """The name that was given, and what is wrong with it."""
-    name = sent.last_text("name").strip()
-    if not name:
-        return name, [Problem("name", "Give it a name.")]
-    if not is_valid_secret_name(name):
-        return name, [Problem("name", f"No secret can be called that. Use {SECRET_NAME_RULE}.")]
-    return name, []
-
-
-def parse_secret_value(sent: SubmittedForm) -> tuple[Secret | None, list[Problem]]:
-    """The one value that was given, and what is wrong with it."""
-    file = sent.files.get("file")
-    lines = sent.last_text("lines").replace("\r\n", "\n").removesuffix("\n")  # as browsers end lines
-    try:
-        held = file.content.decode().removesuffix("\n") if file is not None and file.content else ""
-    except UnicodeDecodeError:
-        return None, [Problem("file", "This file is not text.")]
-    given = [
-        (place, text) for place, text in (("value", sent.last_text("value")), ("lines", lines), ("file", held)) if text
-    ]
-    if len(given) > 1:
-        return None, [Problem(place, "Give the value in one place only.") for place, _ in given]
-    place, text = given[0] if given else ("value", "")
-    try:
-        return Secret(validate_secret_value(text, "")), []
-    except OperatorError as error:
-        message = "Give a value." if error.error_code == "config.no_value" else f"{error.message.capitalize()}."
-        return None, [Problem(place, message)]
-
-
-def problems_by_field(problems: list[Problem]) -> dict[str, list[str]]:
-    """By field; where the value was right it has to be given again all the same."""
-    found: dict[str, list[str]] = {}
-    for one in problems:
-        found.setdefault(one.path, []).append(one.message)
-    if found and not found.keys() & {"value", "lines", "file"}:
-        found["value"] = [_RETYPE_TEXT]
-    return found
-
-
 _WEBHOOK_OWNER_PREFIX = "webhook:"
 
 
 class SecretPages:
+    """Manages the secrets of a tenant."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -89,13 +49,15 @@ class SecretPages:
     async def _render(self, request: Request, *, failed: PaddockError | None = None, status: int = 200) -> Response:
         tenant = (await call_context(self._host, request)).tenant
         shared = await self._host.secret_usage.list_shared(tenant)
-        everything = await self._host.secrets.list_secrets(tenant)
+        all_secrets = await self._host.secrets.list_secrets(tenant)
         values = {
-            "missing": [one for one in shared if one.missing],
-            "kept": [one for one in shared if one.listed is not None],
-            "wished": [one for one in shared if one.listed is None and not one.missing],
-            "personal": [one for one in everything if one.owner and not one.owner.startswith(_WEBHOOK_OWNER_PREFIX)],
-            "webhooks": sum(one.owner.startswith(_WEBHOOK_OWNER_PREFIX) for one in everything),
+            "missing": [secret for secret in shared if secret.missing],
+            "kept": [secret for secret in shared if secret.listed is not None],
+            "wished": [secret for secret in shared if secret.listed is None and not secret.missing],
+            "personal": [
+                secret for secret in all_secrets if secret.owner and not secret.owner.startswith(_WEBHOOK_OWNER_PREFIX)
+            ],
+            "webhooks": sum(secret.owner.startswith(_WEBHOOK_OWNER_PREFIX) for secret in all_secrets),
             "seal": await self._host.secrets.wrapping_key_status(),
             "may_rotate": HOST.allows(caller_of(request)),
             "failed": failed,
@@ -111,20 +73,20 @@ class SecretPages:
         self, request: Request, name: str, problems: list[Problem] | None = None, status: int = 200
     ) -> Response:
         tenant = (await call_context(self._host, request)).tenant
-        known = await self._find_shared(tenant, name)
-        values = {"name": name, "known": known, "mistakes": problems_by_field(problems or []), "back": "/secrets"}
+        shared = await self._find_shared(tenant, name)
+        values = {"name": name, "known": shared, "mistakes": problems_by_field(problems or []), "back": "/secrets"}
         return render_page(request, "secret_set.html", values, status)
 
     async def save(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        by = require_interactive_person(context.principal)
-        name, problems = parse_secret_name(sent)
-        value, wrong = parse_secret_value(sent)
-        if problems or wrong or value is None:
-            return await self._render_form(request, name, [*problems, *wrong], 422)
+        context, form = await call_context(self._host, request), await read_form(request)
+        person = require_interactive_person(context.principal)
+        name, problems = parse_secret_name(form)
+        value, value_problems = parse_secret_value(form)
+        if problems or value_problems or value is None:
+            return await self._render_form(request, name, [*problems, *value_problems], 422)
         try:
-            await self._host.secrets.set_secret(context.tenant, name, "", value, by.id)
-        except PaddockError as error:  # its key is missing, or the disk is full
+            await self._host.secrets.set_secret(context.tenant, name, "", value, person.id)
+        except PaddockError as error:  # for example its wrapping key is missing, or the disk is full
             return await self._render_form(request, name, [Problem("value", _not_saved_text(error))], 409)
         return redirect_with_flash("/secrets", "secret_set")
 
@@ -133,35 +95,80 @@ class SecretPages:
     async def confirm_remove(self, request: Request) -> Response:
         tenant = (await call_context(self._host, request)).tenant
         name, owner = request.query_params.get("name", ""), request.query_params.get("owner", "")
-        listed = next((one for one in await self._host.secrets.list_secrets(tenant, owner) if one.name == name), None)
+        listed = next(
+            (secret for secret in await self._host.secrets.list_secrets(tenant, owner) if secret.name == name), None
+        )
         if listed is None or owner.startswith(_WEBHOOK_OWNER_PREFIX):
             raise _secret_not_found(name)
-        known = await self._find_shared(tenant, name) if not owner else None
-        return render_page(request, "secret_remove.html", {"listed": listed, "known": known, "mine": False})
+        shared = await self._find_shared(tenant, name) if not owner else None
+        return render_page(request, "secret_remove.html", {"listed": listed, "known": shared, "mine": False})
 
     async def remove(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        by, owner = require_interactive_person(context.principal), sent.last_text("owner")
+        context, form = await call_context(self._host, request), await read_form(request)
+        person, owner = require_interactive_person(context.principal), form.last_text("owner")
         if owner.startswith(_WEBHOOK_OWNER_PREFIX):
-            raise _secret_not_found(sent.last_text("name"))
-        await self._host.secrets.erase(context.tenant, sent.last_text("name"), owner, by.id)
+            raise _secret_not_found(form.last_text("name"))
+        await self._host.secrets.erase(context.tenant, form.last_text("name"), owner, person.id)
         return redirect_with_flash("/secrets", "secret_removed")
 
     async def _find_shared(self, tenant: Tenant, name: str) -> SharedSecret | None:
         shared = await self._host.secret_usage.list_shared(tenant)
-        return next((one for one in shared if one.name == name), None)
+        return next((secret for secret in shared if secret.name == name), None)
 
     # --- their key ----------------------------------------------------------------------------------------------------
 
     async def rotate(self, request: Request) -> Response:
-        by = require_interactive_person((await call_context(self._host, request)).principal)
+        person = require_interactive_person((await call_context(self._host, request)).principal)
         try:
-            rotated = await self._host.secrets.rotate(by.id)
+            rotation = await self._host.secrets.rotate(person.id)
         except PaddockError as error:
             return await self._render(request, failed=error, status=409)
-        if rotated is not None and (rotated.left or rotated.kept):
+        if rotation is not None and (rotation.left or rotation.kept):
             return redirect_with_flash("/secrets", "rotated_partly")
         return redirect_with_flash("/secrets", "rotated")
+
+
+def parse_secret_name(form: SubmittedForm) -> tuple[str, list[Problem]]:
+    """Return the submitted name and its problems."""
+    name = form.last_text("name").strip()
+    if not name:
+        return name, [Problem("name", "Give it a name.")]
+    if not is_valid_secret_name(name):
+        return name, [Problem("name", f"No secret can be called that. Use {SECRET_NAME_RULE}.")]
+    return name, []
+
+
+def parse_secret_value(form: SubmittedForm) -> tuple[Secret | None, list[Problem]]:
+    """Return the one submitted value and its problems."""
+    file = form.files.get("file")
+    lines = form.last_text("lines").replace("\r\n", "\n").removesuffix("\n")  # browsers submit CRLF
+    try:
+        file_text = file.content.decode().removesuffix("\n") if file is not None and file.content else ""
+    except UnicodeDecodeError:
+        return None, [Problem("file", "This file is not text.")]
+    inputs = [
+        (field, text)
+        for field, text in (("value", form.last_text("value")), ("lines", lines), ("file", file_text))
+        if text
+    ]
+    if len(inputs) > 1:
+        return None, [Problem(field, "Give the value in one place only.") for field, _ in inputs]
+    field, text = inputs[0] if inputs else ("value", "")
+    try:
+        return Secret(validate_secret_value(text, "")), []
+    except OperatorError as error:
+        message = "Give a value." if error.error_code == "config.no_value" else f"{error.message.capitalize()}."
+        return None, [Problem(field, message)]
+
+
+def problems_by_field(problems: list[Problem]) -> dict[str, list[str]]:
+    """Group problems by field; the value must be entered again even if it was valid."""
+    messages: dict[str, list[str]] = {}
+    for problem in problems:
+        messages.setdefault(problem.path, []).append(problem.message)
+    if messages and not messages.keys() & {"value", "lines", "file"}:
+        messages["value"] = [_RETYPE_TEXT]
+    return messages
 
 
 def _secret_not_found(name: str) -> NotFound:

@@ -1,4 +1,4 @@
-"""What is somebody's own: who they are here, where they are signed in, and what they consented to."""
+"""Personal settings (identity, sessions, consents) and the list of webhooks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from paddock.web.security.cookies import clear_session_cookie, read_session_cook
 
 
 class PersonalSettingsPages:
+    """Shows a person's identity, sessions and consents."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
@@ -28,15 +30,15 @@ class PersonalSettingsPages:
         ]
 
     async def show(self, request: Request) -> Response:
-        by = (await call_context(self._host, request)).principal
+        principal = (await call_context(self._host, request)).principal
         token = read_session_cookie(request.headers)
-        here = None if token is None else await self._host.console_sessions.get_session(token)
+        current_session = None if token is None else await self._host.console_sessions.get_session(token)
         values = {
             "via": caller_of(request).via,
             "known_roles": ROLES,
-            "sessions": await self._host.console_sessions.list_sessions(by),
-            "here_id": here.id if here is not None else "",
-            "consents": await self._host.consents.list_for(by),
+            "sessions": await self._host.console_sessions.list_sessions(principal),
+            "here_id": current_session.id if current_session is not None else "",
+            "consents": await self._host.consents.list_for(principal),
         }
         return render_settings_page(request, "settings.html", values)
 
@@ -53,12 +55,14 @@ class PersonalSettingsPages:
         return response
 
     async def revoke_consent(self, request: Request) -> Response:
-        context, sent = await call_context(self._host, request), await read_form(request)
-        await self._host.consents.revoke(context.principal, sent.last_text("plugin"), sent.last_text("callable"))
+        context, form = await call_context(self._host, request), await read_form(request)
+        await self._host.consents.revoke(context.principal, form.last_text("plugin"), form.last_text("callable"))
         return redirect_with_flash("/settings", "consent_revoked")
 
 
 class WebhookPages:
+    """Lists the webhooks of a tenant."""
+
     def __init__(self, host: Host) -> None:
         self._host = host
 
