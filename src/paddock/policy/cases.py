@@ -222,7 +222,7 @@ def hypothetical_principal(description: Mapping[str, Any]) -> PolicyPrincipal:
 def hypothetical_target(
     name: str, description: Mapping[str, Any], installed: CallableTarget | None = None
 ) -> CallableTarget:
-    """Build a target from an installed callable with the description's overrides; or one made up, whose effects are unknown
+    """Build a target from an installed callable with the description's overrides; or one made up, with unknown effects
     unless described.
     """
     base = installed or CallableTarget(name, name.partition(".")[0])

@@ -1,1 +1,1 @@
-"""TODO: paddock.host.calling."""
+"""What callers do with a host: actions, approvals, resources, activation and unknown outcomes."""

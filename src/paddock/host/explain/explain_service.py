@@ -195,7 +195,7 @@ class Explainer:
         if timeline.proposed is not None:
             agent = self._current_principal(f"agent:{timeline.plugin}", tenant)
             return explain(
-                self.policy, build_propose_request(agent, self._proposed_target(timeline.proposed)), to_all=withhold
+                self.policy, build_propose_request(agent, self._proposed_target(timeline.proposed)), withhold=withhold
             )
         principal_id = timeline.who
         if principal_id is None:
@@ -207,7 +207,7 @@ class Explainer:
         return explain(
             self.policy,
             build_call_request(self._current_principal(principal_id, tenant), target, environment),
-            to_all=withhold,
+            withhold=withhold,
         )
 
     def _current_principal(self, name: str, tenant: str) -> PolicyPrincipal:

@@ -51,7 +51,7 @@ class LedgerReader:
         after: int | None = None,
         limit: int = 50,
     ) -> list[LedgerEntry]:
-        """Return a page of a tenant's entries, newest first: the latest, those before a sequence number, or after one."""
+        """Return a page of a tenant's entries, newest first: the latest, or those before or after a sequence number."""
         await self._flush()
         oldest = after is not None
         entries = await self._database.read(
@@ -103,13 +103,13 @@ class LedgerReader:
             entries = call_history(tx, call_id, tenant)
             return entries, find_altered(tx, entries)
 
-        found, altered = await self._database.read(query)
-        if not found:
+        entries, altered = await self._database.read(query)
+        if not entries:
             raise no_entries_error(call_id)
-        return found, altered
+        return entries, altered
 
     async def entries_by_id(self, tenant: Tenant, entry_id: str) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """Return the entry with this id, or all of the call or request with this id; and those of them that were altered.
+        """Return the entry with this id, or all of the call or request with this id; and those that were altered.
 
         Raises:
             NotFound: nothing was recorded under it.
@@ -159,7 +159,7 @@ class LedgerReader:
     async def _flush(self) -> None:
         """Flush the ledger, so that readers find what was just recorded.
 
-        If that fails, on a full disk for instance, what is recorded can still be read; the host's health reports the failure.
+        If that fails, on a full disk for instance, what is recorded can still be read; the host's health reports it.
         """
         with suppress(PaddockError):
             await self._ledger.flush()

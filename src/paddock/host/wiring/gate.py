@@ -49,7 +49,7 @@ def build_approvals(database: Database, clock: Clock, random: Random, limits: Pe
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> TransactionLedger:
         return TransactionLedger(tx, clock, random, tenant, call)
 
-    return Approvals(database, clock, random, publish_in, room=limits)
+    return Approvals(database, clock, random, publish_in, limits=limits)
 
 
 def build_gate(
