@@ -43,7 +43,7 @@ class NewWrappingKey:
     """A new wrapping key, and its record."""
 
     key: WrappingKey
-    note: WrappingKeyRecord
+    record: WrappingKeyRecord
 
 
 class KeyStore(Protocol):

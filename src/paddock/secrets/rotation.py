@@ -132,7 +132,7 @@ class _Rotation:
     def activate_new_key(self, active: WrappingKeyRecord, store_name: str) -> WrappingKeyRecord:
         """Create a key, and activate it."""
         self.keys.find(active)  # without the active key nothing could be rewrapped
-        record = self.keys.create(partial(self._register_key, active), store_name).note
+        record = self.keys.create(partial(self._register_key, active), store_name).record
         self.database.write(partial(_activate_key, old=active.id, new=record.id))
         return record
 

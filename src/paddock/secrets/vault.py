@@ -80,10 +80,10 @@ def _create_first_key(
     database: DirectDatabase, keys: WrappingKeys, audit: Callable[[Transaction], AuditScope]
 ) -> WrappingKeyRecord:
     new_key = keys.create(lambda record: database.write(lambda tx: register_pending_key(tx, record, audit(tx).now)))
-    active = database.write(lambda tx: activate_first_key(tx, new_key.note))
-    if active.id != new_key.note.id:
-        keys.destroy(new_key.note)
-        database.write(lambda tx: delete_key_record(tx, new_key.note.id))
+    active = database.write(lambda tx: activate_first_key(tx, new_key.record))
+    if active.id != new_key.record.id:
+        keys.destroy(new_key.record)
+        database.write(lambda tx: delete_key_record(tx, new_key.record.id))
     return active
 
 

@@ -107,7 +107,7 @@ class WrappingKeys:
             new_key = self.stores[name].generate() if name in self.stores else None
             if new_key is None:
                 continue
-            register(new_key.note)
+            register(new_key.record)
             try:
                 self.stores[name].save(new_key)
             except OperatorError:

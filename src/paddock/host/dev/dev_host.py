@@ -58,10 +58,10 @@ class DevHostParts:
 
     supervisor: Supervisor
     gate: Gate
-    starter: SnapshotLaunchPreparer
-    news: DevSupervisorEvents
-    bodies: EndpointLauncher
-    door: CapabilityDispatcher
+    preparer: SnapshotLaunchPreparer
+    supervisor_events: DevSupervisorEvents
+    launcher: EndpointLauncher
+    dispatcher: CapabilityDispatcher
     logs: PluginLogs
     publish: EventSink
     tasks: TaskGroup
@@ -82,7 +82,7 @@ class DevHost:
         self._key: InstanceKey | None = None
         self._followed_logs: set[str] = set()
         self._load_lock = asyncio.Lock()
-        parts.news.on_tools = self._on_tools
+        parts.supervisor_events.on_tools = self._on_tools
 
     async def take_snapshot(self) -> SourceSnapshot:
         """Copy the folder as it is now and validate it. Nothing runs yet; the caller loads or removes the snapshot.
@@ -119,7 +119,7 @@ class DevHost:
         key, deployment = self._deployment(snapshot, granted)
         self._follow_log(manifest.name)
         supervisor = self._parts.supervisor
-        self._parts.starter.roots[key.digest] = snapshot.root
+        self._parts.preparer.roots[key.digest] = snapshot.root
         supervisor.deploy(deployment, start=True)
         status = await supervisor.wait_settled(key)
         if status.state is not PluginState.RUNNING:
@@ -129,14 +129,14 @@ class DevHost:
                 code=status.error_code or None,
                 hint=rephrase_for_author(self.with_author_paths(status.hint), manifest.name),
             )
-        callables = self._parts.news.tools.get(key, manifest.callables)
+        callables = self._parts.supervisor_events.tools.get(key, manifest.callables)
         previous, self.serving, previous_key = (
             self.serving,
             LoadedPlugin(manifest, callables, status.pid, snapshot),
             self._key,
         )
         self.serving = replace(self.serving, unserved=status.unavailable_methods, undeclared=status.undeclared_methods)
-        self._key = self._parts.news.serving = key
+        self._key = self._parts.supervisor_events.serving = key
         self._update_catalogue(key, manifest, callables, snapshot.root)
         if previous is not None and previous_key is not None:
             self._parts.tasks.start_soon(self._retire, previous_key, previous.copy)
@@ -162,8 +162,8 @@ class DevHost:
     async def _retire(self, key: InstanceKey, snapshot: SourceSnapshot) -> None:
         """Stop a version that no longer serves, once its calls are done."""
         await self._parts.supervisor.disable(key)
-        self._parts.starter.roots.pop(key.digest, None)
-        self._parts.news.tools.pop(key, None)
+        self._parts.preparer.roots.pop(key.digest, None)
+        self._parts.supervisor_events.tools.pop(key, None)
         await asyncio.to_thread(snapshot.remove)
 
     # --- using it -----------------------------------------------------------------------------------------------------
@@ -204,10 +204,10 @@ class DevHost:
         """
         key, deployment = self._deployment(snapshot, tuple(granted))
         parts = self._parts
-        parts.starter.roots[key.digest] = snapshot.root
-        start_spec = await parts.starter(deployment)
+        parts.preparer.roots[key.digest] = snapshot.root
+        start_spec = await parts.preparer(deployment)
         trial: AbstractAsyncContextManager[TrialRun] = open_trial_run(
-            deployment, start_spec, parts.bodies, parts.door, publish=parts.publish, clock=parts.clock
+            deployment, start_spec, parts.launcher, parts.dispatcher, publish=parts.publish, clock=parts.clock
         )
         async with trial as run:
             yield run

@@ -75,11 +75,11 @@ class SnapshotLaunchPreparer(LaunchPreparer):
     """Prepares starts of snapshots; see `LaunchPreparer`.
 
     Attributes:
-        given: The author's configuration; it takes precedence over the home's `local.toml`.
+        author_config: The author's configuration; it takes precedence over the home's `local.toml`.
         roots: The directory of each deployment's files, by digest.
     """
 
-    given: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    author_config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     roots: dict[str, Path] = field(default_factory=dict[str, Path])
 
     def resolve_inputs(self, store: PluginStore, deployment: Deployment) -> LaunchInputs:
@@ -96,8 +96,8 @@ class SnapshotLaunchPreparer(LaunchPreparer):
         entry = read_entries(store.local_file).get(manifest.name)
         stored = entry.system_values(self.reference_environment(store)) if entry else {}
         system_fields = _schema_fields(manifest.system_config_schema)
-        system = {**stored, **{name: value for name, value in self.given.items() if name in system_fields}}
-        project = {name: value for name, value in self.given.items() if name not in system_fields}
+        system = {**stored, **{name: value for name, value in self.author_config.items() if name in system_fields}}
+        project = {name: value for name, value in self.author_config.items() if name not in system_fields}
         merged = merge_config(manifest.config_schema, manifest.system_config_schema, project, system)
         return resolve_config_paths(manifest, merged, self.cage_places(store.tenant, manifest.name))
 

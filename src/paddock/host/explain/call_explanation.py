@@ -36,36 +36,36 @@ class CallExplanation:
     """The explanation of a call.
 
     Attributes:
-        story: The timeline of the call.
+        timeline: The timeline of the call.
         because: The reason of the decision, as text.
         rules: The rules that decided, as they were then; without those that the reader may not see.
-        kept: Whether something was withheld from the reader.
+        withheld: Whether something was withheld from the reader.
         changed: Whether other rules are in force now.
         now: The decision under today's rules; None if it cannot be determined.
-        unknown: Why it cannot.
+        today_unknown: Why it cannot.
     """
 
-    story: CallTimeline
+    timeline: CallTimeline
     because: str
     rules: tuple[Rule, ...]
-    kept: bool
+    withheld: bool
     changed: bool
     now: Explanation | None
-    unknown: str = ""
+    today_unknown: str = ""
 
     @property
     def same_today(self) -> bool:
         """Whether today's rules decide the same, so that the remedies for today would also have worked then."""
-        if self.now is None or self.changed or self.kept:
+        if self.now is None or self.changed or self.withheld:
             return False
         return (self.now.answer, tuple(rule.id for rule in self.now.rules)) == (
-            self.story.decision,
-            self.story.policies,
+            self.timeline.decision,
+            self.timeline.policies,
         )
 
     def lines(self) -> list[str]:
         """Format the explanation for a terminal."""
-        timeline = self.story
+        timeline = self.timeline
         who = printable(timeline.who or ERASED_NAME)
         typed_by = (
             f" (typed by {printable(timeline.operator)})"
@@ -91,10 +91,10 @@ class CallExplanation:
         return lines
 
     def _today_lines(self) -> list[str]:
-        if self.kept or not self.story.blocked_by_policy:
+        if self.withheld or not self.timeline.blocked_by_policy:
             return []
         if self.now is None:
-            return [f"  What the rules would say today cannot be told: {printable(self.unknown, 400)}."]
+            return [f"  What the rules would say today cannot be told: {printable(self.today_unknown, 400)}."]
         first, *rest = self.now.lines()
         if self.same_today:
             denied = self.now.answer == "deny"
@@ -109,7 +109,7 @@ class CallExplanation:
 
     def to_value(self) -> dict[str, Any]:
         """Serialize the explanation."""
-        timeline = self.story
+        timeline = self.timeline
         today = self.now.to_value() if self.now is not None else None
         return {
             "call_id": timeline.call,
@@ -135,7 +135,7 @@ class CallExplanation:
             else [],
             "rules_changed": self.changed,
             "today": today,
-            "today_unknown": self.unknown,
+            "today_unknown": self.today_unknown,
             "approval": timeline.approval,
             "error": dict(timeline.error) if timeline.error else None,
             "course": [{"at": step.at, "what": step.words, "entry": step.entry} for step in timeline.steps],

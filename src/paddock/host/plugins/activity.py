@@ -46,13 +46,13 @@ class ActivityBucket:
     since: datetime
     succeeded: int = 0
     failed: int = 0
-    turned_away: int = 0
+    rejected: int = 0
     median_ms: float | None = None
     slow_ms: float | None = None
 
     @property
     def calls(self) -> int:
-        return self.succeeded + self.failed + self.turned_away
+        return self.succeeded + self.failed + self.rejected
 
 
 @dataclass(frozen=True, slots=True)

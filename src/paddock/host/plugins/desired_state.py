@@ -35,9 +35,9 @@ class DesiredPlugin:
 
     deployment: Deployment
     entry: CatalogueEntry
-    listing: ToolRecords  # its discovered tools, if a server lists them
-    words: TextScanResult | None = None  # the scan of its texts for models; None: embedded plugins are not scanned
-    beside: NameIndex | None = None  # the index that its entry's collision flags were computed against
+    tool_records: ToolRecords  # its discovered tools, if a server lists them
+    text_scan: TextScanResult | None = None  # the scan of its texts for models; None: embedded plugins are not scanned
+    name_index: NameIndex | None = None  # the index that its entry's collision flags were computed against
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class BlockedPlugin:
 
     key: InstanceKey
     version: str
-    why: str
+    reason: str
     error: PaddockError
 
     def status(self) -> PluginStatus:
@@ -55,7 +55,7 @@ class BlockedPlugin:
             self.key,
             self.version,
             PluginState.DISABLED,
-            reason=f"{self.why}: {self.error.message}",
+            reason=f"{self.reason}: {self.error.message}",
             hint=self.error.hint,
             error_code=self.error.error_code,
         )
@@ -206,11 +206,11 @@ def _listed_names(tool_records: ToolRecords | None) -> Iterable[str]:
 def _with_flags(plugin: DesiredPlugin, indexes: Mapping[Tenant, NameIndex]) -> DesiredPlugin:
     """Return the plugin with its scan findings: in its own texts, and collisions with names of other plugins."""
     index = indexes[plugin.deployment.key.tenant]
-    if plugin.words is None or plugin.beside is index:
+    if plugin.text_scan is None or plugin.name_index is index:
         return plugin
-    flags = flags_by_callable(plugin.words.findings + index.find_collisions(plugin.words))
+    flags = flags_by_callable(plugin.text_scan.findings + index.find_collisions(plugin.text_scan))
     entry = plugin.entry if plugin.entry.flags == flags else replace(plugin.entry, flags=flags)
-    return replace(plugin, entry=entry, beside=index)
+    return replace(plugin, entry=entry, name_index=index)
 
 
 def _unavailable_reasons(

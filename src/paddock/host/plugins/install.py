@@ -47,14 +47,14 @@ class InstallLimits:
     """Limits on installation jobs.
 
     Attributes:
-        most: Maximum number of active jobs.
-        kept: Number of finished jobs that can still be looked up.
-        patience: Seconds that a job waits for consent.
+        max_active: Maximum number of active jobs.
+        max_finished: Number of finished jobs that can still be looked up.
+        consent_timeout_s: Seconds that a job waits for consent.
     """
 
-    most: int = 4
-    kept: int = 20
-    patience: float = 1_800.0
+    max_active: int = 4
+    max_finished: int = 20
+    consent_timeout_s: float = 1_800.0
 
 
 class InstallService:
@@ -73,10 +73,10 @@ class InstallService:
         staging: Path,
         clock: Clock,
         random: Random,
-        bounds: InstallLimits | None = None,
+        limits: InstallLimits | None = None,
     ) -> None:
         self.staging = staging
-        self.bounds = bounds or InstallLimits()
+        self.limits = limits or InstallLimits()
         # Applies the version change of a plugin that was just installed or upgraded.
         self.apply_version_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
         self._open_store = open_store
@@ -113,9 +113,9 @@ class InstallService:
         """
         if self._tasks is None:
             raise Busy("the host is closing", code="install.too_many")
-        if len(self.active_jobs()) >= self.bounds.most:
+        if len(self.active_jobs()) >= self.limits.max_active:
             raise Busy(
-                f"{self.bounds.most} installations are under way already",
+                f"{self.limits.max_active} installations are under way already",
                 code="install.too_many",
                 hint="finish or cancel one of them first",
             )
@@ -195,8 +195,8 @@ class InstallService:
             plan = await thread.run(lambda store: _prepare_plan(store, request, job, staged), by=job.by)
             outcome = await thread.run(lambda store: _expected_outcome(store, plan))
             if plan.action is not PlanAction.NOTHING:
-                expires_at = self._clock.now() + timedelta(seconds=self.bounds.patience)
-                consent = await job.wait_for_consent(plan, self.bounds.patience, expires_at.isoformat())
+                expires_at = self._clock.now() + timedelta(seconds=self.limits.consent_timeout_s)
+                consent = await job.wait_for_consent(plan, self.limits.consent_timeout_s, expires_at.isoformat())
                 await thread.run(lambda store: _apply_plan(store, plan, consent, job), DEFAULT_TENANT, by=consent.by.id)
         finally:
             await thread.run(lambda _: staged.close())
@@ -207,7 +207,7 @@ class InstallService:
 
     def _prune_finished(self) -> None:
         finished = [job.id for job in self._jobs.values() if job.finished]
-        for job_id in finished[: max(0, len(finished) - self.bounds.kept)]:
+        for job_id in finished[: max(0, len(finished) - self.limits.max_finished)]:
             del self._jobs[job_id]
 
 

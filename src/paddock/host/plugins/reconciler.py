@@ -129,7 +129,7 @@ class Reconciler:
         # Calls go to the new versions from here on; the old ones finish theirs.
         self._update_catalogues(desired)
         self._listing_fingerprints = {
-            tenant_plugin_of(plugin.deployment.key): plugin.listing.fingerprint for plugin in desired
+            tenant_plugin_of(plugin.deployment.key): plugin.tool_records.fingerprint for plugin in desired
         }
         for status in self._supervisor.statuses():
             if status.key not in self._desired and not self._stays_visible(status):

@@ -31,7 +31,7 @@ class UninstallResult:
     """The result of an uninstall."""
 
     plugin: str
-    leaving: bool  # whether its data still exists, because a call has not ended
+    purge_pending: bool  # whether its data still exists, because a call has not ended
 
 
 class UninstallService:

@@ -47,16 +47,16 @@ class ActiveRules:
     Attributes:
         rules: The rules with their version.
         history: The versions that were in force, newest first.
-        unusable: Why the files' current rules are not in force; None if they are.
-        doubtful: Names in custom rules that do not exist here. Rules and names are those of all tenants, so this is
-            reported to operators of the host only.
+        load_error: Why the files' current rules are not in force; None if they are.
+        unknown_names: Names in custom rules that do not exist here. Rules and names are those of all tenants, so this
+            is reported to operators of the host only.
         folder: The directory for custom rules; it may not exist.
     """
 
     rules: RuleSet
     history: tuple[PolicyVersion, ...]
-    unusable: PaddockError | None
-    doubtful: tuple[Problem, ...]
+    load_error: PaddockError | None
+    unknown_names: tuple[Problem, ...]
     folder: Path
 
 

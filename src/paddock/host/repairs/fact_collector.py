@@ -129,8 +129,8 @@ class FactCollector:
             for plugin in facts.plugins
             if tenant == DEFAULT_TENANT or installed[plugin.name].grant is not None
         )
-        problems = (*facts.troubles, *self._host_problems(tenant))
-        return CollectedFacts(replace(facts, plugins=plugins, troubles=problems, machine=machine), ignored)
+        problems = (*facts.host_problems, *self._host_problems(tenant))
+        return CollectedFacts(replace(facts, plugins=plugins, host_problems=problems, machine=machine), ignored)
 
     def _with_runtime(self, facts: PluginFacts, installed: InstalledPlugin, tenant: Tenant) -> PluginFacts:
         runtime = self._runtime(facts.name, tenant)
@@ -190,8 +190,8 @@ class FactCollector:
                     for key in usable_keys
                     if key.expires_at is not None
                 ),
-                doubts=UnknownOutcomeFacts(*in_doubt),
-                troubles=problems,
+                unknown_outcomes=UnknownOutcomeFacts(*in_doubt),
+                host_problems=problems,
             )
             return facts, read_ignored(tx, tenant)
 
@@ -213,9 +213,9 @@ class FactCollector:
                     secrets=missing_shared_secrets(manifest, secret_names),
                 )
             plugins.append(plugin)
-        seal = self._wrapping_key_facts(store) if tenant == DEFAULT_TENANT else WrappingKeyFacts()
+        wrapping_key = self._wrapping_key_facts(store) if tenant == DEFAULT_TENANT else WrappingKeyFacts()
         return (
-            replace(facts, plugins=tuple(plugins), seal=seal),
+            replace(facts, plugins=tuple(plugins), wrapping_key=wrapping_key),
             {str(row.plugin.name): row for row in installed},
             ignored,
         )

@@ -119,7 +119,7 @@ class HostProblem:
     code: str
     message: str
     hint: str = ""
-    refuses: bool = False  # whether calls are rejected because of it
+    rejects_calls: bool = False  # whether calls are rejected because of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +128,18 @@ class MachineFacts:
 
     Attributes:
         free: Free bytes on the data disk; None if unknown.
-        place: The path of the data.
+        data_path: The path of the data.
         limits: The mechanism that enforces each resource limit of a cage.
-        without_groups: The limits that no cgroup enforces.
-        no_cage: Why no cage can be built; empty if one can.
+        limits_without_cgroup: The limits that no cgroup enforces.
+        cage_error: Why no cage can be built; empty if one can.
     """
 
     free: int | None = None
-    place: str = ""
+    data_path: str = ""
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
-    without_groups: tuple[str, ...] = ()
-    no_cage: str = ""
-    no_cage_hint: str = ""
+    limits_without_cgroup: tuple[str, ...] = ()
+    cage_error: str = ""
+    cage_error_hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class RepairFacts:
     plugins: tuple[PluginFacts, ...] = ()
     webhooks: tuple[WebhookFacts, ...] = ()
     keys: tuple[ApiKeyFacts, ...] = ()
-    doubts: UnknownOutcomeFacts = UnknownOutcomeFacts()
-    seal: WrappingKeyFacts = WrappingKeyFacts()
-    troubles: tuple[HostProblem, ...] = ()
+    unknown_outcomes: UnknownOutcomeFacts = UnknownOutcomeFacts()
+    wrapping_key: WrappingKeyFacts = WrappingKeyFacts()
+    host_problems: tuple[HostProblem, ...] = ()
     machine: MachineFacts | None = None  # None if it was not probed yet

@@ -33,7 +33,7 @@ _PROBLEM_TEXT = {
 
 def detect_host_problems(facts: RepairFacts) -> Iterable[Repair]:
     """Detect problems that the host reports about itself."""
-    for problem in facts.troubles:
+    for problem in facts.host_problems:
         title, meaning = _PROBLEM_TEXT.get(problem.about, (f"There is trouble with {problem.about}", ""))
         if problem.code == "ledger.broken":
             title = "Somebody changed the ledger"
@@ -41,12 +41,12 @@ def detect_host_problems(facts: RepairFacts) -> Iterable[Repair]:
         yield Repair(
             f"host.{problem.about}",
             problem.code,
-            Severity.URGENT if problem.refuses else Severity.BROKEN,
+            Severity.URGENT if problem.rejects_calls else Severity.BROKEN,
             title,
             problem.message,
             meaning,
             _problem_options(problem),
-            mark=problem.message,
+            cause_key=problem.message,
         )
 
 
@@ -75,10 +75,10 @@ def detect_low_disk(facts: RepairFacts) -> Iterable[Repair]:
         "",
         Severity.URGENT if critical else Severity.NOTICE,
         "The disk is nearly full",
-        f"{machine.free // _MIB:,} MiB are free at {machine.place}.",
+        f"{machine.free // _MIB:,} MiB are free at {machine.data_path}.",
         "With a full disk nothing can be recorded, and what cannot be recorded is not done.",
-        (RepairCommand(f"du -xh {shlex.quote(machine.place)} | sort -h | tail", "See what takes the room. Type:"),),
-        mark="hardly any room" if critical else "little room",
+        (RepairCommand(f"du -xh {shlex.quote(machine.data_path)} | sort -h | tail", "See what takes the room. Type:"),),
+        cause_key="hardly any room" if critical else "little room",
     )
 
 
@@ -86,19 +86,19 @@ def detect_missing_cage(facts: RepairFacts) -> Iterable[Repair]:
     machine = facts.machine
     if machine is None:
         return
-    if machine.no_cage:
+    if machine.cage_error:
         yield Repair(
             "machine.cage",
             "",
             Severity.URGENT,
             "No plugin can be fenced in on this machine",
-            machine.no_cage,
+            machine.cage_error,
             "Every plugin runs in a cage. Without one, none is started.",
-            (_DOCTOR_LINK, RepairCommand(machine.no_cage_hint or "paddock doctor")),
+            (_DOCTOR_LINK, RepairCommand(machine.cage_error_hint or "paddock doctor")),
         )
-    elif machine.without_groups:
-        mechanisms = ", ".join(f"{name} by {machine.limits[name]}" for name in machine.without_groups)
-        quota = " A CPU quota is not kept at all." if "cpu" in machine.without_groups else ""
+    elif machine.limits_without_cgroup:
+        mechanisms = ", ".join(f"{name} by {machine.limits[name]}" for name in machine.limits_without_cgroup)
+        quota = " A CPU quota is not kept at all." if "cpu" in machine.limits_without_cgroup else ""
         yield Repair(
             "machine.limits",
             "",
@@ -117,22 +117,25 @@ def detect_missing_cage(facts: RepairFacts) -> Iterable[Repair]:
 
 def detect_wrapping_key_problem(facts: RepairFacts) -> Iterable[Repair]:
     """Detect a missing wrapping key, or an unfinished rotation."""
-    if facts.seal.missing:
+    if facts.wrapping_key.missing:
         yield Repair(
             "secret.key_missing",
-            facts.seal.key_id,
+            facts.wrapping_key.key_id,
             Severity.BROKEN,
             "Secrets cannot be opened",
-            facts.seal.missing,
+            facts.wrapping_key.missing,
             "Calls that need a secret fail, and no other key is made in its place.",
             (
                 RepairCommand(
-                    "paddock doctor", f"{facts.seal.hint}. On the machine, type:" if facts.seal.hint else _SHELL_HINT
+                    "paddock doctor",
+                    f"{facts.wrapping_key.hint}. On the machine, type:" if facts.wrapping_key.hint else _SHELL_HINT,
                 ),
             ),
         )
-    elif facts.seal.replaced:
-        older_keys = "1 older key is" if facts.seal.replaced == 1 else f"{facts.seal.replaced} older keys are"
+    elif facts.wrapping_key.replaced:
+        older_keys = (
+            "1 older key is" if facts.wrapping_key.replaced == 1 else f"{facts.wrapping_key.replaced} older keys are"
+        )
         yield Repair(
             "secret.rotation",
             "",
@@ -150,7 +153,7 @@ def detect_wrapping_key_problem(facts: RepairFacts) -> Iterable[Repair]:
 
 def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
     """Detect effects in doubt that wait for a person: the host recovers all others itself."""
-    waiting = facts.doubts.waiting
+    waiting = facts.unknown_outcomes.waiting
     if waiting:
         calls = "1 call" if waiting == 1 else f"{waiting:,} calls"
         yield Repair(
@@ -164,7 +167,7 @@ def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
                 RepairLink("/doubts", "Look and settle"),
                 RepairCommand(f"paddock run doubt list{tenant_option(facts.tenant)}"),
             ),
-            mark=facts.doubts.latest,
+            cause_key=facts.unknown_outcomes.latest,
         )
 
 
@@ -188,7 +191,7 @@ def detect_expiring_api_keys(facts: RepairFacts) -> Iterable[Repair]:
                 RepairLink("/settings/keys", "Look at keys"),
                 RepairCommand(f"paddock apikey create {shlex.quote(key.owner)}{tenant_args}", "Make a new one. Type:"),
             ),
-            mark=f"{expired} {key.expires_at}",
+            cause_key=f"{expired} {key.expires_at}",
         )
 
 
@@ -229,7 +232,7 @@ def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
                     _WEBHOOKS_LINK,
                     RepairCommand(f"paddock webhook retry {hook.id} --all{tenant_args}"),
                 ),
-                mark=str(hook.last_dead),
+                cause_key=str(hook.last_dead),
             )
 
 

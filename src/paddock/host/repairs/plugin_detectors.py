@@ -38,7 +38,7 @@ def detect_modified_files(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repa
                 _plugin_link(plugin),
                 RepairCommand(f"paddock plugin repair {shlex.quote(plugin.name)}"),
             ),
-            mark=plugin.files,
+            cause_key=plugin.files,
         )
 
 
@@ -104,7 +104,7 @@ def detect_not_running(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
             _log_link(plugin) if plugin.runtime in _DOWN_STATES else _plugin_link(plugin),
             RepairCommand(f"paddock plugin enable {shlex.quote(plugin.name)}{tenant_option(tenant)}"),
         ),
-        mark=f"{plugin.runtime} {plugin.code or plugin.reason}",
+        cause_key=f"{plugin.runtime} {plugin.code or plugin.reason}",
     )
 
 

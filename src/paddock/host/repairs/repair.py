@@ -64,8 +64,8 @@ class Repair:
         cause: The exact finding; parts of it may be text of plugins or receivers.
         meaning: What it means for users of the host.
         ways: The options to fix it, the best first.
-        mark: Distinguishes this cause from others of the same kind; the cause itself if empty. A cause that contains
-            a count has one, so that a changed count alone is not reported as a new cause.
+        cause_key: Distinguishes this cause from others of the same kind; the cause itself if empty. A cause that
+            contains a count has one, so that a changed count alone is not reported as a new cause.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Repair:
     cause: str
     meaning: str
     ways: tuple[RepairOption, ...] = ()
-    mark: str = ""
+    cause_key: str = ""
 
     @property
     def id(self) -> str:
@@ -84,7 +84,7 @@ class Repair:
     @property
     def fingerprint(self) -> str:
         """Identifies the cause: an ignored repair is reported again once its cause is another."""
-        identity = "\0".join((self.kind, self.subject, self.severity, self.mark or self.cause))
+        identity = "\0".join((self.kind, self.subject, self.severity, self.cause_key or self.cause))
         return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def find_button(self, action: str) -> RepairButton | None:

@@ -44,7 +44,7 @@ class PluginSecretUsage:
     Attributes:
         may: Whether it may read the secret now: it is enabled, and was granted access.
         operations: The operations that require the secret.
-        whose: The scopes in which it is looked up, in order.
+        scopes: The scopes in which it is looked up, in order.
         hosts: The hosts for which it is injected into requests, hidden from the plugin; empty if it reads the value.
         configured: Whether the plugin's configuration refers to it.
     """
@@ -52,19 +52,19 @@ class PluginSecretUsage:
     plugin: str
     may: bool
     operations: tuple[str, ...]
-    whose: LookupOrder
+    scopes: LookupOrder
     hosts: tuple[str, ...] = ()
     configured: bool = False
 
     @property
     def personal(self) -> bool:
         """Whether each person has one of their own."""
-        return SecretScope.USER in self.whose
+        return SecretScope.USER in self.scopes
 
     @property
     def shared(self) -> bool:
         """Whether the tenant's shared secret is used."""
-        return SecretScope.SYSTEM in self.whose
+        return SecretScope.SYSTEM in self.scopes
 
 
 @dataclass(frozen=True, slots=True)

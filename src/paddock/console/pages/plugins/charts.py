@@ -133,7 +133,7 @@ def _stack_bars(part: ActivityBucket, most: int, x: float, room: float) -> list[
     bars: list[ChartBar] = []
     below = float(CHART_HEIGHT_UNITS)
     # What is most comes last: it has room to give.
-    for kind, count in (("failed", part.failed), ("turned-away", part.turned_away), ("succeeded", part.succeeded)):
+    for kind, count in (("failed", part.failed), ("turned-away", part.rejected), ("succeeded", part.succeeded)):
         if count:
             height = min(max(count / most * CHART_HEIGHT_UNITS, _MIN_BAR_UNITS), below)
             below -= height
@@ -184,6 +184,6 @@ def _counts_text(part: ActivityBucket) -> str:
     told = [f"{part.calls:,} call{'' if part.calls == 1 else 's'}"]
     if part.failed:
         told.append(f"{part.failed:,} failed")
-    if part.turned_away:
-        told.append(f"{part.turned_away:,} denied or cancelled")
+    if part.rejected:
+        told.append(f"{part.rejected:,} denied or cancelled")
     return ", ".join(told)

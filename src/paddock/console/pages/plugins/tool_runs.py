@@ -123,7 +123,7 @@ class ToolRunPages:
         """A call that this host does not remember, as it was made before it started: what was recorded of it."""
         context, wanted = await call_context(self._host, request), path_param(request, "id")
         found = await self._host.explain_service.explain(wanted, context.principal)
-        if not any(isinstance(one, CallExplanation) and one.story.call == wanted for one in found):
+        if not any(isinstance(one, CallExplanation) and one.timeline.call == wanted for one in found):
             raise NotFound(f"no call {wanted!r} is known", code="call.not_found")
         room = "ledger" if is_operator(caller_of(request)) else "explain"
         return RedirectResponse(f"/{room}/{quote(wanted, safe='')}", 303)

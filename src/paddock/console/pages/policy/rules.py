@@ -41,9 +41,9 @@ class PolicyPages:
             "all": len(everything),
             "words": words,
             "effect": effect,
-            "unusable": found.unusable,
-            "problems": _problems_in(found.unusable),
-            "doubtful": found.doubtful,
+            "unusable": found.load_error,
+            "problems": _problems_in(found.load_error),
+            "doubtful": found.unknown_names,
             # Where files stand on the machine is for whoever operates it.
             "folder": found.folder if context.tenant == DEFAULT_TENANT else None,
         }
