@@ -102,12 +102,12 @@ def test_what_is_disabled_is_left_alone() -> None:
         ({"machine": MachineFacts(500 << 20, "/data", GROUPS)}, "machine.disk", Severity.NOTICE),
         ({"machine": MachineFacts(1 << 40, "/d", {"cpu": "niceness"}, ("cpu",))}, "machine.limits", Severity.NOTICE),
         ({"machine": MachineFacts(1 << 40, "/d", cage_error="no bwrap")}, "machine.cage", Severity.URGENT),
-        ({"seal": WrappingKeyFacts("k1", "the key is not here")}, "secret.key_missing", Severity.BROKEN),
-        ({"seal": WrappingKeyFacts("k2", replaced=1)}, "secret.rotation", Severity.NOTICE),
-        ({"doubts": UnknownOutcomeFacts(3, 1, "call_1")}, "effect.in_doubt", Severity.BROKEN),
-        ({"troubles": (HostProblem("ledger", "store.full", "no room", rejects_calls=True),)}, "host.ledger", Severity.URGENT),
-        ({"troubles": (HostProblem("checkpoints", "ledger.key", "no key"),)}, "host.checkpoints", Severity.BROKEN),
-        ({"troubles": (HostProblem("rules", "policy.invalid", "line 3"),)}, "host.rules", Severity.BROKEN),
+        ({"wrapping_key": WrappingKeyFacts("k1", "the key is not here")}, "secret.key_missing", Severity.BROKEN),
+        ({"wrapping_key": WrappingKeyFacts("k2", replaced=1)}, "secret.rotation", Severity.NOTICE),
+        ({"unknown_outcomes": UnknownOutcomeFacts(3, 1, "call_1")}, "effect.in_doubt", Severity.BROKEN),
+        ({"host_problems": (HostProblem("ledger", "store.full", "no room", rejects_calls=True),)}, "host.ledger", Severity.URGENT),
+        ({"host_problems": (HostProblem("checkpoints", "ledger.key", "no key"),)}, "host.checkpoints", Severity.BROKEN),
+        ({"host_problems": (HostProblem("rules", "policy.invalid", "line 3"),)}, "host.rules", Severity.BROKEN),
     ],
 )
 def test_what_is_wrong_with_the_host_is_told_by_how_bad_it_is(
