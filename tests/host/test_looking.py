@@ -147,7 +147,7 @@ async def main():
         listed = {row["name"]: row["state"] for row in await host.plugins()}
         meanwhile = {status.key.plugin: status.state.value for status in host.statuses()}
         ended = {status.key.plugin: [status.state.value, status.error_code, status.reason, status.hint]
-                 for status in await host.settled()}
+                 for status in await host.wait_settled()}
         told = dict(answer=answer, spent=spent, listed=listed, meanwhile=meanwhile, ended=ended)
         print(json.dumps(told), flush=True)
 

@@ -105,7 +105,11 @@ def test_what_is_disabled_is_left_alone() -> None:
         ({"wrapping_key": WrappingKeyFacts("k1", "the key is not here")}, "secret.key_missing", Severity.BROKEN),
         ({"wrapping_key": WrappingKeyFacts("k2", replaced=1)}, "secret.rotation", Severity.NOTICE),
         ({"unknown_outcomes": UnknownOutcomeFacts(3, 1, "call_1")}, "effect.in_doubt", Severity.BROKEN),
-        ({"host_problems": (HostProblem("ledger", "store.full", "no room", rejects_calls=True),)}, "host.ledger", Severity.URGENT),
+        (
+            {"host_problems": (HostProblem("ledger", "store.full", "no room", rejects_calls=True),)},
+            "host.ledger",
+            Severity.URGENT,
+        ),
         ({"host_problems": (HostProblem("checkpoints", "ledger.key", "no key"),)}, "host.checkpoints", Severity.BROKEN),
         ({"host_problems": (HostProblem("rules", "policy.invalid", "line 3"),)}, "host.rules", Severity.BROKEN),
     ],
