@@ -69,7 +69,7 @@ class Ask:
     quorum: int = 1
     """How many people must approve."""
     remember: RememberLimit = "never"
-    """What an approval may be remembered for."""
+    """How far an approval may be remembered."""
     public_reason: str = ""
     """For all but operators and approvers, if a rule withholds its text from them; empty: the reason."""
 

@@ -1,1 +1,1 @@
-"""What callers do with a host: actions, approvals, resources, activation and unknown outcomes."""
+"""Services for callers of a host: actions, approvals, resources, activation and unknown outcomes."""

@@ -21,7 +21,7 @@ from paddock.store.database import Database, Transaction
 
 
 class ActivationPreview(NamedTuple):
-    """What a person is shown before a plugin is switched on."""
+    """The preview that a person sees before a plugin is switched on."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What plugins require of one person: accounts at providers, and secrets of their own.
+"""Requirements of plugins for one person: accounts at providers, and secrets of their own.
 
 Connecting accounts is not supported yet. Requirements are listed all the same, so that people see why a tool refuses.
 """
@@ -68,7 +68,7 @@ class RequiredSecret:
 
 @dataclass(frozen=True, slots=True)
 class PluginRequirements:
-    """What one plugin requires of a person."""
+    """The accounts and secrets that one plugin requires of a person."""
 
     plugin: str
     title: str

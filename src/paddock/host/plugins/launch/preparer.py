@@ -75,7 +75,7 @@ def make_directory_nofollow(base: Path, path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LaunchInputs:
-    """What the store says about one start; the files were verified against the digest that was consented to."""
+    """The inputs of one start from the store; the files were verified against the digest that was consented to."""
 
     cage_id: str
     root: str
