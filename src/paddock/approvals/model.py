@@ -37,7 +37,7 @@ class ApprovedAction:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The exact binding of an approval: this action with this payload, by this requester, until then, approved by these.
+    """The binding of an approval: this action with this payload, by this requester, until then, approved by these.
 
     Attributes:
         nonce: Distinguishes two requests for the same action.
