@@ -82,7 +82,7 @@ async def test_what_would_have_allowed_it_is_told(office: Office) -> None:
         with pytest.raises(NotFound):
             await host.principal("user:eve")  # whom the program made up
         told = await explained(host, call)
-        assert "nobody in the tenant default is called 'eve'" in told.unknown
+        assert "nobody in the tenant default is called 'eve'" in told.today_unknown
         assert told.lines()[2].startswith("  What the rules would say today cannot be told: ")
 
         commands(office).quickly("user", "add", "eve", "--role", "visitor")
@@ -146,18 +146,18 @@ async def test_the_course_of_what_people_were_asked_is_told_for_each_of_its_ids(
         await outcome(host, waits["call_id"])
 
         told = await explained(host, waits["call_id"])
-        entries = [step.entry for step in told.story.steps]
+        entries = [step.entry for step in told.timeline.steps]
         for name in (waits["approval"], "req_1", entries[0], entries[-1]):
             assert (await explained(host, name)).to_value() == told.to_value()
 
-    words = [step.words for step in told.story.steps]
+    words = [step.words for step in told.timeline.steps]
     assert words[0].startswith(f"a person was asked (action, {waits['approval']}), for an answer until ")
     assert words[1:4] == ["local:ann said yes: go on", "the yes of local:ann was used", "it started"]
     assert words[4].startswith("it succeeded after ")
     assert told.because == "The rules wanted a person asked first."
     assert [rule.id for rule in told.rules] == ["sending-needs-a-yes"]
     assert "  it would be allowed if somebody who may approve it says yes" in before.lines()
-    assert (before.story.status, told.story.status) == ("pending_approval", "succeeded")
+    assert (before.timeline.status, told.timeline.status) == ("pending_approval", "succeeded")
     assert told.to_value()["would_change_it"] == []
 
 
@@ -170,10 +170,10 @@ async def test_what_a_request_came_to_is_what_became_of_its_call(office: Office)
         told = await explained(host, denied_one["call_id"])
         after = await explained(host, edited["call_id"])
 
-    assert told.story.status == "denied"
+    assert told.timeline.status == "denied"
     assert told.lines()[-2].endswith("local:ann said no: not to him")
-    assert after.story.status == "succeeded"
-    assert any("local:ann changed the parameters; see apr_" in step.words for step in after.story.steps)
+    assert after.timeline.status == "succeeded"
+    assert any("local:ann changed the parameters; see apr_" in step.words for step in after.timeline.steps)
 
 
 async def test_what_a_rule_keeps_from_people_is_told_to_the_operator_alone(office: Office) -> None:
@@ -201,7 +201,7 @@ async def test_what_the_rules_were_not_asked_about_says_why_it_ended(office: Off
 
     assert isinstance(one, CallExplanation)
     assert isinstance(other, CallExplanation)
-    assert (one.story.status, one.because) == ("succeeded", "The rules allowed it.")
+    assert (one.timeline.status, one.because) == ("succeeded", "The rules allowed it.")
     assert other.because == "The rules were not asked: it ended before that."
     assert other.lines()[-2].endswith("(rate_limited)")
 
@@ -218,7 +218,7 @@ async def test_what_is_erased_of_a_person_is_not_told(office: Office) -> None:
         told = await explained(host, call)
 
     assert told.lines()[0].startswith("somebody who was erased called mail.look")
-    assert "who made the call was erased" in told.unknown
+    assert "who made the call was erased" in told.today_unknown
 
 
 async def test_what_was_in_doubt_is_told_as_it_was_found_out(office: Office) -> None:
@@ -230,8 +230,8 @@ async def test_what_was_in_doubt_is_told_as_it_was_found_out(office: Office) -> 
         assert await known(host) == {"done": 1}
         told = await explained(host, lost.value.details["call_id"])
     assert told.lines()[0].endswith(": it was in doubt; its plugin looked: it has happened.")
-    assert (told.to_value()["status"], told.story.resolution) == ("succeeded", "its plugin looked: it has happened")
-    assert [step.words for step in told.story.steps][-2:] == [
+    assert (told.to_value()["status"], told.timeline.resolution) == ("succeeded", "its plugin looked: it has happened")
+    assert [step.words for step in told.timeline.steps][-2:] == [
         "whether it has happened is not known: its plugin answered with something else than it declares; "
         "its plugin is asked to look",
         "its plugin looked: it has happened",
@@ -270,6 +270,6 @@ async def test_a_yes_that_stands_is_named_where_it_let_a_call_start(office: Offi
         (standing,) = await host.approvals.list_standing("default")
         both = await host.explain_service.explain("req_1", ANN)
 
-    assert any("made it a yes for this tool until it is revoked" in step.words for step in first.story.steps)
+    assert any("made it a yes for this tool until it is revoked" in step.words for step in first.timeline.steps)
     assert last["approval"] == standing["id"]
     assert f"it started with the standing approval {standing['id']}" in str(both[-1].to_value())

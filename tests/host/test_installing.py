@@ -106,7 +106,7 @@ async def test_each_new_capability_and_nothing_less_has_to_be_agreed_to(tmp_path
 
 
 async def test_what_nobody_decides_is_cleared_away(tmp_path: Path) -> None:
-    async with installing(tmp_path / "home", InstallLimits(patience=0.05)) as within:
+    async with installing(tmp_path / "home", InstallLimits(consent_timeout_s=0.05)) as within:
         one = begin(within, native(tmp_path / "notes"))
         await one.wait_finished()
 
@@ -144,7 +144,7 @@ async def test_a_host_that_closes_does_not_wait_for_what_was_installed_to_start(
 
 
 async def test_there_are_only_so_many_and_one_that_is_cancelled_makes_room(tmp_path: Path) -> None:
-    async with installing(tmp_path / "home", InstallLimits(most=1, kept=1)) as within:
+    async with installing(tmp_path / "home", InstallLimits(max_active=1, max_finished=1)) as within:
         first = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
         with pytest.raises(Busy):
             begin(within, tmp_path / "notes")

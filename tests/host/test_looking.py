@@ -51,7 +51,7 @@ def dead_mount() -> Generator[DeadMount, None, None]:
 
 async def test_a_look_that_hangs_is_given_up_and_the_place_is_named() -> None:
     with dead_mount() as machine:
-        looks = FilesystemProbe(machine, within=0.2)
+        looks = FilesystemProbe(machine, timeout_s=0.2)
         with pytest.raises(CageUnavailable) as refused:
             await looks.run("reader", lambda seen: seen.kind("/dead/data"))
         assert refused.value.error_code == "cage.place_hangs"
@@ -61,7 +61,7 @@ async def test_a_look_that_hangs_is_given_up_and_the_place_is_named() -> None:
 
 async def test_others_look_while_one_hangs_and_what_a_look_raises_is_the_callers() -> None:
     with dead_mount() as machine:
-        looks = FilesystemProbe(machine, within=5)
+        looks = FilesystemProbe(machine, timeout_s=5)
         hanging = asyncio.ensure_future(looks.run("reader", lambda seen: seen.kind("/dead/data")))
         for _ in range(50):
             assert await patiently(looks.run("healthy", lambda seen: seen.kind("/"))) == "directory"
@@ -74,7 +74,7 @@ async def test_others_look_while_one_hangs_and_what_a_look_raises_is_the_callers
 @pytest.mark.req("G-19")
 async def test_however_many_plugins_hang_on_a_dead_mount_those_without_a_grant_on_it_start() -> None:
     with dead_mount() as machine:
-        looks = FilesystemProbe(machine, within=0.3)
+        looks = FilesystemProbe(machine, timeout_s=0.3)
         asked = [looks.run(number, lambda seen: seen.kind("/dead/data")) for number in range(50)]
         ended = await patiently(asyncio.gather(*asked, return_exceptions=True))
         assert {one.error_code for one in ended if isinstance(one, CageUnavailable)} == {"cage.place_hangs"}
@@ -84,7 +84,7 @@ async def test_however_many_plugins_hang_on_a_dead_mount_those_without_a_grant_o
 
 async def test_a_plugin_whose_last_look_still_hangs_is_refused_at_once_and_costs_no_second_thread() -> None:
     with dead_mount() as machine:
-        looks = FilesystemProbe(machine, within=0.3)
+        looks = FilesystemProbe(machine, timeout_s=0.3)
         asked = [looks.run("reader", lambda seen: seen.kind("/dead/data")) for _ in range(9)]
         ended = await patiently(asyncio.gather(*asked, return_exceptions=True))
         assert all(isinstance(one, CageUnavailable) for one in ended)
@@ -108,7 +108,7 @@ async def once_it_answers(looks: FilesystemProbe) -> FileKind | None:
 
 async def test_when_no_thread_may_be_added_a_plugin_is_told_so_and_tried_again_later() -> None:
     with dead_mount() as machine:
-        looks = FilesystemProbe(machine, within=0.3, most=3)
+        looks = FilesystemProbe(machine, timeout_s=0.3, max_concurrent=3)
         asked = [looks.run(number, lambda seen: seen.kind("/dead/data")) for number in range(3)]
         await patiently(asyncio.gather(*asked, return_exceptions=True))
         with pytest.raises(CageUnavailable) as refused:
@@ -119,7 +119,7 @@ async def test_when_no_thread_may_be_added_a_plugin_is_told_so_and_tried_again_l
 
 async def test_whoever_stops_waiting_for_a_look_has_the_next_once_it_returns() -> None:
     with dead_mount() as machine:
-        looks = FilesystemProbe(machine, within=30, most=1)
+        looks = FilesystemProbe(machine, timeout_s=30, max_concurrent=1)
         given_up = asyncio.ensure_future(looks.run("reader", lambda seen: seen.kind("/dead/data")))
         assert await asyncio.to_thread(machine.reached.wait, 30)
         given_up.cancel()

@@ -45,7 +45,7 @@ def test_what_was_denied_is_no_failure_of_the_plugin_and_what_waits_is_not_over(
     found = summarize_calls(EndedCalls([call(ago, status) for status in became], None), NOW)
 
     part = next(one for one in found.parts if one.calls)
-    assert (part.succeeded, part.failed, part.turned_away) == (1, 3, 3)
+    assert (part.succeeded, part.failed, part.rejected) == (1, 3, 3)
     assert (found.calls, found.failed) == (7, 3)
 
 

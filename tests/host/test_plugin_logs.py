@@ -125,7 +125,7 @@ async def test_whoever_reads_from_a_disk_that_hangs_is_told_so_and_closing_does_
     monkeypatch.setattr(plugin_logs, "DISK_TIMEOUT_S", 0.2)
     path = hanging(tmp_path / "logs")
     began = time.monotonic()
-    async with open_plugin_logs(path.parent, SystemClock(), close_within=0.2) as logs:
+    async with open_plugin_logs(path.parent, SystemClock(), close_timeout_s=0.2) as logs:
         logs.write("parrot", "unheard")
         with pytest.raises(HostError, match="did not give the log of parrot") as told:
             await logs.read_last("parrot", 5)

@@ -69,7 +69,7 @@ def test_who_is_not_enabled_or_was_not_granted_it_lacks_nothing() -> None:
 
 def test_where_a_secret_may_go_and_whose_it_is_stands_with_each_use() -> None:
     (use,) = find_usages("either", [ON])
-    assert (use.operations, use.hosts, use.whose) == (
+    assert (use.operations, use.hosts, use.scopes) == (
         ("send",),
         ("api.example.com:443",),
         (SecretScope.USER, SecretScope.SYSTEM),

@@ -71,7 +71,7 @@ def test_of_a_constitutional_violation_users_learn_that_something_was_blocked_an
     assert isinstance(decision, Deny)
     assert decision.caller_reason == "Something was blocked."
     assert "remembered about a person" in decision.reason
-    assert explain(POLICY, request, to_all=True).lines() == [
+    assert explain(POLICY, request, withhold=True).lines() == [
         "sly may not use host:vault:write.",
         "  Something was blocked.",
     ]

@@ -115,7 +115,7 @@ def test_other_rules_decide_anew() -> None:
 
 
 def test_no_more_is_kept_than_was_allowed_and_what_was_asked_for_lately_stays() -> None:
-    policy = policy_of(rule("all", f"permit({CALL})"), keep=3)
+    policy = policy_of(rule("all", f"permit({CALL})"), cache_size=3)
     requests = [build_call_request(ANN, thing(f"notes.n{number}")) for number in range(5)]
     first = policy.decide(requests[0])
     for request in requests[1:]:
@@ -137,7 +137,7 @@ def test_a_decision_that_could_not_be_made_is_not_kept() -> None:
 def test_many_threads_may_ask_at_once(threads: int) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    policy = policy_of(rule("all", f"permit({CALL})"), keep=4)
+    policy = policy_of(rule("all", f"permit({CALL})"), cache_size=4)
     requests = [build_call_request(ANN, thing(f"notes.n{number % 9}")) for number in range(400)]
     with ThreadPoolExecutor(threads) as pool:
         decisions = list(pool.map(policy.decide, requests))

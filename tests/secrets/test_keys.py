@@ -61,7 +61,7 @@ class Drawer(ModuleType):
 def test_a_credential_of_systemd_comes_first_however_its_key_is_written(tmp_path: Path, written: bytes) -> None:
     (tmp_path / "paddock-kek").write_bytes(written)
     made = keys(tmp_path / "state", {"CREDENTIALS_DIRECTORY": str(tmp_path)}).create(nowhere)
-    assert (made.key.raw, made.note.source) == (RAW, "credential")
+    assert (made.key.raw, made.record.source) == (RAW, "credential")
     assert not (tmp_path / "state").exists()
 
 
@@ -171,7 +171,7 @@ def test_a_keyring_that_writes_into_a_plain_file_gets_no_new_key(
     drawer = Drawer()
     drawer.priority = priority
     monkeypatch.setitem(sys.modules, "keyring", drawer)
-    assert keys(tmp_path).create(nowhere).note.source == "file"
+    assert keys(tmp_path).create(nowhere).record.source == "file"
     with pytest.raises(OperatorError, match="kept as keyring"):
         keys(tmp_path, preferred="keyring").create(nowhere)
     assert drawer.entries == {}
@@ -209,7 +209,7 @@ def test_a_keyring_that_keeps_nothing_is_passed_over(tmp_path: Path, monkeypatch
             raise RuntimeError(f"{service} is locked: {name}, {len(text)}")
 
     monkeypatch.setitem(sys.modules, "keyring", Locked())
-    assert keys(tmp_path).create(nowhere).note.source == "file"
+    assert keys(tmp_path).create(nowhere).record.source == "file"
 
 
 def test_a_passphrase_opens_what_was_sealed_under_it_and_another_does_not(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_passphrase_that_others_can_read_is_refused_unless_systemd_gave_it(tmp
     with pytest.raises(OperatorError, match="others can read it") as refused:
         keys(tmp_path, **given).create(nowhere)
     assert "chmod 600" in refused.value.hint
-    assert keys(tmp_path, {"CREDENTIALS_DIRECTORY": str(tmp_path)}, **given).create(nowhere).note.salt is not None
+    assert keys(tmp_path, {"CREDENTIALS_DIRECTORY": str(tmp_path)}, **given).create(nowhere).record.salt is not None
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"x" * 5000])

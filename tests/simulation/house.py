@@ -165,8 +165,8 @@ async def open_house(
             random,
             gate=gate,
             approvals=approvals,
-            resumption=resumption,
-            notes=_NoNotes(),
+            resumer=resumption,
+            journal=_NoNotes(),
             calls=calls,
         )
         await parts.enter_async_context(timed)

@@ -113,7 +113,7 @@ class FeatureRoutes:
 
     async def meet_tools(self, request: Request) -> Response:
         tenant = (await call_context(self._host, request)).tenant
-        return await _until_disconnect(request, self._host.tools(path_param(request), tenant=tenant, meet=True))
+        return await _until_disconnect(request, self._host.tools(path_param(request), tenant=tenant, discover=True))
 
     async def list_resources(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)

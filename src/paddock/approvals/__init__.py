@@ -1,1 +1,1 @@
-"""A person's yes to one exact thing: asked for, answered, used once. Standing ones last longer and say less."""
+"""Approval requests for one exact action: created, answered and consumed once; and standing approvals."""

@@ -1,4 +1,4 @@
-"""Who may answer which request. An agent never may, whatever roles somebody gave it. Pure."""
+"""Who may see and answer which approval request. Agents never may, whatever roles they have. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _PERSON_KINDS = frozenset({"person", "local"})
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """Who answers; and `through` whom, as in `local:root`, where the operator passes their answer on."""
+    """The principal that answers; `through` is the operator who passes the answer on, as in `local:root`, if any."""
 
     by: Principal
     through: str | None = None
 
 
 def require_may_answer(approval: Approval, answerer: Answerer) -> None:
-    """Refuse somebody whose answer must not count.
+    """Reject a principal whose answer must not count.
 
     Raises:
         Denied: they may not answer this request at all.
-        Conflict: they answered it before.
+        Conflict: they have already answered it.
     """
     by = answerer.by
     if by.kind not in _PERSON_KINDS:
@@ -42,9 +42,9 @@ def require_may_answer(approval: Approval, answerer: Answerer) -> None:
 def _require_approver(approval: Approval, answerer: Answerer) -> None:
     by = answerer.by
     if answerer.through is not None:
-        # Naming somebody does not prove that they sit there.
-        words = f"{answerer.through} cannot answer this as {by.id}"
-        raise _denied(approval, words, "they answer it themselves, at the console or a terminal")
+        # Naming a person does not prove that they are present.
+        message = f"{answerer.through} cannot answer this as {by.id}"
+        raise _denied(approval, message, "they answer it themselves, at the console or a terminal")
     if not by.interactive:
         raise _denied(approval, "a key cannot answer this", "sign in at the console or a terminal")
     if approval.binding.four_eyes and by.id in approval.requesters:
@@ -54,30 +54,30 @@ def _require_approver(approval: Approval, answerer: Answerer) -> None:
             'ask somebody else who may approve, or say @four_eyes("no") in the rule that asks (guide: Approvals in'
             " depth); deny takes it back",
         )
-    held = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
-    if OPERATOR not in by.roles and held.isdisjoint(approval.binding.approvers):
-        wanted = " or ".join(approval.binding.approvers)
-        raise _denied(approval, f"{by.id} may not approve this", f"it takes {wanted}")
+    identities = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
+    if OPERATOR not in by.roles and identities.isdisjoint(approval.binding.approvers):
+        approvers = " or ".join(approval.binding.approvers)
+        raise _denied(approval, f"{by.id} may not approve this", f"it takes {approvers}")
 
 
 def require_open(approval: Approval) -> None:
-    """Refuse to go on with a request that has ended.
+    """Reject a request that has ended.
 
     Raises:
-        Conflict: it has, and how.
+        Conflict: it has ended; says how.
     """
     if approval.state in OPEN_STATES:
         return
-    words = {
+    outcome = {
         ApprovalState.CONSUMED: "was approved and used",
         ApprovalState.DENIED: "was denied",
         ApprovalState.EXPIRED: "has expired",
         ApprovalState.VOIDED: "is void",
         ApprovalState.WITHDRAWN: "was withdrawn",
     }[approval.state]
-    why = f": {approval.ended_why}" if approval.ended_why else ""
+    reason = f": {approval.ended_why}" if approval.ended_why else ""
     raise Conflict(
-        f"the request {approval.id} {words}{why}",
+        f"the request {approval.id} {outcome}{reason}",
         code=f"approval.{approval.state}",
         hint="make the call again to ask once more",
         details={"approval": approval.id, "state": approval.state.value},
@@ -89,15 +89,15 @@ def _denied(approval: Approval, message: str, hint: str = "") -> Denied:
 
 
 def can_see(approval: Approval, by: Principal) -> bool:
-    """Whether somebody may know of a request. A key knows what it asked for, and not what its owner is asked."""
+    """Return whether a principal may see a request. A key sees its own requests, not those put to its owner."""
     if OPERATOR in by.roles or by.id in (approval.binding.requester, approval.for_person):
         return True
     if approval.kind in (ApprovalRequestKind.CONFIRMATION, ApprovalRequestKind.CONSENT):
         return False
-    held = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
-    return not held.isdisjoint(approval.binding.approvers)
+    identities = {by.id, *(f"role:{role}" for role in by.roles), *(f"group:{group}" for group in by.groups)}
+    return not identities.isdisjoint(approval.binding.approvers)
 
 
 def can_see_standing(standing: StandingApproval, by: Principal) -> bool:
-    """Whether somebody may know of a yes that lasts, and end it: its holder, and whoever operates the tenant."""
+    """Return whether a principal may see and revoke a standing approval: its holder, and operators of the tenant."""
     return OPERATOR in by.roles or standing.holder == by.id

@@ -1,4 +1,4 @@
-"""People's answers: one no ends a request, and as many different people as its quorum have to say yes."""
+"""Answers to approval requests: one denial ends a request; approval needs as many people as its quorum."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from paddock.core.errors import CallerError, Conflict, Denied
 from paddock.core.events.approvals import ApprovalAnswered, StandingApprovalGiven, StandingApprovalRevoked
 from paddock.core.printable import printable
 
-MAX_COMMENT_CHARS: Final = 2_000  # characters that are kept of one; the rest is cut off
+MAX_COMMENT_CHARS: Final = 2_000  # longer comments are truncated
 
-# Both from the narrowest to the widest.
+# Both ordered from the narrowest to the widest.
 SCOPES: Final[tuple[ApprovalScope, ...]] = ("once", "session", "always")
 REACHES: Final[tuple[ApprovalReach, ...]] = ("tool", "plugin")
 
@@ -34,7 +34,7 @@ _ALLOWED_REACHES: Mapping[str, tuple[ApprovalReach, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class RememberChoice:
-    """Whether a yes is to be good for more than this call."""
+    """How far an approval is to be remembered beyond this call."""
 
     scope: ApprovalScope = "once"
     reach: ApprovalReach = "tool"
@@ -48,31 +48,31 @@ def approve(
     remember: RememberChoice,
     payload: Mapping[str, Any] | None,
 ) -> Approval:
-    """Say yes. See `Approvals.approve`."""
+    """Approve a request. See `Approvals.approve`."""
     comment = printable(comment, MAX_COMMENT_CHARS)
     approval = _load_answerable(unit, approval_id, answerer)
     _require_rememberable(approval, remember)
     if payload is not None and hash_of(payload) != approval.binding.payload_hash:
         if approval.binding.four_eyes:
-            # Whoever says what is to be done asks for it, and cannot be the one who says yes to it.
+            # Editing the parameters makes the editor a requester, who cannot be the one to approve.
             _require_once(approval, remember)
             return _approve_edited(unit, approval, answerer.by, comment, payload)
         approval = _approve_edited(unit, approval, answerer.by, comment, payload)
-    given = ApprovalAnswer(
+    answer = ApprovalAnswer(
         answerer.by.id, True, unit.now, comment, answerer.through, scope=remember.scope, reach=remember.reach
     )
-    store.insert_answer(unit.tx, approval.id, given)
+    store.insert_answer(unit.tx, approval.id, answer)
     approval = store.find_request(unit.tx, unit.tenant, approval.id)
     if not approval.still_needed:
         store.set_state(unit.tx, approval, ApprovalState.APPROVED, at=unit.now)
-        lasting = narrowest_choice(approval)
-        if lasting.scope != "once":
-            _create_standing(unit, approval, answerer, lasting)
-    return _record_answer(unit, approval, given)
+        choice = narrowest_choice(approval)
+        if choice.scope != "once":
+            _create_standing(unit, approval, answerer, choice)
+    return _record_answer(unit, approval, answer)
 
 
 def deny(unit: ApprovalTransaction, approval_id: str, answerer: Answerer, comment: str) -> Approval:
-    """Say no. See `Approvals.deny`."""
+    """Deny a request. See `Approvals.deny`."""
     comment = printable(comment, MAX_COMMENT_CHARS)
     approval = _load_undecided(unit, approval_id)
     try:
@@ -81,41 +81,43 @@ def deny(unit: ApprovalTransaction, approval_id: str, answerer: Answerer, commen
         if answerer.by.id not in approval.requesters:
             raise
         return _withdraw_own_request(unit, approval, answerer, comment)
-    given = ApprovalAnswer(answerer.by.id, False, unit.now, comment, answerer.through)
-    store.insert_answer(unit.tx, approval.id, given)
+    answer = ApprovalAnswer(answerer.by.id, False, unit.now, comment, answerer.through)
+    store.insert_answer(unit.tx, approval.id, answer)
     store.set_state(unit.tx, approval, ApprovalState.DENIED, at=unit.now, why=comment)
-    return _record_answer(unit, approval, given)
+    return _record_answer(unit, approval, answer)
 
 
 def _withdraw_own_request(unit: ApprovalTransaction, approval: Approval, answerer: Answerer, comment: str) -> Approval:
-    """Whoever asks may always stop asking, also where it is for others to answer."""
-    who = f"{answerer.through}, as {answerer.by.id}," if answerer.through else answerer.by.id
-    end_request(unit, approval, ApprovalState.WITHDRAWN, f"{who} took it back{f': {comment}' if comment else ''}")
+    """Withdraw a request: requesters may always withdraw it, even if others have to answer."""
+    withdrawn_by = f"{answerer.through}, as {answerer.by.id}," if answerer.through else answerer.by.id
+    end_request(
+        unit, approval, ApprovalState.WITHDRAWN, f"{withdrawn_by} took it back{f': {comment}' if comment else ''}"
+    )
     return store.find_request(unit.tx, unit.tenant, approval.id)
 
 
 def revoke_standing(unit: ApprovalTransaction, standing_id: str, answerer: Answerer) -> StandingApproval:
-    """End a standing approval. See `Approvals.revoke`."""
-    ended = standing.mark_revoked(unit.tx, unit.tenant, standing_id, by=answerer.by.id, at=unit.now)
-    if ended.revoked_at is None:
+    """Revoke a standing approval. See `Approvals.revoke`."""
+    previous = standing.mark_revoked(unit.tx, unit.tenant, standing_id, by=answerer.by.id, at=unit.now)
+    if previous.revoked_at is None:
         unit.publish().publish(
             StandingApprovalRevoked(
-                standing=ended.id,
-                name=ended.plugin,
-                method=ended.callable,
+                standing=previous.id,
+                name=previous.plugin,
+                method=previous.callable,
                 revoked_by=answerer.by.id,
                 operator=answerer.through,
             )
         )
-    return ended
+    return previous
 
 
 def narrowest_choice(approval: Approval) -> RememberChoice:
-    """How far all who said yes want it to last: a yes that lasts takes as many people as one that does not."""
-    said = [answer for answer in approval.answers if answer.approved]
+    """Return the narrowest choice of all approvers: a remembered approval needs as many people as a single one."""
+    approvals = [answer for answer in approval.answers if answer.approved]
     return RememberChoice(
-        SCOPES[min(SCOPES.index(answer.scope) for answer in said)],
-        REACHES[min(REACHES.index(answer.reach) for answer in said)],
+        SCOPES[min(SCOPES.index(answer.scope) for answer in approvals)],
+        REACHES[min(REACHES.index(answer.reach) for answer in approvals)],
     )
 
 
@@ -138,8 +140,8 @@ def _approve_edited(
     unit: ApprovalTransaction, approval: Approval, by: Principal, comment: str, payload: Mapping[str, Any]
 ) -> Approval:
     edited = replace_request(unit, approval, payload, by.id)
-    why = f"{by.id} changed the parameters{f': {comment}' if comment else ''}; see {edited.id}"
-    end_request(unit, approval, ApprovalState.VOIDED, why)
+    reason = f"{by.id} changed the parameters{f': {comment}' if comment else ''}; see {edited.id}"
+    end_request(unit, approval, ApprovalState.VOIDED, reason)
     return edited
 
 
@@ -171,51 +173,51 @@ def _require_rememberable(approval: Approval, remember: RememberChoice) -> None:
 def _create_standing(
     unit: ApprovalTransaction, approval: Approval, answerer: Answerer, remember: RememberChoice
 ) -> None:
-    subject, whole = approval.binding.subject, remember.reach == "plugin"
-    one = StandingApproval(
+    subject, for_whole_plugin = approval.binding.subject, remember.reach == "plugin"
+    created = StandingApproval(
         id=unit.new_id("sta"),
         tenant=subject.tenant,
         holder=approval.binding.requester,
         plugin=subject.plugin,
-        callable=None if whole else subject.callable,
+        callable=None if for_whole_plugin else subject.callable,
         session=approval.context["session"] if remember.scope == "session" else None,
         digest=subject.digest,
-        definition=None if whole else subject.definition,
-        effects=None if whole else subject.effects,
+        definition=None if for_whole_plugin else subject.definition,
+        effects=None if for_whole_plugin else subject.effects,
         policies=subject.policies,
         given_by=answerer.by.id,
         given_at=unit.now,
         approval=approval.id,
         operator=answerer.through,
     )
-    standing.insert_standing(unit.tx, one)
+    standing.insert_standing(unit.tx, created)
     unit.publish(approval.call).publish(
         StandingApprovalGiven(
-            standing=one.id,
+            standing=created.id,
             approval=approval.id,
-            name=one.plugin,
-            method=one.callable,
+            name=created.plugin,
+            method=created.callable,
             scope=remember.scope,
-            holder=one.holder,
-            given_by=one.given_by,
-            operator=one.operator,
+            holder=created.holder,
+            given_by=created.given_by,
+            operator=created.operator,
         )
     )
 
 
-def _record_answer(unit: ApprovalTransaction, approval: Approval, given: ApprovalAnswer) -> Approval:
-    now = store.find_request(unit.tx, unit.tenant, approval.id)
-    subject = now.binding.subject
+def _record_answer(unit: ApprovalTransaction, approval: Approval, answer: ApprovalAnswer) -> Approval:
+    updated = store.find_request(unit.tx, unit.tenant, approval.id)
+    subject = updated.binding.subject
     unit.publish(approval.call).publish(
         ApprovalAnswered(
-            approval=now.id,
+            approval=updated.id,
             name=subject.plugin,
             method=subject.callable,
-            approved=given.approved,
-            answered_by=given.by,
-            comment=given.comment,
-            state=now.state.value,
-            operator=given.operator,
+            approved=answer.approved,
+            answered_by=answer.by,
+            comment=answer.comment,
+            state=updated.state.value,
+            operator=answer.operator,
         )
     )
-    return now
+    return updated

@@ -1,4 +1,4 @@
-"""Using an approval, once and for exactly what was approved; and the ends that it comes to otherwise."""
+"""Consumes an approval, once and for exactly what was approved; and the other ends of a request."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _FIELD_TEXT = {
 
 
 class ApprovalMismatch(Conflict):
-    """What was approved is not what is about to be done."""
+    """The approved action is not the one about to be performed."""
 
     code = "approval.changed"
 
-    def __init__(self, approval: Approval, what: list[str]) -> None:
+    def __init__(self, approval: Approval, changes: list[str]) -> None:
         self.approval = approval
-        self.why = f"{' and '.join(what)} changed since it was asked for"
+        self.why = f"{' and '.join(changes)} changed since it was asked for"
         super().__init__(
             f"{approval.id} is void: {self.why}",
             hint="make the call again to ask once more",
-            details={"approval": approval.id, "changed": what},
+            details={"approval": approval.id, "changed": changes},
         )
 
 
@@ -48,19 +48,19 @@ def consume_approval(
     subject: ApprovedAction,
     payload_hash: str,
     requester: str,
-    asked: bool = True,
+    still_asked: bool = True,
 ) -> Approval:
-    """Use an approval. See `Approvals.consume`."""
+    """Consume an approval. See `Approvals.consume`."""
     approval = store.find_request(unit.tx, unit.tenant, approval_id)
     require_open(approval)
     if approval.state is not ApprovalState.APPROVED:
         raise Conflict(f"{approval_id} is not approved yet", code="approval.pending", hint="wait for an answer")
     require_unexpired(approval, unit.now)
-    if not asked:  # then no rule asks that could differ from those that did
+    if not still_asked:  # no rule asks now, so there is none to compare with those that did
         subject = replace(subject, policies=approval.binding.subject.policies)
-    meant = replace(approval.binding, subject=subject, payload_hash=payload_hash, requester=requester)
-    if meant.hash() != approval.binding_hash:
-        raise ApprovalMismatch(approval, describe_changes(approval.binding, meant))
+    current = replace(approval.binding, subject=subject, payload_hash=payload_hash, requester=requester)
+    if current.hash() != approval.binding_hash:
+        raise ApprovalMismatch(approval, describe_changes(approval.binding, current))
     store.set_state(unit.tx, approval, ApprovalState.CONSUMED, at=unit.now)
     unit.publish(approval.call).publish(
         ApprovalConsumed(
@@ -74,24 +74,24 @@ def consume_approval(
     return approval
 
 
-def end_request(unit: ApprovalTransaction, approval: Approval, state: ApprovalState, why: str) -> None:
-    """End a request without its call. Harmless when it is over."""
+def end_request(unit: ApprovalTransaction, approval: Approval, state: ApprovalState, reason: str) -> None:
+    """End a request without making its call. Does nothing if it has ended."""
     if state not in TRANSITIONS[approval.state]:
         return
-    store.set_state(unit.tx, approval, state, at=unit.now, why=why)
+    store.set_state(unit.tx, approval, state, at=unit.now, why=reason)
     subject = approval.binding.subject
     unit.publish(approval.call).publish(
         ApprovalEnded(
-            approval=approval.id, name=subject.plugin, method=subject.callable, state=state.value, ended_why=why
+            approval=approval.id, name=subject.plugin, method=subject.callable, state=state.value, ended_why=reason
         )
     )
 
 
 def require_unexpired(approval: Approval, now: str) -> None:
-    """Refuse to go on with a request whose time is over.
+    """Reject a request that has expired.
 
     Raises:
-        Conflict: it is.
+        Conflict: it has expired.
     """
     if approval.binding.expires_at <= now:
         raise Conflict(
@@ -103,13 +103,13 @@ def require_unexpired(approval: Approval, now: str) -> None:
 
 
 def describe_changes(before: Binding, after: Binding) -> list[str]:
-    """What differs between two bindings, in words; where only the kept row does not fit its own hash, that."""
+    """Describe the differences between two bindings; if there are none, the stored row does not match its own hash."""
     pairs = ((before.subject, after.subject), (before, after))
     differing = [
         field.name
-        for one, two in pairs
-        for field in fields(one)
-        if field.name != "subject" and getattr(one, field.name) != getattr(two, field.name)
+        for old, new in pairs
+        for field in fields(old)
+        if field.name != "subject" and getattr(old, field.name) != getattr(new, field.name)
     ]
     return [_FIELD_TEXT.get(name, name) for name in differing] or ["the kept request"]
 
@@ -118,13 +118,13 @@ EXPIRE_JOB = store.EXPIRE_JOB
 
 
 def schedule_expiry(unit: ApprovalTransaction, approval: Approval) -> None:
-    """Have a request ended when its time is over; in the unit of work in which it is made."""
+    """Enqueue the expiry of a request, in the transaction that creates it."""
     due = datetime.fromisoformat(approval.binding.expires_at)
     queue.enqueue(unit.tx, unit.tenant, EXPIRE_JOB, approval.id, due=due, now=unit.clock.now())
 
 
 def expire_request(unit: ApprovalTransaction, approval_id: str) -> Approval | None:
-    """End a request whose time is over, and give it; None where it had ended, or its time is not over.
+    """Expire an overdue request, and return it; None if it had ended, or is not overdue.
 
     Raises:
         NotFound: there is none.

@@ -1,4 +1,4 @@
-"""Forgetting a person, in one unit of work: what the ledger says of them, and what lies beside it of their requests."""
+"""Erases a person, in one transaction: from the ledger, and from approval requests, answers and consents."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ENDED_STATES = tuple(sorted(state.value for state in ApprovalState if state not
 
 
 def clear_person(unit: ApprovalTransaction, names: Collection[str]) -> int:
-    """Clear whatever requests, answers and revoked standing approvals say of somebody, and give in how many rows.
+    """Clear everything that requests, answers and revoked standing approvals say about a person; return the row count.
 
     A standing approval that they hold stays until it is revoked: it is in use.
 
     Args:
-        unit: The unit of work in which they are forgotten.
-        names: All that they are known as, keys too.
+        unit: The transaction in which they are erased.
+        names: All principal names of the person, keys included.
     """
     _void_open_requests(unit, names)
     requests = [row for row in _ended_requests(unit) if _clear_request(unit, row, names)]
@@ -34,8 +34,8 @@ def clear_person(unit: ApprovalTransaction, names: Collection[str]) -> int:
 
 
 def _void_open_requests(unit: ApprovalTransaction, names: Collection[str]) -> None:
-    for waiting in store.list_open(unit.tx, unit.tenant):
-        approval = store.find_request(unit.tx, unit.tenant, waiting.id)
+    for open_request in store.list_open(unit.tx, unit.tenant):
+        approval = store.find_request(unit.tx, unit.tenant, open_request.id)
         people = {*approval.requesters, *(answer.by for answer in approval.answers)}
         if not people.isdisjoint(names):
             end_request(unit, approval, ApprovalState.VOIDED, _END_REASON)
@@ -50,10 +50,10 @@ def _ended_requests(unit: ApprovalTransaction) -> list[Row]:
 
 
 def _clear_request(unit: ApprovalTransaction, row: Row, names: Collection[str]) -> bool:
-    """Whether there was anything to clear in it."""
+    """Clear one request, and return whether there was anything to clear."""
     binding: dict[str, Any] = json.loads(row["binding"])
     if not {row["requester"], row["for_person"]}.isdisjoint(names):
-        # Without the nonce the binding's hash, which the ledger keeps, lets nobody try out what it was of.
+        # Without the nonce nobody can guess what the binding's hash, which stays in the ledger, was computed from.
         binding |= {"requester": "", "payload_hash": "", "nonce": "", "approvers": [], "editors": []}
         unit.tx.execute(
             "UPDATE approvals SET requester = '', for_person = '', binding = ?, token_hash = '', payload = '{}',"
@@ -62,23 +62,25 @@ def _clear_request(unit: ApprovalTransaction, row: Row, names: Collection[str]) 
         )
         unit.tx.execute("UPDATE approval_answers SET comment = '' WHERE approval = ?", (row["id"],))
         return True
-    others = {part: [who for who in binding.get(part, ()) if who not in names] for part in ("approvers", "editors")}
+    remaining = {
+        part: [name for name in binding.get(part, ()) if name not in names] for part in ("approvers", "editors")
+    }
     context: dict[str, Any] = json.loads(row["context"])
     if f"local:{context.get('operator')}" in names:
         del context["operator"]
-    why = "" if any(mentions_principal(row["ended_why"], name) for name in names) else row["ended_why"]
-    after = (json.dumps(binding | others), json.dumps(context), why)
-    if after == (json.dumps(binding | {"editors": binding.get("editors", [])}), row["context"], row["ended_why"]):
+    reason = "" if any(mentions_principal(row["ended_why"], name) for name in names) else row["ended_why"]
+    cleared = (json.dumps(binding | remaining), json.dumps(context), reason)
+    if cleared == (json.dumps(binding | {"editors": binding.get("editors", [])}), row["context"], row["ended_why"]):
         return False
     unit.tx.execute(
         "UPDATE approvals SET binding = ?, context = ?, ended_why = ? WHERE tenant = ? AND id = ?",
-        (*after, unit.tenant, row["id"]),
+        (*cleared, unit.tenant, row["id"]),
     )
     return True
 
 
 def _clear_answers(unit: ApprovalTransaction, names: Collection[str]) -> int:
-    """That somebody answered stays, and what; who it was goes."""
+    """Clear who answered; that there was an answer, and which, stays."""
     cleared = 0
     for name in sorted(names):
         cleared += unit.tx.execute(
@@ -91,12 +93,12 @@ def _clear_answers(unit: ApprovalTransaction, names: Collection[str]) -> int:
             " WHERE tenant = ? AND who = ?",
             (unit.tenant, name),
         ):
-            # Two who answered the same and were both erased are still two.
+            # Two erased people who answered the same request must stay distinct.
             unit.tx.execute(
                 "UPDATE approval_answers SET who = ?, comment = '' WHERE approval = ? AND who = ?",
                 (f"erased:{unit.random.bytes(4).hex()}", row["approval"], name),
             )
-            # Who says no says why, and that is why it ended.
+            # A denial's comment is also the reason why the request ended.
             unit.tx.execute(
                 "UPDATE approvals SET ended_why = '' WHERE tenant = ? AND id = ? AND state = ?",
                 (unit.tenant, row["approval"], ApprovalState.DENIED.value),
@@ -126,25 +128,25 @@ def _clear_standing(unit: ApprovalTransaction, names: Collection[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ErasureResult:
-    """How many entries of the ledger, and other rows, told of somebody."""
+    """The number of ledger entries, and of other rows, that mentioned the person."""
 
     entries: int
     rows: int
 
 
 def erase_person(
-    unit: ApprovalTransaction, principal: str, *, by: str, explanation: str, beside: int = 0
+    unit: ApprovalTransaction, principal: str, *, by: str, explanation: str, other_rows: int = 0
 ) -> ErasureResult:
-    """Erase what the record of a tenant says of somebody, with what their keys did. See `ledger/erase.py`.
+    """Erase what a tenant's records say about a person, including what their keys did. See `ledger/erase.py`.
 
-    `beside` is how many rows were dropped elsewhere in this unit. What they still are and have is not touched: people,
-    keys, consents and standing approvals go with `leaving.py`.
+    `other_rows` is the number of rows deleted elsewhere in this transaction. The person's account, keys, consents and
+    standing approvals are not touched: `removal.py` removes those.
 
     Raises:
-        NotFound: nothing tells of them.
+        NotFound: nothing mentions them.
     """
     names = principal_aliases(unit.tx, unit.tenant, principal)
-    cleared = beside + clear_person(unit, names) + delete_revoked_consents(unit.tx, unit.tenant, principal)
+    cleared = other_rows + clear_person(unit, names) + delete_revoked_consents(unit.tx, unit.tenant, principal)
     entries = erase(
         unit.tx,
         unit.tenant,

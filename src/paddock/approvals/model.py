@@ -1,4 +1,4 @@
-"""One request for a person's yes: its kinds, its states and the way between them. Pure."""
+"""The model of an approval request: kinds, states, transitions and the binding. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HASH_DOMAIN = b"paddock.approval.v1\0"
 
 @dataclass(frozen=True, slots=True)
 class ApprovedAction:
-    """What is to be done, apart from who asks and with what: all that a standing approval is about.
+    """The action to approve, apart from requester and parameters: what a standing approval is about.
 
     Attributes:
-        digest: Of the plugin's files.
-        definition: The hash of how the callable describes itself: its name, schemas, effects, texts.
-        effects: What it may do to the world.
-        policies: The rules that want a person asked, each as `id@hash of its text`.
+        digest: The digest of the plugin's files.
+        definition: The hash of the callable's definition: its name, schemas, effects, texts.
+        effects: Its declared effects.
+        policies: The rules that require the approval, each as `id@hash of its text`.
     """
 
     tenant: str
@@ -37,13 +37,13 @@ class ApprovedAction:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The exact thing: this payload, asked for by this requester, until then, to be answered by so many of these.
+    """The binding of an approval: this action with this payload, by this requester, until then, approved by these.
 
     Attributes:
-        nonce: Makes two requests for the same thing two different things.
-        approvers: `role:approver`, `group:editors` or a person's id; whoever has or is one of them may answer.
-        editors: Who changed the parameters of the request that this one took the place of, where four eyes hold: they
-            ask for it too.
+        nonce: Distinguishes two requests for the same action.
+        approvers: `role:approver`, `group:editors` or a person's id; any principal that matches one may answer.
+        editors: The people who edited the parameters of the request that this one replaced, if four eyes are required:
+            they count as requesters too.
     """
 
     subject: ApprovedAction
@@ -58,7 +58,7 @@ class Binding:
     editors: tuple[str, ...] = ()
 
     def hash(self) -> str:
-        """`sha256:<hex>` over all of it."""
+        """Return `sha256:<hex>` over all fields."""
         return "sha256:" + hashlib.sha256(_HASH_DOMAIN + canonical_bytes(self.to_json())).hexdigest()
 
     def to_json(self) -> dict[str, object]:
@@ -66,18 +66,18 @@ class Binding:
 
 
 ApprovalScope: TypeAlias = Literal["once", "session", "always"]
-"""For which calls a yes is good."""
+"""For which calls an approval holds."""
 ApprovalReach: TypeAlias = Literal["tool", "plugin"]
-"""For how much of a plugin."""
+"""For how much of a plugin it holds."""
 
 
 class ApprovalRequestKind(StrEnum):
-    """Why a person is asked, which decides who may answer and for how long the question stands."""
+    """Why a person is asked, which determines who may answer and when the request expires."""
 
     CONFIRMATION = "confirmation"  # "did you mean this?", asked of the person the call is for
-    CONSENT = "consent"  # "may this be done with what is yours?", asked of the same person
-    ACTION = "action"  # a change in the world, asked of somebody who may allow it
-    GATE = "gate"  # a step of a plan that waits for somebody
+    CONSENT = "consent"  # "may this use your data?", asked of the person the call is for
+    ACTION = "action"  # an effect, asked of somebody who may approve it
+    GATE = "gate"  # a step of a plan that waits for approval
 
 
 REQUEST_TTL: Mapping[ApprovalRequestKind, timedelta] = MappingProxyType(
@@ -91,7 +91,7 @@ REQUEST_TTL: Mapping[ApprovalRequestKind, timedelta] = MappingProxyType(
 
 
 class ApprovalState(StrEnum):
-    """How far a request got. From `pending` and `approved` it can go on; the others are ends."""
+    """The state of a request. `pending` and `approved` are open; all others are final."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -131,8 +131,8 @@ class ApprovalAnswer:
     """One person's answer.
 
     Attributes:
-        operator: Who passed it on, where they did not give it themselves.
-        scope, reach: How far they wanted a yes to last; see `Remember`.
+        operator: The operator who passed it on, if the person did not answer in person.
+        scope, reach: How far they want an approval to be remembered; see `RememberChoice`.
     """
 
     by: str
@@ -146,17 +146,17 @@ class ApprovalAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A request for a person's yes, as it is kept.
+    """A stored approval request.
 
     Attributes:
-        payload: The parameters that the call is to be made with, exactly.
-        context: The surroundings of the call that waits, for making it later.
-        for_person: Whom the call is for; empty where that is nobody.
-        reason: Why somebody is asked, in words, for whoever answers.
-        public_reason: For whoever asks, where a rule keeps its text from them; empty: the reason itself.
-        remember: How far a yes may be remembered: `never`, `tool` or `plugin`.
-        ended_why: Why it is neither used nor open any more, in words.
-        replaces: The request that this one came out of, with another payload.
+        payload: The exact parameters of the call.
+        context: The context of the pending call, to make it later.
+        for_person: The person the call is for; empty if there is none.
+        reason: Why approval is required, for approvers.
+        public_reason: The reason for the requester, if a rule withholds its text from them; empty: the reason itself.
+        remember: How far an approval may be remembered: `never`, `tool` or `plugin`.
+        ended_why: Why it ended without being used.
+        replaces: The request that this one replaced, with an edited payload.
     """
 
     id: str
@@ -180,17 +180,17 @@ class Approval:
 
     @property
     def caller_reason(self) -> str:
-        """Why somebody is asked, for whoever asks."""
+        """Why approval is required, for the requester."""
         return self.public_reason or self.reason
 
     @property
     def still_needed(self) -> int:
-        """How many more people have to say yes."""
+        """How many more people have to approve."""
         return max(0, self.binding.quorum - sum(answer.approved for answer in self.answers))
 
     @property
     def requesters(self) -> frozenset[str]:
-        """Everybody who asks for it: in whose name the call is made, who typed it, and who changed what it says."""
+        """Everybody who counts as a requester: the call's principal, who typed it, and who edited its parameters."""
         typed_by = self.context.get("operator")
         own = (self.binding.requester, self.for_person, *self.binding.editors)
         return frozenset((*own, f"local:{typed_by}") if typed_by else own)

@@ -1,6 +1,6 @@
-"""Somebody goes, a group or a key: with all that was theirs, so that whoever gets the name later begins with nothing.
+"""Removes people, groups and keys with everything they own, so that a later holder of the name starts with nothing.
 
-It stands above the rows of people because a yes that lasts, and a call that waits for one, go too.
+It is in this package, above `principals`, because standing approvals and pending calls are removed too.
 """
 
 from __future__ import annotations
@@ -25,73 +25,78 @@ from paddock.store.audited_transaction import AuditedTransaction
 _END_REASON = "who asked for it, or was to answer it, is gone"
 
 
-def end_approvals_of(unit: ApprovalTransaction, gone: Collection[str], by: PrincipalId) -> list[Approval]:
-    """Take back every yes that lasts for one of these, and void what is open of them or asks one of them.
+def end_approvals_of(unit: ApprovalTransaction, removed: Collection[str], by: PrincipalId) -> list[Approval]:
+    """Revoke the standing approvals of these principals, and void open requests that they made or were to answer.
 
     Args:
-        unit: The unit of work in which they go.
+        unit: The transaction in which they are removed.
         gone: Names as in `user:ann`, `key:…` or `group:night-shift`.
-        by: Who removes them.
+        by: The principal that removes them.
 
     Returns:
         The requests that were open.
     """
-    for one in standing.list_held_by(unit.tx, unit.tenant, gone):
-        standing.mark_revoked(unit.tx, unit.tenant, one.id, by=by, at=unit.now)
+    for standing_approval in standing.list_held_by(unit.tx, unit.tenant, removed):
+        standing.mark_revoked(unit.tx, unit.tenant, standing_approval.id, by=by, at=unit.now)
         unit.publish().publish(
-            StandingApprovalRevoked(standing=one.id, name=one.plugin, method=one.callable, revoked_by=by)
+            StandingApprovalRevoked(
+                standing=standing_approval.id,
+                name=standing_approval.plugin,
+                method=standing_approval.callable,
+                revoked_by=by,
+            )
         )
-    concerned = [approval for approval in store.list_open(unit.tx, unit.tenant) if _concerns(approval, gone)]
-    for approval in concerned:
+    affected = [approval for approval in store.list_open(unit.tx, unit.tenant) if _concerns(approval, removed)]
+    for approval in affected:
         end_request(unit, approval, ApprovalState.VOIDED, _END_REASON)
-    return concerned
+    return affected
 
 
-def _concerns(approval: Approval, gone: Collection[str]) -> bool:
-    return not {approval.binding.requester, approval.for_person, *approval.binding.approvers}.isdisjoint(gone)
+def _concerns(approval: Approval, removed: Collection[str]) -> bool:
+    return not {approval.binding.requester, approval.for_person, *approval.binding.approvers}.isdisjoint(removed)
 
 
 def remove_person(change: AuditedTransaction, unit: ApprovalTransaction, name: str) -> Person:
-    """Remove a person with their keys, sessions, secrets, groups, consents, standing approvals and calls that wait.
+    """Remove a person with their keys, sessions, secrets, groups, consents, standing approvals and pending calls.
 
     Args:
-        change: The unit of work, and who removes them.
-        unit: The same unit of work, for what they asked for.
-        name: Whom.
+        change: The transaction, with the principal that removes them.
+        unit: The same transaction, for approvals.
+        name: The person's name.
 
     Raises:
-        NotFound: nobody is called that.
+        NotFound: no such person.
     """
     person = require_person(change.tx, change.tenant, name)
-    theirs = list_keys(change.tx, change.tenant, person.name)
-    for key in theirs:
+    keys = list_keys(change.tx, change.tenant, person.name)
+    for key in keys:
         revoke_key(change, key.id)
     end_all_sessions(change, person.id)
     void_links_for(change, person.id)
     revoke_person_consents(change, person.id)
     remove_owner_secrets(change, person.id)
-    end_approvals_of(unit, {person.id, f"token:{person.name}", *(f"key:{key.id}" for key in theirs)}, change.by)
+    end_approvals_of(unit, {person.id, f"token:{person.name}", *(f"key:{key.id}" for key in keys)}, change.by)
     delete_person(change, person)
     return person
 
 
 def remove_group(change: AuditedTransaction, unit: ApprovalTransaction, name: str) -> PersonGroup:
-    """Remove a group, and void the requests that it was to answer. Its members stay people.
+    """Remove a group, and void the requests that it was to answer. Its members stay.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no such group.
     """
     group = delete_group(change, name)
     end_approvals_of(unit, {f"group:{group.name}"}, change.by)
     return group
 
 
-def retire_key(change: AuditedTransaction, unit: ApprovalTransaction, wanted: str) -> ApiKey:
-    """Have a key work no more, and end what was asked for with it. One that was revoked before stays as it is.
+def retire_key(change: AuditedTransaction, unit: ApprovalTransaction, key_id: str) -> ApiKey:
+    """Revoke a key, and end the requests made with it. A key that was revoked before is left as it is.
 
     Raises:
-        NotFound: there is none of that id.
+        NotFound: no such key.
     """
-    key = revoke_key(change, wanted)
+    key = revoke_key(change, key_id)
     end_approvals_of(unit, {f"key:{key.id}"}, change.by)
     return key

@@ -1,4 +1,4 @@
-"""Asking for a person's yes: a request is bound to the exact thing and put where people see it."""
+"""Creates approval requests, bound to the exact action, within the limits on pending requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A call that needs a person's yes. The fields are those of `Approval` and `Binding`."""
+    """A call that needs approval. The fields are those of `Approval` and `Binding`."""
 
     call: str
     subject: ApprovedAction
@@ -38,37 +38,37 @@ class ApprovalRequest:
 
 
 def new_token() -> str:
-    """256 bits that nobody guesses."""
+    """Return a token of 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
-def create_request(unit: ApprovalTransaction, asked: ApprovalRequest, token: str) -> Approval:
-    """Keep a new request, under a token that whoever asked is given."""
+def create_request(unit: ApprovalTransaction, request: ApprovalRequest, token: str) -> Approval:
+    """Store a new request with the hash of a token that the requester is given."""
     binding = Binding(
-        subject=asked.subject,
-        kind=asked.kind.value,
-        payload_hash=hash_of(asked.payload),
-        requester=asked.requester,
-        approvers=asked.approvers,
-        quorum=asked.quorum,
-        four_eyes=asked.four_eyes,
+        subject=request.subject,
+        kind=request.kind.value,
+        payload_hash=hash_of(request.payload),
+        requester=request.requester,
+        approvers=request.approvers,
+        quorum=request.quorum,
+        four_eyes=request.four_eyes,
         nonce=secrets.token_hex(16),
-        expires_at=(unit.clock.now() + REQUEST_TTL[asked.kind]).isoformat(),
+        expires_at=(unit.clock.now() + REQUEST_TTL[request.kind]).isoformat(),
     )
     approval = Approval(
         id=unit.new_id("apr"),
-        kind=asked.kind,
+        kind=request.kind,
         state=ApprovalState.PENDING,
-        call=asked.call,
+        call=request.call,
         binding=binding,
         binding_hash=binding.hash(),
-        payload=asked.payload,
-        context=asked.context,
-        for_person=asked.for_person,
-        reason=asked.reason,
-        public_reason=asked.public_reason,
-        policy_version=asked.policy_version,
-        remember=asked.remember,
+        payload=request.payload,
+        context=request.context,
+        for_person=request.for_person,
+        reason=request.reason,
+        public_reason=request.public_reason,
+        policy_version=request.policy_version,
+        remember=request.remember,
         created_at=unit.now,
     )
     _store_request(unit, approval, token)
@@ -76,9 +76,9 @@ def create_request(unit: ApprovalTransaction, asked: ApprovalRequest, token: str
 
 
 def replace_request(unit: ApprovalTransaction, approval: Approval, payload: Mapping[str, Any], editor: str) -> Approval:
-    """The request that takes this one's place, about another payload. What others said was about the old one.
+    """Create the request that replaces this one with an edited payload. Earlier answers do not carry over.
 
-    Where four eyes hold, whoever changed the payload asks for it too.
+    If four eyes are required, the editor counts as a requester too.
     """
     binding = replace(approval.binding, payload_hash=hash_of(payload), nonce=secrets.token_hex(16))
     if binding.four_eyes and editor not in binding.editors:
@@ -93,7 +93,7 @@ def replace_request(unit: ApprovalTransaction, approval: Approval, payload: Mapp
         replaces=approval.id,
         answers=(),
     )
-    # Whoever asked holds the token of the old request, which is for the old payload and good for nothing any more.
+    # The requester's token is for the old request and payload; nobody gets the new one.
     _store_request(unit, edited, new_token())
     return edited
 
@@ -118,9 +118,9 @@ def _store_request(unit: ApprovalTransaction, approval: Approval, token: str) ->
 
 @dataclass(frozen=True, slots=True)
 class PendingLimits:
-    """So many requests that have not ended, and so many bytes of parameters in them.
+    """Limits on open requests and on the bytes of their parameters.
 
-    One who calls has a small part of their tenant's, so that nobody fills the list that all approvers look at.
+    A principal gets a small part of the tenant's limit, so that nobody can flood the approvers' list.
     """
 
     per_principal: int = 100
@@ -130,29 +130,30 @@ class PendingLimits:
 
 
 def check_pending_limits(
-    tx: Transaction, tenant: str, requester: str, payload: Mapping[str, Any], room: PendingLimits
+    tx: Transaction, tenant: str, requester: str, payload: Mapping[str, Any], limits: PendingLimits
 ) -> None:
-    """Refuse a request for which there is no room.
+    """Reject a request that exceeds the limits.
 
     Raises:
-        Busy: so much waits already.
+        Busy: too much is pending already.
     """
     size = len(json.dumps(payload))
-    theirs, all_of_them = store.count_open(tx, tenant, requester), store.count_open(tx, tenant)
-    for whose, (count, kept), most, most_bytes in (
-        (requester, theirs, room.per_principal, room.bytes_per_principal),
-        ("your tenant", all_of_them, room.per_tenant, room.bytes_per_tenant),
+    own, total = store.count_open(tx, tenant, requester), store.count_open(tx, tenant)
+    for owner, (count, stored_bytes), max_count, max_bytes in (
+        (requester, own, limits.per_principal, limits.bytes_per_principal),
+        ("your tenant", total, limits.per_tenant, limits.bytes_per_tenant),
     ):
-        if count >= most:
-            raise _limit_error(f"{whose} has {count:,} calls waiting for a person, and that is the limit", most)
-        if kept + size > most_bytes:
-            raise _limit_error(f"{whose} has no more than {most_bytes:,} bytes of parameters for calls that wait", most)
+        if count >= max_count:
+            raise _limit_error(f"{owner} has {count:,} calls waiting for a person, and that is the limit", max_count)
+        if stored_bytes + size > max_bytes:
+            message = f"{owner} has no more than {max_bytes:,} bytes of parameters for calls that wait"
+            raise _limit_error(message, max_count)
 
 
-def _limit_error(message: str, most: int) -> Busy:
+def _limit_error(message: str, max_count: int) -> Busy:
     return Busy(
         message,
         code="approval.too_many",
         hint="have some of them answered, or cancel some: paddock approvals list",
-        details={"limit_waiting": most},
+        details={"limit_waiting": max_count},
     )

@@ -1,8 +1,8 @@
-"""Standing approvals: a yes that is good for more than one call, for as long as nothing about the callable changes.
+"""Standing approvals: approvals that hold for more than one call, as long as nothing about the callable changes.
 
-One holds for its holder, one callable or a whole plugin, and for one session or until it is revoked. A change of the
-plugin's files, of how the callable describes itself, of its effects or of a rule that asked makes it void by not
-fitting any more: what was said yes to is not there any longer.
+One is for its holder, for one callable or a whole plugin, and for one session or until it is revoked. A change of the
+plugin's files, of the callable's definition, of its effects or of a rule that asked makes it void, because it no longer
+matches: what was approved does not exist any more.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class StandingApproval:
-    """A yes that lasts.
+    """A standing approval.
 
     Attributes:
-        holder: Whose calls it is good for.
+        holder: The principal whose calls it covers.
         callable: None: every callable of the plugin.
-        session: None: always.
-        definition, effects: Of the callable; None where it is for the whole plugin.
-        approval: The request that it came out of.
-        operator: Who passed the yes on, where they did not give it themselves.
+        session: None: all sessions.
+        definition, effects: Of the callable; None if it is for the whole plugin.
+        approval: The request that created it.
+        operator: The operator who passed the answer on, if the person did not answer in person.
     """
 
     id: str
@@ -52,7 +52,7 @@ class StandingApproval:
     operator: str | None = None
 
     def covers(self, subject: ApprovedAction, holder: str, session: str | None) -> bool:
-        """Whether it is still good, for this."""
+        """Return whether it is in force and covers this action."""
         return (
             self.revoked_at is None
             and (self.tenant, self.holder, self.plugin) == (subject.tenant, holder, subject.plugin)
@@ -68,7 +68,7 @@ class StandingApproval:
 
 
 def insert_standing(tx: Transaction, standing: StandingApproval) -> None:
-    """Keep a new one."""
+    """Store a new standing approval."""
     tx.execute(
         f"INSERT INTO standing_approvals ({_COLUMNS}) VALUES ({', '.join('?' * 16)})",  # noqa: S608
         (
@@ -93,7 +93,7 @@ def insert_standing(tx: Transaction, standing: StandingApproval) -> None:
 
 
 def find_standing(tx: Transaction, tenant: str, standing_id: str) -> StandingApproval:
-    """One, revoked or not.
+    """Return a standing approval, revoked or not.
 
     Raises:
         NotFound: this tenant has none of that id.
@@ -108,7 +108,7 @@ def find_standing(tx: Transaction, tenant: str, standing_id: str) -> StandingApp
 
 
 def standing_not_found(standing_id: str) -> NotFound:
-    """What is said of an id that none has, and of one that whoever asks may not know of."""
+    """Build the error for an unknown id, and for one that the principal may not see."""
     return NotFound(
         f"there is no standing approval {standing_id!r}",
         code="approval.not_found",
@@ -117,34 +117,34 @@ def standing_not_found(standing_id: str) -> NotFound:
 
 
 def find_created_by(tx: Transaction, tenant: str, approval_id: str) -> str | None:
-    """The id of the one that came out of a request, where one did."""
+    """Return the id of the standing approval that a request created, if any."""
     row = tx.one("SELECT id FROM standing_approvals WHERE tenant = ? AND approval = ?", (tenant, approval_id))
     return None if row is None else row["id"]
 
 
 def mark_revoked(tx: Transaction, tenant: str, standing_id: str, *, by: str, at: str) -> StandingApproval:
-    """End one, and give what it was before. Harmless when it has ended.
+    """Revoke a standing approval, and return its previous state. Does nothing if it was revoked already.
 
     Raises:
         NotFound: this tenant has none of that id.
     """
-    found = find_standing(tx, tenant, standing_id)
+    previous = find_standing(tx, tenant, standing_id)
     tx.execute(
         "UPDATE standing_approvals SET revoked_at = ?, revoked_by = ?"
         " WHERE tenant = ? AND id = ? AND revoked_at IS NULL",
         (at, by, tenant, standing_id),
     )
-    return found
+    return previous
 
 
 def require_active(tx: Transaction, tenant: str, standing_id: str) -> None:
-    """See to it that one is still in force.
+    """Check that a standing approval is in force.
 
     Raises:
         Conflict: it was revoked.
     """
-    found = tx.one("SELECT revoked_at FROM standing_approvals WHERE tenant = ? AND id = ?", (tenant, standing_id))
-    if found is None or found["revoked_at"] is not None:
+    row = tx.one("SELECT revoked_at FROM standing_approvals WHERE tenant = ? AND id = ?", (tenant, standing_id))
+    if row is None or row["revoked_at"] is not None:
         raise Conflict(
             "the yes that lasted was revoked a moment ago",
             code="approval.revoked",
@@ -156,7 +156,7 @@ def require_active(tx: Transaction, tenant: str, standing_id: str) -> None:
 def list_standing(
     tx: Transaction, tenant: str, holder: str | None = None, *, revoked: bool = False
 ) -> list[StandingApproval]:
-    """Those of a tenant, oldest first; of one holder, or of all. Revoked ones only where they are wanted too."""
+    """List a tenant's standing approvals, oldest first; of one holder, or of all; revoked ones only if requested."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM standing_approvals"  # noqa: S608
         f" WHERE tenant = ? AND (? = '' OR holder = ?){'' if revoked else ' AND revoked_at IS NULL'}"
@@ -167,8 +167,8 @@ def list_standing(
 
 
 def list_held_by(tx: Transaction, tenant: str, holders: Collection[str]) -> list[StandingApproval]:
-    """Those of several holders that were not revoked."""
-    return [one for one in list_standing(tx, tenant) if one.holder in holders]
+    """List the standing approvals in force of several holders."""
+    return [standing for standing in list_standing(tx, tenant) if standing.holder in holders]
 
 
 def _standing_from_row(row: dict[str, object]) -> StandingApproval:

@@ -1,7 +1,7 @@
-"""The rows behind requests for a person's yes. Every function is part of its caller's unit of work.
+"""The rows of approval requests. Every function takes part in its caller's transaction.
 
-A state is changed by one statement that names the state it is changed from, so of any number of callers at once only
-one succeeds, on either engine.
+A state change is one statement that names the previous state, so that of any number of concurrent callers only one
+succeeds, on either engine.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _COLUMNS = (
 _COLUMNS_WITHOUT_PAYLOAD = _COLUMNS.replace(" payload,", " '{}' AS payload,")
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.APPROVED.value)
 
-EXPIRE_JOB = "approval.expire"  # the kind of work that ends a request on time; see `expiring.py`
-PAGE_ROWS = 50  # requests with all that they are about, which may be large
+EXPIRE_JOB = "approval.expire"  # the type of the job that expires a request; see `consume.py`
+PAGE_ROWS = 50  # requests with their payloads, which may be large
 
 
 def insert_request(tx: Transaction, approval: Approval, token: str) -> None:
-    """Keep a new request. The token is kept as its hash only."""
+    """Store a new request. Of the token only the hash is stored."""
     binding, payload = approval.binding, json.dumps(approval.payload)
     tx.execute(
         f"INSERT INTO approvals ({_COLUMNS}, payload_bytes)"  # noqa: S608  # column names are ours
@@ -78,7 +78,7 @@ def insert_request(tx: Transaction, approval: Approval, token: str) -> None:
 
 
 def find_request(tx: Transaction, tenant: str, approval_id: str) -> Approval:
-    """One request with its answers.
+    """Return one request with its answers.
 
     Raises:
         NotFound: this tenant has none of that id.
@@ -93,7 +93,7 @@ def find_request(tx: Transaction, tenant: str, approval_id: str) -> Approval:
 
 
 def request_not_found(approval_id: str) -> NotFound:
-    """What is said of an id that no request has, and of one that whoever asks may not know of."""
+    """Build the error for an unknown id, and for one that the principal may not see."""
     return NotFound(
         f"there is no request {approval_id!r}", code="approval.not_found", hint="see: paddock approvals list --all"
     )
@@ -102,10 +102,10 @@ def request_not_found(approval_id: str) -> NotFound:
 def list_requests(
     tx: Transaction, tenant: str, states: tuple[ApprovalState, ...] = (), *, before: str | None = None, limit: int
 ) -> list[Approval]:
-    """Some requests of a tenant without their payloads, newest first: from the newest, or from the one before that.
+    """Return a page of a tenant's requests without payloads, newest first, optionally only those `before` an id.
 
     Raises:
-        NotFound: this tenant has none of the id that they are to come before.
+        NotFound: this tenant has no request of the id `before`.
     """
     where, values = "tenant = ?", [tenant]
     if states:
@@ -115,25 +115,25 @@ def list_requests(
         last = find_request(tx, tenant, before)
         where += " AND (created_at, id) < (?, ?)"
         values += [last.created_at, last.id]
-    found = tx.all(
+    rows = tx.all(
         f"SELECT {_COLUMNS_WITHOUT_PAYLOAD} FROM approvals WHERE {where} ORDER BY created_at DESC, id DESC LIMIT ?",  # noqa: S608
         (*values, limit),
     )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in found]
+    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
 
 
 def list_open_after(tx: Transaction, after: str, plugin: str | None = None) -> list[Approval]:
-    """The next open requests of all tenants, by their ids; of one plugin, or of all."""
-    found = tx.all(
+    """Return the next open requests of all tenants, by id; of one plugin, or of all."""
+    rows = tx.all(
         f"SELECT {_COLUMNS} FROM approvals"  # noqa: S608
         " WHERE state IN (?, ?) AND id > ? AND (? = '' OR plugin = ?) ORDER BY id LIMIT ?",
         (*_OPEN, after, plugin or "", plugin or "", PAGE_ROWS),
     )
-    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in found]
+    return [_request_from_row(row, _load_answers(tx, row["id"])) for row in rows]
 
 
 def count_open(tx: Transaction, tenant: str, requester: str = "") -> tuple[int, int]:
-    """How many requests are open, and how many bytes their payloads have: of a tenant, or of one who asks there."""
+    """Count the open requests and the bytes of their payloads: of a tenant, or of one requester in it."""
     row = tx.one(
         "SELECT COUNT(*) AS many, COALESCE(SUM(payload_bytes), 0) AS bytes FROM approvals"
         " WHERE tenant = ? AND state IN (?, ?) AND (? = '' OR requester = ?)",
@@ -143,23 +143,22 @@ def count_open(tx: Transaction, tenant: str, requester: str = "") -> tuple[int, 
 
 
 def list_open(tx: Transaction, tenant: str) -> list[Approval]:
-    """Every request of a tenant that has not ended, without its answers."""
-    found = tx.all(
+    """Return every open request of a tenant, without answers."""
+    rows = tx.all(
         f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND state IN (?, ?) ORDER BY created_at, id",  # noqa: S608
-        (tenant, ApprovalState.PENDING.value, ApprovalState.APPROVED.value),
+        (tenant, *_OPEN),
     )
-    return [_request_from_row(row, ()) for row in found]
+    return [_request_from_row(row, ()) for row in rows]
 
 
 def waiting_calls(tx: Transaction) -> dict[str, ApprovalState]:
-    """The calls of all tenants that an open request is about, and how far that is."""
-    open_ones = (ApprovalState.PENDING.value, ApprovalState.APPROVED.value)
-    found = tx.all("SELECT call, state FROM approvals WHERE state IN (?, ?)", open_ones)
-    return {row["call"]: ApprovalState(row["state"]) for row in found}
+    """Return the calls of all tenants that have an open request, with its state."""
+    rows = tx.all("SELECT call, state FROM approvals WHERE state IN (?, ?)", _OPEN)
+    return {row["call"]: ApprovalState(row["state"]) for row in rows}
 
 
 def latest_for_call(tx: Transaction, tenant: str, call: str) -> Approval | None:
-    """The last request that was made about a call, where there is one; an edited one makes another."""
+    """Return the latest request about a call, if there is one; an edit creates another."""
     row = tx.one(
         f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? ORDER BY created_at DESC, id DESC LIMIT 1",  # noqa: S608
         (tenant, call),
@@ -168,16 +167,16 @@ def latest_for_call(tx: Transaction, tenant: str, call: str) -> Approval | None:
 
 
 def open_for_call(tx: Transaction, tenant: str, call: str) -> list[Approval]:
-    """The requests about a call that have not ended, without their answers."""
-    found = tx.all(
+    """Return the open requests about a call, without answers."""
+    rows = tx.all(
         f"SELECT {_COLUMNS} FROM approvals WHERE tenant = ? AND call = ? AND state IN (?, ?)",  # noqa: S608
-        (tenant, call, ApprovalState.PENDING.value, ApprovalState.APPROVED.value),
+        (tenant, call, *_OPEN),
     )
-    return [_request_from_row(row, ()) for row in found]
+    return [_request_from_row(row, ()) for row in rows]
 
 
 def find_replacement(tx: Transaction, approval: Approval) -> str | None:
-    """The id of the request that took this one's place, where one did."""
+    """Return the id of the request that replaced this one, if any."""
     row = tx.one(
         "SELECT id FROM approvals WHERE tenant = ? AND call = ? AND replaces = ?",
         (approval.binding.subject.tenant, approval.call, approval.id),
@@ -186,12 +185,12 @@ def find_replacement(tx: Transaction, approval: Approval) -> str | None:
 
 
 def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> None:
-    """Keep one person's answer.
+    """Store one person's answer.
 
     Raises:
-        Conflict: they answered before.
+        Conflict: they have already answered.
     """
-    kept = tx.execute(
+    inserted = tx.execute(
         "INSERT INTO approval_answers (approval, who, approved, at, comment, operator, scope, reach)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (approval, who) DO NOTHING",
         (
@@ -205,39 +204,39 @@ def insert_answer(tx: Transaction, approval_id: str, answer: ApprovalAnswer) -> 
             answer.reach,
         ),
     )
-    if not kept:
+    if not inserted:
         raise Conflict(f"{answer.by} has answered {approval_id} already", code="approval.answered_before")
 
 
 def set_state(tx: Transaction, approval: Approval, state: ApprovalState, *, at: str, why: str = "") -> None:
-    """Change the state, if nobody else did meanwhile.
+    """Change the state, unless it was changed concurrently.
 
     Raises:
-        Conflict: somebody did, or there is no way from the one to the other.
+        Conflict: it was, or the transition is not allowed.
     """
     if state not in TRANSITIONS[approval.state]:
         require_open(approval)
         raise Conflict(f"{approval.id} is {approval.state} and cannot be {state}", code="approval.not_ready")
-    ended = None if TRANSITIONS[state] else at
-    moved = tx.execute(
+    ended_at = None if TRANSITIONS[state] else at
+    updated = tx.execute(
         "UPDATE approvals SET state = ?, ended_at = ?, ended_why = ? WHERE id = ? AND state = ?",
-        (state.value, ended, why, approval.id, approval.state.value),
+        (state.value, ended_at, why, approval.id, approval.state.value),
     )
-    if not moved:
+    if not updated:
         require_open(find_request(tx, approval.binding.subject.tenant, approval.id))
         raise Conflict(f"{approval.id} has changed meanwhile", code="approval.changed", hint="look at it again")
-    if ended is not None:
+    if ended_at is not None:
         queue.remove(tx, approval.binding.subject.tenant, EXPIRE_JOB, approval.id)
 
 
 def token_matches(tx: Transaction, tenant: str, approval_id: str, token: str) -> bool:
-    """Whether this is the token that whoever asked was given, and it was not used yet."""
+    """Return whether this is the requester's token, and it was not redeemed yet."""
     row = tx.one("SELECT token_hash FROM approvals WHERE tenant = ? AND id = ?", (tenant, approval_id))
     return row is not None and hmac.compare_digest(row["token_hash"], hash_token(token))
 
 
 def spend_token(tx: Transaction, tenant: str, approval_id: str, token: str) -> bool:
-    """Use a token up. Of any number who try at once, one succeeds; whether that is this one."""
+    """Redeem a token; return whether this caller did. Of any number of concurrent callers, one succeeds."""
     spent = tx.execute(
         "UPDATE approvals SET token_hash = '' WHERE tenant = ? AND id = ? AND token_hash = ?",
         (tenant, approval_id, hash_token(token)),
@@ -246,7 +245,7 @@ def spend_token(tx: Transaction, tenant: str, approval_id: str, token: str) -> b
 
 
 def list_overdue(tx: Transaction, now: str) -> list[Approval]:
-    """The first of the requests that are open and whose time is over."""
+    """Return the first open requests that are overdue."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM approvals WHERE state IN (?, ?) AND expires_at <= ?"  # noqa: S608
         " ORDER BY expires_at, id LIMIT ?",
@@ -291,21 +290,21 @@ def _request_from_row(row: dict[str, Any], answers: tuple[ApprovalAnswer, ...]) 
     )
 
 
-def _binding_from_json(kept: dict[str, Any]) -> Binding:
-    subject: dict[str, Any] = kept.pop("subject")
+def _binding_from_json(document: dict[str, Any]) -> Binding:
+    subject: dict[str, Any] = document.pop("subject")
     subject |= {name: tuple(subject[name]) for name in ("effects", "policies")}
-    people = {name: tuple(kept.pop(name, ())) for name in ("approvers", "editors")}
-    return Binding(subject=ApprovedAction(**subject), **people, **kept)
+    people = {name: tuple(document.pop(name, ())) for name in ("approvers", "editors")}
+    return Binding(subject=ApprovedAction(**subject), **people, **document)
 
 
 TransactionPublisher = Callable[[Transaction, Tenant, str | None], EventSink]
-"""The seam through which a unit of work tells what it did for a tenant, and to which call that belongs; kept with the
-work, or neither is."""
+"""Returns the event sink of a transaction for a tenant, and for a call if there is one; the events commit with the
+transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTransaction:
-    """One transaction of one tenant, at one moment."""
+    """One transaction of one tenant, at one point in time."""
 
     tx: Transaction
     tenant: Tenant
@@ -315,7 +314,7 @@ class ApprovalTransaction:
     publish_in: TransactionPublisher
 
     def publish(self, call: str | None = None) -> EventSink:
-        """Where to tell what this did; `call` is the one that it is about."""
+        """Return the event sink of this transaction; `call` is the call that the events are about."""
         return self.publish_in(self.tx, self.tenant, call)
 
     def new_id(self, prefix: str) -> str:

@@ -68,7 +68,7 @@ class ArtifactLookup(Protocol):
 class CallObserver(Protocol):
     """Who hears of calls besides the ledger. Must be quick, and must not raise."""
 
-    def call_ended(self, course: Invocation) -> None: ...
+    def call_ended(self, invocation: Invocation) -> None: ...
 
 
 class CallListener(Protocol):

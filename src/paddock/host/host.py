@@ -1,4 +1,4 @@
-"""A running host, as the HTTP API, the command line and programs that embed it see it."""
+"""The running host: the object that the HTTP API, the command line and embedding programs use."""
 
 from __future__ import annotations
 
@@ -66,8 +66,7 @@ from paddock.host.secrets.user_requirements import UserRequirements
 from paddock.manifest.capability import Capability
 from paddock.plugins.manage.details import load_details
 from paddock.plugins.manage.enable import disable, enable
-from paddock.plugins.store.listing import InstalledPlugin, list_plugins
-from paddock.plugins.store.listing import InstalledState as Seen
+from paddock.plugins.store.listing import InstalledPlugin, InstalledState, list_plugins
 from paddock.plugins.store.lookup import require_plugin
 from paddock.plugins.store.purge import check_no_pending_purge
 from paddock.plugins.store.thread import StoreThread
@@ -80,121 +79,121 @@ from paddock.runtime.supervisor import DRAIN_TIMEOUT_S, Supervisor
 from paddock.secrets.wrapping_keys import WrappingKeys
 from paddock.webhooks.live_events import LiveEvents
 
-VERSION_START_TIMEOUT_S = 60.0  # seconds for which somebody waits who moved a plugin to another version
+VERSION_START_TIMEOUT_S = 60.0  # how long a version change waits for the new processes
 
 
 class Host:
-    """A running host. Made by `open_host`."""
+    """A running host. Built by `open_host`."""
 
     def __init__(
         self,
         *,
         directories: Directories,
-        loaded: LoadedSettings,
+        loaded_settings: LoadedSettings,
         store: StoreThread,
         views: StoreThread,
         supervisor: Supervisor,
         gate: Gate,
         calls: CallRegistry,
-        claims: ApprovalTokens,
-        approving: ApprovalService,
+        approval_tokens: ApprovalTokens,
+        approvals: ApprovalService,
         credentials: CredentialVerifier,
-        console: ConsoleSessions,
+        console_sessions: ConsoleSessions,
         people: PeopleService,
         api_keys: ApiKeyService,
         consents: ConsentService,
-        sign_ins: OidcIdentities,
-        explaining: ExplainService,
+        oidc_identities: OidcIdentities,
+        explain_service: ExplainService,
         ledger: LedgerReader,
-        verifying: VerificationService,
+        verification: VerificationService,
         activation: Activation,
-        installing: InstallService,
-        rules: ActivePolicy,
+        install_service: InstallService,
+        active_policy: ActivePolicy,
         policy: PolicyService,
-        condition: HostHealth,
+        health: HostHealth,
         metrics: Metrics,
         reconciler: Reconciler,
-        departures: UninstallCleanup,
-        turning: KnobService,
-        configuring: ConfigService,
+        uninstall_cleanup: UninstallCleanup,
+        knob_service: KnobService,
+        config_service: ConfigService,
         activity: ActivityReader,
         artifacts: ArtifactService,
         definitions: DefinitionService,
-        live: LiveEvents,
+        live_events: LiveEvents,
         webhooks: WebhookService,
-        doubts: UnknownOutcomes,
+        unknown_outcomes: UnknownOutcomes,
         keys: WrappingKeys,
-        machine: HostProbe,
+        host_probe: HostProbe,
         environ: Mapping[str, str],
         logs: PluginLogs,
-        news: SupervisorEvents,
+        supervisor_events: SupervisorEvents,
         clock: Clock,
         random: Random,
     ) -> None:
         self.directories = directories
-        self.loaded_settings = loaded  # each setting with where it came from
-        self.settings = loaded.settings
+        self.loaded_settings = loaded_settings  # each setting with where it came from
+        self.settings = loaded_settings.settings
         self.calls = calls
-        self.actions = Actions(gate, calls, claims)
+        self.actions = Actions(gate, calls, approval_tokens)
         self.permitted_plugins = PermittedPlugins(gate)
-        self.callable_access = CallableAccess(gate, calls, claims, rules, reconciler)
-        self.approvals = approving
+        self.callable_access = CallableAccess(gate, calls, approval_tokens, active_policy, reconciler)
+        self.approvals = approvals
         self.credentials = credentials
-        self.console_sessions = console
+        self.console_sessions = console_sessions
         self.people = people
         self.api_keys = api_keys
         self.consents = consents
-        self.oidc_identities = sign_ins
-        self.explain_service = explaining
+        self.oidc_identities = oidc_identities
+        self.explain_service = explain_service
         self.ledger = ledger
-        self.verification = verifying
+        self.verification = verification
         self.activation = activation
-        self.install_service = installing
+        self.install_service = install_service
         self.install_service.apply_version_change = self._apply_version_change
         self.uninstall_service = UninstallService(store, self.reconcile)
         self.versions = VersionService(store, views, self._apply_version_change)
-        self.knob_service = turning
-        self.config_service = configuring
+        self.knob_service = knob_service
+        self.config_service = config_service
         self.activity = activity
-        self.active_policy = rules
+        self.active_policy = active_policy
         self.policy = policy
-        self.health = condition
+        self.health = health
         self.metrics = metrics
         self.definitions = definitions
         self.artifacts = artifacts
-        self.live_events = live
+        self.live_events = live_events
         self.webhooks = webhooks
-        self.unknown_outcomes = doubts
+        self.unknown_outcomes = unknown_outcomes
         self.secrets = SecretService(views, keys, reconciler.reconcile)
         self.secret_usage = SecretUsageService(views)
         self.user_requirements = UserRequirements(gate.catalogue, self.permitted_plugins, self.secrets)
-        looking = FactCollector(
+        fact_collector = FactCollector(
             views,
             self.runtime_status,
             self._restart_if_modified,
             gate.catalogue,
-            condition,
-            machine,
+            health,
+            host_probe,
             keys,
             environ,
             clock,
         )
-        mending = RepairActions(store, self, self.versions, self._apply_version_change, webhooks, self.secrets)
-        self.repairs = RepairService(looking, mending, views)
+        repair_actions = RepairActions(store, self, self.versions, self._apply_version_change, webhooks, self.secrets)
+        self.repairs = RepairService(fact_collector, repair_actions, views)
         self._store = store
-        self._views = views  # a second thread, so that looking never waits behind a start that reads a large package
-        # Every operator's first page asks, again and again while it is open, and each looks at files of all plugins.
+        self._views = views  # a second thread, so that reads never wait behind a start that reads a large package
+        # Every open console page polls this, and each listing checks the files of all plugins: share one run.
         self._shared_listing: SingleFlight[Tenant, list[InstalledPlugin]] = SingleFlight(
             lambda tenant: views.run(list_plugins, tenant)
         )
         self._supervisor = supervisor
         self._gate = gate
-        self._claims = claims
+        self._approval_tokens = approval_tokens
         self._resources = ResourceReader(views, gate)
         self._reconciler = reconciler
-        self._uninstall_cleanup = departures
+        self._uninstall_cleanup = uninstall_cleanup
         self._logs = logs
-        self._supervisor_events = news
+        self._supervisor_events = supervisor_events
         self._clock = clock
         self._random = random
 
@@ -216,20 +215,20 @@ class Host:
 
         Args:
             name: The full name.
-            params: What it is called with.
-            principal: Who calls; the person at this machine when left out. See `principal`.
-            context: The same with all else that is known of the call's surroundings.
-            on_event: Hears what the plugin tells while it works. An MCP server tells nothing where nobody hears: its
-                tools then have the ordinary time to answer, however far they are.
+            params: The parameters of the call.
+            principal: The caller; the person at this machine when left out. See `principal`.
+            context: The caller with everything else known about the call; replaces `principal`.
+            on_event: Receives the events that the plugin emits while it works. Without a listener an MCP server sends
+                no progress, so its tools get the ordinary timeout however far they are.
             ask: Puts the plugin's questions to a person; without it they are declined.
-            approval_token: The `token` that came with a NeedsApproval: comes back for that call, once, instead of
-                making another. It is for the same caller, name and parameters.
-            idempotency_key: What has an effect has it once under one key: the same call again gives the same answer,
-                and other parameters are a Conflict.
+            approval_token: The `token` of an earlier NeedsApproval: resumes that call, once, instead of making
+                another. Valid only for the same caller, name and parameters.
+            idempotency_key: Repeating an effect under the same key returns the first result; other parameters are a
+                Conflict.
 
         Raises:
-            NeedsApproval: a person is asked first; the call is found among `calls`, and goes on once they said yes.
-            PaddockError: whatever stood in the way.
+            NeedsApproval: a person has to approve first; the call is listed in `calls` and continues once approved.
+            PaddockError: the call was denied or failed.
         """
         if context is None:
             context = self.operator_context(None) if principal is None else self.call_context(principal)
@@ -252,19 +251,21 @@ class Host:
     async def claim_approved_call(
         self, token: str, name: str, params: Mapping[str, Any], context: CallContext
     ) -> CallHandle:
-        """The call that waited for a person and that this token was given out for. See `Claims.claim`."""
-        return await self._claims.redeem(token, self._gate.catalogue(context.tenant).find(name), params, context)
+        """Redeem an approval token for the call that waited for it. See `ApprovalTokens.redeem`."""
+        return await self._approval_tokens.redeem(
+            token, self._gate.catalogue(context.tenant).find(name), params, context
+        )
 
-    async def describe_call(self, live: CallHandle) -> dict[str, Any]:
-        """A call as data; of one in progress also what its operator said last, and when it is asked next."""
-        following = self._gate.long_running
-        told = live.to_json()
-        if live.status == "in_progress" and following is not None:
-            told["in_progress"] = await following.progress(live.context.tenant, live.id)
-        return told
+    async def describe_call(self, call: CallHandle) -> dict[str, Any]:
+        """Serialize a call; for one in progress also include the operator's last report and the next poll time."""
+        long_running = self._gate.long_running
+        record = call.to_json()
+        if call.status == "in_progress" and long_running is not None:
+            record["in_progress"] = await long_running.progress(call.context.tenant, call.id)
+        return record
 
     def operator_context(self, operator: str | None, tenant: Tenant = DEFAULT_TENANT) -> CallContext:
-        """The context of a call that the person at this machine makes, in a tenant that there is (see `tenant`)."""
+        """Build the context of a call by the person at this machine, in an existing tenant (see `tenant`)."""
         return self.call_context(local_principal(operator, tenant), operator=operator)
 
     def call_context(
@@ -275,15 +276,15 @@ class Host:
         trace: str | None = None,
         idempotency_key: str | None = None,
     ) -> CallContext:
-        """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did."""
+        """Build the context of a call; `operator` is the operator who made it on the principal's behalf, if any."""
         request = RequestId(new_id("req", self._clock, self._random))
         return build_call_context(principal, request, operator, trace=trace, idempotency_key=idempotency_key)
 
     async def tenant(self, name: str) -> Tenant:
-        """A tenant by name.
+        """Look up a tenant by name.
 
         Raises:
-            NotFound: there is none.
+            NotFound: no such tenant.
         """
         if name == DEFAULT_TENANT:
             return DEFAULT_TENANT
@@ -291,15 +292,15 @@ class Host:
         return row.name
 
     async def principal(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Principal:
-        """Somebody by name, as in `user:ann`, with the roles, scopes and groups that they have right now.
+        """Resolve a principal by name, as in `user:ann`, with its current roles, scopes and groups.
 
-        A name proves nothing: let only whoever operates the host name others. `acme/user:ann` is Ann of another tenant;
-        `tenant` is whose she is where the name does not say.
+        A name proves nothing: only the operator of the host may name others. `acme/user:ann` is Ann of tenant acme;
+        `tenant` applies where the name does not say.
 
         Raises:
-            OperatorError: that names nobody who can act.
-            NotFound: nobody has that name.
-            Denied: they may not act any more.
+            OperatorError: the name does not denote a principal that can act.
+            NotFound: no such principal.
+            Denied: the principal is no longer allowed to act.
         """
         now = self._clock.now()
         return await self._views.run(
@@ -307,54 +308,54 @@ class Host:
         )
 
     async def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Serve functions of this program to the default tenant as a plugin, behind the same door as all others.
+        """Serve functions of this program to the default tenant as a plugin, behind the same gate as all others.
 
-        They run in this process, without a cage, and are marked so wherever calls are recorded. A function gets its
-        parameters by name, and the call itself as `call` where it has a parameter of that name.
+        They run in this process, without a cage, and every recorded call says so. A function gets its parameters by
+        name, and the call itself as `call` if it has a parameter of that name.
 
         Args:
             manifest: As in `paddock.yaml`, without a runtime.
             functions: One for each callable that the manifest declares, by name.
 
         Raises:
-            Invalid: the two do not fit each other; carries every mistake.
+            Invalid: manifest and functions do not match; carries every mistake.
             Conflict: another plugin has that name.
-            Busy: another plugin had that name, and is still leaving.
+            Busy: another plugin had that name and is still being removed.
         """
-        one = build_embedded(manifest, functions)
-        name = str(one.deployment.name)
+        embedded = build_embedded(manifest, functions)
+        name = str(embedded.deployment.name)
         installed = {listed.plugin.name for listed in await self._views.run(list_plugins)}
         if name in installed or name in self._reconciler.embedded:
             raise Conflict(f"there is a plugin {name!r} already", code="plugin.name_taken", hint="choose another name")
         await self._store.run(lambda store: check_no_pending_purge(store, name))
-        self._reconciler.embedded[name] = one
+        self._reconciler.embedded[name] = embedded
         await self._reconciler.reconcile()
         await self.approvals.restore_waiting_calls(name)
 
     def callables(self, tenant: Tenant = DEFAULT_TENANT) -> tuple[str, ...]:
-        """The full names of everything that a tenant can call."""
+        """Return the full names of everything that a tenant can call."""
         return self._gate.catalogue(tenant).names()
 
     # --- tools, documents and prompts ---------------------------------------------------------------------------------
 
-    async def tools(self, plugin: str, *, tenant: Tenant = DEFAULT_TENANT, meet: bool = False) -> dict[str, Any]:
-        """What a plugin can be asked to do: `tools`, each with what it says, takes and changes, and how it stands.
+    async def tools(self, plugin: str, *, tenant: Tenant = DEFAULT_TENANT, discover: bool = False) -> dict[str, Any]:
+        """List a plugin's `tools`, each with description, input schema, effects and status.
 
         Args:
             plugin: Its name or an alias.
-            tenant: Whose it is: each tenant meets a server by itself.
-            meet: Start a server that never ran, of which nothing is `known` otherwise.
+            tenant: The tenant: each tenant discovers a server's tools separately.
+            discover: Start a server that never ran; without this nothing is `known` about it.
 
         Raises:
             NotFound: it is not installed; or not enabled, where it has to be started.
-            PaddockError: it has to be started, and does not run.
+            PaddockError: it had to be started and failed to run.
         """
-        return await self._resources.tools(plugin, tenant, meet=meet)
+        return await self._resources.tools(plugin, tenant, discover=discover)
 
     async def resources(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
-        """What a plugin has to read: `resources`, `templates` of such, and what is `withheld` from use.
+        """List a plugin's `resources`, resource `templates`, and those that are `withheld` from use.
 
-        Nothing is `known` of a server that never ran.
+        Nothing is `known` about a server that never ran.
 
         Raises:
             NotFound: it is not installed.
@@ -362,7 +363,7 @@ class Host:
         return await self._resources.resources(plugin, tenant)
 
     async def read_resource(self, plugin: str, uri: str, *, context: CallContext | None = None) -> dict[str, Any]:
-        """One document of a plugin, as `contents`: only one that its server lists, or that a template of it fits.
+        """Read one resource of a plugin, as `contents`: it must be listed by its server or match one of its templates.
 
         Raises:
             NotFound: the plugin is not enabled, or offers nothing there.
@@ -371,17 +372,17 @@ class Host:
         return await self._resources.read_resource(plugin, uri, context or self.operator_context(None))
 
     async def prompts(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
-        """The `prompts` that a plugin has, with their arguments. See `resources`."""
+        """List a plugin's `prompts` with their arguments. See `resources`."""
         return await self._resources.prompts(plugin, tenant)
 
     async def get_prompt(
         self, plugin: str, name: str, arguments: Mapping[str, Any] | None = None, *, context: CallContext | None = None
     ) -> dict[str, Any]:
-        """A prompt with its arguments filled in, as `messages`: by its server, or here where the manifest has its text.
+        """Render a prompt as `messages`: by its server, or here where the manifest holds its text.
 
         Raises:
             NotFound: the plugin is not enabled, or has no such prompt.
-            Invalid: the arguments are not those that it declares; carries every mistake.
+            Invalid: the arguments do not match the declared ones; carries every mistake.
             PaddockError: see `call`.
         """
         return await self._resources.get_prompt(plugin, name, arguments or {}, context or self.operator_context(None))
@@ -389,19 +390,19 @@ class Host:
     # --- plugins ------------------------------------------------------------------------------------------------------
 
     async def plugins(self, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
-        """Every installed plugin, with how it is doing for a tenant. One whose files changed is ended.
+        """List every installed plugin with its runtime status for a tenant. Stops plugins whose files changed.
 
-        For whoever operates the host: plugins are installed for all, and this names those too that the tenant has not.
-        What the tenant's own people may know of is `callables`.
+        For operators of the host: plugins are installed for all, and this also lists those that the tenant has not
+        enabled. The list for the tenant's own people is `callables`.
         """
         listed = await self._shared_listing.run(tenant)
-        for one in listed:
-            if one.version is not None:
-                self._restart_if_modified(one.plugin.name, one.version.digest, one.state)
-        return [self._plugin_summary(one, tenant) for one in listed]
+        for plugin in listed:
+            if plugin.version is not None:
+                self._restart_if_modified(plugin.plugin.name, plugin.version.digest, plugin.state)
+        return [self._plugin_summary(plugin, tenant) for plugin in listed]
 
     async def plugin(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
-        """Everything about one installed plugin; it is ended where its files changed. See `plugins`.
+        """Describe one installed plugin; its process is stopped if its files changed. See `plugins`.
 
         Raises:
             NotFound: it is not installed.
@@ -412,7 +413,7 @@ class Host:
         return facts | {"runtime": self.runtime_status(facts["name"], tenant)}
 
     async def knobs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
-        """What a person may tune of a plugin. See `knobs_of`; they are turned by `turning`."""
+        """Describe a plugin's knobs. See `describe_knobs`; `knob_service` changes them."""
         return await self._views.run(lambda store: describe_knobs(store, name), tenant)
 
     async def enable(
@@ -424,26 +425,26 @@ class Host:
         anew: bool = False,
         by: PrincipalId | None = None,
     ) -> dict[str, Any]:
-        """Let a plugin run for a tenant, and wait until it does or is known not to.
+        """Enable a plugin for a tenant, and wait until it runs or has failed.
 
         Args:
             name: Its name or an alias.
-            tenant: For whom. Installing a plugin grants what it asks for to the default tenant alone.
-            acknowledged: What somebody just said yes to for this tenant.
-            anew: In a new process, however it is doing.
-            by: Who wants it, for the record; the operator where nobody is named.
+            tenant: The tenant. Installing a plugin grants its requested capabilities to the default tenant alone.
+            acknowledged: The capabilities that a person has just granted for this tenant.
+            anew: Start a new process even if one is running.
+            by: The principal to record; the operator by default.
 
         Raises:
-            NeedsConsent: the plugin asks for more than the tenant granted; nothing has changed.
-            PaddockError: it must not be enabled; see `plugins/manage/enable.py`.
+            NeedsConsent: the plugin requests more than the tenant granted; nothing has changed.
+            PaddockError: it cannot be enabled; see `plugins/manage/enable.py`.
         """
-        said_yes = tuple(acknowledged)
-        doer = by or local_principal(None).id
-        row = await self._store.run(lambda store: enable(store, name, said_yes), tenant, by=doer)
+        granted = tuple(acknowledged)
+        recorded_by = by or local_principal(None).id
+        row = await self._store.run(lambda store: enable(store, name, granted), tenant, by=recorded_by)
         await self._reconciler.reconcile()
-        unfit = self._reconciler.blocked.get((tenant, row.plugin))
-        if unfit is not None:
-            raise unfit.error
+        blocked = self._reconciler.blocked.get((tenant, row.plugin))
+        if blocked is not None:
+            raise blocked.error
         key = self._reconciler.current_keys.get((tenant, row.plugin))
         if key is None:
             raise Conflict(
@@ -458,14 +459,14 @@ class Host:
     async def disable(
         self, name: str, tenant: Tenant = DEFAULT_TENANT, *, by: PrincipalId | None = None
     ) -> dict[str, Any]:
-        """End a plugin and let it run no more for a tenant. What the tenant granted stays granted. `by` as above."""
+        """Stop a plugin and disable it for a tenant. Its grants stay. `by` as in `enable`."""
         plugin = await self._store.run(lambda store: disable(store, name), tenant, by=by or local_principal(None).id)
         await self._reconciler.reconcile()
         await self._reconciler.stop_unwanted(plugin.name, tenant)
         return {"name": plugin.name, "version": plugin.current_version, "state": "disabled"}
 
     async def logs(self, name: str, *, tenant: Tenant = DEFAULT_TENANT, lines: int = 50) -> list[dict[str, Any]]:
-        """The last lines that a tenant's plugin wrote to its standard error, oldest first.
+        """Return the last lines that a tenant's plugin wrote to its standard error, oldest first.
 
         Raises:
             NotFound: it is not installed.
@@ -474,29 +475,29 @@ class Host:
         return await self._logs.read_last(log_name(tenant, await self._resolve_name(name)), lines)
 
     async def follow_logs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Subscription[dict[str, Any]]:
-        """Its lines from now on: from when this was awaited, not from when the first is asked for."""
+        """Follow new log lines, starting when this is awaited, not at the first read."""
         return self._logs.follow(log_name(tenant, await self._resolve_name(name)))
 
     async def follow_notifications(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> Subscription[dict[str, Any]]:
-        """What it announces from now on."""
+        """Follow the plugin's notifications from now on."""
         return self._supervisor_events.follow_notifications(tenant, await self._resolve_name(name))
 
     def follow_states(self) -> Subscription[PluginStatus]:
-        """Every change of any plugin's state from now on, for whoever operates the host: of all tenants."""
+        """Follow every plugin state change of all tenants from now on, for operators of the host."""
         return self._supervisor_events.follow_states()
 
     def statuses(self) -> tuple[PluginStatus, ...]:
-        """How every plugin that is known to the supervisor is doing, of all tenants."""
+        """Return the status of every plugin instance the supervisor knows, of all tenants."""
         return self._supervisor.statuses()
 
     def starts_on_demand(self, status: PluginStatus) -> bool:
-        """Whether it is a plugin that has no process right now because its next call starts one."""
+        """Return whether the plugin has no process right now because its next call starts one."""
         idle = status.state in (PluginState.DISABLED, PluginState.STOPPED)
         return idle and self._reconciler.current_keys.get(tenant_plugin_of(status.key)) == status.key
 
-    async def wait_settled(self, within: float | None = None) -> tuple[PluginStatus, ...]:
-        """The same, once each of them runs or is known not to; some are still starting where that takes longer."""
-        with anyio.move_on_after(within):
+    async def wait_settled(self, timeout_s: float | None = None) -> tuple[PluginStatus, ...]:
+        """Return all statuses once each plugin runs or failed; after `timeout_s` some may still be starting."""
+        with anyio.move_on_after(timeout_s):
             for status in self._supervisor.statuses():
                 if (
                     status.state in (PluginState.SPAWNING, PluginState.DISABLED)
@@ -508,7 +509,7 @@ class Host:
     # --- the daemon's own ---------------------------------------------------------------------------------------------
 
     async def reconcile(self) -> None:
-        """Look at the rows again: a command changed them. What it asks for is in effect when this returns."""
+        """Apply rows that a command changed. The changes are in effect when this returns."""
         await self._reconciler.reconcile()
         self._reconciler.retry_modified()
         await self._reconciler.wait_applied()
@@ -516,7 +517,7 @@ class Host:
         await self._uninstall_cleanup.wait_finished()
 
     async def _apply_version_change(self, name: str) -> None:
-        """The same for a plugin that has another version now, once its processes run or are known not to."""
+        """Reconcile after a version change, and wait (bounded) until the plugin's processes run or have failed."""
         await self.reconcile()
         with anyio.move_on_after(VERSION_START_TIMEOUT_S):
             for status in self._supervisor.statuses():
@@ -524,7 +525,7 @@ class Host:
                     await self._supervisor.wait_settled(status.key)
 
     async def drain(self) -> None:
-        """Take no new calls and wait for those under way, for a while."""
+        """Stop taking calls and wait, bounded, for those in flight."""
         await asyncio.gather(self.calls.drain(DRAIN_TIMEOUT_S), self.callable_access.drain(DRAIN_TIMEOUT_S))
 
     async def _resolve_name(self, name: str) -> str:
@@ -532,40 +533,40 @@ class Host:
         return plugin.name
 
     def _restart_if_modified(self, name: str, digest: str, state: str) -> None:
-        """What was just seen of a plugin's files counts for its processes too, whichever tenant's they are."""
-        if state == Seen.MODIFIED:
+        """Apply a modification just seen in a plugin's files to its processes, of every tenant."""
+        if state == InstalledState.MODIFIED:
             for key in self._reconciler.current_keys.values():
                 if key.plugin == name and key.digest == digest:
                     self._reconciler.restart_modified(key)
 
-    def _plugin_summary(self, one: InstalledPlugin, tenant: Tenant) -> dict[str, Any]:
+    def _plugin_summary(self, installed: InstalledPlugin, tenant: Tenant) -> dict[str, Any]:
         return {
-            "name": one.plugin.name,
-            "version": one.version.version if one.version else one.plugin.current_version,
-            "state": one.state.value,
-            "given_up": one.given_up,
-            "kind": one.kind,
-            "description": one.description,
-            "waiting": one.waiting,
-            "runtime": self.runtime_status(one.plugin.name, tenant),
+            "name": installed.plugin.name,
+            "version": installed.version.version if installed.version else installed.plugin.current_version,
+            "state": installed.state.value,
+            "given_up": installed.given_up,
+            "kind": installed.kind,
+            "description": installed.description,
+            "waiting": installed.waiting,
+            "runtime": self.runtime_status(installed.plugin.name, tenant),
         }
 
     def runtime_status(self, name: str, tenant: Tenant) -> dict[str, Any] | None:
-        """How a plugin's process is doing for a tenant, by the plugin's own name; None where there is none."""
-        unfit = self._reconciler.blocked.get((tenant, name))
-        if unfit is not None:
-            return runtime_to_json(unfit.status())
-        found = self._supervisor.statuses_of(tenant, PluginName(name))
+        """Return the status of a plugin's process for a tenant, by the plugin's own name; None if it has none."""
+        blocked = self._reconciler.blocked.get((tenant, name))
+        if blocked is not None:
+            return runtime_to_json(blocked.status())
+        statuses = self._supervisor.statuses_of(tenant, PluginName(name))
         current = self._reconciler.current_keys.get((tenant, name))
-        shown = next((one for one in found if one.key == current), found[-1] if found else None)
-        if shown is None:
+        status = next((one for one in statuses if one.key == current), statuses[-1] if statuses else None)
+        if status is None:
             return None
-        unused = self._reconciler.unused_config_reasons.get(shown.key, "")
-        return runtime_to_json(shown, on_demand=self.starts_on_demand(shown), unused_config=unused)
+        unused = self._reconciler.unused_config_reasons.get(status.key, "")
+        return runtime_to_json(status, on_demand=self.starts_on_demand(status), unused_config=unused)
 
 
 def runtime_to_json(status: PluginStatus, *, on_demand: bool = False, unused_config: str = "") -> dict[str, Any]:
-    """How a plugin is doing, as data; see `Host.on_demand`, and `Reconciler.unused_config`."""
+    """Serialize a plugin's status; see `Host.starts_on_demand` and `Reconciler.unused_config_reasons`."""
     return {
         "state": status.state.value,
         "on_demand": on_demand,

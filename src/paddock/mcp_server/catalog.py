@@ -71,7 +71,7 @@ class ServerDiscovery:
 
     async def _start_and_list(self, entry: CatalogueEntry) -> None:
         with contextlib.suppress(PaddockError):  # its failure is reported to operators elsewhere
-            await self._host.tools(entry.key.plugin, tenant=entry.key.tenant, meet=True)
+            await self._host.tools(entry.key.plugin, tenant=entry.key.tenant, discover=True)
 
 
 CATALOG_TTL_S: Final = 5.0

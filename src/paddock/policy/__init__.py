@@ -1,1 +1,1 @@
-"""What may happen: rules in Cedar, decisions with their reasons, and people's approvals."""
+"""Policy: rules in Cedar, decisions with their reasons, and explanations."""

@@ -1,4 +1,4 @@
-"""What a rule says about itself to people and to approvals: its `@…` lines, checked. Pure."""
+"""Reads and checks the `@…` annotations of a rule. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_QUORUM: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequirement:
-    """The approval that a rule asks for."""
+    """The approval that a rule requires."""
 
     kind: ApprovalKind = "action"
     approvers: tuple[str, ...] = DEFAULT_APPROVERS
@@ -45,7 +45,7 @@ DEFAULT_REQUIREMENT: Final = ApprovalRequirement()
 
 @dataclass(frozen=True, slots=True)
 class RuleAnnotations:
-    """Everything a rule says about itself."""
+    """All annotations of a rule."""
 
     id: str
     text: str
@@ -54,98 +54,110 @@ class RuleAnnotations:
     wanted: ApprovalRequirement = DEFAULT_REQUIREMENT
 
 
-def read_annotations(piece: RuleSource, policy: Mapping[str, Any]) -> tuple[RuleAnnotations, list[Problem]]:
-    """The annotations of a rule, and all that is wrong with them.
+def read_annotations(source: RuleSource, policy: Mapping[str, Any]) -> tuple[RuleAnnotations, list[Problem]]:
+    """Read the annotations of a rule; return all problems with them.
 
     Args:
-        piece: The rule, for lines.
-        policy: The same as Cedar's JSON.
+        source: The rule's source, for line numbers.
+        policy: The rule in Cedar's JSON format.
     """
-    said = cast("dict[str, str | None]", policy.get("annotations") or {})
-    problems = [_unknown_annotation(piece, name) for name in said if name not in KNOWN_ANNOTATIONS]
-    problems += _identity_problems(piece, said)
-    problems += _approval_problems(piece, said, policy)
-    if "public_text" in said and policy["effect"] != "forbid" and not can_be_approved(policy):
+    annotations = cast("dict[str, str | None]", policy.get("annotations") or {})
+    problems = [_unknown_annotation(source, name) for name in annotations if name not in KNOWN_ANNOTATIONS]
+    problems += _identity_problems(source, annotations)
+    problems += _approval_problems(source, annotations, policy)
+    if "public_text" in annotations and policy["effect"] != "forbid" and not can_be_approved(policy):
         hint = "people are told why something is forbidden or asked about; of what is allowed they are told nothing"
-        problems.append(rule_problem(piece, "@public_text has no effect here", hint, at="@public_text"))
+        problems.append(rule_problem(source, "@public_text has no effect here", hint, at="@public_text"))
     if problems:
-        return RuleAnnotations(said.get("id") or "", said.get("text") or ""), problems
-    asked = "approval" in said
-    wanted = ApprovalRequirement(
-        cast("ApprovalKind", said["approval"]) if asked else "action",
-        tuple(sorted(_parse_approvers(said["approvers"] or ""))) if "approvers" in said else DEFAULT_APPROVERS,
-        int(said.get("quorum") or 1),
-        {"yes": True, "no": False}.get(said.get("four_eyes") or ""),
-        cast("RememberLimit", said.get("remember") or "never"),
+        return RuleAnnotations(annotations.get("id") or "", annotations.get("text") or ""), problems
+    has_approval = "approval" in annotations
+    requirement = ApprovalRequirement(
+        cast("ApprovalKind", annotations["approval"]) if has_approval else "action",
+        tuple(sorted(_parse_approvers(annotations["approvers"] or "")))
+        if "approvers" in annotations
+        else DEFAULT_APPROVERS,
+        int(annotations.get("quorum") or 1),
+        {"yes": True, "no": False}.get(annotations.get("four_eyes") or ""),
+        cast("RememberLimit", annotations.get("remember") or "never"),
     )
     return (
-        RuleAnnotations(said["id"] or "", said["text"] or "", said.get("public_text") or "", "fixed" in said, wanted),
+        RuleAnnotations(
+            annotations["id"] or "",
+            annotations["text"] or "",
+            annotations.get("public_text") or "",
+            "fixed" in annotations,
+            requirement,
+        ),
         [],
     )
 
 
-def _unknown_annotation(piece: RuleSource, name: str) -> Problem:
+def _unknown_annotation(source: RuleSource, name: str) -> Problem:
     close = difflib.get_close_matches(name, KNOWN_ANNOTATIONS, n=1)
     hint = (
-        f"did you mean @{close[0]}?" if close else f"there are: {', '.join(f'@{known}' for known in KNOWN_ANNOTATIONS)}"
+        f"did you mean @{close[0]}?"
+        if close
+        else f"there are: {', '.join(f'@{annotation}' for annotation in KNOWN_ANNOTATIONS)}"
     )
-    return rule_problem(piece, f"there is no annotation @{name}", hint, at=f"@{name}")
+    return rule_problem(source, f"there is no annotation @{name}", hint, at=f"@{name}")
 
 
-def _identity_problems(piece: RuleSource, said: Mapping[str, str | None]) -> list[Problem]:
+def _identity_problems(source: RuleSource, annotations: Mapping[str, str | None]) -> list[Problem]:
     problems: list[Problem] = []
-    if not said.get("id"):
-        problems.append(rule_problem(piece, "the rule has no @id", '@id("what-it-is-called") before it'))
-    elif not _ID.fullmatch(said["id"] or ""):
+    if not annotations.get("id"):
+        problems.append(rule_problem(source, "the rule has no @id", '@id("what-it-is-called") before it'))
+    elif not _ID.fullmatch(annotations["id"] or ""):
         hint = "lower case letters, digits, '-', '_' and '.', at most 100"
-        problems.append(rule_problem(piece, f"@id {said['id']!r} is no id", hint, at="@id"))
-    if not (said.get("text") or "").strip():
+        problems.append(rule_problem(source, f"@id {annotations['id']!r} is no id", hint, at="@id"))
+    if not (annotations.get("text") or "").strip():
         hint = '@text("…") before it: what people are told when it decides'
-        problems.append(rule_problem(piece, "the rule has no @text", hint))
+        problems.append(rule_problem(source, "the rule has no @text", hint))
     return problems
 
 
-def _approval_problems(piece: RuleSource, said: Mapping[str, str | None], policy: Mapping[str, Any]) -> list[Problem]:
+def _approval_problems(
+    source: RuleSource, annotations: Mapping[str, str | None], policy: Mapping[str, Any]
+) -> list[Problem]:
     problems: list[Problem] = []
 
-    def wrong(name: str, hint: str) -> None:
-        problems.append(rule_problem(piece, f"@{name} cannot be {said[name] or ''!r}", hint, at=f"@{name}"))
+    def add_problem(name: str, hint: str) -> None:
+        problems.append(rule_problem(source, f"@{name} cannot be {annotations[name] or ''!r}", hint, at=f"@{name}"))
 
-    if "approval" in said and said["approval"] not in APPROVAL_KINDS:
-        wrong("approval", f"one of: {', '.join(APPROVAL_KINDS)}")
-    if "approvers" in said and not _parse_approvers(said["approvers"] or ""):
-        wrong("approvers", "name them as role:NAME, group:NAME or user:NAME, with commas between")
-    quorum = said.get("quorum") or "1"
-    if "quorum" in said and not (quorum.isascii() and quorum.isdigit() and 1 <= int(quorum) <= MAX_QUORUM):
-        wrong("quorum", f"a number from 1 to {MAX_QUORUM}")
-    if "four_eyes" in said and said["four_eyes"] not in ("yes", "no"):
-        wrong("four_eyes", "yes or no")
-    if "remember" in said and said["remember"] not in REMEMBER_LIMITS:
-        wrong("remember", f"one of: {', '.join(REMEMBER_LIMITS)}")
-    if stray := [name for name in _APPROVAL_ANNOTATIONS if name in said and "approval" not in said]:
+    if "approval" in annotations and annotations["approval"] not in APPROVAL_KINDS:
+        add_problem("approval", f"one of: {', '.join(APPROVAL_KINDS)}")
+    if "approvers" in annotations and not _parse_approvers(annotations["approvers"] or ""):
+        add_problem("approvers", "name them as role:NAME, group:NAME or user:NAME, with commas between")
+    quorum = annotations.get("quorum") or "1"
+    if "quorum" in annotations and not (quorum.isascii() and quorum.isdigit() and 1 <= int(quorum) <= MAX_QUORUM):
+        add_problem("quorum", f"a number from 1 to {MAX_QUORUM}")
+    if "four_eyes" in annotations and annotations["four_eyes"] not in ("yes", "no"):
+        add_problem("four_eyes", "yes or no")
+    if "remember" in annotations and annotations["remember"] not in REMEMBER_LIMITS:
+        add_problem("remember", f"one of: {', '.join(REMEMBER_LIMITS)}")
+    if misplaced := [name for name in _APPROVAL_ANNOTATIONS if name in annotations and "approval" not in annotations]:
         hint = f"say which: @approval({APPROVAL_KINDS[2]!r})".replace("'", '"')
-        problems.append(rule_problem(piece, f"@{stray[0]} stands without @approval", hint, at=f"@{stray[0]}"))
-    if said.get("approval") in ("confirmation", "consent"):
+        problems.append(rule_problem(source, f"@{misplaced[0]} stands without @approval", hint, at=f"@{misplaced[0]}"))
+    if annotations.get("approval") in ("confirmation", "consent"):
         hint = 'the person the call is for answers it, and nobody else; write @approval("action") to have others asked'
         problems += [
-            rule_problem(piece, f"@{name} has no effect on a {said['approval']}", hint, at=f"@{name}")
+            rule_problem(source, f"@{name} has no effect on a {annotations['approval']}", hint, at=f"@{name}")
             for name in ("approvers", "quorum", "four_eyes")
-            if name in said
+            if name in annotations
         ]
-    if "approval" in said and not can_be_approved(policy):
+    if "approval" in annotations and not can_be_approved(policy):
         hint = 'forbid "callUnattended" alone, or permit "call" alone: then a person\'s yes makes the difference'
-        problems.append(rule_problem(piece, "@approval has no effect here", hint, at="@approval"))
+        problems.append(rule_problem(source, "@approval has no effect here", hint, at="@approval"))
     return problems
 
 
 def can_be_approved(policy: Mapping[str, Any]) -> bool:
-    """Whether a call that the rule, as Cedar's JSON, decides could be allowed by a person's yes."""
+    """Return whether a person's approval could allow a call that the rule, in Cedar's JSON format, decides."""
     action = cast("dict[str, Any]", policy["action"])
-    wanted = "callUnattended" if policy["effect"] == "forbid" else "call"
-    return action["op"] == "==" and action.get("entity", {}).get("id") == wanted
+    action_id = "callUnattended" if policy["effect"] == "forbid" else "call"
+    return action["op"] == "==" and action.get("entity", {}).get("id") == action_id
 
 
 def _parse_approvers(text: str) -> list[str]:
-    """The named approvers, or nothing where one of them cannot be one."""
+    """Parse the list of approvers; empty if any of them is invalid."""
     names = [name.strip() for name in text.split(",")]
     return names if all(_APPROVER.fullmatch(name) for name in names) else []

@@ -1,4 +1,4 @@
-"""Reading a table of cases from disk: YAML, or TOML by its ending."""
+"""Policy test cases: read from a YAML or TOML file, and run against the rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_CASE_FILE_BYTES: Final = 4 << 20
 
 
 def read_case_file(file: Path | None = None) -> ParsedDocument:
-    """The table as values; the one that comes with the shipped rules where no file is named.
+    """Read a table of cases; by default the one that ships with the rules.
 
     Raises:
         NotFound: there is no such file.
@@ -56,12 +56,12 @@ def read_case_file(file: Path | None = None) -> ParsedDocument:
 
 ExpectedDecision: TypeAlias = Literal["allow", "deny", "ask"]
 FindInstalledTarget: TypeAlias = Callable[[str, bool], CallableTarget | None]
-"""The installed callable of a full name, or None; told whether the case says what it does. Raises NotFound where its
-plugin is installed and has no such callable."""
+"""Returns the installed callable of a full name, or None; the flag says whether the case describes its effects. Raises
+NotFound if the plugin is installed and has no such callable."""
 
-NO_RULE: Final = "none"  # as the rule of a case: no rule allows it
+NO_RULE: Final = "none"  # the expected rule of a case that no rule allows
 MAX_CASES: Final = 10_000
-_TYPES: Final[Mapping[str, PrincipalType]] = {
+_PRINCIPAL_TYPES: Final[Mapping[str, PrincipalType]] = {
     "person": "User",
     "local": "User",
     "key": "ApiKey",
@@ -73,7 +73,7 @@ _TYPES: Final[Mapping[str, PrincipalType]] = {
 
 @dataclass(frozen=True, slots=True)
 class PolicyCase:
-    """One request and what should come of it."""
+    """One request and the expected decision."""
 
     name: str
     request: PolicyRequest
@@ -81,12 +81,12 @@ class PolicyCase:
     rule: str | None = None
     approval: str | None = None
     assumed_effect: str | None = None
-    """The effect that it was given because neither the case nor anything installed says one."""
+    """The effect assumed because neither the case nor an installed plugin declares one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedCase:
-    """A case that came out otherwise."""
+    """A case with an unexpected decision."""
 
     case: PolicyCase
     decision: Decision
@@ -94,58 +94,58 @@ class FailedCase:
 
 
 def find_failed_cases(policy: Policy, cases: Iterable[PolicyCase]) -> list[FailedCase]:
-    """The cases in which the rules do not say what they should."""
-    found: list[FailedCase] = []
+    """Return the cases for which the rules decide otherwise than expected."""
+    failed: list[FailedCase] = []
     for case in cases:
         decision = policy.decide_uncached(case.request)
-        why = _difference(case, decision)
-        if why:
-            found.append(FailedCase(case, decision, why))
-    return found
+        difference = _difference(case, decision)
+        if difference:
+            failed.append(FailedCase(case, decision, difference))
+    return failed
 
 
 def _difference(case: PolicyCase, decision: Decision) -> str:
-    said = decision_word(decision)
-    by = ", ".join(decision.policies) or decision.reason
-    if said != case.expect:
-        return f"expected {case.expect}, got {said} ({by})"
+    word = decision_word(decision)
+    deciding = ", ".join(decision.policies) or decision.reason
+    if word != case.expect:
+        return f"expected {case.expect}, got {word} ({deciding})"
     if case.rule is not None and case.rule not in (decision.policies or (NO_RULE,)):
-        return f"expected the rule {case.rule}, got {by}"
+        return f"expected the rule {case.rule}, got {deciding}"
     if case.approval is not None and not (isinstance(decision, Ask) and decision.kind == case.approval):
-        got = decision.kind if isinstance(decision, Ask) else said
-        return f"expected an approval of kind {case.approval}, got {got}"
+        actual = decision.kind if isinstance(decision, Ask) else word
+        return f"expected an approval of kind {case.approval}, got {actual}"
     return ""
 
 
 def no_installed_target(name: str, described: bool) -> CallableTarget | None:
-    """For cases that are to come out the same everywhere."""
+    """A `FindInstalledTarget` for cases that must come out the same everywhere."""
     del name, described
 
 
 def read_cases(
     document: ParsedDocument, vocabulary: Vocabulary, installed: FindInstalledTarget = no_installed_target
 ) -> list[PolicyCase]:
-    """The cases of a file.
+    """Parse the cases of a document.
 
     Args:
-        document: The file.
+        document: The parsed file.
         vocabulary: The words that cases may use.
-        installed: What is installed; nothing when left out.
+        installed: Finds installed callables; none by default.
 
     Raises:
-        Invalid: with every mistake in it; effects, tags and other words of closed lists are checked too.
+        Invalid: with every mistake; words of closed vocabularies, such as effects and tags, are checked too.
     """
     problems = compile_trusted(_cases_schema(vocabulary)).errors(document.value)
-    listed = cast("Sequence[Mapping[str, Any]]", [] if problems else document.value["cases"])
+    case_items = cast("Sequence[Mapping[str, Any]]", [] if problems else document.value["cases"])
     cases: list[PolicyCase] = []
-    for index, said in enumerate(listed):
+    for index, item in enumerate(case_items):
         path = f"cases[{index}].what"
-        unclear = _unclear_action(path, said["what"])
-        problems += unclear
-        if unclear:
+        action_problems = _unclear_action(path, item["what"])
+        problems += action_problems
+        if action_problems:
             continue
         try:
-            cases.append(_read_case(index + 1, said, installed))
+            cases.append(_read_case(index + 1, item, installed))
         except NotFound as error:
             problems.append(Problem(path, error.message, error.hint))
     if problems:
@@ -168,77 +168,82 @@ def _unclear_action(path: str, what: Any) -> list[Problem]:
     return []
 
 
-def _read_case(number: int, said: Mapping[str, Any], installed: FindInstalledTarget) -> PolicyCase:
-    request, taken_as = _read_request(said["who"], said["what"], installed)
-    name = said.get("name") or f"{number}: {request.principal} {request.action} {request.target}"
-    return PolicyCase(name, request, said["expect"], said.get("rule"), said.get("approval"), taken_as)
+def _read_case(number: int, item: Mapping[str, Any], installed: FindInstalledTarget) -> PolicyCase:
+    request, assumed_effect = _read_request(item["who"], item["what"], installed)
+    name = item.get("name") or f"{number}: {request.principal} {request.action} {request.target}"
+    return PolicyCase(name, request, item["expect"], item.get("rule"), item.get("approval"), assumed_effect)
 
 
 def _read_request(who: Any, what: Any, installed: FindInstalledTarget) -> tuple[PolicyRequest, str | None]:
-    """What is asked, and the effect that was assumed for want of anything better."""
-    subject = hypothetical_principal({"roles": [who]} if isinstance(who, str) else who)
-    about: Mapping[str, Any] = {"call": what} if isinstance(what, str) else what
-    if "use" in about:
-        target = capability_target(parse_capability(about["use"]), writes=about.get("writes", False))
-        use = build_use_request(
-            subject,
+    """Build the request of a case; return the effect that was assumed, if the case does not say one."""
+    principal = hypothetical_principal({"roles": [who]} if isinstance(who, str) else who)
+    description: Mapping[str, Any] = {"call": what} if isinstance(what, str) else what
+    if "use" in description:
+        target = capability_target(parse_capability(description["use"]), writes=description.get("writes", False))
+        use_request = build_use_request(
+            principal,
             target,
-            method=about.get("method", ""),
-            granted=about.get("granted", True),
-            call_effects=about.get("call_effects"),
-            underway_effects=about.get("underway_effects"),
+            method=description.get("method", ""),
+            granted=description.get("granted", True),
+            call_effects=description.get("call_effects"),
+            underway_effects=description.get("underway_effects"),
         )
-        return use, None
-    name, described = about.get("call") or about["propose"], "effects" in about
+        return use_request, None
+    name, described = description.get("call") or description["propose"], "effects" in description
     found = installed(name, described)
-    target, taken_as = hypothetical_target(name, about, found), None
+    target, assumed_effect = hypothetical_target(name, description, found), None
     if found is None and not described:
-        taken_as = "read_only" if isinstance(what, str) else "unknown"
-        target = replace(target, effects=frozenset({taken_as}))
-    if "propose" in about:
-        return build_propose_request(subject, target), taken_as
-    circumstances = CallEnvironment(about.get("background", False), about.get("dry_run", False))
-    return build_call_request(subject, target, circumstances), taken_as
+        assumed_effect = "read_only" if isinstance(what, str) else "unknown"
+        target = replace(target, effects=frozenset({assumed_effect}))
+    if "propose" in description:
+        return build_propose_request(principal, target), assumed_effect
+    environment = CallEnvironment(description.get("background", False), description.get("dry_run", False))
+    return build_call_request(principal, target, environment), assumed_effect
 
 
-def hypothetical_principal(said: Mapping[str, Any]) -> PolicyPrincipal:
-    """Somebody made up; what is not said of them is not so."""
-    kind = said.get("kind", "person")
-    word = "user" if kind == "person" else kind
+def hypothetical_principal(description: Mapping[str, Any]) -> PolicyPrincipal:
+    """Build a principal from a description; what it does not mention is absent."""
+    kind = description.get("kind", "person")
+    prefix = "user" if kind == "person" else kind
     return PolicyPrincipal(
-        _TYPES[kind],
-        said.get("id") or f"{word}:somebody",
-        said.get("tenant", "default"),
-        frozenset(said.get("roles", ())),
-        frozenset(said.get("groups", ())),
-        frozenset(said.get("scopes", ())),
-        frozenset(said.get("consents", ())),
-        frozenset(said.get("may_call", ())),
-        said.get("interactive", False),
-        hypothetical_traits(said, "plugin_kind"),
+        _PRINCIPAL_TYPES[kind],
+        description.get("id") or f"{prefix}:somebody",
+        description.get("tenant", "default"),
+        frozenset(description.get("roles", ())),
+        frozenset(description.get("groups", ())),
+        frozenset(description.get("scopes", ())),
+        frozenset(description.get("consents", ())),
+        frozenset(description.get("may_call", ())),
+        description.get("interactive", False),
+        hypothetical_traits(description, "plugin_kind"),
     )
 
 
-def hypothetical_target(name: str, said: Mapping[str, Any], found: CallableTarget | None = None) -> CallableTarget:
-    """A callable as it is installed, with what is said of it instead; or one made up, of whose effects, where they are
-    not said, nothing is known."""
-    base = found or CallableTarget(name, name.partition(".")[0])
+def hypothetical_target(
+    name: str, description: Mapping[str, Any], installed: CallableTarget | None = None
+) -> CallableTarget:
+    """Build a target from an installed callable with the description's overrides; or one made up, with unknown effects
+    unless described.
+    """
+    base = installed or CallableTarget(name, name.partition(".")[0])
     return CallableTarget(
         base.name,
-        said.get("plugin") or base.plugin,
-        hypothetical_traits(said, "kind", base.traits),
-        frozenset(said.get("effects", base.effects)),
-        said.get("requires_approval", base.requires_approval),
-        frozenset(said.get("flags", base.flags)),
+        description.get("plugin") or base.plugin,
+        hypothetical_traits(description, "kind", base.traits),
+        frozenset(description.get("effects", base.effects)),
+        description.get("requires_approval", base.requires_approval),
+        frozenset(description.get("flags", base.flags)),
     )
 
 
-def hypothetical_traits(said: Mapping[str, Any], kind: str, base: PluginTraits = UNTRUSTED_TRAITS) -> PluginTraits:
+def hypothetical_traits(
+    description: Mapping[str, Any], kind: str, base: PluginTraits = UNTRUSTED_TRAITS
+) -> PluginTraits:
     return PluginTraits(
-        said.get(kind, base.kind),
-        said.get("tier", base.tier),
-        said.get("signature", base.signature),
-        frozenset(said.get("tags", base.tags)),
+        description.get(kind, base.kind),
+        description.get("tier", base.tier),
+        description.get("signature", base.signature),
+        frozenset(description.get("tags", base.tags)),
     )
 
 
@@ -248,20 +253,20 @@ def _cases_schema(vocabulary: Vocabulary) -> dict[str, Any]:
     flag: dict[str, Any] = {"type": "boolean"}
     text: dict[str, Any] = {"type": "string", "minLength": 1}
 
-    def one_of(kind: str) -> dict[str, Any]:
+    def enum_of(kind: str) -> dict[str, Any]:
         return {"enum": list(words[kind])}
 
-    traits = {"tier": one_of("Tier"), "signature": one_of("Signature")}
-    tags = {"type": "array", "items": one_of("Tag")}
-    effects = {"type": "array", "items": one_of("Effect")}
+    traits = {"tier": enum_of("Tier"), "signature": enum_of("Signature")}
+    tags = {"type": "array", "items": enum_of("Tag")}
+    effects = {"type": "array", "items": enum_of("Effect")}
     who = {
         "type": "object",
         "properties": {
-            "kind": {"enum": list(_TYPES)},
+            "kind": {"enum": list(_PRINCIPAL_TYPES)},
             **dict.fromkeys(("id", "tenant"), text),
             **dict.fromkeys(("roles", "groups", "scopes", "consents", "may_call"), names),
             "interactive": flag,
-            "plugin_kind": one_of("Kind"),
+            "plugin_kind": enum_of("Kind"),
             "tags": tags,
             **traits,
         },
@@ -271,10 +276,10 @@ def _cases_schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "type": "object",
         "properties": {
             **dict.fromkeys(("call", "propose", "use", "plugin", "method"), text),
-            "kind": one_of("Kind"),
+            "kind": enum_of("Kind"),
             **dict.fromkeys(("effects", "call_effects", "underway_effects"), effects),
             "tags": tags,
-            "flags": {"type": "array", "items": one_of("Flag")},
+            "flags": {"type": "array", "items": enum_of("Flag")},
             **traits,
             **dict.fromkeys(("requires_approval", "background", "dry_run", "writes", "granted"), flag),
         },
@@ -285,7 +290,7 @@ def _cases_schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "required": ["who", "what", "expect"],
         "properties": {
             "name": text,
-            # One type with both: of alternatives the validator could only say that none fits.
+            # One type with both: for alternatives the validator could only report that none matches.
             "who": who | {"type": ["string", "object"]},
             "what": what | {"type": ["string", "object"]},
             "expect": {"enum": ["allow", "deny", "ask"]},

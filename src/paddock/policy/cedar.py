@@ -1,4 +1,4 @@
-"""The one place that speaks to Cedar, the language that rules are written in and the engine that evaluates them."""
+"""The only module that uses Cedar: the language of the rules and the engine that evaluates them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SYNTAX_TREE_MODULE = "cedarpy.pst"
 
 
 def _load_cedar() -> Any:
-    """The library, without its classes for syntax trees: making those takes most of its time to load.
+    """Import the library without its syntax tree classes: defining those takes most of its import time.
 
-    An empty module stands in for them meanwhile, and goes again: whoever else in this process wants them gets them.
+    An empty module stands in for them during the import and is removed afterwards, so that other code can import them.
     """
     if "cedarpy" in sys.modules or _SYNTAX_TREE_MODULE in sys.modules:
         return import_module("cedarpy")
@@ -36,27 +36,27 @@ _cedar: Final = _load_cedar()
 
 @dataclass(frozen=True, slots=True)
 class CedarResponse:
-    """What Cedar says to one question."""
+    """Cedar's response to one request."""
 
     allowed: bool
     deciding: tuple[str, ...]
-    """Ids of the rules that decided; none where no rule applies."""
+    """Ids of the rules that decided; none if no rule applies."""
     errors: tuple[str, ...]
-    """Rules that could not be evaluated, and that Cedar therefore passed over. Whoever reads this must deny."""
+    """Rules that could not be evaluated, and that Cedar therefore skipped. The caller must deny."""
 
 
 class CedarEvaluator:
-    """A schema and rules, parsed once. Never changed; safe to ask from any thread."""
+    """A schema and rules, parsed once. Immutable and thread-safe."""
 
     def __init__(self, schema: str, rules: str) -> None:
         self._schema = _cedar.Schema.from_str(schema)
         self._rules = _cedar.PolicySet.from_str(rules)
 
     def entities(self, entities: Sequence[Mapping[str, Any]]) -> Any:
-        """Entities as Cedar keeps them, checked against the schema.
+        """Convert entities to Cedar's form, validated against the schema.
 
         Raises:
-            ValueError: they do not fit it.
+            ValueError: they violate the schema.
         """
         return _cedar.Entities.from_json_str(orjson.dumps(entities).decode(), self._schema)
 
@@ -68,24 +68,24 @@ class CedarEvaluator:
         context: Mapping[str, Any],
         entities: Any,
     ) -> CedarResponse:
-        """The answer to one question about these entities."""
-        question = {
+        """Evaluate one request with these entities."""
+        request = {
             "principal": principal,
             "action": {"type": "Action", "id": action},
             "resource": resource,
             "context": orjson.dumps(context).decode(),
         }
-        said = _cedar.is_authorized(question, self._rules, entities, schema=self._schema)
-        names = said.diagnostics.id_annotations_by_reason
-        deciding = tuple(sorted(names[reason] for reason in said.diagnostics.reasons))
-        return CedarResponse(bool(said.allowed), deciding, tuple(said.diagnostics.errors))
+        response = _cedar.is_authorized(request, self._rules, entities, schema=self._schema)
+        names = response.diagnostics.id_annotations_by_reason
+        deciding = tuple(sorted(names[reason] for reason in response.diagnostics.reasons))
+        return CedarResponse(bool(response.allowed), deciding, tuple(response.diagnostics.errors))
 
 
 def parse_policies(text: str, count: int) -> list[Mapping[str, Any]]:
-    """So many rules as Cedar's JSON, in order.
+    """Parse `count` rules to Cedar's JSON format, in order.
 
     Raises:
-        ValueError: they cannot be read, are others than so many, or are templates.
+        ValueError: they cannot be parsed, their number differs, or they are templates.
     """
     document = json.loads(_cedar.policies_to_json_str(text))
     policies = cast("dict[str, Mapping[str, Any]]", document["staticPolicies"])
@@ -97,14 +97,14 @@ def parse_policies(text: str, count: int) -> list[Mapping[str, Any]]:
 
 
 def validation_errors(text: str, schema: str) -> list[tuple[str, str]]:
-    """Everything in the rules that does not fit the schema: which rule, as Cedar numbers them, and what is wrong."""
-    checked = _cedar.validate_policies(text, schema)
-    found = [(str(error.policy_id), str(error.error)) for error in checked.errors]
-    if not (checked.validation_passed or found):
-        found.append(("", "the rules do not fit the schema"))
-    return found
+    """Return everything in the rules that violates the schema: the rule, as Cedar numbers them, and the error."""
+    validation = _cedar.validate_policies(text, schema)
+    errors = [(str(error.policy_id), str(error.error)) for error in validation.errors]
+    if not (validation.validation_passed or errors):
+        errors.append(("", "the rules do not fit the schema"))
+    return errors
 
 
 def cedar_policy_id(index: int) -> str:
-    """What Cedar calls the rule that stands there in the text."""
+    """Return Cedar's id of the rule at that position in the text."""
     return f"policy{index}"

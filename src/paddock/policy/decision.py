@@ -1,6 +1,6 @@
-"""What the rules say to a request: yes, no, or only with a person's yes. Each says which rules decided, and why.
+"""Policy decisions: allow, deny, or ask a person first. Each names the rules that decided, and the reason.
 
-Pure values. A decision made is never changed; it is recorded with the version of the rules that made it.
+Pure, immutable values. A decision is recorded with the version of the rules that made it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ ApprovalKind: TypeAlias = Literal["confirmation", "consent", "action", "gate"]
 RememberLimit: TypeAlias = Literal["never", "tool", "plugin"]
 DenyCause: TypeAlias = Literal["forbidden", "nothing_allows", "error"]
 
-#: From the lightest to the strictest; where several rules ask, the strictest holds.
+#: From the lightest to the strictest; if several rules ask, the strictest wins.
 APPROVAL_KINDS: Final[tuple[ApprovalKind, ...]] = ("confirmation", "consent", "action", "gate")
-#: From the strictest to the widest; where several rules ask, the strictest holds.
+#: From the strictest to the widest; if several rules ask, the strictest wins.
 REMEMBER_LIMITS: Final[tuple[RememberLimit, ...]] = ("never", "tool", "plugin")
 DEFAULT_APPROVERS: Final = ("role:approver", "role:operator")
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """It may happen, now."""
+    """The action may happen now."""
 
     word: ClassVar[str] = "allow"
     policies: tuple[str, ...]
@@ -29,53 +29,53 @@ class Allow:
     reason: str
     """Their texts, for people."""
     version: str
-    """Of the rules; `versions.py` has them all."""
+    """The version of the rules; `versions.py` stores them all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """It must not happen."""
+    """The action must not happen."""
 
     word: ClassVar[str] = "deny"
     policies: tuple[str, ...]
-    """Ids of the rules that forbid it; empty where no rule allows it."""
+    """Ids of the rules that forbid it; empty if no rule permits it."""
     reason: str
-    """For those who may know: the person who operates this host, and the ledger."""
+    """For those who may see it: operators of this host, and the ledger."""
     version: str
     cause: DenyCause = "forbidden"
     public_reason: str = ""
-    """For everybody else, where a rule keeps its text from them; empty: the reason itself."""
+    """For everybody else, if a rule withholds its text from them; empty: the reason itself."""
 
     @property
     def caller_reason(self) -> str:
-        """What whoever asked is told."""
+        """The reason that the caller is told."""
         return self.public_reason or self.reason
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """It may happen once a person has said yes."""
+    """The action may happen once a person has approved it."""
 
     word: ClassVar[str] = "ask"
     policies: tuple[str, ...]
-    """Ids of the rules that want a person asked."""
+    """Ids of the rules that require an approval."""
     reason: str
     version: str
     kind: ApprovalKind = "action"
     approvers: tuple[str, ...] = DEFAULT_APPROVERS
     """Who may answer an `action` or a `gate`: any of `role:…`, `group:…` or a principal's id."""
     four_eyes: bool | None = None
-    """Whether it must be another person than the one who asks; None: as is usual for the tenant."""
+    """Whether the approver must be another person than the requester; None: the tenant's default."""
     quorum: int = 1
-    """How many people must say yes."""
+    """How many people must approve."""
     remember: RememberLimit = "never"
-    """What a yes may be kept for."""
+    """How far an approval may be remembered."""
     public_reason: str = ""
-    """For all who neither operate this host nor answer, where a rule keeps its text from them; empty: the reason."""
+    """For all but operators and approvers, if a rule withholds its text from them; empty: the reason."""
 
     @property
     def caller_reason(self) -> str:
-        """What whoever asked is told."""
+        """The reason that the caller is told."""
         return self.public_reason or self.reason
 
 

@@ -1,8 +1,8 @@
-"""The rules at work: a request goes in, a decision with its reason comes out. What goes wrong is a no.
+"""The policy engine: turns a request into a decision with its reason. Any error is a denial.
 
-Cedar passes over a rule that it cannot evaluate, also one that forbids; so any complaint of it denies. Decisions are
-kept: a `Policy` is never changed, new rules make a new one, so what it keeps is for its own version alone, and by the
-whole request, which holds all that a rule can see.
+Cedar skips a rule that it cannot evaluate, even one that forbids; so any error that it reports is a denial. Decisions
+are cached: a `Policy` is immutable and new rules make a new one, so the cache belongs to one version; its key is the
+whole request, which holds everything that a rule can see.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ NO_PERMIT_REASON: Final = "no rule allows it"
 
 
 class Policy:
-    """One version of the rules. Safe to ask from any thread.
+    """One version of the rules. Thread-safe.
 
     Args:
-        rules: What holds.
-        keep: How many decisions to keep; the ones not asked for longest go first.
+        rules: The rules.
+        cache_size: How many decisions to cache; the least recently used are evicted first.
     """
 
-    def __init__(self, rules: RuleSet, *, keep: int = MAX_CACHED_DECISIONS) -> None:
+    def __init__(self, rules: RuleSet, *, cache_size: int = MAX_CACHED_DECISIONS) -> None:
         self.rules = rules
         self.version = rules.version
-        self._cache_size = keep
+        self._cache_size = cache_size
         self._cache: dict[PolicyRequest, Decision] = {}
         self._tags = frozenset(rules.vocabulary.tags)
         self._evaluator = CedarEvaluator(rules.schema, rules.text)
 
     def decide(self, request: PolicyRequest) -> Decision:
-        """What the rules say. Never raises: what cannot be decided is denied."""
-        # Taken out and put back, so that the first is always the one not asked for longest.
+        """Decide a request. Never raises: what cannot be decided is denied."""
+        # Removed and inserted again, so that the first is always the least recently used.
         decision = self._cache.pop(request, None)
         if decision is None:
             decision = self.decide_uncached(request)
@@ -49,29 +49,29 @@ class Policy:
                 return decision
         self._cache[request] = decision
         if len(self._cache) > self._cache_size:
-            # Another thread may be at it too; then the next decision makes room.
+            # Another thread may be evicting too; then the next decision makes room.
             with suppress(StopIteration, RuntimeError):
                 self._cache.pop(next(iter(self._cache)), None)
         return decision
 
     def decide_uncached(self, request: PolicyRequest) -> Decision:
-        """What the rules say, without looking at what is kept."""
+        """Decide a request without the cache."""
         try:
             return self._evaluate(request)
-        except Exception as error:  # the boundary to another language: whatever it is, it is no yes
+        except Exception as error:  # the boundary to Cedar's native code: any error is a denial
             return self._deny_on_errors([f"{type(error).__name__}: {error}"])
 
     def rule_pins(self, decision: Decision) -> tuple[str, ...]:
-        """The deciding rules, each as `id@hash of the rule`: what an approval is bound to."""
+        """Return the deciding rules, each as `id@hash of the rule`: an approval is bound to these."""
         return tuple(self.rules.by_id[name].pin for name in decision.policies)
 
     def _evaluate(self, request: PolicyRequest) -> Decision:
         entities = self._entities(request)
         if request.action != "call":
-            answer = self._query_cedar(request, request.action, entities)
-            if answer.errors:
-                return self._deny_on_errors(answer.errors)
-            return self._allow(answer) if answer.allowed else self._deny(answer)
+            response = self._query_cedar(request, request.action, entities)
+            if response.errors:
+                return self._deny_on_errors(response.errors)
+            return self._allow(response) if response.allowed else self._deny(response)
         unattended = self._query_cedar(request, "callUnattended", entities)
         if unattended.errors:
             return self._deny_on_errors(unattended.errors)
@@ -82,7 +82,7 @@ class Policy:
             return self._deny_on_errors(attended.errors)
         if not attended.allowed:
             return self._deny(attended)
-        # Those that forbid it without a yes; or, where it is merely not allowed, those that allow it with one.
+        # The rules that forbid it without an approval; or, if it is just not permitted, those that permit it with one.
         return self._ask(self._rules_by_id(unattended.deciding or attended.deciding))
 
     def _entities(self, request: PolicyRequest) -> Any:
@@ -95,34 +95,34 @@ class Policy:
         principal = entity_uid(request.principal.type, request.principal.id)
         return self._evaluator.evaluate(principal, action, resource, cedar_context(request), entities)
 
-    def _allow(self, answer: CedarResponse) -> Allow:
-        deciding = self._rules_by_id(answer.deciding)
+    def _allow(self, response: CedarResponse) -> Allow:
+        deciding = self._rules_by_id(response.deciding)
         return Allow(_rule_ids(deciding), _rule_texts(deciding), self.version)
 
-    def _deny(self, answer: CedarResponse) -> Deny:
-        deciding = self._rules_by_id(answer.deciding)
+    def _deny(self, response: CedarResponse) -> Deny:
+        deciding = self._rules_by_id(response.deciding)
         if not deciding:
             return Deny((), NO_PERMIT_REASON, self.version, "nothing_allows")
         return Deny(_rule_ids(deciding), _rule_texts(deciding), self.version, public_reason=_public_texts(deciding))
 
     def _ask(self, deciding: Sequence[Rule]) -> Ask | Deny:
-        wanted = [rule.wanted for rule in deciding]
-        # A confirmation or a consent is answered by the person the call is for.
-        answered = [one for one in wanted if one.kind in ("action", "gate")]
-        approvers = _common_approvers(answered) if answered else ()
-        if answered and not approvers:
+        requirements = [rule.wanted for rule in deciding]
+        # A confirmation or a consent is answered by the person the call is for, so it names no approvers.
+        with_approvers = [requirement for requirement in requirements if requirement.kind in ("action", "gate")]
+        approvers = _common_approvers(with_approvers) if with_approvers else ()
+        if with_approvers and not approvers:
             reason = "the rules that want a person asked have no approver in common: " + ", ".join(_rule_ids(deciding))
             return Deny(_rule_ids(deciding), reason, self.version, public_reason=_public_texts(deciding))
-        four_eyes = {one.four_eyes for one in answered}
+        four_eyes = {requirement.four_eyes for requirement in with_approvers}
         return Ask(
             _rule_ids(deciding),
             _rule_texts(deciding),
             self.version,
-            APPROVAL_KINDS[max(APPROVAL_KINDS.index(one.kind) for one in wanted)],
+            APPROVAL_KINDS[max(APPROVAL_KINDS.index(requirement.kind) for requirement in requirements)],
             approvers,
             True if True in four_eyes else None if None in four_eyes else False,
-            max(one.quorum for one in wanted),
-            REMEMBER_LIMITS[min(REMEMBER_LIMITS.index(one.remember) for one in wanted)],
+            max(requirement.quorum for requirement in requirements),
+            REMEMBER_LIMITS[min(REMEMBER_LIMITS.index(requirement.remember) for requirement in requirements)],
             _public_texts(deciding),
         )
 
@@ -133,18 +133,18 @@ class Policy:
     def _rules_by_id(self, ids: Iterable[str]) -> list[Rule]:
         return [self.rules.by_id[name] for name in ids]
 
-    def _with_rule_ids(self, said: str) -> str:
-        """Cedar's words with our names of the rules: it counts them."""
+    def _with_rule_ids(self, message: str) -> str:
+        """Replace Cedar's rule numbers in a message by our rule ids."""
         for index in range(len(self.rules.rules)):
-            said = said.replace(f"`{cedar_policy_id(index)}`", f"`{self.rules.rules[index].id}`")
-        return said
+            message = message.replace(f"`{cedar_policy_id(index)}`", f"`{self.rules.rules[index].id}`")
+        return message
 
 
-def _common_approvers(wanted: Sequence[ApprovalRequirement]) -> tuple[str, ...]:
-    """Who may answer for all of them."""
-    common = set(wanted[0].approvers)
-    for one in wanted[1:]:
-        common &= set(one.approvers)
+def _common_approvers(requirements: Sequence[ApprovalRequirement]) -> tuple[str, ...]:
+    """Return the approvers that all requirements have in common."""
+    common = set(requirements[0].approvers)
+    for requirement in requirements[1:]:
+        common &= set(requirement.approvers)
     return tuple(sorted(common))
 
 
@@ -153,8 +153,9 @@ def _rule_ids(rules: Sequence[Rule]) -> tuple[str, ...]:
 
 
 def _public_texts(rules: Sequence[Rule]) -> str:
-    """What people are told instead of the texts; one rule that keeps its own from them is enough: the others would
-    tell what it keeps."""
+    """Return the text for people if any rule withholds its own: one is enough, since the other texts would reveal what
+    it withholds.
+    """
     return next((rule.public_text for rule in rules if rule.public_text), "")
 
 

@@ -1,6 +1,6 @@
-"""Names in rules that nobody and nothing here goes by: such a rule fits the schema, and never applies. Pure.
+"""Finds names in rules that do not exist here: such a rule fits the schema but never applies. Pure.
 
-People, groups, roles, plugins and what they offer come and go, so an unknown name is no mistake; but it may be a slip.
+People, groups, roles, plugins and callables come and go, so an unknown name is no error; but it may be a typo.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paddock.policy.cedar import parse_policies
 from paddock.policy.rule_source import RuleSource, rule_problem
 from paddock.policy.rules import SHIPPED_ORIGIN, Rule, RuleSet, checked_rules, shipped_rule_file
 
-#: What the first part of an id has to be, for those whose ids have one.
+#: The prefix of ids, for entity types whose ids have one.
 _ID_PREFIXES: Final = {"User": "user", "ApiKey": "key"}
 _CREATE_HINTS: Final = {
     "Group": "make it: paddock group add {}",
@@ -27,11 +27,11 @@ _CREATE_HINTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class KnownEntities:
-    """What rules can name in one home.
+    """The names that rules of one home can refer to.
 
     Attributes:
-        by_type: The ids of each entity type; types that are left out are not looked at.
-        undeclared: Plugins whose callables are not known before they run: every name of theirs counts as known.
+        by_type: The ids of each entity type; types that are absent are not checked.
+        undeclared: Plugins whose callables are unknown until they run: each of their names counts as known.
     """
 
     by_type: Mapping[str, frozenset[str]]
@@ -44,35 +44,37 @@ class KnownEntities:
 
 
 def find_unknown_entities(rules: RuleSet, known: KnownEntities) -> list[Problem]:
-    """Each name in one's own rules that means nothing here, with its file and line. What the shipped rules name is
-    known: they are written for what may come."""
+    """Return a problem, with file and line, for each unknown name in custom rules.
+
+    Names in shipped rules count as known: those rules are written for entities that may come later.
+    """
     shipped = {
         name
         for rule in checked_rules([shipped_rule_file()], rules.vocabulary).rules
         for name in entities_named_in(rule)
     }
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for rule in rules.rules:
         if rule.origin == SHIPPED_ORIGIN:
             continue
         for type_, id_ in dict.fromkeys(entities_named_in(rule)):
             if (type_, id_) not in shipped and not known.has(type_, id_):
-                found.append(_unknown_entity_problem(rule, type_, id_, known.by_type[type_]))
-    return found
+                problems.append(_unknown_entity_problem(rule, type_, id_, known.by_type[type_]))
+    return problems
 
 
 def entities_named_in(rule: Rule) -> Iterator[tuple[str, str]]:
-    """Everything that a rule names, as type and id, in order."""
+    """Yield every entity that a rule names, as type and id, in order."""
     policy = parse_policies(rule.source, 1)[0]
     yield from _walk_entities({part: policy[part] for part in ("principal", "resource", "conditions")})
 
 
 def _walk_entities(value: Any) -> Iterator[tuple[str, str]]:
-    """The entities in a part of Cedar's JSON."""
+    """Yield the entities in a part of Cedar's JSON."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         type_, id_ = fields.get("type"), fields.get("id")
-        # The fields of a record that a rule writes down are never texts here: those stand in a `Value`.
+        # A record literal in a rule never has plain strings as field values here: those are wrapped in a `Value`.
         if isinstance(type_, str) and isinstance(id_, str):
             yield type_, id_
             return
@@ -84,18 +86,18 @@ def _walk_entities(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _unknown_entity_problem(rule: Rule, type_: str, id_: str, known: frozenset[str]) -> Problem:
-    told = rule_problem(
+    problem = rule_problem(
         RuleSource(rule.origin, rule.line, rule.source),
         f"the rule {rule.id} speaks of {type_} {printable(id_, 100)!r}, and this home knows none",
         _suggest(type_, id_, known),
         at=f"{type_}::{json.dumps(id_, ensure_ascii=False)}",
     )
-    return Problem(told.path, told.message, told.hint, "policy.unknown_name", told.line)
+    return Problem(problem.path, problem.message, problem.hint, "policy.unknown_name", problem.line)
 
 
 def _suggest(type_: str, id_: str, known: frozenset[str]) -> str:
-    whole = f"{_ID_PREFIXES.get(type_, '')}:{id_}"
-    close = [whole] if whole in known else difflib.get_close_matches(id_, sorted(known), n=1)
+    prefixed = f"{_ID_PREFIXES.get(type_, '')}:{id_}"
+    close = [prefixed] if prefixed in known else difflib.get_close_matches(id_, sorted(known), n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     if type_ in _ID_PREFIXES and ":" not in id_:

@@ -1,7 +1,6 @@
-"""A decision in plain words: who, what, which rule, and what would have let it happen. Pure.
+"""Explains a decision in plain words: who, what, which rules, and what would have changed it. Pure.
 
-What would have is found by trying: each thing that could be otherwise is changed by itself, and the rules are asked
-again.
+Remedies are found by trial: each aspect that could be different is changed by itself, and the rules decide again.
 """
 
 from __future__ import annotations
@@ -32,30 +31,30 @@ _APPROVAL_TEXT: Final = {
     "gate": "somebody who may approve it opens the gate",
 }
 
-_NAME_PLACEHOLDER: Final = "NAME"  # where a command has the person's name
+_NAME_PLACEHOLDER: Final = "NAME"  # stands for the person's name in a command
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One thing that would have made a difference."""
+    """One change that would have changed the decision."""
 
     change: str
     outcome: RemedyOutcome
     command: str = ""
-    """What whoever operates this host types to make it so; empty where no single line does."""
+    """The operator's command that makes the change; empty if no single command does."""
 
     def to_value(self) -> dict[str, Any]:
-        """The way as JSON."""
+        """Serialize the remedy."""
         return {"change": self.change, "outcome": self.outcome} | ({"command": self.command} if self.command else {})
 
     def command_lines(self) -> list[str]:
-        """The command as a line for a terminal, where there is one."""
+        """Format the command for a terminal, if there is one."""
         return [f"      → {self.command}"] if self.command else []
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything there is to say about a decision."""
+    """The explanation of a decision."""
 
     who: str
     what: str
@@ -66,22 +65,22 @@ class Explanation:
     version: str
 
     def lines(self) -> list[str]:
-        """The explanation for a terminal."""
-        said = {"allow": "may", "deny": "may not", "ask": "may, once a person has said yes,"}[self.answer]
-        lines = [f"{self.who} {said} {self.what}."]
+        """Format the explanation for a terminal."""
+        verb = {"allow": "may", "deny": "may not", "ask": "may, once a person has said yes,"}[self.answer]
+        lines = [f"{self.who} {verb} {self.what}."]
         lines += [f"  {rule.text} (rule {rule.id}, {rule.where})" for rule in self.rules] or [f"  {self.because}"]
-        lines += [line for way in self.ways for line in (_remedy_text(way), *way.command_lines())]
+        lines += [line for remedy in self.ways for line in (_remedy_text(remedy), *remedy.command_lines())]
         return lines
 
     def to_value(self) -> dict[str, Any]:
-        """The explanation as JSON."""
+        """Serialize the explanation."""
         return {
             "who": self.who,
             "what": self.what,
             "decision": self.answer,
             "reason": self.because,
             "rules": [{"id": rule.id, "text": rule.text, "origin": rule.origin} for rule in self.rules],
-            "would_change_it": [way.to_value() for way in self.ways],
+            "would_change_it": [remedy.to_value() for remedy in self.ways],
             "policy_version": self.version,
         }
 
@@ -91,38 +90,38 @@ def explain(
     request: PolicyRequest,
     decision: Decision | None = None,
     *,
-    to_all: bool = False,
+    withhold: bool = False,
     described: bool = False,
 ) -> Explanation:
-    """The decision on a request, explained.
+    """Explain the decision on a request.
 
     Args:
-        policy: The rules that decided.
-        request: What was asked.
-        decision: What they said, where that is known already.
-        to_all: Whether anybody may read it; then what a rule keeps from people is left out.
-        described: Whether who asks is partly made up, so that commands about them would be about nobody.
+        policy: The rules.
+        request: The request.
+        decision: The decision, if it is already known.
+        withhold: Whether to leave out what a rule withholds from people.
+        described: Whether the principal is partly made up, so that commands about it would be pointless.
     """
     decision = decision or policy.decide(request)
-    if to_all and isinstance(decision, Deny | Ask) and decision.public_reason:
+    if withhold and isinstance(decision, Deny | Ask) and decision.public_reason:
         who, answer = printable(str(request.principal)), decision_word(decision)
         return Explanation(who, describe_action(request), answer, decision.public_reason, (), (), decision.version)
-    ways = find_remedies(policy, request, decision)
+    remedies = find_remedies(policy, request, decision)
     if described:
-        ways = tuple(dataclasses.replace(way, command="") for way in ways)
+        remedies = tuple(dataclasses.replace(remedy, command="") for remedy in remedies)
     return Explanation(
         printable(str(request.principal)),
         describe_action(request),
         decision_word(decision),
         _reason_text(decision),
         deciding_rules(policy.rules, decision.policies),
-        ways,
+        remedies,
         decision.version,
     )
 
 
 def decision_word(decision: Decision) -> Literal["allow", "deny", "ask"]:
-    """The one word for it."""
+    """Return the word for a decision."""
     match decision:
         case Allow():
             return "allow"
@@ -133,29 +132,29 @@ def decision_word(decision: Decision) -> Literal["allow", "deny", "ask"]:
 
 
 def describe_action(request: PolicyRequest) -> str:
-    """What was to be done, in words."""
+    """Describe the requested action as text."""
     return f"{_VERBS[request.action]} {printable(str(request.target))}"
 
 
 def deciding_rules(rules: RuleSet, ids: Sequence[str]) -> tuple[Rule, ...]:
-    """The rules of a decision, as far as this version has them."""
+    """Return the rules of a decision, as far as this version contains them."""
     return tuple(rules.by_id[name] for name in ids if name in rules.by_id)
 
 
 def find_remedies(policy: Policy, request: PolicyRequest, decision: Decision) -> tuple[Remedy, ...]:
-    """Every single change after which the rules would have said more than they did, those that allow it first."""
+    """Find every single change after which the rules would permit more than they did; those that allow come first."""
     if isinstance(decision, Allow):
         return ()
-    ways = [Remedy(_APPROVAL_TEXT[decision.kind], "allowed")] if isinstance(decision, Ask) else []
-    for change in _variations(policy.rules, request):
-        match policy.decide_uncached(change.request):
+    remedies = [Remedy(_APPROVAL_TEXT[decision.kind], "allowed")] if isinstance(decision, Ask) else []
+    for variation in _variations(policy.rules, request):
+        match policy.decide_uncached(variation.request):
             case Allow():
-                ways.append(Remedy(change.words, "allowed", change.command))
+                remedies.append(Remedy(variation.words, "allowed", variation.command))
             case Ask() if isinstance(decision, Deny):
-                ways.append(Remedy(change.words, "asked", change.command))
+                remedies.append(Remedy(variation.words, "asked", variation.command))
             case _:
                 pass
-    return tuple(sorted(ways, key=lambda way: way.outcome != "allowed"))
+    return tuple(sorted(remedies, key=lambda remedy: remedy.outcome != "allowed"))
 
 
 def _reason_text(decision: Decision) -> str:
@@ -164,14 +163,14 @@ def _reason_text(decision: Decision) -> str:
     return decision.reason
 
 
-def _remedy_text(way: Remedy) -> str:
-    if way.outcome == "allowed":
-        return f"  it would be allowed if {way.change}"
-    return f"  a person would be asked if {way.change}"
+def _remedy_text(remedy: Remedy) -> str:
+    if remedy.outcome == "allowed":
+        return f"  it would be allowed if {remedy.change}"
+    return f"  a person would be asked if {remedy.change}"
 
 
 class _Variation(NamedTuple):
-    """Something that could be otherwise: in words, the request that it would make, and what brings it about."""
+    """A variation of a request: described in words, with the changed request, and the command that makes it so."""
 
     words: str
     request: PolicyRequest
@@ -179,9 +178,9 @@ class _Variation(NamedTuple):
 
 
 def _variations(rules: RuleSet, request: PolicyRequest) -> Iterator[_Variation]:
-    """Everything that could be otherwise, one at a time. Nothing that would be a lie: effects are what they are."""
-    subject, target = request.principal, request.target
-    who = printable(str(subject))
+    """Yield everything that could be different, one at a time. Effects are facts, so they are never varied."""
+    principal, target = request.principal, request.target
+    who = printable(str(principal))
     yield from _principal_variations(request)
     if isinstance(request.environment, UseEnvironment):
         if not request.environment.granted:
@@ -190,63 +189,63 @@ def _variations(rules: RuleSet, request: PolicyRequest) -> Iterator[_Variation]:
         return
     if not isinstance(target, CallableTarget):
         return
-    if target.name not in subject.consents:
-        consenting = dataclasses.replace(subject, consents=subject.consents | {target.name})
-        words = f"{who} had enabled it and consented to it"
-        yield _Variation(words, dataclasses.replace(request, principal=consenting))
-    if subject.type == "Agent" and target.name not in subject.may_call:
-        listed = dataclasses.replace(subject, may_call=subject.may_call | {target.name})
+    if target.name not in principal.consents:
+        consenting = dataclasses.replace(principal, consents=principal.consents | {target.name})
+        text = f"{who} had enabled it and consented to it"
+        yield _Variation(text, dataclasses.replace(request, principal=consenting))
+    if principal.type == "Agent" and target.name not in principal.may_call:
+        listed = dataclasses.replace(principal, may_call=principal.may_call | {target.name})
         yield _Variation(f"it stood on the whitelist of {who}", dataclasses.replace(request, principal=listed))
     yield from _target_variations(rules, request, target)
 
 
 def _principal_variations(request: PolicyRequest) -> Iterator[_Variation]:
-    """Roles to have and not to have, and groups to leave; which ones to join no rule could tell."""
-    subject, who = request.principal, printable(str(request.principal))
+    """Vary roles to add and remove, and groups to leave; rules do not tell which groups could be joined."""
+    principal, who = request.principal, printable(str(request.principal))
 
-    def standing(**changed: Any) -> PolicyRequest:
-        return dataclasses.replace(request, principal=dataclasses.replace(subject, **changed))
+    def with_principal(**changes: Any) -> PolicyRequest:
+        return dataclasses.replace(request, principal=dataclasses.replace(principal, **changes))
 
     for role in SHIPPED_ROLES:
-        if role not in subject.roles:
-            command = _role_command(subject, "user", "role", _NAME_PLACEHOLDER, role)
-            yield _Variation(f"{who} had the role {role}", standing(roles=subject.roles | {role}), command)
-    for role in sorted(subject.roles):
-        command = _role_command(subject, "user", "role", _NAME_PLACEHOLDER, role, "--remove")
-        words = f"{who} had not the role {printable(role)}"
-        yield _Variation(words, standing(roles=subject.roles - {role}), command)
-    for group in sorted(subject.groups):
-        command = _role_command(subject, "group", "member", group, _NAME_PLACEHOLDER, "--remove")
-        words = f"{who} were not in the group {printable(group)}"
-        yield _Variation(words, standing(groups=subject.groups - {group}), command)
+        if role not in principal.roles:
+            command = _role_command(principal, "user", "role", _NAME_PLACEHOLDER, role)
+            yield _Variation(f"{who} had the role {role}", with_principal(roles=principal.roles | {role}), command)
+    for role in sorted(principal.roles):
+        command = _role_command(principal, "user", "role", _NAME_PLACEHOLDER, role, "--remove")
+        text = f"{who} had not the role {printable(role)}"
+        yield _Variation(text, with_principal(roles=principal.roles - {role}), command)
+    for group in sorted(principal.groups):
+        command = _role_command(principal, "group", "member", group, _NAME_PLACEHOLDER, "--remove")
+        text = f"{who} were not in the group {printable(group)}"
+        yield _Variation(text, with_principal(groups=principal.groups - {group}), command)
 
 
-def _role_command(subject: PolicyPrincipal, *words: str) -> str:
-    """The command with the name of a person who was added; empty for all others, whose standing comes from elsewhere.
+def _role_command(principal: PolicyPrincipal, *words: str) -> str:
+    """Build a command about a registered person; empty for all others, whose roles come from elsewhere.
 
-    Nothing is put into one that a shell would take for more than a word.
+    Words that a shell would not take literally are never put into a command.
     """
-    kind, _, name = subject.id.partition(":")
-    if subject.type != "User" or kind != "user":
+    kind, _, name = principal.id.partition(":")
+    if principal.type != "User" or kind != "user":
         return ""
-    whole = ["paddock", *(name if word == _NAME_PLACEHOLDER else word for word in words)]
-    if subject.tenant != DEFAULT_TENANT:
-        whole += ["--tenant", subject.tenant]
-    return " ".join(whole) if all(shlex.quote(word) == word for word in whole) else ""
+    command = ["paddock", *(name if word == _NAME_PLACEHOLDER else word for word in words)]
+    if principal.tenant != DEFAULT_TENANT:
+        command += ["--tenant", principal.tenant]
+    return " ".join(command) if all(shlex.quote(word) == word for word in command) else ""
 
 
 def _target_variations(rules: RuleSet, request: PolicyRequest, target: CallableTarget) -> Iterator[_Variation]:
     traits = target.traits
 
-    def with_traits(**changed: Any) -> PolicyRequest:
-        other = dataclasses.replace(target, traits=dataclasses.replace(traits, **changed))
-        return dataclasses.replace(request, target=other)
+    def with_traits(**changes: Any) -> PolicyRequest:
+        varied = dataclasses.replace(target, traits=dataclasses.replace(traits, **changes))
+        return dataclasses.replace(request, target=varied)
 
-    known = frozenset(rules.vocabulary.tags)
-    for tag in sorted(traits.tags & known):
+    known_tags = frozenset(rules.vocabulary.tags)
+    for tag in sorted(traits.tags & known_tags):
         yield _Variation(f"it had not the tag {tag}", with_traits(tags=traits.tags - {tag}))
-    for tag in sorted(known - traits.tags):
+    for tag in sorted(known_tags - traits.tags):
         yield _Variation(f"it had the tag {tag}", with_traits(tags=traits.tags | {tag}))
     if traits.signature in ("unsigned", "community-signed"):
-        words = "somebody whom this host trusts had signed it"
-        yield _Variation(words, with_traits(signature="verified", tier="verified"))
+        text = "somebody whom this host trusts had signed it"
+        yield _Variation(text, with_traits(signature="verified", tier="verified"))

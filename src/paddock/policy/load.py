@@ -1,4 +1,4 @@
-"""Reading the rules of this machine from disk: the shipped ones, then every `*.cedar` file of one's own folder."""
+"""Loads the rules of this machine: the shipped ones, then every `*.cedar` file of the custom folder."""
 
 from __future__ import annotations
 
@@ -19,68 +19,70 @@ MAX_RULE_FILE_BYTES: Final = 4 << 20
 MAX_RULE_FILES: Final = 1_000
 
 
-def load_policy(directories: Directories, policy: PolicySettings) -> Policy:
-    """The policy that holds on this machine.
+def load_policy(directories: Directories, settings: PolicySettings) -> Policy:
+    """Load the policy of this machine.
 
     Raises:
-        Invalid: with every mistake in one's own rules, each with its file and line.
+        Invalid: with every mistake in custom rules, each with file and line.
         OperatorError: a file cannot be read, or others can write it.
-        Unreachable: the folder that a setting names is not there.
+        Unreachable: the folder named by the setting does not exist.
     """
-    folder = custom_rules_folder(directories, policy)
+    folder = custom_rules_folder(directories, settings)
     files = [shipped_rule_file()]
     if folder is not None:
         refuse_unsafe_directory(folder)
         files += read_rule_folder(folder, guarded=True)
-    return Policy(checked_rules(files, build_vocabulary(policy.tags)))
+    return Policy(checked_rules(files, build_vocabulary(settings.tags)))
 
 
-def custom_rules_folder(directories: Directories, policy: PolicySettings) -> Path | None:
-    """Where one's own rules stand; None where nobody made the usual folder.
+def custom_rules_folder(directories: Directories, settings: PolicySettings) -> Path | None:
+    """Return the folder of custom rules; None if the default folder does not exist.
 
     Raises:
-        Unreachable: the folder that a setting names is not there.
+        Unreachable: the folder named by the setting does not exist.
     """
-    if policy.directory is None:
-        usual = directories.config / "policies"
-        return usual if usual.is_dir() else None
-    named = Path(policy.directory)
-    if not named.is_dir():
+    if settings.directory is None:
+        default = directories.config / "policies"
+        return default if default.is_dir() else None
+    configured = Path(settings.directory)
+    if not configured.is_dir():
         raise Unreachable(
-            f"there is no folder {named}, which policy.directory names",
+            f"there is no folder {configured}, which policy.directory names",
             code="policy.no_folder",
-            hint=f"mkdir {shlex.quote(str(named))}   # or unset policy.directory",
+            hint=f"mkdir {shlex.quote(str(configured))}   # or unset policy.directory",
         )
-    return named
+    return configured
 
 
-def rules_fingerprint(directories: Directories, policy: PolicySettings) -> object:
-    """What the files of rules look like from outside: equal to an earlier one where nobody touched them since.
+def rules_fingerprint(directories: Directories, settings: PolicySettings) -> object:
+    """Return a fingerprint of the rule files' metadata: equal to an earlier one if nobody touched them since.
 
-    Never raises: what cannot be looked at is part of how it looks.
+    Never raises: an error is part of the fingerprint.
     """
     try:
-        folder = custom_rules_folder(directories, policy)
+        folder = custom_rules_folder(directories, settings)
         if folder is None:
             return None
         with os.scandir(folder) as entries:
-            found = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".cedar")]
+            files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".cedar")]
         mode = folder.stat().st_mode
     except (OSError, OperatorError) as error:
         return str(error)
-    looks = [(name, one.st_mtime_ns, one.st_size, one.st_ino, one.st_mode, one.st_uid) for name, one in found]
-    return (str(folder), mode, sorted(looks))
+    metadata = [
+        (name, stats.st_mtime_ns, stats.st_size, stats.st_ino, stats.st_mode, stats.st_uid) for name, stats in files
+    ]
+    return (str(folder), mode, sorted(metadata))
 
 
 def read_rule_folder(folder: Path, *, guarded: bool) -> list[RuleFile]:
-    """The rule files of a folder, by name; what lies deeper is not looked at.
+    """Read the rule files of a folder, by name; subfolders are ignored.
 
     Args:
-        folder: Where to look.
-        guarded: Whether to refuse files that others could have written: those that are to decide.
+        folder: The folder.
+        guarded: Whether to reject files that others could have written: required for rules that decide.
 
     Raises:
-        Invalid: files that are not text, or too large.
+        Invalid: a file is not text, or too large.
         OperatorError: a file cannot be read, or others can write it.
     """
     try:
@@ -109,28 +111,28 @@ def _read_rule_file(path: Path, *, guarded: bool) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise OperatorError(f"cannot read {path}: {error.strerror}", code="policy.unreadable") from error
-    with os.fdopen(descriptor, "rb") as opened:
-        found = os.fstat(opened.fileno())
-        if not stat.S_ISREG(found.st_mode):
+    with os.fdopen(descriptor, "rb") as file:
+        stats = os.fstat(file.fileno())
+        if not stat.S_ISREG(stats.st_mode):
             raise OperatorError(f"{path} is not an ordinary file", code="policy.unreadable")
         if guarded:
-            _refuse_unsafe(path, found)
-        content = opened.read(MAX_RULE_FILE_BYTES + 1)
+            _refuse_unsafe(path, stats)
+        content = file.read(MAX_RULE_FILE_BYTES + 1)
     if len(content) > MAX_RULE_FILE_BYTES:
         raise OperatorError(f"{path} is larger than {MAX_RULE_FILE_BYTES >> 20} MiB", code="policy.too_large")
     return content
 
 
-def _refuse_unsafe(path: Path, found: os.stat_result) -> None:
-    if found.st_uid not in (os.geteuid(), 0):
+def _refuse_unsafe(path: Path, stats: os.stat_result) -> None:
+    if stats.st_uid not in (os.geteuid(), 0):
         raise OperatorError(
-            f"{path} belongs to user {found.st_uid}, not to you",
+            f"{path} belongs to user {stats.st_uid}, not to you",
             code="policy.unsafe",
             hint=f"sudo chown {os.geteuid()} {shlex.quote(str(path))}   # if you trust what it says",
         )
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if stats.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise OperatorError(
-            f"others can write {path} (mode {stat.S_IMODE(found.st_mode):04o}), and it decides what may happen",
+            f"others can write {path} (mode {stat.S_IMODE(stats.st_mode):04o}), and it decides what may happen",
             code="policy.unsafe",
             hint=f"chmod go-w {shlex.quote(str(path))}",
         )

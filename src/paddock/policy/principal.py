@@ -1,7 +1,7 @@
-"""Who acts, as the rules see them: our values, made into Cedar's entities. Pure.
+"""Principals as the rules see them, and their conversion to Cedar entities. Pure.
 
-A subject holds everything of somebody that a rule can ask about, and nothing else. Two that are equal are the same to
-every rule, which is what lets decisions be kept.
+A `PolicyPrincipal` holds everything that a rule can ask about a principal, and nothing else. Equal ones are the same to
+every rule, which is what makes decisions cacheable.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paddock.manifest.model import Manifest, PluginKind
 PrincipalType: TypeAlias = Literal["User", "ApiKey", "Agent", "Adapter", "Plugin"]
 CedarEntity: TypeAlias = dict[str, Any]
 
-_TYPES: Final[Mapping[PrincipalKind, PrincipalType]] = {
+_TYPE_BY_KIND: Final[Mapping[PrincipalKind, PrincipalType]] = {
     "person": "User",
     "local": "User",
     "key": "ApiKey",
@@ -29,7 +29,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class PluginTraits:
-    """What is true of a plugin and of everything it offers. The defaults are those of one nobody stands behind."""
+    """The traits of a plugin and all its callables. The defaults are those of a plugin that nobody vouches for."""
 
     kind: str = PluginKind.PLUGIN
     tier: str = "personal"
@@ -42,7 +42,7 @@ UNTRUSTED_TRAITS: Final = PluginTraits()
 
 @dataclass(frozen=True, slots=True)
 class PolicyPrincipal:
-    """Who acts."""
+    """A principal as the rules see it."""
 
     type: PrincipalType
     id: str
@@ -53,10 +53,10 @@ class PolicyPrincipal:
     consents: frozenset[str] = _NONE
     """Full names of callables that the person enabled and consented to."""
     may_call: frozenset[str] = _NONE
-    """Full names of callables on an agent's whitelist."""
+    """Full names of callables on an agent's allowlist."""
     interactive: bool = False
     traits: PluginTraits = UNTRUSTED_TRAITS
-    """Of a plugin; says nothing of others."""
+    """The traits of a plugin; meaningless for other principals."""
 
     def __str__(self) -> str:
         return self.id
@@ -69,16 +69,16 @@ def to_policy_principal(
     may_call: Iterable[str] = (),
     traits: PluginTraits | None = None,
 ) -> PolicyPrincipal:
-    """The subject that a principal is.
+    """Convert a principal for the policy.
 
     Args:
-        principal: From the credential.
-        consents: Full names of what its person enabled and consented to.
-        may_call: An agent's whitelist, as full names.
-        traits: Of the plugin that acts, where it is one.
+        principal: The authenticated principal.
+        consents: Full names of callables that its person enabled and consented to.
+        may_call: An agent's allowlist, as full names.
+        traits: The traits of the plugin, if the principal is one.
     """
     return PolicyPrincipal(
-        _TYPES[principal.kind],
+        _TYPE_BY_KIND[principal.kind],
         principal.id,
         principal.tenant,
         principal.roles,
@@ -92,45 +92,45 @@ def to_policy_principal(
 
 
 def plugin_principal(manifest: Manifest, tenant: str, *, tier: str, signature: str) -> PolicyPrincipal:
-    """A plugin that asks the host for something."""
+    """Build the principal of a plugin that uses a capability of the host."""
     return PolicyPrincipal(
         "Plugin", manifest.name, tenant, traits=plugin_traits(manifest, tier=tier, signature=signature)
     )
 
 
 def plugin_traits(manifest: Manifest, *, tier: str, signature: str, tags: Iterable[str] = ()) -> PluginTraits:
-    """The traits of a plugin, or of one of its callables, which may have tags of its own.
+    """Build the traits of a plugin, or of one of its callables, which may have tags of its own.
 
     Args:
-        manifest: The plugin's.
+        manifest: The plugin's manifest.
         tier: The effective trust tier, never the claimed one.
-        signature: What its signature is worth here, or `embedded`. Of a server elsewhere it says nothing: no package
-            of it runs here, so it is `remote`.
-        tags: The callable's.
+        signature: The verified state of its signature, or `embedded`. For a remote server it is always `remote`: none
+            of its code runs here, so a signature says nothing.
+        tags: The callable's own tags.
     """
     signature = signature if manifest.caged else "remote"
     return PluginTraits(str(manifest.kind), tier, signature, frozenset((*manifest.policy_tags, *tags)))
 
 
-def principal_entity(subject: PolicyPrincipal, known_tags: frozenset[str]) -> CedarEntity:
-    """The subject as Cedar takes it."""
+def principal_entity(principal: PolicyPrincipal, known_tags: frozenset[str]) -> CedarEntity:
+    """Convert a principal to a Cedar entity."""
     attributes: CedarEntity = {
-        "tenant": subject.tenant,
-        "scopes": sorted(subject.scopes),
-        "consents": [entity_reference("Callable", name) for name in sorted(subject.consents)],
-        "interactive": subject.interactive,
+        "tenant": principal.tenant,
+        "scopes": sorted(principal.scopes),
+        "consents": [entity_reference("Callable", name) for name in sorted(principal.consents)],
+        "interactive": principal.interactive,
     }
-    if subject.type == "Agent":
-        attributes["may_call"] = [entity_reference("Callable", name) for name in sorted(subject.may_call)]
-    elif subject.type == "Plugin":
-        attributes |= trait_attributes(subject.traits, known_tags)
-    belongs = [entity_uid("Role", role) for role in sorted(subject.roles)]
-    belongs += [entity_uid("Group", group) for group in sorted(subject.groups)]
-    return {"uid": entity_uid(subject.type, subject.id), "attrs": attributes, "parents": belongs}
+    if principal.type == "Agent":
+        attributes["may_call"] = [entity_reference("Callable", name) for name in sorted(principal.may_call)]
+    elif principal.type == "Plugin":
+        attributes |= trait_attributes(principal.traits, known_tags)
+    parents = [entity_uid("Role", role) for role in sorted(principal.roles)]
+    parents += [entity_uid("Group", group) for group in sorted(principal.groups)]
+    return {"uid": entity_uid(principal.type, principal.id), "attrs": attributes, "parents": parents}
 
 
 def trait_attributes(traits: PluginTraits, known_tags: frozenset[str]) -> CedarEntity:
-    """The traits as attributes. Tags that are not in the vocabulary are left out: no rule can speak of them."""
+    """Convert traits to attributes. Tags outside the vocabulary are left out: no rule can name them."""
     return {
         "kind": entity_reference("Kind", traits.kind),
         "tier": entity_reference("Tier", traits.tier),
@@ -144,5 +144,5 @@ def entity_uid(kind: str, name: str) -> CedarEntity:
 
 
 def entity_reference(kind: str, name: str) -> CedarEntity:
-    """An entity as the value of an attribute."""
+    """Return a reference to an entity, as the value of an attribute."""
     return {"__entity": {"type": kind, "id": name}}

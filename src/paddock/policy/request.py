@@ -1,6 +1,6 @@
-"""One question to the rules: may this subject do that to this target, here and now? Pure.
+"""A policy request: may this principal perform this action on this target, here and now? Pure.
 
-Everything that a rule can see is in the request, so equal requests have equal answers for as long as the rules are the
+Everything that a rule can see is in the request, so equal requests get equal decisions as long as the rules are the
 same.
 """
 
@@ -18,7 +18,7 @@ PolicyAction: TypeAlias = Literal["call", "propose", "use"]
 
 @dataclass(frozen=True, slots=True)
 class CallEnvironment:
-    """What surrounds a call."""
+    """The circumstances of a call."""
 
     background: bool = False
     """Nobody waits for it: a schedule or another machine started it."""
@@ -29,20 +29,20 @@ class CallEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class UseEnvironment:
-    """What surrounds a plugin's request to the host."""
+    """The circumstances of a plugin's capability request."""
 
     method: str
     granted: bool
-    """Whether a person granted the plugin what it takes."""
+    """Whether a person granted the capability to the plugin."""
     call_effects: frozenset[str] | None = None
-    """Declared effects of the call that it serves; None where it acts of its own accord."""
+    """Declared effects of the call that it serves; None if the plugin acts on its own."""
     underway_effects: frozenset[str] | None = None
-    """Where it names no call: declared effects of all those that it works on; None where it works on none."""
+    """If it names no call: declared effects of all calls that the plugin works on; None if it works on none."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRequest:
-    """The question. Build it with `to_call`, `to_propose` or `to_use`."""
+    """A policy request. Build it with `build_call_request`, `build_propose_request` or `build_use_request`."""
 
     principal: PolicyPrincipal
     action: PolicyAction
@@ -54,14 +54,14 @@ _DEFAULT_ENVIRONMENT = CallEnvironment()
 
 
 def build_call_request(
-    subject: PolicyPrincipal, target: CallableTarget, circumstances: CallEnvironment = _DEFAULT_ENVIRONMENT
+    principal: PolicyPrincipal, target: CallableTarget, environment: CallEnvironment = _DEFAULT_ENVIRONMENT
 ) -> PolicyRequest:
-    """May somebody call this?"""
-    return PolicyRequest(subject, "call", target, circumstances)
+    """Build the request of a principal to call a target."""
+    return PolicyRequest(principal, "call", target, environment)
 
 
 def build_propose_request(agent: PolicyPrincipal, target: CallableTarget) -> PolicyRequest:
-    """May an agent put this into a plan?"""
+    """Build the request of an agent to put a call into a plan."""
     return PolicyRequest(agent, "propose", target)
 
 
@@ -74,16 +74,16 @@ def build_use_request(
     call_effects: Iterable[str] | None = None,
     underway_effects: Iterable[str] | None = None,
 ) -> PolicyRequest:
-    """May a plugin ask the host for this?
+    """Build the request of a plugin to use a capability of the host.
 
     Args:
-        plugin: Who asks; see `plugin_subject`.
-        target: What for; see `capability_target`.
-        method: What it called.
-        granted: Whether a person granted what it takes.
-        call_effects: Declared effects of the call that it serves; None where it serves none.
-        underway_effects: Where it says of no call that it serves it: the declared effects of all those that it works
-            on; None where it works on none.
+        plugin: The plugin; see `plugin_principal`.
+        target: The capability; see `capability_target`.
+        method: The method that it called.
+        granted: Whether a person granted the capability.
+        call_effects: Declared effects of the call that it serves; None if it serves none.
+        underway_effects: If it names no call: the declared effects of all calls that it works on; None if it works
+            on none.
     """
     return PolicyRequest(
         plugin,
@@ -98,13 +98,13 @@ def _declared_effects(effects: Iterable[str] | None) -> frozenset[str] | None:
 
 
 def cedar_context(request: PolicyRequest) -> dict[str, Any]:
-    """The circumstances as Cedar takes them; what is unknown is left out."""
+    """Convert the circumstances to Cedar's context; unknown values are left out."""
     match request.environment:
         case None:
             return {}
         case CallEnvironment(background, dry_run, project, agent_path):
-            known = {"background": background, "dry_run": dry_run, "project": project, "agent_path": agent_path}
-            return {name: value for name, value in known.items() if value is not None}
+            values = {"background": background, "dry_run": dry_run, "project": project, "agent_path": agent_path}
+            return {name: value for name, value in values.items() if value is not None}
         case UseEnvironment(method, granted, call_effects, underway_effects):
             context: dict[str, Any] = {"method": method, "granted": granted}
             for name, effects in (("call_effects", call_effects), ("underway_effects", underway_effects)):

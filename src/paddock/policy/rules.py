@@ -1,7 +1,7 @@
-"""Rules read from files: each with an id, a text for people and where it came from; all mistakes told at once.
+"""Rules parsed from files: each with an id, a text for people and its origin; all mistakes are reported at once.
 
-The shipped rules stand in `default.cedar`. A rule of one's own with the id of a shipped one takes its place, except
-where the shipped one is `@fixed`.
+The shipped rules are in `default.cedar`. A custom rule with the id of a shipped one replaces it, unless the shipped one
+is `@fixed`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paddock.policy.schema import Vocabulary, schema_text
 
 SHIPPED_ORIGIN: Final = "shipped"
 DEFAULT_RULES: Final = Path(__file__).with_name("default.cedar")
-#: Attributes of whatever rules speak about, for guesses at what was meant.
+#: Attributes of the entities in the schema, for guesses at what was meant.
 _KNOWN_ATTRIBUTES: Final = (
     *("tenant", "scopes", "consents", "interactive", "may_call", "kind", "tier", "signature", "tags", "effects"),
     "flags",
@@ -38,7 +38,7 @@ _KNOWN_ATTRIBUTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """Rules as they were read; `origin` is `shipped` or where the file stands."""
+    """The text of a rule file; `origin` is `shipped` or its path."""
 
     origin: str
     text: str
@@ -46,14 +46,14 @@ class RuleFile:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule that is in force."""
+    """One rule."""
 
     id: str
     text: str
-    """What it means, for people."""
+    """Its meaning, for people."""
     effect: Literal["permit", "forbid"]
     source: str
-    """The rule itself, in Cedar."""
+    """Its source, in Cedar."""
     origin: str
     line: int
     public_text: str = ""
@@ -62,23 +62,23 @@ class Rule:
 
     @property
     def where(self) -> str:
-        """Where it stands."""
+        """Its file and line."""
         return f"{self.origin}, line {self.line}"
 
     @property
     def asks(self) -> bool:
-        """Whether it has a person asked, and neither allows nor forbids by itself."""
+        """Whether it requires an approval, and neither permits nor forbids by itself."""
         return can_be_approved(parse_policies(self.source, 1)[0])
 
     @property
     def pin(self) -> str:
-        """The id with a hash of the rule: a changed rule has another one."""
+        """The id with a hash of the rule: a changed rule has another pin."""
         return f"{self.id}@{hashlib.sha256(self.source.encode()).hexdigest()}"
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Rules that fit the schema and each other: made by `checked_rules` alone."""
+    """Rules that were checked against the schema and each other: built by `checked_rules` alone."""
 
     rules: tuple[Rule, ...]
     vocabulary: Vocabulary
@@ -89,22 +89,22 @@ class RuleSet:
 
     @cached_property
     def version(self) -> str:
-        """Of the schema, the rules and the words they may use; the order and place of rules do not matter."""
+        """Depends on the schema, the rules and the vocabulary; the order and location of rules do not matter."""
         return rules_version(self.rules, self.schema)
 
     @cached_property
     def schema(self) -> str:
-        """What the rules fit."""
+        """The schema that the rules conform to."""
         return schema_text(self.vocabulary)
 
     @property
     def text(self) -> str:
-        """All rules as one text that Cedar reads."""
+        """All rules as one Cedar text."""
         return "\n".join(rule.source for rule in self.rules)
 
 
 def rules_version(rules: Iterable[Rule], schema: str) -> str:
-    """The name of a version; the words that rules may use are part of the schema."""
+    """Compute the version of rules; the vocabulary is part of the schema."""
     digest = hashlib.sha256(b"paddock.policy.v1\0")
     for part in [schema, *sorted(rule.source for rule in rules)]:
         encoded = part.encode()
@@ -113,25 +113,25 @@ def rules_version(rules: Iterable[Rule], schema: str) -> str:
 
 
 def shipped_rule_file() -> RuleFile:
-    """The rules that every host has."""
+    """Read the rules that every host has."""
     return RuleFile(SHIPPED_ORIGIN, DEFAULT_RULES.read_text("utf-8"))
 
 
 def checked_rules(files: Sequence[RuleFile], vocabulary: Vocabulary) -> RuleSet:
-    """The rules of all files, checked against the schema and each other.
+    """Parse the rules of all files, and check them against the schema and each other.
 
     Raises:
-        Invalid: with every mistake, each with its file and line.
+        Invalid: with every mistake, each with file and line.
     """
-    found: list[tuple[RuleSource, Rule]] = []
+    parsed: list[tuple[RuleSource, Rule]] = []
     problems: list[Problem] = []
     for file in files:
-        for piece, policy in _parse_rules(list(split_rules(file.origin, file.text)), problems):
-            said, wrong = read_annotations(piece, policy)
-            problems += wrong
-            found.append((piece, _build_rule(piece, policy, said)))
-    problems += _schema_problems([piece for piece, _ in found], vocabulary)
-    in_force = _resolve_overrides(found, problems)
+        for source, policy in _parse_rules(list(split_rules(file.origin, file.text)), problems):
+            annotations, annotation_problems = read_annotations(source, policy)
+            problems += annotation_problems
+            parsed.append((source, _build_rule(source, policy, annotations)))
+    problems += _schema_problems([source for source, _ in parsed], vocabulary)
+    in_force = _resolve_overrides(parsed, problems)
     if problems:
         problems.sort(key=lambda problem: (problem.path != SHIPPED_ORIGIN, problem.path, problem.line or 0))
         count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
@@ -139,80 +139,82 @@ def checked_rules(files: Sequence[RuleFile], vocabulary: Vocabulary) -> RuleSet:
     return RuleSet(tuple(in_force), vocabulary)
 
 
-def _parse_rules(found: list[RuleSource], problems: list[Problem]) -> list[tuple[RuleSource, Mapping[str, Any]]]:
-    """Each rule that can be read, as Cedar's JSON."""
+def _parse_rules(sources: list[RuleSource], problems: list[Problem]) -> list[tuple[RuleSource, Mapping[str, Any]]]:
+    """Parse each readable rule to Cedar's JSON; add problems for the others."""
     try:
-        return list(zip(found, parse_policies("\n".join(piece.text for piece in found), len(found)), strict=True))
+        return list(
+            zip(sources, parse_policies("\n".join(source.text for source in sources), len(sources)), strict=True)
+        )
     except ValueError:
-        # Cedar names no line, and only the first mistake: ask about each rule by itself.
+        # Cedar reports no line and only the first error: parse each rule by itself.
         readable: list[tuple[RuleSource, Mapping[str, Any]]] = []
-        for piece in found:
+        for source in sources:
             try:
-                readable.append((piece, parse_policies(piece.text, 1)[0]))
+                readable.append((source, parse_policies(source.text, 1)[0]))
             except ValueError as error:
-                problems.append(_syntax_problem(piece, error))
+                problems.append(_syntax_problem(source, error))
         return readable
 
 
-def _syntax_problem(piece: RuleSource, error: ValueError) -> Problem:
-    said = str(error)
-    if said == "unexpected end of input":
-        return rule_problem(piece, "the rule does not end", "a ';', a '}' or a ')' is missing")
-    problem = explain_cedar_error(piece, said, {}, ())
+def _syntax_problem(source: RuleSource, error: ValueError) -> Problem:
+    message = str(error)
+    if message == "unexpected end of input":
+        return rule_problem(source, "the rule does not end", "a ';', a '}' or a ')' is missing")
+    problem = explain_cedar_error(source, message, {}, ())
     return Problem(
         problem.path, problem.message, problem.hint or "see the rule's punctuation", problem.code, problem.line
     )
 
 
-def _build_rule(piece: RuleSource, policy: Mapping[str, Any], said: RuleAnnotations) -> Rule:
+def _build_rule(source: RuleSource, policy: Mapping[str, Any], annotations: RuleAnnotations) -> Rule:
     return Rule(
-        said.id,
-        said.text,
+        annotations.id,
+        annotations.text,
         cast("Literal['permit', 'forbid']", policy["effect"]),
-        piece.text,
-        piece.file,
-        piece.line,
-        said.public_text,
-        said.fixed,
-        said.wanted,
+        source.text,
+        source.file,
+        source.line,
+        annotations.public_text,
+        annotations.fixed,
+        annotations.wanted,
     )
 
 
-def _schema_problems(found: Sequence[RuleSource], vocabulary: Vocabulary) -> list[Problem]:
-    by_rule: dict[str, list[str]] = {}
-    for rule, words in validation_errors("\n".join(piece.text for piece in found), schema_text(vocabulary)):
-        by_rule.setdefault(rule, []).append(words)
+def _schema_problems(sources: Sequence[RuleSource], vocabulary: Vocabulary) -> list[Problem]:
+    errors_by_rule: dict[str, list[str]] = {}
+    for rule, error in validation_errors("\n".join(source.text for source in sources), schema_text(vocabulary)):
+        errors_by_rule.setdefault(rule, []).append(error)
     problems: list[Problem] = []
-    for index, piece in enumerate(found):
-        said = by_rule.pop(cedar_policy_id(index), [])
-        telling = [words for words in said if not is_secondary_error(words)] or said
+    for index, source in enumerate(sources):
+        errors = errors_by_rule.pop(cedar_policy_id(index), [])
+        primary = [error for error in errors if not is_secondary_error(error)] or errors
         problems += dict.fromkeys(
-            explain_cedar_error(piece, words, vocabulary.words, _KNOWN_ATTRIBUTES) for words in telling
+            explain_cedar_error(source, error, vocabulary.words, _KNOWN_ATTRIBUTES) for error in primary
         )
-    # Nothing that Cedar says may be lost, even where it names no rule of ours.
-    problems += [Problem("", words, "", "policy.rule") for said in by_rule.values() for words in said]
+    # No error of Cedar may be lost, even if it names no rule of ours.
+    problems += [Problem("", error, "", "policy.rule") for errors in errors_by_rule.values() for error in errors]
     return problems
 
 
-def _resolve_overrides(found: Sequence[tuple[RuleSource, Rule]], problems: list[Problem]) -> list[Rule]:
-    """The rules that hold: one's own instead of the shipped of the same id."""
+def _resolve_overrides(parsed: Sequence[tuple[RuleSource, Rule]], problems: list[Problem]) -> list[Rule]:
+    """Return the effective rules: custom ones replace shipped ones of the same id."""
     shipped: dict[str, Rule] = {}
-    own: dict[str, Rule] = {}
-    for piece, rule in found:
+    custom: dict[str, Rule] = {}
+    for source, rule in parsed:
         if not rule.id:
-            continue  # told already
-        among = shipped if rule.origin == SHIPPED_ORIGIN else own
-        first = among.get(rule.id)
+            continue  # reported already
+        same_origin = shipped if rule.origin == SHIPPED_ORIGIN else custom
+        first = same_origin.get(rule.id)
         if first is not None:
-            words = f"there is a rule {rule.id!r} already: {first.where}"
-            problems.append(rule_problem(piece, words, "give it another @id"))
-        elif among is own and rule.id in shipped and shipped[rule.id].fixed:
+            message = f"there is a rule {rule.id!r} already: {first.where}"
+            problems.append(rule_problem(source, message, "give it another @id"))
+        elif same_origin is custom and rule.id in shipped and shipped[rule.id].fixed:
             hint = "it cannot be replaced; give yours another @id"
-            problems.append(rule_problem(piece, f"the shipped rule {rule.id!r} is fixed", hint, at="@id"))
-        elif among is own and rule.fixed:
-            problems.append(rule_problem(piece, "only shipped rules are @fixed", "leave it out", at="@fixed"))
+            problems.append(rule_problem(source, f"the shipped rule {rule.id!r} is fixed", hint, at="@id"))
+        elif same_origin is custom and rule.fixed:
+            problems.append(rule_problem(source, "only shipped rules are @fixed", "leave it out", at="@fixed"))
         else:
-            among[rule.id] = rule
-    return [own.get(name, rule) for name, rule in shipped.items()] + [
-        rule for name, rule in own.items() if name not in shipped
+            same_origin[rule.id] = rule
+    return [custom.get(name, rule) for name, rule in shipped.items()] + [
+        rule for name, rule in custom.items() if name not in shipped
     ]

@@ -1,7 +1,7 @@
-"""The shape of what rules speak about, in Cedar's schema language. Rules that do not fit it fail at load.
+"""The schema of policy requests, in Cedar's schema language. Rules that violate it fail to load.
 
-Whoever acts has the same attributes, whichever kind it is, so that a rule need not ask first; only agents have a
-whitelist, and only plugins are of a kind and signed.
+All principal types have the same attributes, so that a rule need not check the type first; only agents have an
+allowlist, and only plugins have a kind and a signature.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paddock.manifest.definition_flags import DefinitionFlag
 from paddock.manifest.effects import Effect
 from paddock.manifest.model import PluginKind
 
-#: Tags that plugins of the documented examples carry, and those that the shipped rules speak of.
+#: Tags that plugins of the documented examples carry, and those that the shipped rules name.
 SHIPPED_TAGS: Final = (
     "draft_only",
     "external_send",
@@ -29,24 +29,24 @@ SHIPPED_TAGS: Final = (
     "read_only",
     "writes_final",
 )
-#: Roles that the shipped rules know. Any other word may be a role too.
+#: Roles that the shipped rules know. Any other name may be a role too.
 SHIPPED_ROLES: Final = ("operator", "approver", "member", "guest")
 TIERS: Final = ("personal", "community", "verified")
-#: What a signature is worth; `embedded` and `remote` code has no package that could be signed.
+#: States of a signature; `embedded` and `remote` code has no package that could be signed.
 SIGNATURES: Final = ("unsigned", "community-signed", "verified", "modified", "embedded", "remote")
-#: What a plugin can ask of the host: its services, and its tables, files, programs and connections.
+#: What a plugin can request of the host: its services, and its tables, files, programs and connections.
 CAPABILITY_FAMILIES: Final = (*sorted(HOST_FAMILIES), "exec", "fs", "net", "tables")
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The closed lists. Only the tags are the operator's to add to (setting `policy.tags`)."""
+    """The closed vocabularies. Operators can extend only the tags (setting `policy.tags`)."""
 
     tags: tuple[str, ...] = SHIPPED_TAGS
 
     @property
     def words(self) -> dict[str, tuple[str, ...]]:
-        """The words of each list, by the name that rules use for it."""
+        """The words of each vocabulary, by the name that rules use for it."""
         return {
             "Effect": tuple(map(str, Effect)),
             "Family": CAPABILITY_FAMILIES,
@@ -58,9 +58,9 @@ class Vocabulary:
         }
 
 
-def build_vocabulary(own_tags: Iterable[str] = ()) -> Vocabulary:
-    """The shipped words and one's own tags."""
-    return Vocabulary(tuple(sorted({*SHIPPED_TAGS, *own_tags})))
+def build_vocabulary(custom_tags: Iterable[str] = ()) -> Vocabulary:
+    """Build the vocabulary of the shipped words and custom tags."""
+    return Vocabulary(tuple(sorted({*SHIPPED_TAGS, *custom_tags})))
 
 
 PRINCIPAL_TYPES: Final = ("User", "ApiKey", "Agent", "Adapter", "Plugin")
@@ -141,9 +141,9 @@ action use appliesTo {{
 
 
 def schema_text(vocabulary: Vocabulary) -> str:
-    """The whole schema."""
-    lists = "".join(_enum_entity(name, words) for name, words in vocabulary.words.items())
-    return f"{lists}\n{_SCHEMA_TEXT}"
+    """Return the whole schema."""
+    enums = "".join(_enum_entity(name, words) for name, words in vocabulary.words.items())
+    return f"{enums}\n{_SCHEMA_TEXT}"
 
 
 def _enum_entity(name: str, words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What is acted on, as the rules see it: a callable, or something that a plugin asks of the host. Pure."""
+"""Targets of policy requests: callables, and capabilities that a plugin uses. Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from paddock.policy.principal import (
     trait_attributes,
 )
 
-# What changing something through a service does to the world. What is left out keeps books for the plugin itself: its
-# cache, how far it read, what it wrote to the log.
+# The effect of a write through a capability. Families that are left out only keep the plugin's own state: its
+# cache, its cursors, its log.
 _WRITE_EFFECTS: Final = {
     "tables": Effect.DB_WRITE,
     "storage": Effect.DB_WRITE,
@@ -44,7 +44,7 @@ _WRITE_EFFECTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CallableTarget:
-    """Something that can be called, by its full name."""
+    """A callable, by its full name."""
 
     name: str
     plugin: str
@@ -52,7 +52,7 @@ class CallableTarget:
     effects: frozenset[str] = frozenset({"unknown"})
     requires_approval: bool = False
     flags: frozenset[str] = frozenset()
-    """What is odd about its words."""
+    """Flags of the scan of its texts."""
 
     def __str__(self) -> str:
         return self.name
@@ -60,7 +60,7 @@ class CallableTarget:
 
 @dataclass(frozen=True, slots=True)
 class CapabilityTarget:
-    """Something that a plugin asks of the host."""
+    """A capability that a plugin uses."""
 
     name: str
     """As it is granted: `storage:write`, `host:cache`."""
@@ -78,7 +78,7 @@ PolicyTarget: TypeAlias = CallableTarget | CapabilityTarget
 def callable_target(
     manifest: Manifest, spec: CallableSpec, *, tier: str, signature: str, flags: frozenset[str] = frozenset()
 ) -> CallableTarget:
-    """The target that a callable of a plugin is; made once, when the plugin is enabled."""
+    """Build the target of a plugin's callable; done once, when the plugin is enabled."""
     return CallableTarget(
         full_name(manifest.name, spec.name),
         manifest.name,
@@ -90,23 +90,23 @@ def callable_target(
 
 
 def capability_target(
-    needs: Capability | None, *, writes: bool, effects: Iterable[Effect] | None = None
+    capability: Capability | None, *, writes: bool, effects: Iterable[Effect] | None = None
 ) -> CapabilityTarget:
-    """The target that a request to the host is.
+    """Build the target of a capability request.
 
     Args:
-        needs: The capability that it takes; None for what every plugin may, which is writing to the log.
-        writes: Whether it changes or keeps something.
-        effects: What it does to the world, where that is better known than from the family.
+        capability: The capability that it requires; None for what every plugin may do, which is writing to the log.
+        writes: Whether it changes or stores something.
+        effects: Its effects, if they are known more exactly than from the family.
     """
-    family = _family(needs)
+    family = _family(capability)
     if effects is None:
         effects = (_WRITE_EFFECTS[family],) if writes and family in _WRITE_EFFECTS else ()
-    return CapabilityTarget(str(needs or HostService("log")), family, writes, frozenset(map(str, effects)))
+    return CapabilityTarget(str(capability or HostService("log")), family, writes, frozenset(map(str, effects)))
 
 
-def _family(needs: Capability | None) -> str:
-    match needs:
+def _family(capability: Capability | None) -> str:
+    match capability:
         case None:
             return "log"
         case StorageAccess():
@@ -124,7 +124,7 @@ def _family(needs: Capability | None) -> str:
 
 
 def target_entity(target: PolicyTarget, known_tags: frozenset[str]) -> CedarEntity:
-    """The target as Cedar takes it."""
+    """Convert a target to a Cedar entity."""
     effects = [entity_reference("Effect", effect) for effect in sorted(target.effects)]
     if isinstance(target, CapabilityTarget):
         attributes: CedarEntity = {

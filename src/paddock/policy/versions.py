@@ -1,6 +1,6 @@
-"""Every version of the rules that was ever in force, whole, so that an old decision can be explained.
+"""Stores every version of the rules that was ever in force, so that old decisions can be explained.
 
-A version is named by its content; the same rules that come back have the same name. Functions of a transaction.
+A version is named by its content; rules that come back have the same version. All functions take a transaction.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from paddock.store.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """A version, and since when it decided."""
+    """A version, and since when it was in force."""
 
     version: str
     since: str
 
 
 def activate_version(tx: Transaction, rules: RuleSet, now: str) -> bool:
-    """Note that these rules decide from now on; whether they are others than before."""
+    """Record that these rules are in force from now on; return whether they differ from the previous ones."""
     latest = current_version(tx)
     if latest is not None and latest.version == rules.version:
         return False
@@ -43,44 +43,45 @@ def activate_version(tx: Transaction, rules: RuleSet, now: str) -> bool:
 
 
 def load_version(tx: Transaction, version: str) -> RuleSet | None:
-    """The rules of a version, or None where it never was in force here.
+    """Load the rules of a version; None if it was never in force here.
 
-    Rules of an older program may not fit today's schema. They are for reading; only what `checked_rules` gives decides.
+    Rules of an older release may violate today's schema. They are for reading: rules that decide come from
+    `checked_rules` alone.
 
     Raises:
-        HostError: what is kept is not what was in force: somebody changed the row.
+        HostError: the stored rules are not those that were in force: the row was altered.
     """
     row = tx.one("SELECT document FROM policy_versions WHERE version = ?", (version,))
     if row is None:
         return None
-    kept = cast("dict[str, Any]", json.loads(row["document"]))
-    rules = tuple(_rule_from_json(one) for one in cast("list[dict[str, Any]]", kept["rules"]))
-    if rules_version(rules, kept["schema"]) != version:
+    document = cast("dict[str, Any]", json.loads(row["document"]))
+    rules = tuple(_rule_from_json(rule) for rule in cast("list[dict[str, Any]]", document["rules"]))
+    if rules_version(rules, document["schema"]) != version:
         raise HostError(
             f"the rules that are kept as {version} are not those that were in force",
             code="policy.version_changed",
             hint="somebody changed the database; see: paddock ledger verify",
         )
-    return RuleSet(rules, Vocabulary(tuple(kept["tags"])))
+    return RuleSet(rules, Vocabulary(tuple(document["tags"])))
 
 
 def list_versions(tx: Transaction, limit: int = 50) -> list[PolicyVersion]:
-    """Which versions were in force, the newest first."""
+    """List the versions that were in force, newest first."""
     rows = tx.all("SELECT version, since FROM policy_in_force ORDER BY since DESC LIMIT ?", (limit,))
     return [PolicyVersion(**row) for row in rows]
 
 
 def current_version(tx: Transaction) -> PolicyVersion | None:
-    """The version that decides, or decided last; None before the first."""
+    """Return the version that is or was last in force; None before the first."""
     return next(iter(list_versions(tx, 1)), None)
 
 
 def _version_json(rules: RuleSet) -> str:
-    listed = [dataclasses.asdict(rule) for rule in rules.rules]
-    return json.dumps({"rules": listed, "schema": rules.schema, "tags": rules.vocabulary.tags}, ensure_ascii=False)
+    rule_items = [dataclasses.asdict(rule) for rule in rules.rules]
+    return json.dumps({"rules": rule_items, "schema": rules.schema, "tags": rules.vocabulary.tags}, ensure_ascii=False)
 
 
-def _rule_from_json(kept: dict[str, Any]) -> Rule:
-    wanted: dict[str, Any] = {**kept["wanted"], "approvers": tuple(kept["wanted"]["approvers"])}
-    whole: dict[str, Any] = {**kept, "wanted": ApprovalRequirement(**wanted)}
-    return Rule(**whole)
+def _rule_from_json(document: dict[str, Any]) -> Rule:
+    requirement: dict[str, Any] = {**document["wanted"], "approvers": tuple(document["wanted"]["approvers"])}
+    fields: dict[str, Any] = {**document, "wanted": ApprovalRequirement(**requirement)}
+    return Rule(**fields)

@@ -1,1 +1,1 @@
-"""Who may act: tenants, people, groups, keys, and what people consented to."""
+"""Principals: tenants, people, groups, API keys, sessions, and the consents of people."""

@@ -1,6 +1,6 @@
-"""API keys: tokens that act for the person they belong to, with a part of what that person may do.
+"""API keys: tokens that act for their owner with a part of the owner's rights.
 
-A token is `pdk_`, an id that may be shown, `_`, and 256 bits of chance. Only its hash is kept. It is shown once.
+A token is `pdk_`, an id that may be shown, `_`, and 256 random bits. Only its hash is stored. It is shown once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Row, Transaction
 
 EXPLICIT_ROLES = frozenset({"operator", "approver"})
-"""Roles that a key has only where somebody named them: with the one it does everything, with the other it decides."""
+"""Roles that a key has only if named explicitly: an operator can do everything, and an approver decides."""
 
 _TOKEN = re.compile(r"pdk_([a-z2-7]{8})_[a-z2-7]{52}")
 _DUMMY_HASH = "0" * 64
@@ -44,7 +44,7 @@ ApiKeyState = Literal["live", "revoked", "expired", "owner disabled"]
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is kept: everything but the token. `roles` and `scopes` are what it was made with."""
+    """A stored key: everything but the token. `roles` and `scopes` are those it was created with."""
 
     id: str
     tenant: Tenant
@@ -61,7 +61,7 @@ class ApiKey:
     owner_disabled: bool
 
     def state(self, now: datetime) -> ApiKeyState:
-        """Whether it works, and why it does not."""
+        """Return whether it is usable, and if not, why."""
         if self.revoked_at is not None:
             return "revoked"
         if self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now:
@@ -79,21 +79,21 @@ def create_key(
     scopes: Iterable[str] = (),
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, Secret]:
-    """A new key of somebody, and its token, which nobody can look up later.
+    """Create a key of a person; return it with its token, which cannot be looked up later.
 
     Args:
-        change: In whose tenant it acts.
+        change: The transaction, with the tenant.
         owner: The name of the person it acts for.
-        random: Where the token comes from.
-        label: What it is for.
-        roles: Some of the owner's. When left out: all of them but those in `TO_BE_NAMED`.
+        random: The source of the token.
+        label: Its purpose.
+        roles: Some of the owner's. When left out: all of them but those in `EXPLICIT_ROLES`.
         scopes: Some of the owner's.
-        expires_at: When it stops working.
+        expires_at: When it expires.
 
     Raises:
-        NotFound: nobody is called that.
-        OperatorError: the owner lacks a role or scope themselves, or the time is over already.
-        Conflict: they are disabled.
+        NotFound: no such person.
+        OperatorError: the owner lacks a role or scope, or the expiry is in the past.
+        Conflict: the owner is disabled.
     """
     person = require_person(change.tx, change.tenant, owner)
     owner, rights = person.name, person.rights
@@ -103,11 +103,11 @@ def create_key(
             code="person.disabled",
             hint=f"let them act again first: paddock user enable {owner}",
         )
-    wanted = rights.roles - EXPLICIT_ROLES if roles is None else validate_names("role", roles)
-    opened = validate_names("scope", scopes)
-    if beyond := rights.not_held(wanted, opened):
+    key_roles = rights.roles - EXPLICIT_ROLES if roles is None else validate_names("role", roles)
+    key_scopes = validate_names("scope", scopes)
+    if excess := rights.not_held(key_roles, key_scopes):
         raise OperatorError(
-            f"{owner} does not have {', '.join(beyond)}, and a key never has more than its owner",
+            f"{owner} does not have {', '.join(excess)}, and a key never has more than its owner",
             code="api_key.too_much",
             hint=f"give it to them first, or leave it out; see 'paddock user show {owner}'",
         )
@@ -115,37 +115,37 @@ def create_key(
         raise OperatorError("the key would have expired already", code="api_key.expired", hint="give a later time")
     key_id = b32encode(random.bytes(5)).decode().lower()
     token = f"pdk_{key_id}_{b32encode(random.bytes(32)).decode().lower().rstrip('=')}"
-    ends = expires_at.isoformat() if expires_at else None
-    told = (tuple(sorted(wanted)), tuple(sorted(opened)))
+    expiry = expires_at.isoformat() if expires_at else None
+    rights_fields = (tuple(sorted(key_roles)), tuple(sorted(key_scopes)))
     change.tx.execute(
         "INSERT INTO api_keys (id, tenant, owner, label, hash, roles, scopes, created_at, created_by, expires_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *(key_id, change.tenant, owner, label, _hash_key(token), json.dumps(told[0]), json.dumps(told[1])),
-            *(change.now, change.by, ends),
+            *(key_id, change.tenant, owner, label, _hash_key(token)),
+            *(json.dumps(rights_fields[0]), json.dumps(rights_fields[1]), change.now, change.by, expiry),
         ),
     )
-    change.publish.publish(ApiKeyCreated(key_id, f"user:{owner}", *told, ends, change.by))
+    change.publish.publish(ApiKeyCreated(key_id, f"user:{owner}", *rights_fields, expiry, change.by))
     return require_key(change.tx, change.tenant, key_id), Secret(token)
 
 
 def authenticate_key(tx: Transaction, token: str, now: datetime, *, tenant: str | None = None) -> Principal:
-    """Whom a token proves its holder to be, with what they may do right now.
+    """Authenticate a token; return its principal with its current rights.
 
     Args:
-        tx: Where keys are kept; nothing is written.
-        token: As it came.
+        tx: The transaction; nothing is written.
+        token: The token as it was received.
         now: The time, in UTC.
-        tenant: The only one whose keys are taken, where not all are.
+        tenant: Accept only keys of this tenant, if given.
 
     Raises:
-        Denied: `auth.refused`, in the same words whatever is wrong with it.
+        Denied: `auth.refused`, with the same message whatever the reason.
     """
-    found = _TOKEN.fullmatch(token)
-    key = _find_key(tx, found[1]) if found else None
-    # Hashed and compared in every case, so that the time taken does not tell which ids exist.
-    same = hmac.compare_digest(_hash_key(token), key.hash if key else _DUMMY_HASH)
-    if key is None or not same or key.state(now) != "live" or tenant not in (None, key.tenant):
+    match = _TOKEN.fullmatch(token)
+    key = _find_key(tx, match[1]) if match else None
+    # Hashed and compared in every case, so that the timing does not reveal which ids exist.
+    hash_matches = hmac.compare_digest(_hash_key(token), key.hash if key else _DUMMY_HASH)
+    if key is None or not hash_matches or key.state(now) != "live" or tenant not in (None, key.tenant):
         raise Denied(
             "this key is not taken here", code="auth.refused", hint="ask whoever gave it to you for one that works"
         )
@@ -153,7 +153,7 @@ def authenticate_key(tx: Transaction, token: str, now: datetime, *, tenant: str 
 
 
 def key_principal(tx: Transaction, key: ApiKey) -> Principal:
-    """Who acts with a key. Roles and scopes that its owner has lost are lost to it too."""
+    """Return the principal of a key. It loses the roles and scopes that its owner loses."""
     rights = load_rights(tx, key.tenant, key.owner).restrict(key.roles, key.scopes)
     return Principal(
         PrincipalId(f"key:{key.id}"),
@@ -167,7 +167,7 @@ def key_principal(tx: Transaction, key: ApiKey) -> Principal:
 
 
 def record_key_use(tx: Transaction, key: str, now: datetime) -> bool:
-    """Keep when a key was last used, to the minute; whether anything had to be written."""
+    """Record when a key was last used, to the minute; return whether anything was written."""
     row = tx.one("SELECT last_used_at FROM api_keys WHERE id = ?", (key.removeprefix("key:"),))
     if row is None or (row["last_used_at"] and now - datetime.fromisoformat(row["last_used_at"]) < _LAST_USED_INTERVAL):
         return False
@@ -176,32 +176,32 @@ def record_key_use(tx: Transaction, key: str, now: datetime) -> bool:
 
 
 def list_keys(tx: Transaction, tenant: str, owner: str | None = None) -> list[ApiKey]:
-    """The keys of a tenant, or of one person of it, oldest first."""
+    """List the keys of a tenant, or of one person of it, oldest first."""
     rows = tx.all(f"SELECT {_COLUMNS} WHERE k.tenant = ? ORDER BY k.created_at, k.id", (tenant,))
     return [key for row in rows if owner in (None, (key := _key_from_row(row)).owner)]
 
 
-def require_key(tx: Transaction, tenant: str, wanted: str) -> ApiKey:
-    """The key of that id, with or without `key:` before it.
+def require_key(tx: Transaction, tenant: str, key_id: str) -> ApiKey:
+    """Return the key of an id, with or without the prefix `key:`.
 
     Raises:
-        NotFound: the tenant has none.
+        NotFound: the tenant has no such key.
     """
-    key = _find_key(tx, wanted.removeprefix("key:"))
+    key = _find_key(tx, key_id.removeprefix("key:"))
     if key is None or key.tenant != tenant:
-        # A whole token may have been typed: only what can be an id is repeated.
-        named = repr(printable(wanted)) if len(wanted) <= 20 else "that id"
-        raise NotFound(f"no key has {named}", code="api_key.not_found", hint="see 'paddock apikey list'")
+        # A whole token may have been typed: repeat it only if it can be an id.
+        shown = repr(printable(key_id)) if len(key_id) <= 20 else "that id"
+        raise NotFound(f"no key has {shown}", code="api_key.not_found", hint="see 'paddock apikey list'")
     return key
 
 
-def revoke_key(change: AuditedTransaction, wanted: str) -> ApiKey:
-    """Have a key work no more. One that was revoked before stays as it is.
+def revoke_key(change: AuditedTransaction, key_id: str) -> ApiKey:
+    """Revoke a key. One that was revoked before is left as it is.
 
     Raises:
-        NotFound: there is none of that id.
+        NotFound: there is no such key.
     """
-    key = require_key(change.tx, change.tenant, wanted)
+    key = require_key(change.tx, change.tenant, key_id)
     if key.revoked_at is None:
         change.tx.execute("UPDATE api_keys SET revoked_at = ? WHERE id = ?", (change.now, key.id))
         change.publish.publish(ApiKeyRevoked(key.id, f"user:{key.owner}", change.by))
@@ -214,9 +214,9 @@ def _find_key(tx: Transaction, key_id: str) -> ApiKey | None:
 
 
 def _key_from_row(row: Row) -> ApiKey:
-    words = {column: frozenset[str](json.loads(row[column])) for column in ("roles", "scopes")}
-    facts: Row = {**row, **words, "owner_disabled": bool(row["owner_disabled"])}
-    return ApiKey(**facts)
+    sets = {column: frozenset[str](json.loads(row[column])) for column in ("roles", "scopes")}
+    fields: Row = {**row, **sets, "owner_disabled": bool(row["owner_disabled"])}
+    return ApiKey(**fields)
 
 
 def _hash_key(token: str) -> str:

@@ -1,4 +1,4 @@
-"""What people enabled for themselves and consented to: one record a person and callable, which they can take back."""
+"""Consents: what people enabled for themselves and consented to, one revocable record per person and callable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.store.transaction import Row, Transaction
 
 @dataclass(frozen=True, slots=True)
 class ConsentRecord:
-    """A person's yes to one callable; none any more once it was revoked."""
+    """A person's consent to one callable; void once it was revoked."""
 
     tenant: str
     person: str
@@ -26,52 +26,52 @@ class ConsentRecord:
 
 
 def has_consent(tx: Transaction, tenant: str, person: str, plugin: str, callable_name: str) -> bool:
-    """Whether this person's yes to this callable stands right now."""
-    found = tx.one(
+    """Return whether this person's consent to this callable is in force."""
+    row = tx.one(
         "SELECT 1 AS yes FROM person_consents "
         "WHERE tenant = ? AND person = ? AND plugin = ? AND callable = ? AND revoked_at IS NULL",
         (tenant, person, plugin, callable_name),
     )
-    return found is not None
+    return row is not None
 
 
 def consented_names(tx: Transaction, tenant: str, person: str) -> frozenset[str]:
-    """The full names of all that this person's yes stands for right now."""
-    return frozenset(full_name(one.plugin, one.callable) for one in list_consents(tx, tenant, person))
+    """Return the full names of all callables that this person has consented to."""
+    return frozenset(full_name(consent.plugin, consent.callable) for consent in list_consents(tx, tenant, person))
 
 
 def list_consents(
     tx: Transaction, tenant: str, person: str | None = None, *, revoked: bool = False
 ) -> list[ConsentRecord]:
-    """What stands in a tenant, of everybody or of one person; with `revoked` also what was taken back."""
-    whose, values = ("", (tenant,)) if person is None else (" AND person = ?", (tenant, person))
+    """List the consents in force of a tenant, of everybody or of one person; with `revoked` also revoked ones."""
+    person_filter, values = ("", (tenant,)) if person is None else (" AND person = ?", (tenant, person))
     rows = tx.all(
-        f"SELECT * FROM person_consents WHERE tenant = ?{whose} ORDER BY person, plugin, callable",  # noqa: S608
+        f"SELECT * FROM person_consents WHERE tenant = ?{person_filter} ORDER BY person, plugin, callable",  # noqa: S608
         values,
     )
-    return [one for row in rows if (one := ConsentRecord(**row)).revoked_at is None or revoked]
+    return [record for row in rows if (record := ConsentRecord(**row)).revoked_at is None or revoked]
 
 
 def give_consent(change: AuditedTransaction, person: str, plugin: str, callable_name: str) -> ConsentRecord:
-    """Keep a person's yes to one callable. One that stands stays as it was given."""
+    """Record a person's consent to one callable. One in force is left unchanged."""
     if has_consent(change.tx, change.tenant, person, plugin, callable_name):
         return _find_consent(change, person, plugin, callable_name)
-    given = ConsentRecord(change.tenant, person, plugin, callable_name, change.now, change.by)
+    consent = ConsentRecord(change.tenant, person, plugin, callable_name, change.now, change.by)
     change.tx.execute(
         "INSERT INTO person_consents (tenant, person, plugin, callable, given_at, given_by) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (tenant, person, plugin, callable) DO UPDATE "
         "SET given_at = excluded.given_at, given_by = excluded.given_by, revoked_at = NULL",
-        (given.tenant, person, plugin, callable_name, given.given_at, given.given_by),
+        (consent.tenant, person, plugin, callable_name, consent.given_at, consent.given_by),
     )
     change.publish.publish(ConsentGiven(person, plugin, callable_name, change.by))
-    return given
+    return consent
 
 
 def revoke_consent(change: AuditedTransaction, person: str, plugin: str, callable_name: str) -> ConsentRecord:
-    """Take a person's yes back.
+    """Revoke a person's consent.
 
     Raises:
-        NotFound: there is none that stands.
+        NotFound: there is none in force.
     """
     if not has_consent(change.tx, change.tenant, person, plugin, callable_name):
         raise NotFound(
@@ -84,13 +84,13 @@ def revoke_consent(change: AuditedTransaction, person: str, plugin: str, callabl
 
 
 def revoke_person_consents(change: AuditedTransaction, person: str) -> None:
-    """Take back everything that a person said yes to in the change's tenant."""
+    """Revoke all consents of a person in the change's tenant."""
     for consent in list_consents(change.tx, change.tenant, person):
         _revoke(change, consent)
 
 
 def delete_plugin_consents(tx: Transaction, plugin: str) -> list[ConsentRecord]:
-    """Drop all that anybody said of a plugin that goes, and tell what of it stood: the next of that name is another."""
+    """Delete all consents to a removed plugin; return those in force: a later plugin of that name is another one."""
     rows: list[Row] = tx.all(
         "SELECT * FROM person_consents WHERE plugin = ? ORDER BY tenant, person, callable", (plugin,)
     )
@@ -99,7 +99,7 @@ def delete_plugin_consents(tx: Transaction, plugin: str) -> list[ConsentRecord]:
 
 
 def delete_revoked_consents(tx: Transaction, tenant: str, person: str) -> int:
-    """Drop what somebody took back, for whoever wants nothing known of them; how many there were."""
+    """Delete a person's revoked consents, for an erasure; return their number."""
     return tx.execute(
         "DELETE FROM person_consents WHERE tenant = ? AND person = ? AND revoked_at IS NOT NULL", (tenant, person)
     )
@@ -118,5 +118,5 @@ def _find_consent(change: AuditedTransaction, person: str, plugin: str, callable
         "SELECT * FROM person_consents WHERE tenant = ? AND person = ? AND plugin = ? AND callable = ?",
         (change.tenant, person, plugin, callable_name),
     )
-    assert row is not None  # asked just before, in this unit of work
+    assert row is not None  # checked just before, in this transaction
     return ConsentRecord(**row)

@@ -1,4 +1,4 @@
-"""Groups of people, for rules to speak of. Being in one gives nothing by itself."""
+"""Groups of people, for rules to refer to. Membership grants nothing by itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PersonGroup:
 
 
 def list_groups(tx: Transaction, tenant: str) -> list[PersonGroup]:
-    """Every group of a tenant, by name."""
+    """List every group of a tenant, by name."""
     members: dict[str, list[str]] = {}
     for row in tx.all("SELECT group_name, person FROM group_members WHERE tenant = ? ORDER BY person", (tenant,)):
         members.setdefault(row["group_name"], []).append(row["person"])
@@ -36,29 +36,29 @@ def list_groups(tx: Transaction, tenant: str) -> list[PersonGroup]:
 
 
 def require_group(tx: Transaction, tenant: str, name: str) -> PersonGroup:
-    """The group of that name.
+    """Return the group of that name.
 
     Raises:
-        NotFound: the tenant has none.
+        NotFound: the tenant has no such group.
     """
-    found = next((group for group in list_groups(tx, tenant) if group.name == name), None)
-    if found is None:
+    matching = next((group for group in list_groups(tx, tenant) if group.name == name), None)
+    if matching is None:
         require_tenant(tx, tenant)
         raise NotFound(
             f"the tenant {tenant} has no group {printable(name, 80)!r}",
             code="group.not_found",
             hint="see 'paddock group list', or make one: paddock group add NAME",
         )
-    return found
+    return matching
 
 
 def add_group(change: AuditedTransaction, name: str, title: str = "") -> PersonGroup:
-    """Make a group.
+    """Create a group.
 
     Raises:
-        NotFound: there is no such tenant.
-        OperatorError: no group can be called that.
-        Conflict: one is.
+        NotFound: no such tenant.
+        OperatorError: the name is invalid.
+        Conflict: the name is taken.
     """
     group = PersonGroup(
         require_tenant(change.tx, change.tenant).name, validate_name("group", name), title or name, change.now
@@ -75,10 +75,10 @@ def add_group(change: AuditedTransaction, name: str, title: str = "") -> PersonG
 
 
 def change_member(change: AuditedTransaction, name: str, person: str, *, remove: bool = False) -> PersonGroup:
-    """Take somebody into a group, or out of it.
+    """Add a person to a group, or remove them.
 
     Raises:
-        NotFound: there is no such group or person.
+        NotFound: no such group or person.
     """
     group, member = require_group(change.tx, change.tenant, name), require_person(change.tx, change.tenant, person)
     key = (change.tenant, group.name, member.name)
@@ -91,16 +91,16 @@ def change_member(change: AuditedTransaction, name: str, person: str, *, remove:
             key,
         )
     if changed:
-        word = "member_removed" if remove else "member_added"
-        change.publish.publish(GroupChanged(group.name, word, member.id, change.by))
+        action = "member_removed" if remove else "member_added"
+        change.publish.publish(GroupChanged(group.name, action, member.id, change.by))
     return require_group(change.tx, change.tenant, name)
 
 
 def delete_group(change: AuditedTransaction, name: str) -> PersonGroup:
-    """Remove a group's row; its members stay people. What it was to answer goes in `approvals/removal.py`.
+    """Delete a group; its members stay. The requests it was to answer end in `approvals/removal.py`.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no such group.
     """
     group = require_group(change.tx, change.tenant, name)
     change.tx.execute("DELETE FROM groups WHERE tenant = ? AND name = ?", (change.tenant, group.name))

@@ -1,7 +1,7 @@
-"""Who people are at an identity provider: its name for somebody, which stays when their address or name changes.
+"""Links between people and their identities at an OIDC provider: issuer and subject, which never change.
 
-Somebody is found by it from their second sign-in on, so an address that the provider gives to another one later opens
-nothing.
+From the second sign-in on a person is found by that link, so an address or name that the provider later gives to
+somebody else grants nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
 OIDC_PRINCIPAL = PrincipalId("adapter:oidc")
-"""Who changes what people may do, on a provider's word."""
+"""The principal that changes people's rights on behalf of a provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalIdentity:
-    """Somebody at a provider: its name for itself, and the name that it has for them for ever."""
+    """An identity at a provider: its issuer, and the permanent subject there."""
 
     issuer: str
     subject: str
@@ -35,14 +35,14 @@ class ExternalIdentity:
 
 @dataclass(frozen=True, slots=True)
 class SignInProfile:
-    """Somebody whom a provider vouches for, in our words.
+    """The profile of a person that a provider authenticated, mapped to our names.
 
     Attributes:
-        identity: Who they are there.
-        name: The person that they say they are; None where the provider says nothing that counts.
-        display_name: What people read.
-        roles: Those that the provider gives them, of `roles_of_provider`, which are its to give and take.
-        groups: Likewise.
+        identity: Their identity at the provider.
+        name: The name of the person here; None if the provider's claims yield none.
+        display_name: The name for people to read.
+        roles: The roles that the provider grants, out of `managed_roles`, which it may grant and revoke.
+        groups: The groups, likewise out of `managed_groups`.
     """
 
     identity: ExternalIdentity
@@ -55,7 +55,7 @@ class SignInProfile:
 
 
 def find_linked_person(tx: Transaction, tenant: str, identity: ExternalIdentity, name: str | None) -> Person | None:
-    """The person with this identity; else the one of this name, unless they have another at that provider."""
+    """Find the person linked to this identity; else the one of this name, unless linked to another at that provider."""
     row = tx.one(
         "SELECT person FROM person_identities WHERE tenant = ? AND issuer = ? AND subject = ?",
         (tenant, identity.issuer, identity.subject),
@@ -67,7 +67,7 @@ def find_linked_person(tx: Transaction, tenant: str, identity: ExternalIdentity,
 
 
 def linked_subject(tx: Transaction, person: Person, issuer: str) -> str | None:
-    """Who somebody is at a provider, where that is known."""
+    """Return a person's subject at a provider, if they are linked."""
     row = tx.one(
         "SELECT subject FROM person_identities WHERE tenant = ? AND person = ? AND issuer = ?",
         (person.tenant, person.name, issuer),
@@ -75,66 +75,66 @@ def linked_subject(tx: Transaction, person: Person, issuer: str) -> str | None:
     return row["subject"] if row else None
 
 
-def sign_in_person(change: AuditedTransaction, arrival: SignInProfile, *, create: bool) -> Person:
-    """The person who signs in, with the roles and groups that the provider gives them from now on.
+def sign_in_person(change: AuditedTransaction, profile: SignInProfile, *, create: bool) -> Person:
+    """Return the person who signs in, after applying the roles and groups that the provider grants.
 
     Raises:
-        Denied: nobody here is that person, or they may not act.
-        OperatorError: what the provider calls them, or a role or group, is no name that there can be.
+        Denied: no person here has that identity, or they may not act.
+        OperatorError: the person's name, a role or a group is invalid here.
     """
-    person = find_linked_person(change.tx, change.tenant, arrival.identity, arrival.name)
+    person = find_linked_person(change.tx, change.tenant, profile.identity, profile.name)
     if person is None:
-        person = _create_person(change, arrival, create=create)
+        person = _create_person(change, profile, create=create)
     if person.disabled:
         raise Denied(
             f"{person.id} is disabled",
             code="principal.ended",
             hint=f"let them act again: paddock user enable {person.name}",
         )
-    if linked_subject(change.tx, person, arrival.identity.issuer) is None:
-        link_identity(change, person.name, arrival.identity)
-    lost = arrival.managed_roles - arrival.roles
-    person = change_rights(change, person.name, "roles", add=arrival.roles, remove=lost)
-    _sync_groups(change, person, arrival)
+    if linked_subject(change.tx, person, profile.identity.issuer) is None:
+        link_identity(change, person.name, profile.identity)
+    revoked_roles = profile.managed_roles - profile.roles
+    person = change_rights(change, person.name, "roles", add=profile.roles, remove=revoked_roles)
+    _sync_groups(change, person, profile)
     return require_person(change.tx, change.tenant, person.name)
 
 
 def link_identity(change: AuditedTransaction, name: str, identity: ExternalIdentity) -> Person:
-    """Note who somebody is at a provider.
+    """Link a person to an identity at a provider.
 
     Raises:
-        NotFound: nobody is called that.
-        Conflict: they are somebody else there, or somebody else is that.
+        NotFound: no such person.
+        Conflict: they are linked to another identity there, or another person is linked to this one.
     """
     person = require_person(change.tx, change.tenant, name)
-    made = change.tx.execute(
+    linked = change.tx.execute(
         "INSERT INTO person_identities (tenant, person, issuer, subject, linked_at) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",
         (change.tenant, person.name, identity.issuer, identity.subject, change.now),
     )
-    if not made and linked_subject(change.tx, person, identity.issuer) != identity.subject:
+    if not linked and linked_subject(change.tx, person, identity.issuer) != identity.subject:
         raise Conflict(
             f"{person.id} is somebody else at {printable(identity.issuer)}, or somebody else is that",
             code="identity.taken",
             hint=f"see 'paddock user show {person.name}'; to forget it: paddock user identity {person.name} --remove",
         )
-    if made:
+    if linked:
         change.publish.publish(IdentityLinked(person.id, identity.issuer, "linked", change.by))
     return person
 
 
 def unlink_identity(change: AuditedTransaction, name: str, issuer: str) -> Person:
-    """Forget who somebody is at a provider: whoever signs in there under their name next is taken for them.
+    """Unlink a person from a provider: the next to sign in there under their name is linked instead.
 
     Raises:
-        NotFound: nobody is called that, or nothing is known.
+        NotFound: no such person, or they are not linked.
     """
     person = require_person(change.tx, change.tenant, name)
-    gone = change.tx.execute(
+    deleted = change.tx.execute(
         "DELETE FROM person_identities WHERE tenant = ? AND person = ? AND issuer = ?",
         (change.tenant, person.name, issuer),
     )
-    if not gone:
+    if not deleted:
         raise NotFound(
             f"{person.id} has not signed in through {printable(issuer)}",
             code="identity.not_found",
@@ -145,7 +145,7 @@ def unlink_identity(change: AuditedTransaction, name: str, issuer: str) -> Perso
 
 
 def list_identities(tx: Transaction, person: Person) -> list[ExternalIdentity]:
-    """Everything that is known of who somebody is elsewhere."""
+    """List the identities of a person at all providers."""
     rows = tx.all(
         "SELECT issuer, subject FROM person_identities WHERE tenant = ? AND person = ? ORDER BY issuer",
         (person.tenant, person.name),
@@ -153,10 +153,10 @@ def list_identities(tx: Transaction, person: Person) -> list[ExternalIdentity]:
     return [ExternalIdentity(**row) for row in rows]
 
 
-def _create_person(change: AuditedTransaction, arrival: SignInProfile, *, create: bool) -> Person:
-    taken = arrival.name is not None and find_person(change.tx, change.tenant, arrival.name) is not None
-    if create and arrival.name is not None and not taken:
-        return add_person(change, arrival.name, display_name=arrival.display_name)
+def _create_person(change: AuditedTransaction, profile: SignInProfile, *, create: bool) -> Person:
+    taken = profile.name is not None and find_person(change.tx, change.tenant, profile.name) is not None
+    if create and profile.name is not None and not taken:
+        return add_person(change, profile.name, display_name=profile.display_name)
     raise Denied(
         "whoever signed in is nobody here" if not taken else "somebody else signs in under that name",
         code="sign_in.unknown" if not taken else "sign_in.other_identity",
@@ -166,12 +166,12 @@ def _create_person(change: AuditedTransaction, arrival: SignInProfile, *, create
     )
 
 
-def _sync_groups(change: AuditedTransaction, person: Person, arrival: SignInProfile) -> None:
-    for name in sorted(arrival.groups - person.rights.groups):
+def _sync_groups(change: AuditedTransaction, person: Person, profile: SignInProfile) -> None:
+    for name in sorted(profile.groups - person.rights.groups):
         if name not in _group_names(change):
             add_group(change, name)
         change_member(change, name, person.name)
-    for name in sorted((arrival.managed_groups - arrival.groups) & person.rights.groups):
+    for name in sorted((profile.managed_groups - profile.groups) & person.rights.groups):
         change_member(change, name, person.name, remove=True)
 
 
@@ -187,10 +187,10 @@ def find_token_principal(
     roles: AbstractSet[str],
     scopes: AbstractSet[str],
 ) -> Principal:
-    """Who acts with a token, by what it says of its person.
+    """Return the principal of an access token by its claims.
 
     Raises:
-        Denied: `auth.refused`, where nobody here is that person or they may not act.
+        Denied: `auth.refused`, no person here has that identity, or they may not act.
     """
     person = find_linked_person(tx, tenant, identity, name)
     if person is None or person.disabled:
@@ -203,7 +203,7 @@ def find_token_principal(
 
 
 def token_principal(person: Person, roles: AbstractSet[str], scopes: AbstractSet[str]) -> Principal:
-    """Who acts with a token of somebody that stands for these, as far as they have them themselves."""
+    """Build the principal of a token with these roles and scopes, limited to those of the person."""
     rights = person.rights.restrict(person.rights.roles - EXPLICIT_ROLES | roles, frozenset(scopes))
     return Principal(
         PrincipalId(f"token:{person.name}"),

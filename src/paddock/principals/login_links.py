@@ -1,4 +1,4 @@
-"""Login links: an address that signs somebody in, once and soon. Whoever makes one says who that is."""
+"""Login links: short-lived one-time URLs that sign a person in."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ class LoginLink:
     used_at: str | None = None
 
 
-def make_link(change: AuditedTransaction, who: str, random: Random) -> tuple[LoginLink, Secret]:
-    """A link that signs somebody of the change's tenant in, and its token; `who` as in `open_session`.
+def make_link(change: AuditedTransaction, principal_name: str, random: Random) -> tuple[LoginLink, Secret]:
+    """Create a link for a principal of the change's tenant; return it with its token. `who` as in `open_session`.
 
     Raises:
-        NotFound: nobody is called that.
-        OperatorError: that is nobody who signs in, or of another tenant.
+        NotFound: no such person.
+        OperatorError: it is no principal that signs in, or it is of another tenant.
         Denied: they may not act.
     """
-    now, subject = datetime.fromisoformat(change.now), session_subject(change, who)
+    now, subject = datetime.fromisoformat(change.now), session_subject(change, principal_name)
     token = new_token("pdl", random)
-    made = LoginLink(f"link_{random.bytes(8).hex()}", change.tenant, subject, (now + LINK_TTL).isoformat())
+    link = LoginLink(f"link_{random.bytes(8).hex()}", change.tenant, subject, (now + LINK_TTL).isoformat())
     change.tx.execute("DELETE FROM login_links WHERE expires_at < ?", ((now - timedelta(days=1)).isoformat(),))
     change.tx.execute(
         "INSERT INTO login_links (id, tenant, subject, hash, made_at, made_by, expires_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            *(made.id, made.tenant, made.subject, hash_token(token.reveal())),
-            *(change.now, change.by, made.expires_at),
+            *(link.id, link.tenant, link.subject, hash_token(token.reveal())),
+            *(change.now, change.by, link.expires_at),
         ),
     )
-    change.publish.publish(LoginLinkMade(made.id, subject, made.expires_at, change.by))
-    return made, token
+    change.publish.publish(LoginLinkMade(link.id, subject, link.expires_at, change.by))
+    return link, token
 
 
 def find_link(tx: Transaction, token: str) -> LoginLink | None:
-    """The link of a token, used or not; none once it was refused."""
+    """Return the link of a token, used or not; None once it was refused."""
     row = tx.one(
         "SELECT id, tenant, subject, expires_at, used_at FROM login_links WHERE hash = ?", (hash_token(token),)
     )
@@ -61,22 +61,22 @@ def find_link(tx: Transaction, token: str) -> LoginLink | None:
 
 
 def consume_link(change: AuditedTransaction, link: LoginLink) -> str | None:
-    """Use a link up, in the unit in which somebody is signed in with it; why it is no good, where it is not."""
+    """Consume a link, in the transaction that opens the session; return why it is invalid, or None."""
     used = change.tx.execute(
         "UPDATE login_links SET used_at = ? WHERE id = ? AND used_at IS NULL AND expires_at > ?",
         (change.now, link.id, change.now),
     )
     if used:
         return None
-    why = "it was used before" if link.used_at is not None else "its time is over"
-    # Its token is forgotten with that: whoever brings it again has a link that nobody made, and fills no record.
+    reason = "it was used before" if link.used_at is not None else "its time is over"
+    # Forget its token: presented again, it is an unknown link, and cannot fill the ledger.
     if change.tx.execute("UPDATE login_links SET hash = id WHERE id = ? AND hash <> id", (link.id,)):
-        change.publish.publish(LoginLinkRefused(link.id, link.subject, why))
-    return why
+        change.publish.publish(LoginLinkRefused(link.id, link.subject, reason))
+    return reason
 
 
 def void_links_for(change: AuditedTransaction, subject: str) -> None:
-    """Have no link sign somebody in any more that was made for them before."""
+    """Void all unused links of a principal."""
     change.tx.execute(
         "UPDATE login_links SET used_at = ? WHERE tenant = ? AND subject = ? AND used_at IS NULL",
         (change.now, change.tenant, subject),
@@ -84,7 +84,7 @@ def void_links_for(change: AuditedTransaction, subject: str) -> None:
 
 
 def invalid_link_error() -> Denied:
-    """What whoever comes with a link that is no good is told, whatever is wrong with it."""
+    """Build the error for an invalid link, the same whatever the reason."""
     return Denied(
         "this link does not sign anybody in, or not any more",
         code="auth.link_refused",
@@ -93,6 +93,6 @@ def invalid_link_error() -> Denied:
 
 
 def has_ever_signed_in(tx: Transaction) -> bool:
-    """Whether anybody was ever signed in here, or got a link to."""
+    """Return whether anybody has ever signed in here, or was given a link."""
     row = tx.one("SELECT EXISTS (SELECT 1 FROM console_sessions) OR EXISTS (SELECT 1 FROM login_links) AS there")
     return bool(row and row["there"])

@@ -1,4 +1,4 @@
-"""What tenants, people, groups, roles and scopes may be called. They stand in addresses, rules and records."""
+"""Rules for names of tenants, people, groups, roles and scopes: they appear in URLs, rules and records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROLES: Final[Mapping[str, str]] = {
     "member": "uses plugins",
     "guest": "uses plugins that only read",
 }
-"""The roles that the shipped rules know. Others are free to use in rules of your own."""
+"""The roles that the shipped rules know. Custom rules may use others."""
 
 _WORD = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _RULES: Mapping[NameKind, tuple[re.Pattern[str], str]] = {
@@ -38,18 +38,18 @@ _RULES: Mapping[NameKind, tuple[re.Pattern[str], str]] = {
 }
 
 
-def validate_name(what: NameKind, name: str) -> str:
-    """The name, where it can be one.
+def validate_name(kind: NameKind, name: str) -> str:
+    """Return the name if it is valid.
 
     Raises:
-        OperatorError: it cannot, and how one looks.
+        OperatorError: it is invalid; the hint describes valid names.
     """
-    rule, hint = _RULES[what]
+    rule, hint = _RULES[kind]
     if rule.fullmatch(name) is None:
-        raise OperatorError(f"no {what} can be called {printable(name, 80)!r}", code="principal.bad_name", hint=hint)
+        raise OperatorError(f"no {kind} can be called {printable(name, 80)!r}", code="principal.bad_name", hint=hint)
     return name
 
 
-def validate_names(what: NameKind, names: Iterable[str]) -> frozenset[str]:
-    """Several at once; see `checked`."""
-    return frozenset(validate_name(what, name) for name in names)
+def validate_names(kind: NameKind, names: Iterable[str]) -> frozenset[str]:
+    """Validate several names; see `validate_name`."""
+    return frozenset(validate_name(kind, name) for name in names)

@@ -1,4 +1,4 @@
-"""People of a tenant: what they are called, the roles and scopes they have, and whether they may act at all."""
+"""People of a tenant: their names, roles and scopes, and whether they may act."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from paddock.store.transaction import Row, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Roles decide through rules, scopes open callables that are kept to them, groups are for rules to speak of."""
+    """A person's rights: rules decide by roles, scopes open restricted callables, and rules may refer to groups."""
 
     roles: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
 
     def not_held(self, roles: Iterable[str], scopes: Iterable[str]) -> list[str]:
-        """Which of these they do not have themselves, and so cannot hand on."""
+        """Return those roles and scopes that the person lacks, and so cannot pass on."""
         lacking = [] if OPERATOR in self.roles else sorted({*scopes} - self.scopes)
         return sorted({*roles} - self.roles) + lacking
 
     def restrict(self, roles: frozenset[str], scopes: frozenset[str]) -> Rights:
-        """What is left of these for a key of theirs: never more than they have now, whatever they had once."""
+        """Limit a key's roles and scopes to those that its owner has now."""
         return Rights(roles & self.roles, scopes if OPERATOR in self.roles else scopes & self.scopes, self.groups)
 
 
 def load_rights(tx: Transaction, tenant: str, person: str) -> Rights:
-    """Everything that a person has, in one look."""
+    """Load all rights of a person in one query."""
     rows = tx.all(
         "SELECT 'role' AS kind, role AS word FROM person_roles WHERE tenant = ? AND person = ? "
         "UNION ALL SELECT 'scope' AS kind, scope AS word FROM person_scopes WHERE tenant = ? AND person = ? "
@@ -50,7 +50,7 @@ def load_rights(tx: Transaction, tenant: str, person: str) -> Rights:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person as they are kept."""
+    """A stored person."""
 
     tenant: Tenant
     name: str
@@ -61,12 +61,12 @@ class Person:
 
     @property
     def id(self) -> PrincipalId:
-        """What they are called where somebody acts."""
+        """Their principal id."""
         return PrincipalId(f"user:{self.name}")
 
 
 def list_people(tx: Transaction, tenant: str) -> list[Person]:
-    """Everybody of a tenant, by name."""
+    """List everybody of a tenant, by name."""
     return [
         _person_from_row(tx, row) for row in tx.all("SELECT * FROM people WHERE tenant = ? ORDER BY name", (tenant,))
     ]
@@ -78,19 +78,19 @@ def find_person(tx: Transaction, tenant: str, name: str) -> Person | None:
 
 
 def require_person(tx: Transaction, tenant: str, name: str) -> Person:
-    """The person of that name; `user:ann` and `ann` are the same.
+    """Return the person of that name; `user:ann` and `ann` are the same.
 
     Raises:
-        NotFound: nobody in that tenant goes by it.
+        NotFound: the tenant has no such person.
     """
     person = find_person(tx, tenant, name.removeprefix("user:"))
     if person is None:
         require_tenant(tx, tenant)
-        elsewhere = "" if tenant == "default" else f" --tenant {tenant}"
+        tenant_option = "" if tenant == "default" else f" --tenant {tenant}"
         raise NotFound(
             f"nobody in the tenant {tenant} is called {printable(name, 80)!r}",
             code="person.not_found",
-            hint=f"see 'paddock user list{elsewhere}', or add them: paddock user add NAME{elsewhere}",
+            hint=f"see 'paddock user list{tenant_option}', or add them: paddock user add NAME{tenant_option}",
         )
     return person
 
@@ -103,12 +103,12 @@ def add_person(
     roles: Iterable[str] = ("member",),
     scopes: Iterable[str] = (),
 ) -> Person:
-    """Add somebody to the change's tenant.
+    """Add a person to the change's tenant.
 
     Raises:
-        NotFound: there is no such tenant.
-        OperatorError: nobody, no role or no scope can be called that.
-        Conflict: somebody is.
+        NotFound: no such tenant.
+        OperatorError: the name, a role or a scope is invalid.
+        Conflict: the name is taken.
     """
     tx, tenant = change.tx, require_tenant(change.tx, change.tenant).name
     rights = Rights(validate_names("role", roles), validate_names("scope", scopes))
@@ -132,53 +132,55 @@ def add_person(
 def change_rights(
     change: AuditedTransaction,
     name: str,
-    what: Literal["roles", "scopes"],
+    field: Literal["roles", "scopes"],
     *,
     add: Iterable[str] = (),
     remove: Iterable[str] = (),
 ) -> Person:
-    """Give somebody roles or scopes, and take others away. Their keys lose what they lose, at once.
+    """Add and remove roles or scopes of a person. Their keys lose removed ones at once.
 
     Raises:
-        NotFound: nobody is called that.
-        OperatorError: no role or scope can be.
+        NotFound: no such person.
+        OperatorError: a role or scope is invalid.
     """
     person = require_person(change.tx, change.tenant, name)
-    before = getattr(person.rights, what)
-    after = (before | validate_names("role" if what == "roles" else "scope", add)) - frozenset(remove)
-    rights = replace(person.rights, **{what: after})
+    before = getattr(person.rights, field)
+    after = (before | validate_names("role" if field == "roles" else "scope", add)) - frozenset(remove)
+    rights = replace(person.rights, **{field: after})
     if after != before:
         _write_rights(change, person.name, person.rights, rights)
-        change.publish.publish(PersonChanged(person.id, what, *_rights_lists(rights), change.by))
+        change.publish.publish(PersonChanged(person.id, field, *_rights_lists(rights), change.by))
     return replace(person, rights=rights)
 
 
 def set_disabled(change: AuditedTransaction, name: str, disabled: bool) -> Person:
-    """Let somebody act no more, or again. Their keys stay and do not work meanwhile.
+    """Disable or enable a person. Their keys stay, but do not work while they are disabled.
 
     Raises:
-        NotFound: nobody is called that.
+        NotFound: no such person.
     """
     person = require_person(change.tx, change.tenant, name)
     if person.disabled is not disabled:
         change.tx.execute(
             "UPDATE people SET disabled = ? WHERE tenant = ? AND name = ?", (disabled, person.tenant, person.name)
         )
-        told = PersonChanged(person.id, "disabled" if disabled else "enabled", *_rights_lists(person.rights), change.by)
-        change.publish.publish(told)
+        event = PersonChanged(
+            person.id, "disabled" if disabled else "enabled", *_rights_lists(person.rights), change.by
+        )
+        change.publish.publish(event)
     return replace(person, disabled=disabled)
 
 
 def delete_person(change: AuditedTransaction, person: Person) -> None:
-    """Remove somebody's row, roles, scopes and places in groups. All else of theirs goes in `approvals/removal.py`."""
+    """Delete a person with their roles, scopes and memberships. All else of theirs goes in `approvals/removal.py`."""
     change.tx.execute("DELETE FROM people WHERE tenant = ? AND name = ?", (person.tenant, person.name))
     change.publish.publish(PersonChanged(person.id, "removed", (), (), change.by))
 
 
 def _person_from_row(tx: Transaction, row: Row) -> Person:
     rights = load_rights(tx, row["tenant"], row["name"])
-    facts: Row = {**row, "disabled": bool(row["disabled"]), "rights": rights}
-    return Person(**facts)
+    fields: Row = {**row, "disabled": bool(row["disabled"]), "rights": rights}
+    return Person(**fields)
 
 
 def _write_rights(change: AuditedTransaction, person: str, before: Rights, after: Rights) -> None:
@@ -186,15 +188,15 @@ def _write_rights(change: AuditedTransaction, person: str, before: Rights, after
         ("person_roles", "role", before.roles, after.roles),
         ("person_scopes", "scope", before.scopes, after.scopes),
     ):
-        for one in sorted(has - had):
+        for value in sorted(has - had):
             change.tx.execute(
                 f"INSERT INTO {table} (tenant, person, {column}) VALUES (?, ?, ?)",  # noqa: S608  # our own tables
-                (change.tenant, person, one),
+                (change.tenant, person, value),
             )
-        for one in sorted(had - has):
+        for value in sorted(had - has):
             change.tx.execute(
                 f"DELETE FROM {table} WHERE tenant = ? AND person = ? AND {column} = ?",  # noqa: S608
-                (change.tenant, person, one),
+                (change.tenant, person, value),
             )
 
 
@@ -208,16 +210,20 @@ T = TypeVar("T")
 
 
 def count_approvers(tx: Transaction, tenant: str) -> int:
-    """The people who may act and have a role for it; in the default tenant, whoever operates this host as well."""
-    able = [one for one in list_people(tx, tenant) if not one.disabled and {APPROVER_ROLE, OPERATOR} & one.rights.roles]
-    return len(able) + (tenant == DEFAULT_TENANT)
+    """Count the enabled people with an approving role; in the default tenant, plus the operator of this host."""
+    approvers = [
+        person
+        for person in list_people(tx, tenant)
+        if not person.disabled and {APPROVER_ROLE, OPERATOR} & person.rights.roles
+    ]
+    return len(approvers) + (tenant == DEFAULT_TENANT)
 
 
-def detect_second_approver(change: AuditedTransaction, unit: Callable[[AuditedTransaction], T]) -> tuple[T, bool]:
-    """What a change gives, and whether it left the tenant with several who may approve, where it had one.
+def detect_second_approver(change: AuditedTransaction, write: Callable[[AuditedTransaction], T]) -> tuple[T, bool]:
+    """Run a change; return its result and whether it gave the tenant its second approver.
 
-    From then on nobody approves what they asked for themselves, which whoever made the change should hear.
+    From then on nobody can approve their own requests, so the person making the change should be told.
     """
     before = count_approvers(change.tx, change.tenant)
-    given = unit(change)
-    return given, before <= 1 < count_approvers(change.tx, change.tenant)
+    result = write(change)
+    return result, before <= 1 < count_approvers(change.tx, change.tenant)

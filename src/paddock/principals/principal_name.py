@@ -1,6 +1,6 @@
-"""Whoever can act, by name: `user:ann`, `key:…`, `token:ann`, `agent:…`, `adapter:…`, `plugin:…`, `local:…`.
+"""Principals by name: `user:ann`, `key:…`, `token:ann`, `agent:…`, `adapter:…`, `plugin:…`, `local:…`.
 
-A name proves nothing. Only somebody who may act for anybody, the operator of the host, is let name others.
+A name proves nothing. Only the operator of the host, who may act for anybody, is allowed to name others.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PRINCIPAL_KINDS: dict[str, PrincipalKind] = {
     "plugin": "plugin",
     "local": "local",
 }
-"""What the first word of a name says that somebody is."""
+"""The kind of principal, by the prefix of its name."""
 
 _NAME = re.compile(r"(?:([a-z0-9-]{1,63})/)?([a-z]+):([!-~]{1,200})")
 
 
 class PrincipalName(NamedTuple):
-    """A name that was taken apart."""
+    """A parsed principal name."""
 
     tenant: Tenant
     prefix: str
@@ -46,61 +46,61 @@ class PrincipalName(NamedTuple):
         return PrincipalId(f"{self.prefix}:{self.name}")
 
 
-def parse_principal_name(written: str, tenant: str = DEFAULT_TENANT) -> PrincipalName:
-    """A name as people write it; `acme/user:ann` is Ann of another tenant.
+def parse_principal_name(text: str, tenant: str = DEFAULT_TENANT) -> PrincipalName:
+    """Parse a name as people write it; `acme/user:ann` is Ann of another tenant.
 
     Raises:
-        OperatorError: it is none.
+        OperatorError: it is not a principal name.
     """
-    found = _NAME.fullmatch(written)
-    if found is None or found[2] not in PRINCIPAL_KINDS:
-        close = f"write user:{written}" if written.isascii() and written.isalnum() else "write for instance user:ann"
+    match = _NAME.fullmatch(text)
+    if match is None or match[2] not in PRINCIPAL_KINDS:
+        suggestion = f"write user:{text}" if text.isascii() and text.isalnum() else "write for instance user:ann"
         raise OperatorError(
-            f"{printable(written, 80)!r} names nobody who can act",
+            f"{printable(text, 80)!r} names nobody who can act",
             code="principal.unclear",
-            hint=f"{close}; the first word is one of {', '.join(PRINCIPAL_KINDS)}",
+            hint=f"{suggestion}; the first word is one of {', '.join(PRINCIPAL_KINDS)}",
         )
-    return PrincipalName(Tenant(found[1] or tenant), found[2], found[3])
+    return PrincipalName(Tenant(match[1] or tenant), match[2], match[3])
 
 
 def resolve_principal(
     tx: Transaction, name: str, tenant: str, now: datetime, *, interactive: bool = False
 ) -> Principal:
-    """Whoever goes by this name, with the roles, scopes and groups that they have right now.
+    """Resolve a principal by name, with its current roles, scopes and groups.
 
     Args:
-        tx: Where people and keys are kept; nothing is written.
+        tx: The transaction; nothing is written.
         name: As in `user:ann`.
-        tenant: Whose Ann it is, where the name does not say.
+        tenant: The tenant, where the name does not say.
         now: The time, in UTC.
-        interactive: Whether they were proven to be a human at a terminal or console. A key never is.
+        interactive: Whether a human at a terminal or console was authenticated. A key is never interactive.
 
     Raises:
-        OperatorError: that is no name.
-        NotFound: nobody has it, or there is no such tenant.
-        Denied: they may not act any more.
+        OperatorError: it is not a principal name.
+        NotFound: no such principal or tenant.
+        Denied: they may no longer act.
     """
-    subject = parse_principal_name(name, tenant)
-    require_tenant(tx, subject.tenant)
-    match subject.prefix:
+    parsed = parse_principal_name(name, tenant)
+    require_tenant(tx, parsed.tenant)
+    match parsed.prefix:
         case "user":
-            return _person_principal(tx, subject, interactive=interactive)
+            return _person_principal(tx, parsed, interactive=interactive)
         case "key":
-            return _api_key_principal(tx, subject, now)
+            return _api_key_principal(tx, parsed, now)
         case "token":
-            # Which scopes the token had is not known any more; whoever asks by name was let in with them before.
-            person = _require_enabled(tx, subject)
+            # The token's scopes are not stored; a principal resolved by name was admitted with them before.
+            person = _require_enabled(tx, parsed)
             return token_principal(person, frozenset(), person.rights.scopes)
         case "local":
-            operator = Principal(subject.id, roles=frozenset({OPERATOR}), kind="local", tenant=subject.tenant)
+            operator = Principal(parsed.id, roles=frozenset({OPERATOR}), kind="local", tenant=parsed.tenant)
             return replace(operator, interactive=interactive)
         case _:
-            # What these may do is said in rules, by name: they have no roles, and nobody gives them scopes.
-            return Principal(subject.id, kind=PRINCIPAL_KINDS[subject.prefix], tenant=subject.tenant)
+            # Rules refer to these by name: they have no roles and no scopes.
+            return Principal(parsed.id, kind=PRINCIPAL_KINDS[parsed.prefix], tenant=parsed.tenant)
 
 
-def _person_principal(tx: Transaction, subject: PrincipalName, *, interactive: bool) -> Principal:
-    person = _require_enabled(tx, subject)
+def _person_principal(tx: Transaction, parsed: PrincipalName, *, interactive: bool) -> Principal:
+    person = _require_enabled(tx, parsed)
     rights = person.rights
     return Principal(
         person.id,
@@ -112,21 +112,21 @@ def _person_principal(tx: Transaction, subject: PrincipalName, *, interactive: b
     )
 
 
-def _require_enabled(tx: Transaction, subject: PrincipalName) -> Person:
-    person = require_person(tx, subject.tenant, subject.name)
+def _require_enabled(tx: Transaction, parsed: PrincipalName) -> Person:
+    person = require_person(tx, parsed.tenant, parsed.name)
     if person.disabled:
-        raise _inactive_error(subject, "disabled", f"let them act again: paddock user enable {person.name}")
+        raise _inactive_error(parsed, "disabled", f"let them act again: paddock user enable {person.name}")
     return person
 
 
-def _api_key_principal(tx: Transaction, subject: PrincipalName, now: datetime) -> Principal:
-    key = require_key(tx, subject.tenant, subject.name)
+def _api_key_principal(tx: Transaction, parsed: PrincipalName, now: datetime) -> Principal:
+    key = require_key(tx, parsed.tenant, parsed.name)
     state = key.state(now)
     if state != "live":
-        why = f"no good any more: its owner {key.owner} is disabled" if state == "owner disabled" else state
-        raise _inactive_error(subject, why, f"make another: paddock apikey create {key.owner}")
+        reason = f"no good any more: its owner {key.owner} is disabled" if state == "owner disabled" else state
+        raise _inactive_error(parsed, reason, f"make another: paddock apikey create {key.owner}")
     return key_principal(tx, key)
 
 
-def _inactive_error(subject: PrincipalName, why: str, hint: str) -> Denied:
-    return Denied(f"{subject.id} is {why}", code="principal.ended", hint=hint)
+def _inactive_error(parsed: PrincipalName, reason: str, hint: str) -> Denied:
+    return Denied(f"{parsed.id} is {reason}", code="principal.ended", hint=hint)

@@ -1,7 +1,7 @@
-"""Console sessions: somebody signed in, who can answer in person. The browser has a token, and here is its hash.
+"""Console sessions: a signed-in person, who can answer in person. The browser holds a token, the database its hash.
 
-Whose it is stands as a name, `user:ann` or `local:root`; what they may do is looked up each time. A session ends when
-it is not used for a while, after a week in any case, and at once when somebody ends it.
+A session stores the principal's name, `user:ann` or `local:root`; its rights are looked up each time. A session ends
+when it is idle for a while, after a week in any case, and at once when it is revoked.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from paddock.principals.principal_name import resolve_principal
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Row, Transaction
 
-_TOKEN_BYTES = 32  # bytes
+_TOKEN_BYTES = 32
 
 
-def new_token(begin: str, random: Random) -> Secret:
-    """A token that nobody can guess, and that can be shown once."""
-    return Secret(f"{begin}_{b32encode(random.bytes(_TOKEN_BYTES)).decode().lower().rstrip('=')}")
+def new_token(prefix: str, random: Random) -> Secret:
+    """Generate a random token, to be shown once."""
+    return Secret(f"{prefix}_{b32encode(random.bytes(_TOKEN_BYTES)).decode().lower().rstrip('=')}")
 
 
 def hash_token(token: str) -> str:
-    """What is kept of it. It needs no salt: nobody can try that many."""
+    """Return the hash to store. It needs no salt: the token has too much entropy to be guessed."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -44,7 +44,7 @@ _COLUMNS = "id, tenant, subject, via, opened_at, seen_at, expires_at, ended_at"
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSession:
-    """Somebody signed in: everything but the token. `via` is how, as in `link` or `oidc`."""
+    """A session: everything but the token. `via` is the sign-in method, as in `link` or `oidc`."""
 
     id: str
     tenant: Tenant
@@ -56,33 +56,35 @@ class ConsoleSession:
     ended_at: str | None = None
 
     def is_live(self, now: datetime) -> bool:
-        """Whether it still says who somebody is."""
-        used = datetime.fromisoformat(self.seen_at)
+        """Return whether the session is valid."""
+        last_used = datetime.fromisoformat(self.seen_at)
         return (
             self.ended_at is None
             and now < datetime.fromisoformat(self.expires_at)
-            and now < used + SESSION_IDLE_TIMEOUT
+            and now < last_used + SESSION_IDLE_TIMEOUT
         )
 
 
-def open_session(change: AuditedTransaction, who: str, random: Random, *, via: str) -> tuple[ConsoleSession, Secret]:
-    """Sign somebody of the change's tenant in, and give their browser's token, which nobody can look up later.
+def open_session(
+    change: AuditedTransaction, principal_name: str, random: Random, *, via: str
+) -> tuple[ConsoleSession, Secret]:
+    """Open a session of a principal of the change's tenant; return it with its token, which cannot be looked up later.
 
     Args:
-        change: In which tenant.
-        who: `user:ann`, or `ann`; or whoever operates this host, `local:root`.
-        random: Where the token comes from.
-        via: How it is known that it is them.
+        change: The transaction, with the tenant.
+        principal_name: `user:ann` or `ann`; or the operator of this host, as in `local:root`.
+        random: The source of the token.
+        via: The sign-in method.
 
     Raises:
-        NotFound: nobody is called that.
-        OperatorError: that is nobody who signs in, or of another tenant.
+        NotFound: no such person.
+        OperatorError: it is no principal that signs in, or it is of another tenant.
         Denied: they may not act.
     """
-    now, subject = datetime.fromisoformat(change.now), session_subject(change, who)
+    now, subject = datetime.fromisoformat(change.now), session_subject(change, principal_name)
     token = new_token("pds", random)
     session_id = f"ses_{random.bytes(8).hex()}"
-    opened = ConsoleSession(
+    session = ConsoleSession(
         session_id, change.tenant, subject, via, change.now, change.now, (now + SESSION_TTL).isoformat()
     )
     change.tx.execute(
@@ -93,52 +95,52 @@ def open_session(change: AuditedTransaction, who: str, random: Random, *, via: s
         "INSERT INTO console_sessions (id, tenant, subject, hash, via, opened_at, seen_at, expires_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *(opened.id, opened.tenant, opened.subject, hash_token(token.reveal()), via),
-            *(opened.opened_at, opened.seen_at, opened.expires_at),
+            *(session.id, session.tenant, session.subject, hash_token(token.reveal()), via),
+            *(session.opened_at, session.seen_at, session.expires_at),
         ),
     )
-    change.publish.publish(SessionOpened(opened.id, subject, via, opened.expires_at))
-    return opened, token
+    change.publish.publish(SessionOpened(session.id, subject, via, session.expires_at))
+    return session, token
 
 
-def session_subject(change: AuditedTransaction, who: str) -> PrincipalId:
-    """Whom a session of the change's tenant would be of; raises as `open_session` does."""
-    name = who if ":" in who else f"user:{who}"
-    found = resolve_principal(change.tx, name, change.tenant, datetime.fromisoformat(change.now), interactive=True)
-    # What is kept is the name alone: Ann of another tenant would become the Ann of this one.
-    if found.tenant != change.tenant or not found.interactive:
+def session_subject(change: AuditedTransaction, principal_name: str) -> PrincipalId:
+    """Return the principal id for a session of the change's tenant; raises as `open_session` does."""
+    name = principal_name if ":" in principal_name else f"user:{principal_name}"
+    principal = resolve_principal(change.tx, name, change.tenant, datetime.fromisoformat(change.now), interactive=True)
+    # Only the name is stored: Ann of another tenant would become the Ann of this one.
+    if principal.tenant != change.tenant or not principal.interactive:
         raise OperatorError(
-            f"{printable(who, 80)!r} is nobody of {change.tenant} who signs in",
+            f"{printable(principal_name, 80)!r} is nobody of {change.tenant} who signs in",
             code="principal.unclear",
             hint="name a person, or local:NAME, and their tenant with --tenant",
         )
-    return found.id
+    return principal.id
 
 
 def find_session(tx: Transaction, token: str, now: datetime) -> ConsoleSession | None:
-    """The session of a token, where it is good."""
+    """Return the session of a token, if it is valid."""
     row = tx.one(f"SELECT {_COLUMNS} FROM console_sessions WHERE hash = ?", (hash_token(token),))  # noqa: S608
-    found = _session_from_row(row) if row else None
-    return found if found is not None and found.is_live(now) else None
+    session = _session_from_row(row) if row else None
+    return session if session is not None and session.is_live(now) else None
 
 
 def session_principal(tx: Transaction, token: str, now: datetime) -> Principal:
-    """Who is signed in, with what they may do right now.
+    """Return the principal of a session's token, with its current rights.
 
     Raises:
-        Denied: `auth.refused`, in the same words whatever is wrong with it.
+        Denied: `auth.refused`, with the same message whatever the reason.
     """
     session = find_session(tx, token, now)
     if session is not None:
         try:
             return resolve_principal(tx, session.subject, session.tenant, now, interactive=True)
         except (Denied, NotFound):
-            pass  # they may not act any more, or are gone
+            pass  # the person is disabled or was removed
     raise Denied("nobody is signed in with this", code="auth.refused", hint="sign in again: paddock login")
 
 
 def record_session_use(tx: Transaction, token: str, now: datetime) -> None:
-    """Keep when a session was last used, to the minute."""
+    """Record when a session was last used, to the minute."""
     tx.execute(
         "UPDATE console_sessions SET seen_at = ? WHERE hash = ? AND seen_at < ?",
         (now.isoformat(), hash_token(token), (now - _SEEN_INTERVAL).isoformat()),
@@ -146,42 +148,42 @@ def record_session_use(tx: Transaction, token: str, now: datetime) -> None:
 
 
 def list_sessions(tx: Transaction, tenant: str, now: datetime, subject: str | None = None) -> list[ConsoleSession]:
-    """Who is signed in, of a tenant or of one of it, oldest first."""
+    """List the valid sessions of a tenant or of one principal, oldest first."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM console_sessions WHERE tenant = ? AND ended_at IS NULL ORDER BY opened_at, id",  # noqa: S608
         (tenant,),
     )
-    found = (_session_from_row(row) for row in rows)
-    return [one for one in found if one.is_live(now) and subject in (None, one.subject)]
+    sessions = (_session_from_row(row) for row in rows)
+    return [session for session in sessions if session.is_live(now) and subject in (None, session.subject)]
 
 
 def end_session(change: AuditedTransaction, session_id: str, subject: str | None = None) -> ConsoleSession:
-    """Sign somebody out: only `subject`, where one is named.
+    """End a session; with `subject` only if it is theirs.
 
     Raises:
-        NotFound: there is no such session, or not any more.
+        NotFound: there is no such session, or it has ended.
     """
-    live = list_sessions(change.tx, change.tenant, datetime.fromisoformat(change.now), subject)
-    found = next((one for one in live if one.id == session_id), None)
-    if found is None:
+    sessions = list_sessions(change.tx, change.tenant, datetime.fromisoformat(change.now), subject)
+    ended = next((session for session in sessions if session.id == session_id), None)
+    if ended is None:
         raise NotFound(
             f"nobody is signed in as {printable(session_id, 64)!r}",
             code="session.not_found",
             hint="see 'paddock user sessions'",
         )
-    _end_one(change, found)
-    return found
+    _end(change, ended)
+    return ended
 
 
 def end_all_sessions(change: AuditedTransaction, subject: str) -> list[ConsoleSession]:
-    """Sign somebody out everywhere, and give what was ended."""
-    live = list_sessions(change.tx, change.tenant, datetime.fromisoformat(change.now), subject)
-    for one in live:
-        _end_one(change, one)
-    return live
+    """End all sessions of a principal, and return them."""
+    sessions = list_sessions(change.tx, change.tenant, datetime.fromisoformat(change.now), subject)
+    for session in sessions:
+        _end(change, session)
+    return sessions
 
 
-def _end_one(change: AuditedTransaction, session: ConsoleSession) -> None:
+def _end(change: AuditedTransaction, session: ConsoleSession) -> None:
     change.tx.execute("UPDATE console_sessions SET ended_at = ? WHERE id = ?", (change.now, session.id))
     change.publish.publish(SessionEnded(session.id, session.subject, change.by))
 

@@ -1,4 +1,4 @@
-"""Tenants: who shares people, grants and a record, and nothing else. The default one exists always."""
+"""Tenants: each has its own people, grants and ledger. The default tenant always exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.principals.name_rules import validate_name
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.transaction import Transaction
 
-# What keeps a tenant from being removed: the table, what its rows are called, and what to do about them.
+# Tables that block the removal of a tenant: what their rows are called, and what to do about them.
 _BLOCKING_TABLES = (
     ("people", "people", "remove them: paddock user remove NAME --tenant {tenant}"),
     ("groups", "groups", "remove them: paddock group remove NAME --tenant {tenant}"),
@@ -29,7 +29,7 @@ _BLOCKING_TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class TenantRecord:
-    """A tenant as it is kept. The default one was never made."""
+    """A stored tenant. The default one has no creation time."""
 
     name: Tenant
     title: str
@@ -37,16 +37,16 @@ class TenantRecord:
 
 
 def list_tenants(tx: Transaction) -> list[TenantRecord]:
-    """All of them, the default one first."""
+    """List all tenants, the default one first."""
     rows = tx.all("SELECT name, title, created_at FROM tenants ORDER BY created_at IS NOT NULL, name")
     return [TenantRecord(**row) for row in rows]
 
 
 def require_tenant(tx: Transaction, name: str) -> TenantRecord:
-    """The tenant of that name.
+    """Return the tenant of that name.
 
     Raises:
-        NotFound: there is none.
+        NotFound: no such tenant.
     """
     row = tx.one("SELECT name, title, created_at FROM tenants WHERE name = ?", (name,))
     if row is None:
@@ -55,7 +55,7 @@ def require_tenant(tx: Transaction, name: str) -> TenantRecord:
 
 
 def unknown_tenant_error(name: str) -> NotFound:
-    """What is said of a name that no tenant has, and of another tenant's to whoever may not know of it."""
+    """Build the error for an unknown tenant, and for one that the principal may not see."""
     return NotFound(
         f"there is no tenant {printable(name, 80)!r}",
         code="tenant.not_found",
@@ -64,11 +64,11 @@ def unknown_tenant_error(name: str) -> NotFound:
 
 
 def add_tenant(change: AuditedTransaction, name: str, title: str = "") -> TenantRecord:
-    """Make a tenant.
+    """Create a tenant.
 
     Raises:
-        OperatorError: nobody can be called that.
-        Conflict: there is one of that name.
+        OperatorError: the name is invalid.
+        Conflict: the name is taken.
     """
     row = TenantRecord(Tenant(validate_name("tenant", name)), title or name, change.now)
     added = change.tx.execute(
@@ -82,27 +82,27 @@ def add_tenant(change: AuditedTransaction, name: str, title: str = "") -> Tenant
 
 
 def remove_tenant(change: AuditedTransaction, name: str) -> TenantRecord:
-    """Remove a tenant that nothing belongs to any more.
+    """Remove a tenant that owns nothing any more.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no such tenant.
         OperatorError: it is the default one.
-        Conflict: something still belongs to it; says what, and what to do.
+        Conflict: it still owns something; says what, and what to do.
     """
     row = require_tenant(change.tx, name)
     if row.name == DEFAULT_TENANT:
         raise OperatorError("the default tenant stays", code="tenant.default", hint="remove another one")
-    kept = [
-        (words, count, way)
-        for table, words, way in _BLOCKING_TABLES
+    blocking = [
+        (label, count, hint)
+        for table, label, hint in _BLOCKING_TABLES
         if (count := _count_rows(change.tx, table, row.name))
     ]
-    if kept:
+    if blocking:
         raise Conflict(
-            f"the tenant {name} still has {', '.join(f'{words} ({count})' for words, count, _ in kept)}",
+            f"the tenant {name} still has {', '.join(f'{label} ({count})' for label, count, _ in blocking)}",
             code="tenant.in_use",
-            hint=kept[0][2].format(tenant=name),
-            details={"tenant": name} | {words.replace(" ", "_"): count for words, count, _ in kept},
+            hint=blocking[0][2].format(tenant=name),
+            details={"tenant": name} | {label.replace(" ", "_"): count for label, count, _ in blocking},
         )
     change.tx.execute("DELETE FROM person_consents WHERE tenant = ?", (row.name,))
     change.tx.execute("DELETE FROM tenants WHERE name = ?", (row.name,))

@@ -1,1 +1,1 @@
-"""Secrets that plugins use: sealed at rest, known by name, each under a data key of its own."""
+"""Secrets for plugins: envelope-encrypted at rest, looked up by name, with rotatable wrapping keys."""

@@ -1,7 +1,7 @@
-"""Sealing one version of one secret: its value under a data key of its own, and that key under another. Pure.
+"""Envelope encryption of one secret version: the value under its own data key, that key under a wrapping key. Pure.
 
-Both layers are AES-256-GCM and bound to what they belong to: a row that was copied to another tenant, person, name or
-version does not open there.
+Both layers are AES-256-GCM, with the identity of the secret as associated data: a row copied to another tenant, owner,
+name or version does not decrypt there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NONCE_BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class SecretVersion:
-    """Which version of which secret it is. `owner` is empty where it belongs to the whole tenant."""
+    """The identity of one version of a secret. `owner` is empty if it belongs to the whole tenant."""
 
     tenant: str
     owner: str
@@ -30,13 +30,13 @@ class SecretVersion:
     version: int
 
     def associated_data(self, layer: str) -> bytes:
-        """What a layer is bound to. Written as JSON, so that no two of these can read alike."""
+        """Return the associated data of a layer. JSON, so that no two identities encode alike."""
         return json.dumps(["paddock-secret-v1", layer, self.tenant, self.owner, self.name, self.version]).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class WrappingKey:
-    """A key that data keys are wrapped with, and the id it is known by."""
+    """A key that wraps data keys, and its id."""
 
     raw: bytes = field(repr=False)
 
@@ -51,66 +51,70 @@ class WrappingKey:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A sealed version: nothing of it tells the value without the key of that id."""
+    """A sealed secret version: without the wrapping key of that id it reveals nothing."""
 
     key_id: str
     wrapped: bytes = field(repr=False)
     sealed: bytes = field(repr=False)
 
 
-def seal(value: Secret, about: SecretVersion, key: WrappingKey, random: Random) -> Envelope:
-    """The value, sealed under a fresh data key."""
+def seal(value: Secret, version: SecretVersion, key: WrappingKey, random: Random) -> Envelope:
+    """Seal a value under a fresh data key."""
     data_key = random.bytes(KEY_BYTES)
-    sealed = _encrypt(data_key, value.reveal().encode("utf-8", "surrogatepass"), about.associated_data("value"), random)
-    return Envelope(key.id, _wrap_data_key(data_key, about, key, random), sealed)
+    sealed = _encrypt(
+        data_key, value.reveal().encode("utf-8", "surrogatepass"), version.associated_data("value"), random
+    )
+    return Envelope(key.id, _wrap_data_key(data_key, version, key, random), sealed)
 
 
-def unseal(envelope: Envelope, about: SecretVersion, key: WrappingKey) -> Secret:
-    """The value again.
+def unseal(envelope: Envelope, version: SecretVersion, key: WrappingKey) -> Secret:
+    """Decrypt a value.
 
     Raises:
-        HostError: `secret.unreadable`, when it is another key, the bytes were changed, or they belong elsewhere.
+        HostError: `secret.unreadable`: wrong key, altered bytes, or a row of another secret.
     """
-    data_key = _unwrap_data_key(envelope, about, key)
+    data_key = _unwrap_data_key(envelope, version, key)
     return Secret(
-        _decrypt(data_key, envelope.sealed, about.associated_data("value"), about).decode("utf-8", "surrogatepass")
+        _decrypt(data_key, envelope.sealed, version.associated_data("value"), version).decode("utf-8", "surrogatepass")
     )
 
 
-def rewrap(envelope: Envelope, about: SecretVersion, old: WrappingKey, new: WrappingKey, random: Random) -> Envelope:
-    """The same sealed value with its data key under another key. The value itself is not opened.
+def rewrap(envelope: Envelope, version: SecretVersion, old: WrappingKey, new: WrappingKey, random: Random) -> Envelope:
+    """Wrap the data key of a sealed value with another key. The value itself is not decrypted.
 
     Raises:
         HostError: `secret.unreadable`; see `unseal`.
     """
-    return Envelope(new.id, _wrap_data_key(_unwrap_data_key(envelope, about, old), about, new, random), envelope.sealed)
+    return Envelope(
+        new.id, _wrap_data_key(_unwrap_data_key(envelope, version, old), version, new, random), envelope.sealed
+    )
 
 
-def _wrap_data_key(data_key: bytes, about: SecretVersion, key: WrappingKey, random: Random) -> bytes:
-    return _encrypt(key.raw, data_key, about.associated_data(f"key {key.id}"), random)
+def _wrap_data_key(data_key: bytes, version: SecretVersion, key: WrappingKey, random: Random) -> bytes:
+    return _encrypt(key.raw, data_key, version.associated_data(f"key {key.id}"), random)
 
 
-def _unwrap_data_key(envelope: Envelope, about: SecretVersion, key: WrappingKey) -> bytes:
-    return _decrypt(key.raw, envelope.wrapped, about.associated_data(f"key {key.id}"), about)
+def _unwrap_data_key(envelope: Envelope, version: SecretVersion, key: WrappingKey) -> bytes:
+    return _decrypt(key.raw, envelope.wrapped, version.associated_data(f"key {key.id}"), version)
 
 
-def _encrypt(key: bytes, data: bytes, bound: bytes, random: Random) -> bytes:
+def _encrypt(key: bytes, data: bytes, associated_data: bytes, random: Random) -> bytes:
     # Imported here: it is slow to load, and few commands and calls need it.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = random.bytes(_NONCE_BYTES)
-    return nonce + AESGCM(key).encrypt(nonce, data, bound)
+    return nonce + AESGCM(key).encrypt(nonce, data, associated_data)
 
 
-def _decrypt(key: bytes, data: bytes, bound: bytes, about: SecretVersion) -> bytes:
+def _decrypt(key: bytes, data: bytes, associated_data: bytes, version: SecretVersion) -> bytes:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     try:
-        return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound)
+        return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], associated_data)
     except (InvalidTag, ValueError):
         raise HostError(
-            f"the secret {about.name} cannot be opened: it was changed, or was sealed for another place",
+            f"the secret {version.name} cannot be opened: it was changed, or was sealed for another place",
             code="secret.unreadable",
             hint="set it again: paddock secret set",
         ) from None

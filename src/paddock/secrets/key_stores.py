@@ -1,6 +1,6 @@
-"""Where the keys that wrap data keys are kept: by systemd, in a keyring, in a private file, or in somebody's head.
+"""Stores of wrapping keys: a systemd credential, a keyring, a private file, or a passphrase.
 
-None of them is in the database or the directory around it, so that a copy of those alone opens nothing.
+None of them is in the database or its directory, so that a copy of those alone decrypts nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ CREDENTIAL_NAME = "paddock-kek"
 _MAX_KEY_FILE_BYTES = 4_096
 _SALT_BYTES = 16
 _KEYRING_SERVICE = "paddock"
-_MIN_KEYRING_PRIORITY = 1  # what the package keyring recommends
+_MIN_KEYRING_PRIORITY = 1  # as the package keyring recommends
 
 
 @dataclass(frozen=True, slots=True)
 class WrappingKeyRecord:
-    """What the database says of a key: enough to find it, and nothing to open anything with."""
+    """The database's record of a wrapping key: enough to find it, but nothing to decrypt with."""
 
     id: str
     source: str
@@ -40,61 +40,61 @@ class WrappingKeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class NewWrappingKey:
-    """A key that secrets can be sealed under from now on, and what to note of it."""
+    """A new wrapping key, and its record."""
 
     key: WrappingKey
-    note: WrappingKeyRecord
+    record: WrappingKeyRecord
 
 
 class KeyStore(Protocol):
-    """One kind of place for keys. All of it may block."""
+    """One kind of store for wrapping keys. All methods may block."""
 
     @property
     def name(self) -> str: ...
 
-    def find(self, note: WrappingKeyRecord) -> WrappingKey | None:
-        """The key of this id; None where it is not kept here.
+    def find(self, record: WrappingKeyRecord) -> WrappingKey | None:
+        """Return the key of this record; None if it is not stored here.
 
         Raises:
-            OperatorError: `secret.key`, when what is there cannot be used.
+            OperatorError: `secret.key`, it is stored here but unusable.
         """
         ...
 
     def generate(self) -> NewWrappingKey | None:
-        """A key to seal under from now on, which is kept nowhere yet; None where nothing can be kept here.
+        """Generate a key without storing it; None if no key can be stored here.
 
         Raises:
-            OperatorError: `secret.key`, when what is there cannot be used.
+            OperatorError: `secret.key`, what is stored here is unusable.
         """
         ...
 
-    def save(self, made: NewWrappingKey) -> None:
-        """Keep it, so that it is found from now on.
+    def save(self, new_key: NewWrappingKey) -> None:
+        """Store a generated key durably.
 
         Raises:
-            OperatorError: `secret.key`, when it cannot be kept.
+            OperatorError: `secret.key`, it cannot be stored.
         """
         ...
 
-    def destroy(self, note: WrappingKeyRecord) -> None:
-        """Have the key nowhere any more, as far as that is ours to do.
+    def destroy(self, record: WrappingKeyRecord) -> None:
+        """Destroy the key, as far as this store can.
 
         Raises:
-            OperatorError: `secret.key`, when it may still be there.
+            OperatorError: `secret.key`, it may still exist.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SystemdCredentialStore:
-    """Keys that systemd hands to a service: `paddock-kek`, and others that begin so while one replaces another."""
+    """Keys from systemd credentials: `paddock-kek`, and others with that prefix during a rotation."""
 
     folder: Path | None
     name: str = "credential"
 
-    def find(self, note: WrappingKeyRecord) -> WrappingKey | None:
+    def find(self, record: WrappingKeyRecord) -> WrappingKey | None:
         files = sorted(self.folder.glob(f"{CREDENTIAL_NAME}*")) if self.folder is not None else []
-        return next((key for file in files if (key := _read_key(file)).id == note.id), None)
+        return next((key for file in files if (key := _read_key(file)).id == record.id), None)
 
     def generate(self) -> NewWrappingKey | None:
         file = self.folder / CREDENTIAL_NAME if self.folder is not None else None
@@ -103,64 +103,64 @@ class SystemdCredentialStore:
         key = _read_key(file)
         return NewWrappingKey(key, WrappingKeyRecord(key.id, self.name))
 
-    def save(self, made: NewWrappingKey) -> None:
-        """Nothing: it was given."""
+    def save(self, new_key: NewWrappingKey) -> None:
+        """Do nothing: systemd provides the key."""
 
-    def destroy(self, note: WrappingKeyRecord) -> None:
-        """Nothing: whoever gave the credential takes it away."""
+    def destroy(self, record: WrappingKeyRecord) -> None:
+        """Do nothing: the administrator removes the credential."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyringStore:
-    """Keys in the keyring of whoever is logged in, through the optional package of that name."""
+    """Keys in the keyring of the logged-in user, through the optional package of that name."""
 
     random: Random
     name: str = "keyring"
 
-    def find(self, note: WrappingKeyRecord) -> WrappingKey | None:
-        text = _call_keyring("get_password", note.id) if _keyring_priority() is not None else None
+    def find(self, record: WrappingKeyRecord) -> WrappingKey | None:
+        text = _call_keyring("get_password", record.id) if _keyring_priority() is not None else None
         return _decode_key(str(text).encode(), "the keyring's entry") if text else None
 
     def generate(self) -> NewWrappingKey | None:
-        # Those that write what they are given into a plain file have less; a file of our own is no worse than that.
+        # Backends with a lower priority write to a plain file; our own key file is no worse than that.
         if (_keyring_priority() or 0) < _MIN_KEYRING_PRIORITY:
             return None
         key = WrappingKey(self.random.bytes(KEY_BYTES))
         return NewWrappingKey(key, WrappingKeyRecord(key.id, self.name))
 
-    def save(self, made: NewWrappingKey) -> None:
-        _call_keyring("set_password", made.key.id, made.key.raw.hex())
+    def save(self, new_key: NewWrappingKey) -> None:
+        _call_keyring("set_password", new_key.key.id, new_key.key.raw.hex())
 
-    def destroy(self, note: WrappingKeyRecord) -> None:
+    def destroy(self, record: WrappingKeyRecord) -> None:
         if _keyring_priority() is None:
             raise _unusable_key_error("the keyring", "it is not here", "pip install 'paddock[keyring]'")
-        if _call_keyring("get_password", note.id):
-            _call_keyring("delete_password", note.id)
+        if _call_keyring("get_password", record.id):
+            _call_keyring("delete_password", record.id)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFileStore:
-    """Keys in files of their own, which nobody but their owner can read; made when first needed."""
+    """Keys in files that only their owner can read; created when first needed."""
 
     folder: Path
     random: Random
     name: str = "file"
 
-    def find(self, note: WrappingKeyRecord) -> WrappingKey | None:
-        file = self._key_path(note.id)
+    def find(self, record: WrappingKeyRecord) -> WrappingKey | None:
+        file = self._key_path(record.id)
         return _read_key(file, private=True) if file is not None and file.exists() else None
 
     def generate(self) -> NewWrappingKey | None:
         key = WrappingKey(self.random.bytes(KEY_BYTES))
         return NewWrappingKey(key, WrappingKeyRecord(key.id, self.name))
 
-    def save(self, made: NewWrappingKey) -> None:
-        file = self.folder / f"{made.key.id}.key"
+    def save(self, new_key: NewWrappingKey) -> None:
+        file = self.folder / f"{new_key.key.id}.key"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(file, flags, 0o600), "wb") as opened:
-                opened.write(made.key.raw.hex().encode() + b"\n")
+                opened.write(new_key.key.raw.hex().encode() + b"\n")
                 opened.flush()
                 os.fsync(opened.fileno())
             sync_directory(self.folder)
@@ -169,8 +169,8 @@ class KeyFileStore:
                 raise
             raise _unusable_key_error(str(file), error.strerror or "it cannot be written") from error
 
-    def destroy(self, note: WrappingKeyRecord) -> None:
-        file = self._key_path(note.id)
+    def destroy(self, record: WrappingKeyRecord) -> None:
+        file = self._key_path(record.id)
         try:
             if file is not None and file.exists():
                 file.unlink()
@@ -179,18 +179,18 @@ class KeyFileStore:
             raise _unusable_key_error(str(file), error.strerror or "it cannot be removed") from error
 
     def _key_path(self, key_id: str) -> Path | None:
-        """The file of a key; None where no key has that id: whoever writes to the database names no file of ours."""
+        """Return the file of a key; None for an invalid id: the database must not be able to name arbitrary files."""
         return self.folder / f"{key_id}.key" if KEY_ID.fullmatch(key_id) else None
 
 
 @dataclass(frozen=True, slots=True)
 class PassphraseStore:
-    """Keys that are made from what somebody knows; only the salt is noted.
+    """Keys derived from a passphrase; only the salt is stored.
 
     Args:
-        random: Gives salts.
-        known: The passphrase that keys were made from; None where nobody can be asked.
-        new_phrase: The one to make another key from; None for the same.
+        random: Generates salts.
+        ask: Returns the passphrase of existing keys; None if nobody can be asked.
+        ask_new: Returns the passphrase for a new key; None for the same.
     """
 
     random: Random
@@ -198,11 +198,11 @@ class PassphraseStore:
     ask_new: Callable[[], Secret] | None = None
     name: str = "passphrase"
 
-    def find(self, note: WrappingKeyRecord) -> WrappingKey | None:
-        if note.salt is None or self.ask is None:
+    def find(self, record: WrappingKeyRecord) -> WrappingKey | None:
+        if record.salt is None or self.ask is None:
             return None
-        key = _derive_key(self.ask(), note.salt)
-        if key.id != note.id:
+        key = _derive_key(self.ask(), record.salt)
+        if key.id != record.id:
             raise OperatorError(
                 "the passphrase is not the one that secrets are sealed under",
                 code="secret.key",
@@ -218,11 +218,11 @@ class PassphraseStore:
         key = _derive_key(ask(), salt)
         return NewWrappingKey(key, WrappingKeyRecord(key.id, self.name, salt))
 
-    def save(self, made: NewWrappingKey) -> None:
-        """Nothing: somebody knows it."""
+    def save(self, new_key: NewWrappingKey) -> None:
+        """Do nothing: the key is derived from the passphrase."""
 
-    def destroy(self, note: WrappingKeyRecord) -> None:
-        """Nothing is kept. A passphrase opens the old rows in old copies for as long as somebody remembers it."""
+    def destroy(self, record: WrappingKeyRecord) -> None:
+        """Do nothing. The passphrase decrypts old copies of the database for as long as it is remembered."""
 
 
 def _derive_key(passphrase: Secret, salt: bytes) -> WrappingKey:
@@ -244,8 +244,8 @@ def _read_key(file: Path, *, private: bool = False) -> WrappingKey:
     return _decode_key(content, str(file))
 
 
-def _decode_key(content: bytes, where: str) -> WrappingKey:
-    """A key as 32 bytes, as hexadecimal or as base64."""
+def _decode_key(content: bytes, source: str) -> WrappingKey:
+    """Decode a key from 32 raw bytes, hexadecimal or base64."""
     if len(content) == KEY_BYTES:
         return WrappingKey(content)
     text = content.strip()
@@ -256,7 +256,7 @@ def _decode_key(content: bytes, where: str) -> WrappingKey:
             continue
         if len(raw) == KEY_BYTES:
             return WrappingKey(raw)
-    raise _unusable_key_error(where, f"it is no key of {KEY_BYTES} bytes", "make one: openssl rand -hex 32")
+    raise _unusable_key_error(source, f"it is no key of {KEY_BYTES} bytes", "make one: openssl rand -hex 32")
 
 
 def _decode_base64(text: str) -> bytes:
@@ -267,7 +267,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def _keyring_priority() -> float | None:
-    """How good the keyring here thinks it is: 1 and more is one to rely on. None where there is none."""
+    """Return the priority of the keyring backend: 1 and more is reliable. None if there is no backend."""
     try:
         priority = float(import_module("keyring").get_keyring().priority)
     except Exception:
@@ -275,14 +275,14 @@ def _keyring_priority() -> float | None:
     return priority if priority > 0 else None
 
 
-def _call_keyring(method: str, name: str, *more: str) -> Any:
+def _call_keyring(method: str, name: str, *arguments: str) -> Any:
     try:
-        return getattr(import_module("keyring"), method)(_KEYRING_SERVICE, name, *more)
+        return getattr(import_module("keyring"), method)(_KEYRING_SERVICE, name, *arguments)
     except Exception as error:
-        # Its words are left out, and where it came from: they may hold what it was given.
+        # Without its message and cause: they may contain the secret.
         reason = f"it answered {type(error).__name__}"
         raise _unusable_key_error("the keyring", reason, "unlock it: it is that of whoever is logged in") from None
 
 
-def _unusable_key_error(where: str, reason: str, hint: str = "") -> PaddockError:
-    return OperatorError(f"the key for secrets in {where} cannot be used: {reason}", code="secret.key", hint=hint)
+def _unusable_key_error(source: str, reason: str, hint: str = "") -> PaddockError:
+    return OperatorError(f"the key for secrets in {source} cannot be used: {reason}", code="secret.key", hint=hint)

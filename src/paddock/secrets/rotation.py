@@ -1,10 +1,10 @@
-"""Putting every secret under another key, a few rows at a time.
+"""Rotation of the wrapping key: rewraps the data key of every secret, a few rows at a time.
 
-    note that there will be a key → make it → take it into use → wrap each data key with it → destroy the keys that
-    nothing is wrapped with any more → note them no more
+    register a pending key → create it → activate it → rewrap each data key with it → destroy the keys that wrap
+    nothing any more → delete their records
 
-Whoever is killed on the way leaves a store in which every key is noted and each row names the one that opens it: all
-secrets can be read, and the next rotation goes on where this one ended. Only one is under way at a time.
+A crash at any point leaves a store in which every key is registered and each row names the key that decrypts it: all
+secrets can be read, and the next rotation continues where this one ended. Only one runs at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from paddock.secrets.rows import (
 from paddock.secrets.wrapping_keys import AUTO, WrappingKeys
 from paddock.store.database import DirectDatabase, Transaction
 
-ROWS_PER_BATCH = 100  # rows of one unit: short enough that nobody waits long for the database
+ROWS_PER_BATCH = 100  # per transaction: short enough that nobody waits long for the database
 
 _RowKey = tuple[str, str, str]
 _FIRST_ROW_KEY: _RowKey = ("", "", "")
@@ -41,7 +41,7 @@ _FIRST_ROW_KEY: _RowKey = ("", "", "")
 
 @dataclass(frozen=True, slots=True)
 class UnrotatedSecret:
-    """A secret that stays under the key it was under: it is damaged, or that key is not here."""
+    """A secret that stays under its old key: it is damaged, or that key is unavailable."""
 
     tenant: str
     owner: str
@@ -52,7 +52,7 @@ class UnrotatedSecret:
 
 @dataclass(frozen=True, slots=True)
 class RotationResult:
-    """What a rotation came to. `kept` are the keys that could not be destroyed yet, and why."""
+    """The result of a rotation. `kept` are the keys that could not be destroyed yet, and why."""
 
     key_id: str
     moved: int
@@ -62,7 +62,7 @@ class RotationResult:
 
 
 class _BatchResult(NamedTuple):
-    """What one unit came to."""
+    """The result of one transaction."""
 
     moved: int
     left: list[UnrotatedSecret]
@@ -73,129 +73,129 @@ def rotate(
     database: DirectDatabase,
     keys: WrappingKeys,
     random: Random,
-    deed: Callable[[Transaction], AuditScope],
+    audit: Callable[[Transaction], AuditScope],
     *,
     preferred: str | None = None,
     progress: Callable[[int], None] = lambda _moved: None,
 ) -> RotationResult | None:
-    """Put every secret under a new key; or finish the rotation that somebody began. None where there is no secret yet.
+    """Rewrap every secret with a new key; or finish a rotation that was interrupted. None if there is no secret yet.
 
-    What cannot be opened is left, and keeps nothing else from going under the new key.
+    What cannot be decrypted is left, and does not keep the others from being rewrapped.
 
     Args:
-        database: Where secrets are.
-        keys: Gives the keys.
-        random: Chance.
-        deed: Makes a unit of work one of whoever rotates.
-        preferred: Where the new key goes. Without it that is where the settings say, or else where the one in use is:
-            nobody who keeps it in a keyring wants the next one in a file. A rotation that was begun with another place
-            is finished first.
-        progress: Told how many are done so far.
+        database: Holds the secrets.
+        keys: The wrapping keys.
+        random: For nonces.
+        audit: Makes a transaction an audited one of the principal that rotates.
+        preferred: The store of the new key. By default the one in the settings, or else that of the active key: a
+            user of a keyring does not want the next key in a file. An interrupted rotation to another store is
+            finished first.
+        progress: Called with the number of secrets done so far.
 
     Raises:
-        Busy: `secret.rotating`, when somebody else is at it.
-        HostError: `secret.key_missing`, when the key in use is nowhere; `secret.same_key`.
-        OperatorError: `secret.key`, when there can be no other key.
+        Busy: `secret.rotating`, another rotation is running.
+        HostError: `secret.key_missing`, the active key is unavailable; `secret.same_key`.
+        OperatorError: `secret.key`, there can be no other key.
     """
-    with database.try_lock("rotation") as alone:
-        if not alone:
+    with database.try_lock("rotation") as acquired:
+        if not acquired:
             raise Busy("another rotation of the key is under way", code="secret.rotating", hint="wait until it is done")
-        if (now := database.read(active_key)) is None:
+        if (active := database.read(active_key)) is None:
             return None
-        rotation = _Rotation(database, keys, random, deed, progress)
+        rotation = _Rotation(database, keys, random, audit, progress)
         rotation.destroy_pending_keys()
         if database.read(partial(inactive_keys, state=KEY_REPLACED)):
-            finished = rotation.rewrap_all(now, resumed=True)
-            elsewhere = preferred is not None and preferred != keys.store_of(now)
-            if finished is not None and not elsewhere:
+            finished = rotation.rewrap_all(active, resumed=True)
+            other_store = preferred is not None and preferred != keys.store_of(active)
+            if finished is not None and not other_store:
                 return finished
-        place = preferred or (keys.preferred if keys.preferred != AUTO else keys.store_of(now))
-        return rotation.rewrap_all(rotation.activate_new_key(now, place), resumed=False)
+        store_name = preferred or (keys.preferred if keys.preferred != AUTO else keys.store_of(active))
+        return rotation.rewrap_all(rotation.activate_new_key(active, store_name), resumed=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rotation:
-    """One run: what it works with."""
+    """The dependencies of one rotation."""
 
     database: DirectDatabase
     keys: WrappingKeys
     random: Random
-    deed: Callable[[Transaction], AuditScope]
+    audit: Callable[[Transaction], AuditScope]
     progress: Callable[[int], None]
 
     def destroy_pending_keys(self) -> None:
-        """Destroy the keys that were never taken into use, since whoever made them was killed."""
-        for note in self.database.read(partial(inactive_keys, state=KEY_PENDING)):
+        """Destroy keys that were never activated, because the process that created them was killed."""
+        for record in self.database.read(partial(inactive_keys, state=KEY_PENDING)):
             with suppress(OperatorError):  # the next rotation tries again
-                self._destroy_key(note)
+                self._destroy_key(record)
 
-    def activate_new_key(self, now: WrappingKeyRecord, place: str) -> WrappingKeyRecord:
-        """Make a key, and take it into use."""
-        self.keys.find(now)  # without it nothing could be wrapped again
-        note = self.keys.create(partial(self._register_key, now), place).note
-        self.database.write(partial(_activate_key, old=now.id, new=note.id))
-        return note
+    def activate_new_key(self, active: WrappingKeyRecord, store_name: str) -> WrappingKeyRecord:
+        """Create a key, and activate it."""
+        self.keys.find(active)  # without the active key nothing could be rewrapped
+        record = self.keys.create(partial(self._register_key, active), store_name).record
+        self.database.write(partial(_activate_key, old=active.id, new=record.id))
+        return record
 
-    def _register_key(self, now: WrappingKeyRecord, note: WrappingKeyRecord) -> None:
-        before = self.database.read(partial(inactive_keys, state=KEY_REPLACED))
-        if note.id in (now.id, *(one.id for one in before)):
+    def _register_key(self, active: WrappingKeyRecord, record: WrappingKeyRecord) -> None:
+        replaced_keys = self.database.read(partial(inactive_keys, state=KEY_REPLACED))
+        if record.id in (active.id, *(replaced.id for replaced in replaced_keys)):
             raise HostError(
                 "the new key is the one in use, or one that was before",
                 code="secret.same_key",
                 hint="put the new one into the credential paddock-kek, and the old one into paddock-kek-old",
             )
-        self.database.write(lambda tx: register_pending_key(tx, note, self.deed(tx).now))
+        self.database.write(lambda tx: register_pending_key(tx, record, self.audit(tx).now))
 
-    def rewrap_all(self, now: WrappingKeyRecord, *, resumed: bool) -> RotationResult | None:
-        """Wrap everything with the key in use, and destroy the others.
+    def rewrap_all(self, active: WrappingKeyRecord, *, resumed: bool) -> RotationResult | None:
+        """Rewrap everything with the active key, and destroy the others.
 
         Returns:
-            None where somebody else's rotation was to be finished, and there was nothing to do for it any more.
+            None if an interrupted rotation was to be finished and there was nothing left to do.
         """
-        new, moved, left = self.keys.find(now), 0, list[UnrotatedSecret]()
-        for note in self.database.read(_keys_still_wrapping):
-            for step in self._rewrap_batches(note, new):
-                moved += step.moved
-                left += step.left
+        new, moved, left = self.keys.find(active), 0, list[UnrotatedSecret]()
+        for record in self.database.read(_keys_still_wrapping):
+            for batch in self._rewrap_batches(record, new):
+                moved += batch.moved
+                left += batch.left
                 self.progress(moved)
         retired, kept = self._destroy_unused_keys()
         self.database.truncate_log()
         if resumed and not (moved or retired):
             return None
-        self.database.write(lambda tx: _publish_rotation(self.deed(tx), now.id, moved))
-        return RotationResult(now.id, moved, resumed, tuple(left), kept)
+        self.database.write(lambda tx: _publish_rotation(self.audit(tx), active.id, moved))
+        return RotationResult(active.id, moved, resumed, tuple(left), kept)
 
-    def _rewrap_batches(self, note: WrappingKeyRecord, new: WrappingKey) -> Generator[_BatchResult, None, None]:
+    def _rewrap_batches(self, record: WrappingKeyRecord, new: WrappingKey) -> Generator[_BatchResult, None, None]:
         try:
-            old = self.keys.find(note)
+            old = self.keys.find(record)
         except HostError:
-            yield _BatchResult(0, self.database.read(partial(_secrets_under_key, key_id=note.id)), None)
+            yield _BatchResult(0, self.database.read(partial(_secrets_under_key, key_id=record.id)), None)
             return
         after: _RowKey | None = _FIRST_ROW_KEY
         while after is not None:
-            step = self.database.write(partial(_rewrap_batch, after=after, old=old, new=new, random=self.random))
-            after = step.last
-            yield step
+            batch = self.database.write(partial(_rewrap_batch, after=after, old=old, new=new, random=self.random))
+            after = batch.last
+            yield batch
 
     def _destroy_unused_keys(self) -> tuple[int, dict[str, str]]:
-        """Destroy the keys that nothing is wrapped with any more: how many, and which are kept for what reason."""
-        wrapping = {note.id for note in self.database.read(_keys_still_wrapping)}
+        """Destroy the keys that wrap nothing any more; return how many, and which are kept for what reason."""
+        wrapping = {record.id for record in self.database.read(_keys_still_wrapping)}
         retired, kept = 0, dict[str, str]()
-        for note in self.database.read(partial(inactive_keys, state=KEY_REPLACED)):
-            if note.id in wrapping:
-                kept[note.id] = "secrets are left that it may open"
+        for record in self.database.read(partial(inactive_keys, state=KEY_REPLACED)):
+            if record.id in wrapping:
+                kept[record.id] = "secrets are left that it may open"
                 continue
             try:
-                self._destroy_key(note)
+                self._destroy_key(record)
                 retired += 1
             except OperatorError as error:
-                kept[note.id] = error.message
+                kept[record.id] = error.message
         return retired, kept
 
-    def _destroy_key(self, note: WrappingKeyRecord) -> None:
-        """Destroy a key, and then note it no more: never the other way round."""
-        self.keys.destroy(note)
-        self.database.write(partial(delete_key_record, key_id=note.id))
+    def _destroy_key(self, record: WrappingKeyRecord) -> None:
+        """Destroy a key, and then delete its record: never the other way round."""
+        self.keys.destroy(record)
+        self.database.write(partial(delete_key_record, key_id=record.id))
 
 
 def _activate_key(tx: Transaction, old: str, new: str) -> None:
@@ -204,9 +204,9 @@ def _activate_key(tx: Transaction, old: str, new: str) -> None:
 
 
 def _keys_still_wrapping(tx: Transaction) -> list[WrappingKeyRecord]:
-    """The keys out of use that something is still wrapped with."""
+    """Return the replaced keys that still wrap some secret."""
     used = {row["key_id"] for row in tx.all("SELECT DISTINCT key_id FROM secrets WHERE key_id IS NOT NULL")}
-    return [note for note in inactive_keys(tx, KEY_REPLACED) if note.id in used]
+    return [record for record in inactive_keys(tx, KEY_REPLACED) if record.id in used]
 
 
 def _secrets_under_key(tx: Transaction, key_id: str) -> list[UnrotatedSecret]:
@@ -222,20 +222,20 @@ def _rewrap_batch(tx: Transaction, after: _RowKey, old: WrappingKey, new: Wrappi
     )
     moved, left = 0, list[UnrotatedSecret]()
     for row in rows:
-        about = SecretVersion(row["tenant"], row["owner"], row["name"], row["version"])
+        version = SecretVersion(row["tenant"], row["owner"], row["name"], row["version"])
         try:
-            changed = rewrap(read_envelope(row), about, old, new, random)
+            envelope = rewrap(read_envelope(row), version, old, new, random)
         except HostError:
-            left.append(UnrotatedSecret(about.tenant, about.owner, about.name, old.id, "damaged"))
+            left.append(UnrotatedSecret(version.tenant, version.owner, version.name, old.id, "damaged"))
             continue
         moved += tx.execute(
             "UPDATE secrets SET key_id = ?, wrapped = ? WHERE tenant = ? AND owner = ? AND name = ? AND version = ?"
             " AND key_id = ?",
-            (new.id, changed.wrapped, about.tenant, about.owner, about.name, about.version, old.id),
+            (new.id, envelope.wrapped, version.tenant, version.owner, version.name, version.version, old.id),
         )
     last = rows[-1] if rows else None
     return _BatchResult(moved, left, (last["tenant"], last["owner"], last["name"]) if last else None)
 
 
-def _publish_rotation(deed: AuditScope, key_id: str, count: int) -> None:
-    deed.publish.publish(SecretRotated(key_id=key_id, count=count, by=deed.by))
+def _publish_rotation(audit: AuditScope, key_id: str, count: int) -> None:
+    audit.publish.publish(SecretRotated(key_id=key_id, count=count, by=audit.by))

@@ -1,4 +1,4 @@
-"""Rows of secrets: set, listed, found and removed. Every function takes the unit of work that it belongs to."""
+"""The rows of secrets and wrapping keys. Every function takes the transaction that it belongs to."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from paddock.secrets.requirements import LookupOrder, SecretScope
 from paddock.store.database import Row, Transaction
 
 MAX_SECRET_CHARS = 64 * 1024
-KEY_REPLACED, KEY_PENDING = 0, -1  # what `in_use` says of the keys that are not
+KEY_REPLACED, KEY_PENDING = 0, -1  # values of `in_use` for inactive keys
 _COLUMNS = "tenant, owner, name, version, set_at, set_by"
 
 
 class AuditScope(Protocol):
-    """One unit of work in which somebody changes secrets of a tenant; `principals.change.Change` is one."""
+    """A transaction in which a principal changes secrets of a tenant; `AuditedTransaction` is one."""
 
     @property
     def tx(self) -> Transaction: ...
@@ -40,7 +40,7 @@ class AuditScope(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SecretInfo:
-    """What may be known of a secret: everything but its value."""
+    """The metadata of a secret: everything but its value."""
 
     tenant: Tenant
     owner: str
@@ -56,7 +56,7 @@ class SecretInfo:
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """A sealed secret, where the key is that opens it, and which keys there are at all."""
+    """A sealed secret, the record of the key that decrypts it, and the ids of all registered keys."""
 
     version: SecretVersion
     envelope: Envelope
@@ -69,10 +69,10 @@ class SealedSecret:
 
 
 def validate_secret_name(name: str) -> str:
-    """The name, where a secret can have it.
+    """Return the name if it is valid for a secret.
 
     Raises:
-        OperatorError: it cannot.
+        OperatorError: it is invalid.
     """
     if not is_valid_secret_name(name):
         raise OperatorError(
@@ -84,10 +84,10 @@ def validate_secret_name(name: str) -> str:
 
 
 def validate_secret_value(text: str, hint: str) -> str:
-    """What was typed or sent, where it can be kept; `hint` is for whoever gave nothing.
+    """Return the value if it can be stored; `hint` is for an empty one.
 
     Raises:
-        OperatorError: it is nothing, or too long.
+        OperatorError: it is empty or too long.
     """
     if not text:
         raise OperatorError("no value was given, and nothing was changed", code="config.no_value", hint=hint)
@@ -101,98 +101,100 @@ def validate_secret_value(text: str, hint: str) -> str:
 
 
 def active_key(tx: Transaction) -> WrappingKeyRecord | None:
-    """The key that secrets are sealed under now; None before the first."""
+    """Return the active wrapping key; None before the first."""
     row = tx.one("SELECT id, source, salt FROM secret_keys WHERE in_use = 1")
     return _key_record(row) if row is not None else None
 
 
-def register_pending_key(tx: Transaction, note: WrappingKeyRecord, at: str) -> None:
-    """Note a key that is about to be kept, and that nothing may be sealed under yet."""
+def register_pending_key(tx: Transaction, record: WrappingKeyRecord, now: str) -> None:
+    """Register a key that is about to be stored, and that nothing may be sealed under yet."""
     tx.execute(
         "INSERT INTO secret_keys (id, source, salt, in_use, made_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (note.id, note.source, note.salt, KEY_PENDING, at),
+        (record.id, record.source, record.salt, KEY_PENDING, now),
     )
 
 
-def activate_first_key(tx: Transaction, note: WrappingKeyRecord) -> WrappingKeyRecord:
-    """The key in use: this one, which was announced, unless somebody was quicker."""
-    if (known := active_key(tx)) is not None:
-        return known
-    tx.execute("UPDATE secret_keys SET in_use = 1 WHERE id = ?", (note.id,))
-    return note
+def activate_first_key(tx: Transaction, record: WrappingKeyRecord) -> WrappingKeyRecord:
+    """Activate this pending key, unless another was activated first; return the active one."""
+    if (active := active_key(tx)) is not None:
+        return active
+    tx.execute("UPDATE secret_keys SET in_use = 1 WHERE id = ?", (record.id,))
+    return record
 
 
 def inactive_keys(tx: Transaction, state: int) -> list[WrappingKeyRecord]:
-    """The keys that are noted as `REPLACED` or as `ANNOUNCED`, the oldest first."""
+    """List the keys in state `KEY_REPLACED` or `KEY_PENDING`, oldest first."""
     rows = tx.all("SELECT id, source, salt FROM secret_keys WHERE in_use = ? ORDER BY made_at, id", (state,))
     return [_key_record(row) for row in rows]
 
 
 def delete_key_record(tx: Transaction, key_id: str) -> None:
-    """Note a key no more; it was destroyed, or never kept."""
+    """Delete the record of a key that was destroyed, or never stored."""
     tx.execute("DELETE FROM secret_keys WHERE id = ? AND in_use <> 1", (key_id,))
 
 
 def set_secret(
-    deed: AuditScope, name: str, owner: str, value: Secret, key: WrappingKey, random: Random
+    change: AuditScope, name: str, owner: str, value: Secret, key: WrappingKey, random: Random
 ) -> SecretInfo | None:
-    """Give a secret a new version. The one before is gone.
+    """Store a new version of a secret. It replaces the previous one.
 
     Args:
-        deed: The unit of work, whose it is and who does it.
-        name: What plugins know it by; see `checked_name`.
-        owner: Whose it is; empty for the whole tenant.
-        value: What it is from now on.
-        key: The key in use.
-        random: Chance.
+        change: The transaction, with tenant and principal.
+        name: Its name; see `validate_secret_name`.
+        owner: Its owner; empty for the whole tenant.
+        value: The new value.
+        key: The active key.
+        random: For keys and nonces.
 
     Returns:
-        What may be known of it; None where another key is in use by now, and nothing was done.
+        The metadata; None if another key is active by now, and nothing was written.
     """
-    # A write, so that no rotation can take the key out of use before this is committed.
-    if not deed.tx.execute("UPDATE secret_keys SET in_use = 1 WHERE id = ? AND in_use = 1", (key.id,)):
+    # A write, so that no rotation can deactivate the key before this is committed.
+    if not change.tx.execute("UPDATE secret_keys SET in_use = 1 WHERE id = ? AND in_use = 1", (key.id,)):
         return None
-    place = (deed.tenant, owner, name)
-    before = deed.tx.one("SELECT version FROM secrets WHERE tenant = ? AND owner = ? AND name = ?", place)
-    version = (before["version"] if before else 0) + 1
-    envelope = seal(value, SecretVersion(*place, version), key, random)
-    deed.tx.execute(
+    identity = (change.tenant, owner, name)
+    previous = change.tx.one("SELECT version FROM secrets WHERE tenant = ? AND owner = ? AND name = ?", identity)
+    version = (previous["version"] if previous else 0) + 1
+    envelope = seal(value, SecretVersion(*identity, version), key, random)
+    change.tx.execute(
         "INSERT INTO secrets (tenant, owner, name, version, key_id, wrapped, sealed, set_at, set_by)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, owner, name) DO UPDATE SET"
         " version = excluded.version, key_id = excluded.key_id, wrapped = excluded.wrapped,"
         " sealed = excluded.sealed, set_at = excluded.set_at, set_by = excluded.set_by",
-        (*place, version, key.id, envelope.wrapped, envelope.sealed, deed.now, deed.by),
+        (*identity, version, key.id, envelope.wrapped, envelope.sealed, change.now, change.by),
     )
     scope = SecretScope.USER if owner else SecretScope.SYSTEM
-    deed.publish.publish(SecretSet(secret=name, scope=scope.value, version=version, owner=owner or None, by=deed.by))
-    return SecretInfo(deed.tenant, owner, name, version, deed.now, deed.by)
+    change.publish.publish(
+        SecretSet(secret=name, scope=scope.value, version=version, owner=owner or None, by=change.by)
+    )
+    return SecretInfo(change.tenant, owner, name, version, change.now, change.by)
 
 
-def remove_secret(deed: AuditScope, name: str, owner: str) -> SecretInfo:
+def remove_secret(change: AuditScope, name: str, owner: str) -> SecretInfo:
     """Erase a secret: its data key and its sealed value are overwritten.
 
     Raises:
         NotFound: there is none.
     """
-    found = require_secret(deed.tx, deed.tenant, name, owner)
-    deed.tx.execute(
+    secret = require_secret(change.tx, change.tenant, name, owner)
+    change.tx.execute(
         "UPDATE secrets SET key_id = NULL, wrapped = NULL, sealed = NULL, set_at = ?, set_by = ?"
         " WHERE tenant = ? AND owner = ? AND name = ?",
-        (deed.now, deed.by, deed.tenant, owner, name),
+        (change.now, change.by, change.tenant, owner, name),
     )
-    deed.publish.publish(SecretRemoved(secret=name, scope=found.scope.value, owner=owner or None, by=deed.by))
-    return found
+    change.publish.publish(SecretRemoved(secret=name, scope=secret.scope.value, owner=owner or None, by=change.by))
+    return secret
 
 
-def remove_owner_secrets(deed: AuditScope, owner: str) -> None:
-    """Erase all secrets of a person who goes. Nothing is left that whoever gets the name later could inherit."""
-    for found in list_secrets(deed.tx, deed.tenant, owner):
-        remove_secret(deed, found.name, owner)
-    deed.tx.execute("DELETE FROM secrets WHERE tenant = ? AND owner = ?", (deed.tenant, owner))
+def remove_owner_secrets(change: AuditScope, owner: str) -> None:
+    """Erase all secrets of a removed person, so that a later holder of the name inherits nothing."""
+    for secret in list_secrets(change.tx, change.tenant, owner):
+        remove_secret(change, secret.name, owner)
+    change.tx.execute("DELETE FROM secrets WHERE tenant = ? AND owner = ?", (change.tenant, owner))
 
 
 def require_secret(tx: Transaction, tenant: str, name: str, owner: str) -> SecretInfo:
-    """What may be known of a secret.
+    """Return the metadata of a secret.
 
     Raises:
         NotFound: there is none.
@@ -202,23 +204,25 @@ def require_secret(tx: Transaction, tenant: str, name: str, owner: str) -> Secre
         (tenant, owner, name),
     )
     if row is None:
-        whose = f"{owner} has" if owner else "there is"
-        raise NotFound(f"{whose} no secret {printable(name, 128)}", code="secret.not_found", hint="paddock secret list")
+        subject = f"{owner} has" if owner else "there is"
+        raise NotFound(
+            f"{subject} no secret {printable(name, 128)}", code="secret.not_found", hint="paddock secret list"
+        )
     return SecretInfo(**row)
 
 
 def list_secrets(tx: Transaction, tenant: str, owner: str | None = None) -> list[SecretInfo]:
-    """A tenant's secrets by name; only one person's, or with an empty owner only the tenant's own."""
-    whose, values = ("", ()) if owner is None else (" AND owner = ?", (owner,))
+    """List a tenant's secrets by name; only one person's, or, with an empty owner, only the tenant's own."""
+    owner_filter, values = ("", ()) if owner is None else (" AND owner = ?", (owner,))
     rows = tx.all(
-        f"SELECT {_COLUMNS} FROM secrets WHERE tenant = ? AND sealed IS NOT NULL{whose} ORDER BY name, owner",  # noqa: S608
+        f"SELECT {_COLUMNS} FROM secrets WHERE tenant = ? AND sealed IS NOT NULL{owner_filter} ORDER BY name, owner",  # noqa: S608
         (tenant, *values),
     )
     return [SecretInfo(**row) for row in rows]
 
 
 def list_secrets_by_prefix(tx: Transaction, prefix: str) -> list[SecretInfo]:
-    """The secrets of every tenant whose name begins so; no person's."""
+    """List the shared secrets of every tenant whose name has this prefix."""
     rows = tx.all(
         f"SELECT {_COLUMNS} FROM secrets WHERE owner = '' AND sealed IS NOT NULL AND substr(name, 1, ?) = ?"  # noqa: S608
         " ORDER BY tenant, name",
@@ -228,7 +232,7 @@ def list_secrets_by_prefix(tx: Transaction, prefix: str) -> list[SecretInfo]:
 
 
 def find_secret(tx: Transaction, tenant: str, person: str | None, name: str, order: LookupOrder) -> SealedSecret | None:
-    """The first of these that is set; see `declared.where_to_look`. Without a person there is none of theirs."""
+    """Find the first secret in this lookup order; see `lookup_order`. Without a person there is none of theirs."""
     for scope in order:
         owner = _owner_for_scope(scope, person)
         row = owner is not None and tx.one(
@@ -237,36 +241,36 @@ def find_secret(tx: Transaction, tenant: str, person: str | None, name: str, ord
             (tenant, owner, name),
         )
         if row:
-            about = SecretVersion(tenant, owner or "", name, row["version"])
-            noted = frozenset(one["id"] for one in tx.all("SELECT id FROM secret_keys"))
-            return SealedSecret(about, read_envelope(row), _key_record(row), noted)
+            version = SecretVersion(tenant, owner or "", name, row["version"])
+            key_ids = frozenset(key["id"] for key in tx.all("SELECT id FROM secret_keys"))
+            return SealedSecret(version, read_envelope(row), _key_record(row), key_ids)
     return None
 
 
 def existing_secrets(
     tx: Transaction, tenant: str, person: str | None, names: Iterable[str]
 ) -> set[tuple[str, SecretScope]]:
-    """Which of these secrets a person and their tenant have. Nothing is opened."""
-    found: set[tuple[str, SecretScope]] = set()
+    """Return which of these secrets a person and their tenant have. Nothing is decrypted."""
+    existing: set[tuple[str, SecretScope]] = set()
     for name in names:
         for scope in SecretScope:
             owner = _owner_for_scope(scope, person)
-            place = (tenant, owner, name)
+            identity = (tenant, owner, name)
             if owner is not None and tx.one(
                 "SELECT 1 AS found FROM secrets WHERE tenant = ? AND owner = ? AND name = ? AND sealed IS NOT NULL",
-                place,
+                identity,
             ):
-                found.add((name, scope))
-    return found
+                existing.add((name, scope))
+    return existing
 
 
 def _owner_for_scope(scope: SecretScope, person: str | None) -> str | None:
-    """As the rows have it; None where there can be no such secret."""
+    """Return the owner as stored in rows; None if there can be no such secret."""
     return "" if scope is SecretScope.SYSTEM else person or None
 
 
 def read_envelope(row: Row) -> Envelope:
-    """The sealed bytes of a row; what is missing of them opens as little as what was changed."""
+    """Read the sealed bytes of a row; missing ones fail to decrypt like altered ones."""
     return Envelope(row["key_id"], bytes(row["wrapped"] or b""), bytes(row["sealed"] or b""))
 
 

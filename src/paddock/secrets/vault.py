@@ -1,4 +1,4 @@
-"""Setting and opening secrets: rows and keys brought together, for one command or for a host that goes on running."""
+"""Stores and opens secrets: combines rows and wrapping keys, for one command or for a running host."""
 
 from __future__ import annotations
 
@@ -43,95 +43,95 @@ def store_secret(
     database: DirectDatabase,
     keys: WrappingKeys,
     random: Random,
-    deed: Callable[[Transaction], AuditScope],
+    audit: Callable[[Transaction], AuditScope],
     name: str,
     owner: str,
     value: Secret,
 ) -> SecretInfo:
-    """Give a secret a new version, sealed under the key in use; the first key is made for the first secret.
+    """Store a new version of a secret under the active key; the first key is created for the first secret.
 
     Raises:
-        HostError: `secret.key_missing`, when the key in use is nowhere: no other is made in its place.
-        OperatorError: `secret.key`, when it cannot be used.
+        HostError: `secret.key_missing`, the active key is unavailable: no other is created in its place.
+        OperatorError: `secret.key`, it is unusable.
     """
-    for _ in range(_MAX_WRITE_ATTEMPTS):  # more than one only where somebody rotates at the same time
-        key = get_sealing_key(database, keys, deed)
-        kept = database.write(
-            partial(_write_version, deed=deed, name=name, owner=owner, value=value, key=key, random=random)
+    for _ in range(_MAX_WRITE_ATTEMPTS):  # more than one only during a concurrent rotation
+        key = get_sealing_key(database, keys, audit)
+        stored = database.write(
+            partial(_write_version, audit=audit, name=name, owner=owner, value=value, key=key, random=random)
         )
-        if kept is not None:
-            return kept
+        if stored is not None:
+            return stored
     raise HostError("the key for secrets changes all the time", code="secret.key", hint="is a rotation going on?")
 
 
 def get_sealing_key(
-    database: DirectDatabase, keys: WrappingKeys, deed: Callable[[Transaction], AuditScope]
+    database: DirectDatabase, keys: WrappingKeys, audit: Callable[[Transaction], AuditScope]
 ) -> WrappingKey:
-    """The key in use, for `set_secret`; made where there is none yet.
+    """Return the active key, for `set_secret`; created if there is none yet.
 
     Raises:
-        HostError: `secret.key_missing`, when it is nowhere.
-        OperatorError: `secret.key`, when it cannot be used.
+        HostError: `secret.key_missing`, it is unavailable.
+        OperatorError: `secret.key`, it is unusable.
     """
-    return keys.find(database.read(active_key) or _create_first_key(database, keys, deed))
+    return keys.find(database.read(active_key) or _create_first_key(database, keys, audit))
 
 
 def _create_first_key(
-    database: DirectDatabase, keys: WrappingKeys, deed: Callable[[Transaction], AuditScope]
+    database: DirectDatabase, keys: WrappingKeys, audit: Callable[[Transaction], AuditScope]
 ) -> WrappingKeyRecord:
-    made = keys.create(lambda note: database.write(lambda tx: register_pending_key(tx, note, deed(tx).now)))
-    note = database.write(lambda tx: activate_first_key(tx, made.note))
-    if note.id != made.note.id:
-        keys.destroy(made.note)
-        database.write(lambda tx: delete_key_record(tx, made.note.id))
-    return note
+    new_key = keys.create(lambda record: database.write(lambda tx: register_pending_key(tx, record, audit(tx).now)))
+    active = database.write(lambda tx: activate_first_key(tx, new_key.record))
+    if active.id != new_key.record.id:
+        keys.destroy(new_key.record)
+        database.write(lambda tx: delete_key_record(tx, new_key.record.id))
+    return active
 
 
 def _write_version(
     tx: Transaction,
-    deed: Callable[[Transaction], AuditScope],
+    audit: Callable[[Transaction], AuditScope],
     name: str,
     owner: str,
     value: Secret,
     key: WrappingKey,
     random: Random,
 ) -> SecretInfo | None:
-    return set_secret(deed(tx), name, owner, value, key, random)
+    return set_secret(audit(tx), name, owner, value, key, random)
 
 
-def open_secret(keys: WrappingKeys, found: SealedSecret) -> Secret:
-    """The value of a sealed secret. May block.
+def open_secret(keys: WrappingKeys, sealed: SealedSecret) -> Secret:
+    """Decrypt a sealed secret. May block.
 
     Raises:
         HostError: `secret.key_missing` or `secret.unreadable`.
-        OperatorError: `secret.key`, when the key cannot be used.
+        OperatorError: `secret.key`, the key is unusable.
     """
-    keys.forget_unlisted(found.known_key_ids)
-    return unseal(found.envelope, found.version, keys.find(found.key))
+    keys.forget_unlisted(sealed.known_key_ids)
+    return unseal(sealed.envelope, sealed.version, keys.find(sealed.key))
 
 
 def read_secret(
     database: DirectDatabase, keys: WrappingKeys, tenant: str, person: str | None, name: str, order: LookupOrder
 ) -> Secret | None:
-    """The first of these that is set; None where there is none. Blocks, and raises as `opened` does."""
-    for again in (True, False):
-        found = database.read(lambda tx: find_secret(tx, tenant, person, name, order))
+    """Decrypt the first secret in this lookup order; None if there is none. Blocking; raises as `open_secret` does."""
+    for may_retry in (True, False):
+        sealed = database.read(lambda tx: find_secret(tx, tenant, person, name, order))
         try:
-            return open_secret(keys, found) if found is not None else None
+            return open_secret(keys, sealed) if sealed is not None else None
         except HostError as error:
-            if not (again and may_have_rotated(error)):
+            if not (may_retry and may_have_rotated(error)):
                 raise
     return None
 
 
 def may_have_rotated(error: HostError) -> bool:
-    """Whether it is worth another look: a rotation may have come to its end between the row and the key."""
+    """Return whether a retry is worthwhile: a rotation may have finished between reading the row and the key."""
     return error.error_code == "secret.key_missing"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSecret:
-    """A secret that was found, and whose it was."""
+    """A decrypted secret, with its scope and owner."""
 
     value: Secret
     scope: SecretScope
@@ -140,44 +140,44 @@ class OpenedSecret:
 
 @dataclass(frozen=True, slots=True)
 class Vault:
-    """Secrets for a host that goes on running."""
+    """Access to secrets for a running host."""
 
     database: Database
     keys: WrappingKeys
 
     async def get(self, tenant: str, person: str | None, name: str, order: LookupOrder) -> OpenedSecret | None:
-        """The first of these that is set, for this person; None where there is none.
+        """Decrypt the first secret in this lookup order for a person; None if there is none.
 
         Raises:
-            HostError: it is there and cannot be opened.
-            OperatorError: its key cannot be used.
+            HostError: it exists and cannot be decrypted.
+            OperatorError: its key is unusable.
         """
-        for again in (True, False):
-            found = await self.database.read(lambda tx: find_secret(tx, tenant, person, name, order))
-            if found is None:
+        for may_retry in (True, False):
+            sealed = await self.database.read(lambda tx: find_secret(tx, tenant, person, name, order))
+            if sealed is None:
                 return None
             try:
-                if self.keys.is_cached(found.key):
-                    value = open_secret(self.keys, found)
+                if self.keys.is_cached(sealed.key):
+                    value = open_secret(self.keys, sealed)
                 else:
-                    value = await asyncio.to_thread(open_secret, self.keys, found)
+                    value = await asyncio.to_thread(open_secret, self.keys, sealed)
             except HostError as error:
-                if again and may_have_rotated(error):
+                if may_retry and may_have_rotated(error):
                     continue
                 raise
-            return OpenedSecret(value, found.scope, found.version.owner)
+            return OpenedSecret(value, sealed.scope, sealed.version.owner)
         return None
 
     async def require(self, tenant: str, person: str | None, manifest: Manifest, operation: str | None) -> None:
-        """Refuse a call to an operation some of whose secrets are nowhere to be found. Nothing is opened.
+        """Reject a call to an operation if some of its required secrets are missing. Nothing is decrypted.
 
         Raises:
             CallerError: `missing_secrets`, with all of their names.
         """
-        wanted = required_secrets(manifest, operation)
-        if not wanted:
+        required = required_secrets(manifest, operation)
+        if not required:
             return
-        found = await self.database.read(lambda tx: existing_secrets(tx, tenant, person, wanted))
-        absent = missing_names(wanted, found)
-        if absent:
-            raise missing_secrets_error(manifest, operation or "", absent, tenant=tenant, person=person)
+        existing = await self.database.read(lambda tx: existing_secrets(tx, tenant, person, required))
+        missing = missing_names(required, existing)
+        if missing:
+            raise missing_secrets_error(manifest, operation or "", missing, tenant=tenant, person=person)

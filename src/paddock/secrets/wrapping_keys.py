@@ -1,4 +1,4 @@
-"""The keys that this process can get, from wherever each is kept, and the choice of where a new one goes."""
+"""The wrapping keys available to this process, from all stores, and the choice of the store for a new one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_PASSPHRASE_BYTES = 4_096
 
 
 class _CachedKey(NamedTuple):
-    """A key, and the place where it was found."""
+    """A key, and the name of the store where it was found."""
 
     key: WrappingKey
     store: str
@@ -39,102 +39,102 @@ class _CachedKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrappingKeys:
-    """Keys by id. One that was found is remembered until it is noted no more.
+    """Wrapping keys by id. A key that was found is cached until its record is deleted.
 
     Args:
-        sources: Every place where keys can be, by name.
-        preferred: Where a new one goes; `auto` for the first of `AUTOMATIC` that takes it.
+        stores: All key stores, by name.
+        preferred: The store for a new key; `auto` for the first of `AUTO_STORES` that accepts it.
     """
 
     stores: Mapping[str, KeyStore]
     preferred: str = AUTO
     _cached: dict[str, _CachedKey] = field(default_factory=dict[str, _CachedKey], repr=False)
 
-    def is_cached(self, note: WrappingKeyRecord) -> bool:
-        """Whether the key was found before, so that finding it again does not block."""
-        return note.id in self._cached
+    def is_cached(self, record: WrappingKeyRecord) -> bool:
+        """Return whether the key is cached, so that finding it does not block."""
+        return record.id in self._cached
 
-    def find(self, note: WrappingKeyRecord) -> WrappingKey:
-        """The key of this id. May block.
+    def find(self, record: WrappingKeyRecord) -> WrappingKey:
+        """Return the key of this record. May block.
 
         Raises:
-            HostError: `secret.key_missing`, when it is nowhere.
-            OperatorError: `secret.key`, when it is there and cannot be used.
+            HostError: `secret.key_missing`, it is in no store.
+            OperatorError: `secret.key`, it was found and is unusable.
         """
-        return self._find(note).key
+        return self._find(record).key
 
-    def store_of(self, note: WrappingKeyRecord) -> str:
-        """Where the key of this id is by now. Blocks and raises as `find` does."""
-        return self._find(note).store
+    def store_of(self, record: WrappingKeyRecord) -> str:
+        """Return the name of the store that has the key now. Blocks and raises as `find` does."""
+        return self._find(record).store
 
-    def _find(self, note: WrappingKeyRecord) -> _CachedKey:
-        if (known := self._cached.get(note.id)) is not None:
-            return known
-        source = self.stores.get(note.source)
-        key, place = source.find(note) if source is not None else None, note.source
+    def _find(self, record: WrappingKeyRecord) -> _CachedKey:
+        if (cached := self._cached.get(record.id)) is not None:
+            return cached
+        store = self.stores.get(record.source)
+        key, store_name = store.find(record) if store is not None else None, record.source
         if key is None:
             # It may have been moved: a file's content can be a credential by now.
-            key, place = next(self._search_other_stores(note), (None, ""))
-        if key is None or key.id != note.id:
+            key, store_name = next(self._search_other_stores(record), (None, ""))
+        if key is None or key.id != record.id:
             raise HostError(
-                f"the key {note.id} that secrets are sealed under is not here; it was made as a {note.source}",
+                f"the key {record.id} that secrets are sealed under is not here; it was made as a {record.source}",
                 code="secret.key_missing",
-                hint=_recovery_hint(note, self.stores.get("file")),
+                hint=_recovery_hint(record, self.stores.get("file")),
             )
-        self._cached[note.id] = found = _CachedKey(key, place)
+        self._cached[record.id] = found = _CachedKey(key, store_name)
         return found
 
-    def _search_other_stores(self, note: WrappingKeyRecord) -> Generator[_CachedKey, None, None]:
-        for name, source in self.stores.items():
-            if name not in (note.source, "passphrase"):
-                with suppress(OperatorError):  # it has no reason to be there: that it is missing says more
-                    if (key := source.find(note)) is not None:
+    def _search_other_stores(self, record: WrappingKeyRecord) -> Generator[_CachedKey, None, None]:
+        for name, store in self.stores.items():
+            if name not in (record.source, "passphrase"):
+                with suppress(OperatorError):  # an error of an unrelated store says less than "missing"
+                    if (key := store.find(record)) is not None:
                         yield _CachedKey(key, name)
 
-    def create(self, announce: Callable[[WrappingKeyRecord], None], place: str | None = None) -> NewWrappingKey:
-        """A new key, kept where it was wished for.
+    def create(self, register: Callable[[WrappingKeyRecord], None], store_name: str | None = None) -> NewWrappingKey:
+        """Create and store a new key.
 
         Args:
-            announce: Notes the key before it is kept anywhere: whoever is killed leaves none that nobody knows of.
-            place: Where it goes, if not where it is preferred.
+            announce: Registers the key before it is stored anywhere: a crash never leaves an unregistered key.
+            store_name: The store, if not the preferred one.
 
         Raises:
-            OperatorError: `secret.key`, when nothing can be kept there.
+            OperatorError: `secret.key`, no key can be stored there.
         """
-        wished = place or self.preferred
-        places = AUTO_STORES if wished == AUTO else (wished,)
-        for name in places:
-            made = self.stores[name].generate() if name in self.stores else None
-            if made is None:
+        requested = store_name or self.preferred
+        candidates = AUTO_STORES if requested == AUTO else (requested,)
+        for name in candidates:
+            new_key = self.stores[name].generate() if name in self.stores else None
+            if new_key is None:
                 continue
-            announce(made.note)
+            register(new_key.record)
             try:
-                self.stores[name].save(made)
+                self.stores[name].save(new_key)
             except OperatorError:
-                if name == places[-1]:
+                if name == candidates[-1]:
                     raise
                 continue
-            self._cached[made.key.id] = _CachedKey(made.key, name)
-            return made
+            self._cached[new_key.key.id] = _CachedKey(new_key.key, name)
+            return new_key
         raise OperatorError(
-            f"no key for secrets can be kept as {wished}", code="secret.key", hint=_STORE_HINTS.get(wished, "")
+            f"no key for secrets can be kept as {requested}", code="secret.key", hint=_STORE_HINTS.get(requested, "")
         )
 
-    def destroy(self, note: WrappingKeyRecord) -> None:
-        """Have the key nowhere any more, as far as that is ours to do.
+    def destroy(self, record: WrappingKeyRecord) -> None:
+        """Destroy the key, as far as its stores can.
 
         Raises:
-            OperatorError: `secret.key`, when it may still be there.
+            OperatorError: `secret.key`, it may still exist.
         """
-        known = self._cached.pop(note.id, None)
-        for place in {note.source, *([known.store] if known else [])}:
-            if place in self.stores:
-                self.stores[place].destroy(note)
+        cached = self._cached.pop(record.id, None)
+        for store_name in {record.source, *([cached.store] if cached else [])}:
+            if store_name in self.stores:
+                self.stores[store_name].destroy(record)
 
-    def forget_unlisted(self, noted: AbstractSet[str]) -> None:
-        """Remember no key that is noted no more: nothing is wrapped with it, here or by anybody else."""
-        for gone in self._cached.keys() - noted:
-            self._cached.pop(gone, None)
+    def forget_unlisted(self, registered_ids: AbstractSet[str]) -> None:
+        """Drop cached keys without a record: they wrap nothing any more."""
+        for key_id in self._cached.keys() - registered_ids:
+            self._cached.pop(key_id, None)
 
 
 _STORE_HINTS = {
@@ -154,32 +154,32 @@ def build_wrapping_keys(
     ask: Callable[[], Secret] | None = None,
     ask_new: Callable[[], Secret] | None = None,
 ) -> WrappingKeys:
-    """The keys of this home.
+    """Build the wrapping keys of this home.
 
     Args:
-        environ: Says where systemd put credentials.
-        state: The directory of this home's state, which is not the one of its data.
-        random: Chance.
+        environ: Names systemd's credentials directory.
+        state: The state directory of this home, which is not its data directory.
+        random: For new keys and salts.
         preferred: The setting `secrets.key`.
         passphrase_file: The setting `secrets.passphrase_file`.
-        ask: Asks a person for the passphrase, where the setting names no file.
-        ask_new: Asks for the one that is to take its place.
+        ask: Asks a person for the passphrase, if the setting names no file.
+        ask_new: Asks for a new passphrase.
     """
     folder = environ.get("CREDENTIALS_DIRECTORY", "")
-    given = Path(folder) if folder else None
-    read = (lambda: _read_passphrase(Path(passphrase_file), given)) if passphrase_file else ask
-    known = _ask_once(read) if read is not None else None
-    sources: tuple[KeyStore, ...] = (
-        SystemdCredentialStore(given),
+    credentials = Path(folder) if folder else None
+    read_passphrase = (lambda: _read_passphrase(Path(passphrase_file), credentials)) if passphrase_file else ask
+    ask_cached = _ask_once(read_passphrase) if read_passphrase is not None else None
+    stores: tuple[KeyStore, ...] = (
+        SystemdCredentialStore(credentials),
         KeyringStore(random),
         KeyFileStore(state / "keys" / "secrets", random),
-        PassphraseStore(random, known, ask_new),
+        PassphraseStore(random, ask_cached, ask_new),
     )
-    return WrappingKeys({source.name: source for source in sources}, preferred)
+    return WrappingKeys({store.name: store for store in stores}, preferred)
 
 
 def _ask_once(ask: Callable[[], Secret]) -> Callable[[], Secret]:
-    """Ask a single time: a descriptor can be read once, and nobody wants to type it twice."""
+    """Cache the answer: a descriptor can be read only once, and nobody wants to type it twice."""
     answers: list[Secret] = []
 
     def answer() -> Secret:
@@ -191,7 +191,7 @@ def _ask_once(ask: Callable[[], Secret]) -> Callable[[], Secret]:
 
 
 def _read_passphrase(file: Path, credentials: Path | None) -> Secret:
-    """What the file holds. Nobody else may read it; of what systemd gives the mode says nothing, for it uses lists."""
+    """Read the passphrase file. It must be private; a systemd credential is exempt: it uses ACLs, not the mode."""
     try:
         with file.open("rb") as opened:
             mode = os.fstat(opened.fileno()).st_mode
@@ -214,13 +214,13 @@ def _read_passphrase(file: Path, credentials: Path | None) -> Secret:
     return Secret(text)
 
 
-def _recovery_hint(note: WrappingKeyRecord, files: KeyStore | None) -> str:
-    match note.source:
+def _recovery_hint(record: WrappingKeyRecord, file_store: KeyStore | None) -> str:
+    match record.source:
         case "credential":
-            return f"systemd gives it to the service alone: run this with CREDENTIALS_DIRECTORY that holds {note.id}"
+            return f"systemd gives it to the service alone: run this with CREDENTIALS_DIRECTORY that holds {record.id}"
         case "file":
-            folder = files.folder if isinstance(files, KeyFileStore) else "keys/secrets among the state"
-            return f"put {note.id}.key back into {folder}; nothing else opens what it sealed"
+            folder = file_store.folder if isinstance(file_store, KeyFileStore) else "keys/secrets among the state"
+            return f"put {record.id}.key back into {folder}; nothing else opens what it sealed"
         case "passphrase":
             return "run it at a terminal, or set secrets.passphrase_file"
         case _:

@@ -20,7 +20,7 @@ from paddock.gate.idempotency import records
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.retention import erase_people, erase_plugin, expire_results
 from paddock.gate.idempotency.states import EffectState, Resolution
-from paddock.host.wiring.background_jobs import FORGET_EFFECTS
+from paddock.host.wiring.background_jobs import EFFECT_RETENTION_JOB
 from paddock.store.database import DirectDatabase, Transaction, open_direct
 
 pytestmark = pytest.mark.req("K-08")
@@ -196,7 +196,7 @@ def test_what_a_plugin_was_still_at_work_on_is_in_doubt_once_it_is_gone_and_nobo
         (doubt,) = paddock.quickly("run", "doubt", "list", "--json").json["doubts"]
         said = running.ask("GET", f"/calls/{doubt['call_id']}")
     assert (gone.state, gone.payload, gone.recovery) == (EffectState.IN_DOUBT, None, "none")
-    assert kinds <= {FORGET_EFFECTS}
+    assert kinds <= {EFFECT_RETENTION_JOB}
     assert doubt["call_id"] == gone.call == made
     assert said.status == 404, "no host follows it"
     told = [one["type"] for one in works.told() if one["call"] == made]
@@ -215,7 +215,7 @@ async def test_a_daemon_lets_go_of_what_it_kept_long_enough_and_nobody_makes_tha
         await note(host, "k2")
     with open_direct(office.home / "data" / "paddock.db") as database:
         database.write(lambda tx: tx.execute("UPDATE effects SET ended_at = ? WHERE key = 'k1'", (NOW,)))
-        database.write(lambda tx: tx.execute("UPDATE queue SET due_at = ? WHERE kind = ?", (NOW, FORGET_EFFECTS)))
+        database.write(lambda tx: tx.execute("UPDATE queue SET due_at = ? WHERE kind = ?", (NOW, EFFECT_RETENTION_JOB)))
 
     def is_forgotten() -> bool:
         kept = recorded(office)

@@ -136,7 +136,7 @@ async def test_where_two_hosts_go_on_with_one_yes_both_get_what_came_of_the_quic
             await other.embed(manifest, office.functions)
             await other.approvals.restore_waiting_calls("mail")
             assert await asyncio.to_thread(begun.wait, 30)
-            late = await host.approvals._resumption.on_answered(approved)  # pyright: ignore[reportPrivateUsage]
+            late = await host.approvals._resumer.on_answered(approved)  # pyright: ignore[reportPrivateUsage]
             assert late is first
             await asyncio.to_thread(eventually, lambda: first.status == "in_progress", "it follows the other")
             go.set()

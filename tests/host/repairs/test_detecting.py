@@ -31,8 +31,8 @@ WELL = RepairFacts(
     plugins=(PluginFacts("notes", "1.0.0", runtime="running"), PluginFacts("idle", state="disabled", enabled=False)),
     webhooks=(WebhookFacts("wh_1", "tickets", attempts=1, reason="busy"),),
     keys=(ApiKeyFacts("abc", "mailer", "ann", (NOW + timedelta(days=90)).isoformat()),),
-    doubts=UnknownOutcomeFacts(total=2, waiting=0),
-    seal=WrappingKeyFacts("k1"),
+    unknown_outcomes=UnknownOutcomeFacts(total=2, waiting=0),
+    wrapping_key=WrappingKeyFacts("k1"),
     machine=MachineFacts(1 << 40, "/data", GROUPS),
 )
 
@@ -101,13 +101,17 @@ def test_what_is_disabled_is_left_alone() -> None:
         ({"machine": MachineFacts(50 << 20, "/data", GROUPS)}, "machine.disk", Severity.URGENT),
         ({"machine": MachineFacts(500 << 20, "/data", GROUPS)}, "machine.disk", Severity.NOTICE),
         ({"machine": MachineFacts(1 << 40, "/d", {"cpu": "niceness"}, ("cpu",))}, "machine.limits", Severity.NOTICE),
-        ({"machine": MachineFacts(1 << 40, "/d", no_cage="no bwrap")}, "machine.cage", Severity.URGENT),
-        ({"seal": WrappingKeyFacts("k1", "the key is not here")}, "secret.key_missing", Severity.BROKEN),
-        ({"seal": WrappingKeyFacts("k2", replaced=1)}, "secret.rotation", Severity.NOTICE),
-        ({"doubts": UnknownOutcomeFacts(3, 1, "call_1")}, "effect.in_doubt", Severity.BROKEN),
-        ({"troubles": (HostProblem("ledger", "store.full", "no room", refuses=True),)}, "host.ledger", Severity.URGENT),
-        ({"troubles": (HostProblem("checkpoints", "ledger.key", "no key"),)}, "host.checkpoints", Severity.BROKEN),
-        ({"troubles": (HostProblem("rules", "policy.invalid", "line 3"),)}, "host.rules", Severity.BROKEN),
+        ({"machine": MachineFacts(1 << 40, "/d", cage_error="no bwrap")}, "machine.cage", Severity.URGENT),
+        ({"wrapping_key": WrappingKeyFacts("k1", "the key is not here")}, "secret.key_missing", Severity.BROKEN),
+        ({"wrapping_key": WrappingKeyFacts("k2", replaced=1)}, "secret.rotation", Severity.NOTICE),
+        ({"unknown_outcomes": UnknownOutcomeFacts(3, 1, "call_1")}, "effect.in_doubt", Severity.BROKEN),
+        (
+            {"host_problems": (HostProblem("ledger", "store.full", "no room", rejects_calls=True),)},
+            "host.ledger",
+            Severity.URGENT,
+        ),
+        ({"host_problems": (HostProblem("checkpoints", "ledger.key", "no key"),)}, "host.checkpoints", Severity.BROKEN),
+        ({"host_problems": (HostProblem("rules", "policy.invalid", "line 3"),)}, "host.rules", Severity.BROKEN),
     ],
 )
 def test_what_is_wrong_with_the_host_is_told_by_how_bad_it_is(
@@ -123,8 +127,8 @@ def test_the_machine_and_its_keys_are_no_affair_of_other_tenants() -> None:
     wrong = replace(
         WELL,
         tenant=ACME,
-        machine=MachineFacts(1, "/data", no_cage="no"),
-        seal=WrappingKeyFacts("k1", "gone"),
+        machine=MachineFacts(1, "/data", cage_error="no"),
+        wrapping_key=WrappingKeyFacts("k1", "gone"),
         plugins=(),
     )
     assert detect_repairs(wrong) == []
@@ -154,7 +158,7 @@ def test_the_worst_comes_first() -> None:
     facts = replace(
         plugin(state="modified"),
         machine=MachineFacts(1, "/data", {"cpu": "niceness"}, ("cpu",)),
-        doubts=UnknownOutcomeFacts(1, 1, "call_1"),
+        unknown_outcomes=UnknownOutcomeFacts(1, 1, "call_1"),
     )
     found = detect_repairs(facts)
 
@@ -175,7 +179,7 @@ def test_a_cause_is_the_same_while_it_only_counts_on_and_another_once_it_changes
     assert files("one") != files("two")
 
     def doubts(latest: str) -> str:
-        return only(replace(WELL, doubts=UnknownOutcomeFacts(2, 2, latest))).fingerprint
+        return only(replace(WELL, unknown_outcomes=UnknownOutcomeFacts(2, 2, latest))).fingerprint
 
     assert doubts("call_1") != doubts("call_2")
 

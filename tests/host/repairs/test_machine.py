@@ -26,7 +26,7 @@ async def test_what_was_seen_is_remembered_and_looked_at_again_when_asked(tmp_pa
         machine = HostProbe(tmp_path, limits, tasks, SystemClock())
         seen = await machine.latest()
         assert seen is not None
-        assert seen.without_groups == ("cpu",)
+        assert seen.limits_without_cgroup == ("cpu",)
         assert seen.free
         assert await machine.latest() is seen
         assert await machine.latest(anew=True) is not seen
@@ -52,4 +52,4 @@ async def test_a_look_that_hangs_is_waited_for_once_and_then_by_nobody(
         answer.set()
         seen = await machine.latest(anew=True)
         assert seen is not None
-        assert (seen.no_cage, seen.no_cage_hint) == ("there is no bubblewrap", "apt install bubblewrap")
+        assert (seen.cage_error, seen.cage_error_hint) == ("there is no bubblewrap", "apt install bubblewrap")

@@ -168,7 +168,7 @@ class CallStarter:
                     subject=self._approved_action(course),
                     payload_hash=course.payload_hash,
                     requester=context.principal.id,
-                    asked=isinstance(course.decision, Ask),
+                    still_asked=isinstance(course.decision, Ask),
                 )
             elif course.approval is not None:
                 self.approvals.require_standing(tx, context.tenant, course.approval)

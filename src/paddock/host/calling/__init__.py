@@ -1,1 +1,1 @@
-"""TODO: paddock.host.calling."""
+"""Services for callers of a host: actions, approvals, resources, activation and unknown outcomes."""

@@ -1,10 +1,10 @@
-"""Actions: what a plugin can change, listed for whoever asks and performed through the one door, in Shu's words.
+"""Lists a plugin's actions and performs them through the gate, in the response format of Shu.
 
-    ok                the action was done; `result` is what came of it
-    pending_approval  a person is asked first; `preview` is what they are shown, and nothing has happened yet
-    error             it was not done, or failed
+ok                the action was done; `result` is its result
+pending_approval  a person has to approve first; `preview` is what they are shown; nothing has happened yet
+error             it was not done, or failed
 
-`action_id` is the call's id: where the call is looked at, followed, cancelled and explained.
+`action_id` is the call's id, by which the call can be inspected, followed, cancelled and explained.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ class Actions:
     """The actions of plugins.
 
     Args:
-        gate: Where they are known, decided about and performed.
-        calls: Where those under way are found.
-        claims: Where those are found that waited for a person.
+        gate: Resolves, authorizes and performs actions.
+        calls: The registry of calls in flight.
+        approval_tokens: Redeems tokens of calls that waited for approval.
     """
 
-    def __init__(self, gate: Gate, calls: CallRegistry, claims: ApprovalTokens) -> None:
+    def __init__(self, gate: Gate, calls: CallRegistry, approval_tokens: ApprovalTokens) -> None:
         self._gate = gate
         self._calls = calls
-        self._claims = claims
+        self._approval_tokens = approval_tokens
 
     async def list_permitted(self, plugin: str, context: CallContext) -> list[dict[str, Any]]:
-        """The actions of a plugin that whoever acts in this context may perform; those that they may not are left out.
+        """List the actions of a plugin that the caller may perform; all others are left out.
 
         Raises:
             NotFound: the plugin is not enabled.
         """
         targets = [target for target in self._catalogue(context).targets_of(plugin) if is_action(target)]
-        return [one.to_json() for one in await permitted_targets(context, targets, self._gate.authorizer)]
+        return [permitted.to_json() for permitted in await permitted_targets(context, targets, self._gate.authorizer)]
 
     async def start(
         self, plugin: str, action: str, args: Mapping[str, Any], context: CallContext, *, token: str | None = None
     ) -> CallHandle:
-        """Start an action; or come back for one that waited for a person, with its `approval_token`.
+        """Start an action; or, with its `approval_token`, resume one that waited for approval.
 
         Raises:
             NotFound: the plugin is not enabled, or has no such action.
-            Busy: see `Calls.begin_at`.
-            PaddockError: see `Claims.claim`.
+            Busy: see `CallRegistry.start_target`.
+            PaddockError: see `ApprovalTokens.redeem`.
         """
         target = self._find(plugin, action, context)
         if token is not None:
-            return await self._claims.redeem(token, target, args, context)
+            return await self._approval_tokens.redeem(token, target, args, context)
         return self._calls.start_target(target, args, context, answers=False)
 
     async def perform(
         self, plugin: str, action: str, args: Mapping[str, Any], context: CallContext, *, token: str | None = None
     ) -> dict[str, Any]:
-        """Perform an action, and say what came of it. Raises as `begin` does; whatever comes later is an `error`."""
+        """Perform an action and return its outcome. Raises as `start` does; any later failure is an `error` outcome."""
         return await action_outcome(await self.start(plugin, action, args, context, token=token))
 
     def _find(self, plugin: str, action: str, context: CallContext) -> CallTarget:
@@ -83,19 +83,19 @@ class Actions:
         return self._gate.catalogue(context.tenant)
 
 
-async def action_outcome(live: CallHandle) -> dict[str, Any]:
-    """What came of an action, in Shu's words; it is over then, or waits for a person."""
+async def action_outcome(call: CallHandle) -> dict[str, Any]:
+    """Wait until an action ended or waits for approval, and describe its outcome in Shu's format."""
     try:
-        result = await live.wait()
-    except NeedsApproval as held:
-        told = {"approval": held.details["approval"], "expires_at": held.details["expires_at"]}
-        token = {"approval_token": held.details["token"]} if "token" in held.details else {}
-        shown = {"status": "pending_approval", "action_id": live.id, "preview": held.details["preview"]}
-        return {**shown, **told, **token}
+        result = await call.wait()
+    except NeedsApproval as pending:
+        approval = {"approval": pending.details["approval"], "expires_at": pending.details["expires_at"]}
+        token = {"approval_token": pending.details["token"]} if "token" in pending.details else {}
+        outcome = {"status": "pending_approval", "action_id": call.id, "preview": pending.details["preview"]}
+        return {**outcome, **approval, **token}
     except PaddockError as error:
-        return {"status": "error", "action_id": live.id, "error": error_to_json(error)}
-    if live.form is CallableForm.ACTION and isinstance(result, dict):
-        told = cast("dict[str, Any]", result)
-        more = {"diagnostics": told["diagnostics"]} if "diagnostics" in told else {}
-        return {"status": "ok", "action_id": live.id, "result": told.get("result"), **more}
-    return {"status": "ok", "action_id": live.id, "result": result}
+        return {"status": "error", "action_id": call.id, "error": error_to_json(error)}
+    if call.form is CallableForm.ACTION and isinstance(result, dict):
+        response = cast("dict[str, Any]", result)
+        diagnostics = {"diagnostics": response["diagnostics"]} if "diagnostics" in response else {}
+        return {"status": "ok", "action_id": call.id, "result": response.get("result"), **diagnostics}
+    return {"status": "ok", "action_id": call.id, "result": result}

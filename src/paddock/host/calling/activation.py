@@ -1,6 +1,6 @@
-"""Plugins that are switched on for a tenant, in OSQR's words.
+"""Plugins that are enabled for a tenant and what they change, in the response format of OSQR.
 
-Switching one on for a single person comes with personas; here a plugin is on for all of a tenant, or off.
+Activation for a single person comes with personas; here a plugin is on for a whole tenant, or off.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from paddock.store.database import Database, Transaction
 
 
 class ActivationPreview(NamedTuple):
-    """What a person is told before a plugin is switched on."""
+    """The preview that a person sees before a plugin is switched on."""
 
     name: str
     title: str
     description: str
-    changes: tuple[str, ...]  # about how the assistant behaves; empty where it changes nothing
+    changes: tuple[str, ...]  # to the assistant's behaviour; empty if it changes nothing
     tools: tuple[str, ...]
     on: bool
 
 
 class Activation:
-    """What is on, and what that changes.
+    """Lists active plugins and previews what activation changes.
 
     Args:
-        gate: Where plugins are known and decided about.
-        database: Where the ledger is, which knows since when they are on.
-        views: Where plugins are installed, for looking.
+        gate: Resolves and authorizes callables.
+        database: Holds the ledger, which records since when plugins are on.
+        views: The plugin store, for reads.
     """
 
     def __init__(self, gate: Gate, database: Database, views: StoreThread) -> None:
@@ -46,7 +46,7 @@ class Activation:
         self._views = views
 
     async def active_plugins(self, context: CallContext) -> list[dict[str, Any]]:
-        """Every plugin that is on, with those of its tools that whoever asks may call."""
+        """List every active plugin, with the tools that the caller may use."""
         catalogue = self._gate.catalogue(context.tenant)
         manifests = sorted((entry.manifest for entry in catalogue.entries()), key=lambda manifest: manifest.name)
         since = await self._database.read(lambda tx: _enabled_since(tx, context.tenant, manifests))
@@ -61,7 +61,7 @@ class Activation:
         ]
 
     async def summary(self, plugin: str, context: CallContext) -> dict[str, Any]:
-        """What a plugin that is on changes and offers.
+        """Describe what an active plugin changes and offers.
 
         Raises:
             NotFound: it is not on.
@@ -73,9 +73,9 @@ class Activation:
         }
 
     async def preview(self, plugin: str, context: CallContext) -> ActivationPreview:
-        """What switching a plugin on changes, or has changed.
+        """Preview what switching a plugin on changes, or has changed.
 
-        For whoever operates the tenant also of one that is not on; for everybody else that one is not there.
+        Operators of the tenant can preview inactive plugins too; for everybody else those do not exist.
 
         Raises:
             NotFound: it is not installed, or not on.
@@ -90,14 +90,16 @@ class Activation:
         return _build_preview(manifest, tools, on=on)
 
     def behaviour_plugins(self, context: CallContext) -> list[ActivationPreview]:
-        """Every plugin that is on and changes how the assistant behaves."""
+        """List every active plugin that changes the assistant's behaviour."""
         entries = self._gate.catalogue(context.tenant).entries()
         manifests = sorted((entry.manifest for entry in entries), key=lambda manifest: manifest.name)
         return [_build_preview(manifest, (), on=True) for manifest in manifests if manifest.behaviour is not None]
 
     async def _tools(self, plugin: str, context: CallContext) -> list[str]:
         targets = self._gate.catalogue(context.tenant).targets_of(plugin)
-        return [one.target.spec.name for one in await permitted_targets(context, targets, self._gate.authorizer)]
+        return [
+            permitted.target.spec.name for permitted in await permitted_targets(context, targets, self._gate.authorizer)
+        ]
 
 
 def _build_preview(manifest: Manifest, tools: Iterable[str], *, on: bool) -> ActivationPreview:
@@ -112,9 +114,9 @@ def _behaviour_summary(manifest: Manifest) -> str:
 
 
 def _enabled_since(tx: Transaction, tenant: str, manifests: list[Manifest]) -> dict[str, str | None]:
-    """When each was switched on last, as the ledger has it."""
-    found: dict[str, str | None] = {}
+    """Return when each plugin was last enabled, according to the ledger."""
+    since: dict[str, str | None] = {}
     for manifest in manifests:
-        last = list_entries(tx, tenant, EntryFilter(type=PluginEnabled.type, plugin=manifest.name), limit=1)
-        found[manifest.name] = last[0].at if last else None
-    return found
+        entries = list_entries(tx, tenant, EntryFilter(type=PluginEnabled.type, plugin=manifest.name), limit=1)
+        since[manifest.name] = entries[0].at if entries else None
+    return since

@@ -1,4 +1,4 @@
-"""People in the loop: what waits for them, and what happens when they answer."""
+"""Approval requests as callers see them: list, answer, cancel, and the standing approvals that result."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from paddock.gate.calls.resume import PendingCallResumer
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.effects.context import approval_preview
 
-DEFAULT_PAGE_SIZE = 100  # requests in a page, where nobody says how many
+DEFAULT_PAGE_SIZE = 100  # requests per page
 MAX_PAGE_SIZE = 1_000
 
 
 class ApprovalService:
-    """Requests that wait for a person, for whoever shows them and takes answers. Every answer is from somebody.
+    """Lists approval requests and takes answers. Every answer is attributed to a principal.
 
     Args:
-        approvals: Where they are kept.
-        resumption: Goes on with the calls that they are about.
+        approvals: Stores the requests.
+        resumer: Resumes the calls that wait for them.
     """
 
-    def __init__(self, approvals: Approvals, resumption: PendingCallResumer) -> None:
+    def __init__(self, approvals: Approvals, resumer: PendingCallResumer) -> None:
         self._approvals = approvals
-        self._resumption = resumption
+        self._resumer = resumer
 
     async def list_requests(
         self,
@@ -43,61 +43,62 @@ class ApprovalService:
         limit: int = DEFAULT_PAGE_SIZE,
         to: Principal | None = None,
     ) -> list[dict[str, Any]]:
-        """The requests of a tenant as data, newest first; those that are open, or all. What they would be done with is
-        left out: it may be large, and whoever answers looks at the request itself.
+        """List a tenant's requests as data, newest first; only open ones unless `ended`.
+
+        The call parameters are left out: they may be large, and an approver opens the request itself.
 
         Args:
-            tenant: Whose.
-            ended: Whether also those that ended.
-            before: Only those before the one with this id.
-            limit: How many.
-            to: Only those that this one may know of.
+            tenant: The tenant.
+            ended: Include requests that ended.
+            before: Only requests older than the one with this id.
+            limit: Maximum number of requests.
+            to: Only requests that this principal may see.
 
         Raises:
-            NotFound: there is none of the id that they are to come before.
+            NotFound: there is no request with the id `before`.
         """
         states = () if ended else tuple(sorted(OPEN_STATES))
         found: list[Approval] = []
         while len(found) < limit:
             page = await self._approvals.page(tenant, states, before=before, limit=limit)
-            found += [one for one in page if to is None or can_see(one, to)]
+            found += [request for request in page if to is None or can_see(request, to)]
             if len(page) < limit:
                 break
             before = page[-1].id
         return self._summaries(found[:limit], to)
 
     def _summaries(self, approvals: Iterable[Approval], to: Principal | None) -> list[dict[str, Any]]:
-        return [_without_params(self._to_json_for(one, to)) for one in approvals]
+        return [_without_params(self._to_json_for(request, to)) for request in approvals]
 
-    async def pending(self, by: Principal, *, limit: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """What waits, as `listed` shows it: for the answer of this one, and of what else they may know, for others'."""
-        theirs: list[Approval] = []
+    async def pending(self, principal: Principal, *, limit: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """List pending requests as in `list_requests`: those this principal may answer, and visible ones for others."""
+        answerable: list[Approval] = []
         others: list[Approval] = []
         before: str | None = None
-        while len(theirs) < limit:
+        while len(answerable) < limit:
             page = await self._approvals.page(
-                by.tenant, (ApprovalState.PENDING,), before=before, limit=DEFAULT_PAGE_SIZE
+                principal.tenant, (ApprovalState.PENDING,), before=before, limit=DEFAULT_PAGE_SIZE
             )
-            for one in page:
-                if can_see(one, by):
-                    (theirs if _may_answer(one, by) else others).append(one)
+            for request in page:
+                if can_see(request, principal):
+                    (answerable if _may_answer(request, principal) else others).append(request)
             if len(page) < DEFAULT_PAGE_SIZE:
                 break
             before = page[-1].id
-        return self._summaries(theirs[:limit], by), self._summaries(others[:limit], by)
+        return self._summaries(answerable[:limit], principal), self._summaries(others[:limit], principal)
 
     async def find(self, tenant: str, approval_id: str, *, to: Principal | None = None) -> dict[str, Any]:
-        """One request as data, with what took its place and the standing approval that came out of it.
+        """Return one request with its replacement and the standing approval that resulted from it.
 
         Raises:
-            NotFound: there is none, or not for this one to know of.
+            NotFound: there is none, or this principal may not see it.
         """
-        found = await self._approvals.find(tenant, approval_id)
-        if to is not None and not can_see(found, to):
+        request = await self._approvals.find(tenant, approval_id)
+        if to is not None and not can_see(request, to):
             raise request_not_found(approval_id)
-        return self._to_json_for(found, to) | {
-            "replaced_by": await self._approvals.find_replacement(found),
-            "standing": await self._approvals.find_standing_created_by(found),
+        return self._to_json_for(request, to) | {
+            "replaced_by": await self._approvals.find_replacement(request),
+            "standing": await self._approvals.find_standing_created_by(request),
         }
 
     async def approve(
@@ -110,10 +111,10 @@ class ApprovalService:
         remember: RememberChoice | None = None,
         payload: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Say yes; the call is made as soon as enough people did. See `Approvals.approve`.
+        """Approve a request; the call is made once the quorum is reached. See `Approvals.approve`.
 
         Raises:
-            Invalid: the other parameters do not fit what is to be called. The request waits on as it is.
+            Invalid: the edited parameters do not match the callable's schema. The request stays open, unchanged.
         """
         if payload is not None:
             await self._validate_edited_params(approval_id, Answerer(by, through), payload)
@@ -125,27 +126,27 @@ class ApprovalService:
     async def deny(
         self, approval_id: str, by: Principal, *, through: str | None = None, comment: str = ""
     ) -> dict[str, Any]:
-        """Say no; whoever waits for the call is told. See `Approvals.deny`."""
+        """Deny a request; callers waiting for it are notified. See `Approvals.deny`."""
         denied = await self._approvals.deny(by.tenant, approval_id, by, through=through, comment=comment)
         return await self._apply_answer(denied)
 
     async def restore_waiting_calls(self, plugin: str) -> None:
-        """A plugin is there: know again what of it waits for a person."""
-        await self._resumption.restore_open(plugin)
+        """Restore the calls of a newly available plugin that wait for approval."""
+        await self._resumer.restore_open(plugin)
 
-    async def cancel(self, live: CallHandle) -> None:
-        """Ask for the end of a call, whether it runs or waits for a person."""
-        await self._resumption.cancel(live)
+    async def cancel(self, call: CallHandle) -> None:
+        """Cancel a call, whether it runs or waits for approval."""
+        await self._resumer.cancel(call)
 
     async def list_standing(
         self, tenant: str, *, revoked: bool = False, to: Principal | None = None
     ) -> list[dict[str, Any]]:
-        """The standing approvals of a tenant as data, oldest first; those in force, or all; `to` as in `listed`."""
-        found = await self._approvals.list_standing(tenant, revoked=revoked)
-        return [standing_to_json(one) for one in found if to is None or can_see_standing(one, to)]
+        """List a tenant's standing approvals, oldest first: those in force, or also `revoked` ones visible to `to`."""
+        standing = await self._approvals.list_standing(tenant, revoked=revoked)
+        return [standing_to_json(approval) for approval in standing if to is None or can_see_standing(approval, to)]
 
     async def revoke_standing(self, standing_id: str, by: Principal, *, through: str | None = None) -> dict[str, Any]:
-        """End a standing approval, and give what it was before: revoked already, or not. See `Approvals.revoke`.
+        """Revoke a standing approval and return its previous state: revoked already, or not. See `Approvals.revoke`.
 
         Raises:
             NotFound: there is none.
@@ -154,24 +155,24 @@ class ApprovalService:
 
     async def _validate_edited_params(self, approval_id: str, answerer: Answerer, payload: Mapping[str, Any]) -> None:
         approval = await self._approvals.find(answerer.by.tenant, approval_id)
-        if approval.state is ApprovalState.PENDING:  # what else it is, is said when it is answered
+        if approval.state is ApprovalState.PENDING:  # other states are reported when the answer is recorded
             require_may_answer(approval, answerer)
-            self._resumption.require_valid(approval, payload)
+            self._resumer.require_valid(approval, payload)
 
     async def _apply_answer(self, approval: Approval) -> dict[str, Any]:
-        await self._resumption.on_answered(approval)
+        await self._resumer.on_answered(approval)
         return await self.find(approval.binding.subject.tenant, approval.id)
 
     def _to_json_for(self, approval: Approval, to: Principal | None = None) -> dict[str, Any]:
-        told = approval_to_json(approval, self._resumption.unchanged_target(approval))
-        # What a rule keeps from whoever asks stands in its own words.
-        return told if to is None or OPERATOR in to.roles else told | {"reason": approval.caller_reason}
+        record = approval_to_json(approval, self._resumer.unchanged_target(approval))
+        # A rule may withhold its reason from the requester: they get the caller's version.
+        return record if to is None or OPERATOR in to.roles else record | {"reason": approval.caller_reason}
 
 
 def approval_to_json(approval: Approval, target: CallTarget | None = None) -> dict[str, Any]:
-    """A request as data, for people and programs. Without its token, which only whoever asked has.
+    """Serialize a request, without its token, which only the requester has.
 
-    `target` is what would be called, for what that says of itself.
+    `target` is the callable, for its description of itself.
     """
     binding = approval.binding
     return {

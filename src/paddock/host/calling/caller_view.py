@@ -1,4 +1,4 @@
-"""What callers may use, for whoever exposes it in other words than ours: found, listed and called by its target."""
+"""The callables and plugins a caller may use: permitted listings, and calls made directly by target."""
 
 from __future__ import annotations
 
@@ -22,42 +22,47 @@ from paddock.runtime.calls import AskCaller, OnEvent
 
 
 class CallableAccess:
-    """Everything of the catalogues that the rules do not keep from a caller.
+    """The callables that policy permits a caller, for adapters that expose them in another protocol.
 
     Args:
-        gate: The one door.
-        calls: Where calls are found that wait for a person.
-        claims: Gives such a call to whoever comes back for it.
-        rules: What decides.
+        gate: The gate that every call passes.
+        calls: The registry of calls that wait for approval.
+        approval_tokens: Redeems the token of an approved call.
+        active_policy: The policy in force.
         reconciler: Replaces the catalogues.
     """
 
     def __init__(
-        self, gate: Gate, calls: CallRegistry, claims: ApprovalTokens, rules: ActivePolicy, reconciler: Reconciler
+        self,
+        gate: Gate,
+        calls: CallRegistry,
+        approval_tokens: ApprovalTokens,
+        active_policy: ActivePolicy,
+        reconciler: Reconciler,
     ) -> None:
         self._gate = gate
         self._calls = calls
-        self._claims = claims
-        self._rules = rules
+        self._approval_tokens = approval_tokens
+        self._active_policy = active_policy
         self._reconciler = reconciler
-        self._running_tasks: set[asyncio.Task[Any]] = set()  # what each is made in; a task makes one at a time
+        self._running_tasks: set[asyncio.Task[Any]] = set()  # the tasks that make calls; each makes one at a time
 
     def catalogue(self, tenant: Tenant) -> Catalogue:
-        """What there is for a tenant right now. A new one takes its place when that changes."""
+        """Return a tenant's current catalogue. A change replaces it with a new one."""
         return self._gate.catalogue(tenant)
 
     @property
     def active_policy(self) -> object:
-        """The rules that are in force. Others take their place when they change."""
-        return self._rules.policy
+        """The policy in force. A change replaces it with a new object."""
+        return self._active_policy.policy
 
-    def set_change_listener(self, tell: Callable[[], None]) -> None:
-        """Have it told each time that a catalogue or the rules are replaced."""
-        self._reconciler.on_catalogue_change = tell
-        self._rules.on_change = tell
+    def set_change_listener(self, listener: Callable[[], None]) -> None:
+        """Set the function to call whenever a catalogue or the policy is replaced."""
+        self._reconciler.on_catalogue_change = listener
+        self._active_policy.on_change = listener
 
     async def permitted(self, context: CallContext, targets: Iterable[CallTarget]) -> list[PermittedTarget]:
-        """Those that whoever acts in this context may call or read."""
+        """Return the targets that the caller may call or read."""
         return await permitted_targets(context, targets, self._gate.authorizer)
 
     async def call(
@@ -69,10 +74,10 @@ class CallableAccess:
         on_event: OnEvent | None = None,
         ask: AskCaller | None = None,
     ) -> Any:
-        """Call or read something and wait for the result. See `Host.call`.
+        """Call or read a target and wait for the result. See `Host.call`.
 
         Raises:
-            Busy: the host is going down.
+            Busy: the host is shutting down.
         """
         if self._calls.is_shutting_down:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
@@ -81,14 +86,14 @@ class CallableAccess:
         self._running_tasks.add(task)
         try:
             return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
-        except NeedsApproval as held:
-            self._calls.restore_held(CallId(held.details["call_id"]), target, context, held)
+        except NeedsApproval as pending:
+            self._calls.restore_held(CallId(pending.details["call_id"]), target, context, pending)
             raise
         finally:
             self._running_tasks.discard(task)
 
     async def drain(self, seconds: float) -> None:
-        """Give those under way this long. No new ones are taken, once `calls` takes none."""
+        """Wait this long for calls in flight, then cancel them. New ones are rejected once `calls` shuts down."""
         if self._running_tasks:
             _, late = await asyncio.wait(tuple(self._running_tasks), timeout=seconds)
             for task in late:
@@ -97,55 +102,55 @@ class CallableAccess:
     async def claim_approved_call(
         self, token: str, target: CallTarget, params: Mapping[str, Any], context: CallContext
     ) -> CallHandle:
-        """The call that waited for a person and that this token was given out for. See `Claims.claim`."""
-        return await self._claims.redeem(token, target, params, context)
+        """Redeem an approval token for the call that waited for it. See `ApprovalTokens.redeem`."""
+        return await self._approval_tokens.redeem(token, target, params, context)
 
 
 class PermittedPlugins:
-    """The plugins of a tenant, for its people.
+    """The plugins that a tenant's people may see.
 
     Args:
-        gate: Where they are known and decided about.
+        gate: Resolves and authorizes callables.
     """
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
     async def plugins(self, context: CallContext) -> list[dict[str, Any]]:
-        """Each plugin that has something for whoever acts in this context, by name."""
+        """List the plugins, by name, that offer the caller something."""
         entries = sorted(self._gate.catalogue(context.tenant).entries(), key=lambda entry: entry.manifest.name)
         return [
             _plugin_summary(entry) for entry in entries if not entry.discovered or await self._callables(entry, context)
         ]
 
     async def plugin(self, name: str, context: CallContext) -> dict[str, Any]:
-        """One plugin, with `callables`: what whoever acts in this context may call of it.
+        """Describe one plugin, with the `callables` that the caller may use.
 
         Raises:
-            NotFound: their tenant has not enabled it.
+            NotFound: the caller's tenant has not enabled it.
         """
         entry = self._gate.catalogue(context.tenant).entry(name)
-        offered = await self._callables(entry, context)
-        return _plugin_summary(entry) | {"callables": [one.to_json() for one in offered]}
+        callables = await self._callables(entry, context)
+        return _plugin_summary(entry) | {"callables": [target.to_json() for target in callables]}
 
     async def callable_names(self, name: str, context: CallContext) -> frozenset[str]:
-        """The names of what they may call of a plugin. Raises as `plugin` does."""
+        """Return the names of the plugin's callables that the caller may use. Raises as `plugin` does."""
         entry = self._gate.catalogue(context.tenant).entry(name)
         return frozenset(one.target.spec.name for one in await self._callables(entry, context))
 
     async def may_read_documents(self, name: str, context: CallContext) -> bool:
-        """Whether they may read the documents of a plugin; who may read one may read all. Raises as `plugin` does."""
+        """Return whether the caller may read a plugin's documents: all or none. Raises as `plugin` does."""
         entry = self._gate.catalogue(context.tenant).entry(name)
         return bool(await permitted_targets(context, (CallTarget(entry, READ_RESOURCE),), self._gate.authorizer))
 
     async def may_get_prompt(self, name: str, prompt: str, context: CallContext) -> bool:
-        """Whether they may have a prompt of a plugin. Raises as `plugin` does."""
+        """Return whether the caller may use a plugin's prompt. Raises as `plugin` does."""
         try:
             found = self._gate.catalogue(context.tenant).find_prompt(name, prompt)
         except NotFound:
-            return False  # not any more
+            return False  # it was removed in the meantime
         except PluginError:
-            return True  # nobody serves it, and the rules keep it from nobody
+            return True  # no server provides it, so no rule restricts it
         return not isinstance(found, CallTarget) or bool(
             await permitted_targets(context, (found,), self._gate.authorizer)
         )

@@ -1,4 +1,4 @@
-"""Reading what plugins have: tools, documents by their address, prompts by name. Servers are asked through the gate."""
+"""Reads a plugin's tools, resources (by URI) and prompts (by name). Servers are queried through the gate."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from paddock.plugins.tool_pinning.tools import load_tools
 
 
 class ResourceReader:
-    """The documents and prompts of plugins.
+    """Reads the tools, resources and prompts of plugins.
 
     Args:
-        views: The rows, for looking.
-        gate: The one door to the plugins themselves.
+        views: The plugin store, for reads.
+        gate: The gate to the plugins.
     """
 
     def __init__(self, views: StoreThread, gate: Gate) -> None:
         self._views = views
         self._gate = gate
 
-    async def tools(self, plugin: str, tenant: Tenant, *, meet: bool) -> dict[str, Any]:
-        listed = await self._views.run(lambda store: load_tools(store, plugin), tenant)
-        if meet and not listed.known:
-            await self._gate.ensure_started(listed.name, tenant)
-            listed = await self._views.run(lambda store: load_tools(store, plugin), tenant)
-        return await asyncio.to_thread(listed.to_value)
+    async def tools(self, plugin: str, tenant: Tenant, *, discover: bool) -> dict[str, Any]:
+        tools = await self._views.run(lambda store: load_tools(store, plugin), tenant)
+        if discover and not tools.known:
+            await self._gate.ensure_started(tools.name, tenant)
+            tools = await self._views.run(lambda store: load_tools(store, plugin), tenant)
+        return await asyncio.to_thread(tools.to_value)
 
     async def resources(self, plugin: str, tenant: Tenant) -> dict[str, Any]:
-        listed = await self._views.run(lambda store: list_resources(store, plugin), tenant)
-        return listed.to_value()
+        resources = await self._views.run(lambda store: list_resources(store, plugin), tenant)
+        return resources.to_value()
 
     async def prompts(self, plugin: str, tenant: Tenant) -> dict[str, Any]:
-        listed = await self._views.run(lambda store: list_prompts(store, plugin), tenant)
-        return listed.to_value()
+        prompts = await self._views.run(lambda store: list_prompts(store, plugin), tenant)
+        return prompts.to_value()
 
     async def read_resource(self, plugin: str, uri: str, context: CallContext) -> dict[str, Any]:
         target = self._gate.catalogue(context.tenant).find_resource(plugin, uri)
@@ -53,20 +53,20 @@ class ResourceReader:
         self, plugin: str, name: str, arguments: Mapping[str, Any], context: CallContext
     ) -> dict[str, Any]:
         found = self._gate.catalogue(context.tenant).find_prompt(plugin, name)
-        asked = {"name": name, "arguments": dict(arguments)}
+        params = {"name": name, "arguments": dict(arguments)}
         if isinstance(found, CallTarget):
-            return await self._gate.call(found, asked, context)
-        return _render_prompt(plugin, found, asked)
+            return await self._gate.call(found, params, context)
+        return _render_prompt(plugin, found, params)
 
 
-def _render_prompt(plugin: str, prompt: PromptOffer, asked: dict[str, Any]) -> dict[str, Any]:
-    """A prompt whose text the manifest gives: no process is needed for it."""
-    problems = compile_schema(prompt.spec.input_schema or {}).errors(asked)
+def _render_prompt(plugin: str, prompt: PromptOffer, params: dict[str, Any]) -> dict[str, Any]:
+    """Render a prompt whose text is in the manifest: this needs no process."""
+    problems = compile_schema(prompt.spec.input_schema or {}).errors(params)
     if problems:
         raise Invalid(
-            f"the parameters of {plugin} {asked['name']} are not valid",
+            f"the parameters of {plugin} {params['name']} are not valid",
             problems,
             code="invalid_params",
             details={"plugin": plugin},
         )
-    return prompt.render(asked["arguments"])
+    return prompt.render(params["arguments"])

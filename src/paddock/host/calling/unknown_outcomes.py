@@ -1,4 +1,4 @@
-"""Calls of which nobody knows whether they have happened, for whoever operates their tenant."""
+"""Effects whose outcome is unknown (in doubt): listed, probed and resolved by operators of a tenant."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from paddock.store.database import Database, Transaction
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedEffect:
-    """One such effect, and how finding out goes.
+    """An effect that is or was in doubt, with the state of its recovery.
 
     Attributes:
-        search: The work in the queue that does; None where none does.
-        by_itself: Whether the host finds out by itself, as far as its record tells.
+        search: The queued recovery job; None if there is none.
+        by_itself: Whether the host can recover it without a person, as far as its record tells.
     """
 
     effect: IdempotencyRecord
@@ -35,30 +35,30 @@ class UnresolvedEffect:
     by_itself: bool
 
 
-def require_valid_result(store: PluginStore, doubt: IdempotencyRecord, found: Any) -> None:
-    """Refuse a result that the callable could not have given. Of a plugin that is gone nobody knows what it promised.
+def require_valid_result(store: PluginStore, record: IdempotencyRecord, result: Any) -> None:
+    """Reject a result that violates the callable's output schema. Skipped if the plugin is gone: its schema is unknown.
 
     Raises:
-        Invalid: it is not what the callable promises; carries every mistake.
+        Invalid: it violates the output schema; carries every mistake.
     """
     try:
-        broken = load_tools(store, doubt.effect_key.plugin).output_problems(doubt.effect_key.callable, found)
+        problems = load_tools(store, record.effect_key.plugin).output_problems(record.effect_key.callable, result)
     except NotFound:
         return
-    if broken:
-        name = f"{doubt.effect_key.plugin} {doubt.effect_key.callable}"
-        raise Invalid(f"{name} does not give such a result", broken, code="invalid_params")
+    if problems:
+        name = f"{record.effect_key.plugin} {record.effect_key.callable}"
+        raise Invalid(f"{name} does not give such a result", problems, code="invalid_params")
 
 
 class UnknownOutcomes:
-    """Reads and settles them.
+    """Lists and resolves effects in doubt.
 
     Args:
-        database: Where the records are.
-        views: Where it stands what callables promise.
-        effects: Has it found out what became of them.
-        clock: The time.
-        random: Chance.
+        database: Holds the idempotency records.
+        views: The plugin store, for the callables' output schemas.
+        effects: Schedules recovery.
+        clock: For timestamps.
+        random: For ids.
     """
 
     def __init__(
@@ -71,60 +71,60 @@ class UnknownOutcomes:
         self._random = random
 
     async def count(self, tenant: Tenant) -> InDoubtCount:
-        """How many there are, and how many wait for a person."""
+        """Count effects in doubt, and those of them that wait for a person."""
         return await self._database.read(lambda tx: count_in_doubt(tx, tenant))
 
     async def list_effects(
         self, tenant: Tenant, *, resolved: bool = False, after: str | None = None, limit: int = 50
     ) -> list[UnresolvedEffect]:
-        """Those in doubt, the oldest first; or those that were, the latest first.
+        """List effects in doubt, oldest first; or, with `resolved`, those that were, latest first.
 
         Raises:
-            NotFound: `after` is no effect of the tenant.
+            NotFound: `after` is not an effect of the tenant.
         """
 
-        def unit(tx: Transaction) -> list[UnresolvedEffect]:
+        def query(tx: Transaction) -> list[UnresolvedEffect]:
             if after is not None:
                 require_record(tx, tenant, after)
             if resolved:
-                found = records.list_resolved(tx, tenant, after=after, limit=limit)
+                effects = records.list_resolved(tx, tenant, after=after, limit=limit)
             else:
-                found = records.list_in_state(tx, EffectState.IN_DOUBT, tenant=tenant, after=after, limit=limit)
-            return [_with_recovery_job(tx, effect) for effect in found]
+                effects = records.list_in_state(tx, EffectState.IN_DOUBT, tenant=tenant, after=after, limit=limit)
+            return [_with_recovery_job(tx, effect) for effect in effects]
 
-        return await self._database.read(unit)
+        return await self._database.read(query)
 
     async def find(self, tenant: Tenant, call: str) -> UnresolvedEffect:
-        """What is known of the effect of a call.
+        """Return the effect of a call with its recovery state.
 
         Raises:
-            NotFound: the call had none, or there is no such call.
+            NotFound: the call had no effect, or there is no such call.
         """
         return await self._database.read(lambda tx: _with_recovery_job(tx, require_record(tx, tenant, call)))
 
     async def resolve(
         self, tenant: Tenant, call: str, *, happened: bool, result: Any, comment: str, by: PrincipalId
     ) -> None:
-        """Keep what a person found out; see `gate/idempotency/resolve.py`.
+        """Record the outcome that a person found out; see `gate/idempotency/resolve.py`.
 
         Raises:
             NotFound: there is no such effect.
             Conflict: it is not in doubt.
-            Invalid: the callable could not have given that result; carries every mistake.
+            Invalid: the result violates the callable's output schema; carries every mistake.
         """
-        doubt = await self._database.read(lambda tx: require_in_doubt(tx, tenant, call))
+        record = await self._database.read(lambda tx: require_in_doubt(tx, tenant, call))
         if result is not None:
-            await self._views.run(lambda store: require_valid_result(store, doubt, result), tenant)
+            await self._views.run(lambda store: require_valid_result(store, record, result), tenant)
 
-        def unit(tx: Transaction) -> None:
-            told = TransactionLedger(tx, self._clock, self._random, tenant, call, by)
+        def write(tx: Transaction) -> None:
+            ledger = TransactionLedger(tx, self._clock, self._random, tenant, call, by)
             now = self._clock.now().isoformat()
-            resolve(tx, told, tenant, call, happened=happened, result=result, by=by, now=now, comment=comment)
+            resolve(tx, ledger, tenant, call, happened=happened, result=result, by=by, now=now, comment=comment)
 
-        await self._database.write(unit)
+        await self._database.write(write)
 
     async def probe_now(self, tenant: Tenant, call: str) -> bool:
-        """Have the host find out at once; False where only a person can, or it is at it. See `Effects.look_now`."""
+        """Start recovery now; False if only a person can, or it runs already. See `EffectCoordinator.recover_now`."""
         return await self._effects.recover_now(tenant, call)
 
 

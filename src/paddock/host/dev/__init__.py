@@ -1,1 +1,1 @@
-"""One plugin straight from its author's folder: run, called, tried step by step, and replaced when it changes."""
+"""The dev host: runs one plugin straight from its author's folder, and replaces it when the files change."""

@@ -1,4 +1,4 @@
-"""Advice that was written for whoever runs a plugin, in words for the one who writes it and has it running here."""
+"""Helpers for a plugin's author in a dev host: hints rephrased for them, and secrets given on the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AUTHOR_HINT_PREFIX = "the plugin's author has to "
 
 
 def rephrase_for_author(hint: str, plugin: str) -> str:
-    """The same advice: what its author has to do is the reader's to do, and its log is shown where they look."""
+    """Rephrase a hint for the plugin's author: what "the author has to do" is theirs, and the log is on screen."""
     if hint.startswith(_AUTHOR_HINT_PREFIX):
         return f"{hint.removeprefix(_AUTHOR_HINT_PREFIX)}, and save"
     if hint == see_log_hint(plugin):
@@ -30,33 +30,35 @@ def rephrase_for_author(hint: str, plugin: str) -> str:
 
 
 def secret_option_hint(secrets: Iterable[str]) -> str:
-    """What to type so that the plugin has these secrets: it runs in a home of its own, where nobody set any."""
+    """Return the options that give the plugin these secrets: its dev home has none set."""
     return "start it again with " + " ".join(f"--secret {shlex.quote(name)}=@FILE" for name in secrets)
 
 
 AUTHOR_ID = PrincipalId("local:author")
 
 
-def store_given_secrets(store: PluginStore, keys: WrappingKeys, given: Mapping[str, Secret]) -> None:
-    """Seal them. Blocks.
+def store_given_secrets(store: PluginStore, keys: WrappingKeys, secrets: Mapping[str, Secret]) -> None:
+    """Seal secrets given on the command line. Blocking.
 
     Raises:
-        Conflict: somebody else set one of them in this home: it would be gone for good.
+        Conflict: the home already has a secret of that name set by somebody else, which would be overwritten.
     """
 
-    def deed(tx: Transaction) -> AuditedTransaction:
-        told = TransactionLedger(tx, store.clock, store.random, store.tenant, by=AUTHOR_ID)
-        return AuditedTransaction(tx, store.tenant, AUTHOR_ID, store.now(), told)
+    def change(tx: Transaction) -> AuditedTransaction:
+        ledger = TransactionLedger(tx, store.clock, store.random, store.tenant, by=AUTHOR_ID)
+        return AuditedTransaction(tx, store.tenant, AUTHOR_ID, store.now(), ledger)
 
-    theirs = {
-        one.name for one in store.database.read(lambda tx: list_secrets(tx, store.tenant)) if one.set_by != AUTHOR_ID
+    existing = {
+        secret.name
+        for secret in store.database.read(lambda tx: list_secrets(tx, store.tenant))
+        if secret.set_by != AUTHOR_ID
     }
-    if taken := sorted(theirs & given.keys()):
+    if taken := sorted(existing & secrets.keys()):
         raise Conflict(
             f"this home has secrets of its own with these names: {', '.join(taken)}",
             code="dev.secret_set",
             hint="leave out --secret to use those, or run it without --home",
         )
-    for name, value in given.items():
+    for name, value in secrets.items():
         for owner in ("", AUTHOR_ID):
-            store_secret(store.database, keys, store.random, deed, name, owner, value)
+            store_secret(store.database, keys, store.random, change, name, owner, value)

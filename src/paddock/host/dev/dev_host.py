@@ -1,6 +1,6 @@
-"""A plugin under its author's hands. A new copy of its folder takes over once it runs; until then the last one serves.
+"""A dev host: runs one plugin from its author's folder. A new snapshot takes over once it runs, not before.
 
-Everything around the process stays when the process is replaced: tables, kept values, the cache, the log, settings.
+Everything around the process survives its replacement: databases, key-value data, the cache, the log, settings.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ from paddock.runtime.supervisor import Supervisor
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlugin:
-    """A version that serves."""
+    """A loaded snapshot of the plugin that serves calls."""
 
     manifest: Manifest
     callables: tuple[CallableSpec, ...]
     pid: int | None
     copy: SourceSnapshot
-    unserved: tuple[str, ...] = ()  # declared, and not served
-    undeclared: tuple[str, ...] = ()  # served, and not declared
+    unserved: tuple[str, ...] = ()  # declared but not served
+    undeclared: tuple[str, ...] = ()  # served but not declared
 
 
 @dataclass(frozen=True, slots=True)
 class DevHostParts:
-    """What a workshop works with; made by `open_workshop`."""
+    """The parts of a dev host; built by `open_dev_host`."""
 
     supervisor: Supervisor
     gate: Gate
-    starter: SnapshotLaunchPreparer
-    news: DevSupervisorEvents
-    bodies: EndpointLauncher
-    door: CapabilityDispatcher
+    preparer: SnapshotLaunchPreparer
+    supervisor_events: DevSupervisorEvents
+    launcher: EndpointLauncher
+    dispatcher: CapabilityDispatcher
     logs: PluginLogs
     publish: EventSink
     tasks: TaskGroup
@@ -71,55 +71,55 @@ class DevHostParts:
 
 
 class DevHost:
-    """One plugin, from the folder that its author works in."""
+    """Runs one plugin from the folder that its author works in."""
 
-    def __init__(self, folder: Path, parts: DevHostParts, audience: DevEventListener) -> None:
+    def __init__(self, folder: Path, parts: DevHostParts, listener: DevEventListener) -> None:
         self.folder = folder
         self.serving: LoadedPlugin | None = None
         self._parts = parts
-        self._listener = audience
+        self._listener = listener
         self._numbers = itertools.count(1)
         self._key: InstanceKey | None = None
         self._followed_logs: set[str] = set()
         self._load_lock = asyncio.Lock()
-        parts.news.on_tools = self._on_tools
+        parts.supervisor_events.on_tools = self._on_tools
 
     async def take_snapshot(self) -> SourceSnapshot:
-        """The folder as it is now, copied and judged. Nothing runs yet; whoever looks removes the copy, or loads it.
+        """Copy the folder as it is now and validate it. Nothing runs yet; the caller loads or removes the snapshot.
 
         Raises:
-            Invalid, OperatorError: it cannot be run; says all that is wrong.
+            Invalid, OperatorError: it cannot be run; carries every mistake.
         """
         trees, number = self._parts.trees, next(self._numbers)
         return await asyncio.to_thread(snapshot_folder, self.folder, trees / "staging", trees, number)
 
-    async def load(self, copy: SourceSnapshot, granted: Iterable[Capability]) -> LoadedPlugin:
-        """Start a copy and let it serve. Where that fails the last version goes on serving, and the copy is removed.
+    async def load(self, snapshot: SourceSnapshot, granted: Iterable[Capability]) -> LoadedPlugin:
+        """Start a snapshot and let it serve. If that fails, the last version keeps serving and the snapshot is removed.
 
         Raises:
-            NeedsConsent: it asks for more than was granted; names what.
+            NeedsConsent: it requests more than was granted; names the capabilities.
             PaddockError: it does not run; says why.
         """
         async with self._load_lock:
             try:
-                return await self._load(copy, tuple(granted))
+                return await self._load(snapshot, tuple(granted))
             except BaseException:
-                copy.remove()
+                snapshot.remove()
                 raise
 
-    async def _load(self, copy: SourceSnapshot, granted: tuple[Capability, ...]) -> LoadedPlugin:
-        manifest = copy.manifest
+    async def _load(self, snapshot: SourceSnapshot, granted: tuple[Capability, ...]) -> LoadedPlugin:
+        manifest = snapshot.manifest
         missing = missing_capabilities(granted, requested_capabilities(manifest))
         if missing:
             raise NeedsConsent(
                 f"{manifest.name} also asks for {', '.join(map(str, missing))}",
                 hint="grant it, or take it out of the manifest",
-                details={"capabilities": [str(one) for one in missing]},
+                details={"capabilities": [str(capability) for capability in missing]},
             )
-        key, deployment = self._deployment(copy, granted)
+        key, deployment = self._deployment(snapshot, granted)
         self._follow_log(manifest.name)
         supervisor = self._parts.supervisor
-        self._parts.starter.roots[key.digest] = copy.root
+        self._parts.preparer.roots[key.digest] = snapshot.root
         supervisor.deploy(deployment, start=True)
         status = await supervisor.wait_settled(key)
         if status.state is not PluginState.RUNNING:
@@ -129,19 +129,25 @@ class DevHost:
                 code=status.error_code or None,
                 hint=rephrase_for_author(self.with_author_paths(status.hint), manifest.name),
             )
-        callables = self._parts.news.tools.get(key, manifest.callables)
-        before, self.serving, old = self.serving, LoadedPlugin(manifest, callables, status.pid, copy), self._key
+        callables = self._parts.supervisor_events.tools.get(key, manifest.callables)
+        previous, self.serving, previous_key = (
+            self.serving,
+            LoadedPlugin(manifest, callables, status.pid, snapshot),
+            self._key,
+        )
         self.serving = replace(self.serving, unserved=status.unavailable_methods, undeclared=status.undeclared_methods)
-        self._key = self._parts.news.serving = key
-        self._update_catalogue(key, manifest, callables, copy.root)
-        if before is not None and old is not None:
-            self._parts.tasks.start_soon(self._retire, old, before.copy)
+        self._key = self._parts.supervisor_events.serving = key
+        self._update_catalogue(key, manifest, callables, snapshot.root)
+        if previous is not None and previous_key is not None:
+            self._parts.tasks.start_soon(self._retire, previous_key, previous.copy)
         return self.serving
 
-    def _deployment(self, copy: SourceSnapshot, granted: tuple[Capability, ...]) -> tuple[InstanceKey, Deployment]:
-        key = InstanceKey(DEFAULT_TENANT, PluginName(copy.manifest.name), copy.digest)
-        held = tuple(asked for asked in copy.manifest.capabilities if any(covers(have, asked) for have in granted))
-        return key, Deployment(key, copy.manifest, held)
+    def _deployment(self, snapshot: SourceSnapshot, granted: tuple[Capability, ...]) -> tuple[InstanceKey, Deployment]:
+        key = InstanceKey(DEFAULT_TENANT, PluginName(snapshot.manifest.name), snapshot.digest)
+        allowed = tuple(
+            wanted for wanted in snapshot.manifest.capabilities if any(covers(have, wanted) for have in granted)
+        )
+        return key, Deployment(key, snapshot.manifest, allowed)
 
     def _update_catalogue(
         self, key: InstanceKey, manifest: Manifest, callables: tuple[CallableSpec, ...], root: Path
@@ -153,20 +159,20 @@ class DevHost:
         catalogue = Catalogue([CatalogueEntry(key, replace(manifest, callables=callables), schemas)])
         self._parts.gate.catalogues = {DEFAULT_TENANT: catalogue}
 
-    async def _retire(self, key: InstanceKey, copy: SourceSnapshot) -> None:
-        """End what no longer serves, once its calls are done."""
+    async def _retire(self, key: InstanceKey, snapshot: SourceSnapshot) -> None:
+        """Stop a version that no longer serves, once its calls are done."""
         await self._parts.supervisor.disable(key)
-        self._parts.starter.roots.pop(key.digest, None)
-        self._parts.news.tools.pop(key, None)
-        await asyncio.to_thread(copy.remove)
+        self._parts.preparer.roots.pop(key.digest, None)
+        self._parts.supervisor_events.tools.pop(key, None)
+        await asyncio.to_thread(snapshot.remove)
 
     # --- using it -----------------------------------------------------------------------------------------------------
 
     async def call(self, name: str, params: Mapping[str, Any], *, on_event: OnEvent | None = None) -> Any:
-        """Call it through the gate, as everybody else would: `greet`, or `plugin.greet`.
+        """Call it through the gate, as any caller would: `greet`, or `plugin.greet`.
 
         Raises:
-            PaddockError: whatever stood in the way.
+            PaddockError: the call was denied or failed.
         """
         if self.serving is None:
             raise Conflict(
@@ -188,21 +194,23 @@ class DevHost:
         return CallContext(principal, RequestId(new_id("req", self._parts.clock, self._parts.random)))
 
     @asynccontextmanager
-    async def trial_run(self, copy: SourceSnapshot, granted: Iterable[Capability]) -> AsyncGenerator[TrialRun, None]:
-        """One life of a copy, to be gone through step by step.
+    async def trial_run(
+        self, snapshot: SourceSnapshot, granted: Iterable[Capability]
+    ) -> AsyncGenerator[TrialRun, None]:
+        """Run one process of a snapshot for a trial, driven step by step.
 
         Raises:
-            PaddockError: there is none, e.g. the cage could not be built.
+            PaddockError: it cannot be started, e.g. the cage could not be built.
         """
-        key, deployment = self._deployment(copy, tuple(granted))
+        key, deployment = self._deployment(snapshot, tuple(granted))
         parts = self._parts
-        parts.starter.roots[key.digest] = copy.root
-        prepared = await parts.starter(deployment)
+        parts.preparer.roots[key.digest] = snapshot.root
+        start_spec = await parts.preparer(deployment)
         trial: AbstractAsyncContextManager[TrialRun] = open_trial_run(
-            deployment, prepared, parts.bodies, parts.door, publish=parts.publish, clock=parts.clock
+            deployment, start_spec, parts.launcher, parts.dispatcher, publish=parts.publish, clock=parts.clock
         )
-        async with trial as life:
-            yield life
+        async with trial as run:
+            yield run
 
     def _on_tools(self, tools: tuple[CallableSpec, ...]) -> None:
         if self.serving is not None and self._key is not None:
@@ -210,7 +218,7 @@ class DevHost:
             self._update_catalogue(self._key, self.serving.manifest, tools, self.serving.copy.root)
 
     def with_author_paths(self, text: str) -> str:
-        """A text in which the files of our copies are those of the author's folder."""
+        """Replace paths of our snapshots in a text by those of the author's folder."""
         return re.sub(rf"{re.escape(str(self._parts.trees))}/[^/\s]+-\d+(?=[/\s]|$)", str(self.folder), text)
 
     def _follow_log(self, name: str) -> None:

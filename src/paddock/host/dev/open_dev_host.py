@@ -1,4 +1,4 @@
-"""Opening a workshop: the parts of a host that one plugin under development needs, in a home of its own."""
+"""Opens a dev host: the parts of a host that one plugin under development needs, in a home of its own."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from paddock.runtime.supervisor import open_supervisor
 from paddock.runtime.throttle import StartThrottle
 from paddock.store.database import open_database
 
-SNAPSHOTS_FOLDER = "workshop"  # below a home's data, beside the trees of what is installed there
+SNAPSHOTS_FOLDER = "workshop"  # in the home's data directory, beside the trees of installed plugins
 
 
 @asynccontextmanager
 async def open_dev_host(
     home: Path,
     folder: Path,
-    audience: DevEventListener,
+    listener: DevEventListener,
     *,
     environ: Mapping[str, str],
     tap: Callable[[], TrafficTap],
@@ -59,21 +59,21 @@ async def open_dev_host(
     secrets: Mapping[str, Secret] | None = None,
     lasting: bool = False,
 ) -> AsyncGenerator[DevHost, None]:
-    """A workshop for as long as the block runs; afterwards nothing of the plugin is left but what it kept in the home.
+    """Open a dev host for as long as the block runs; afterwards only the plugin's data in the home is left.
 
     Args:
-        home: Where tables, kept values, files and logs are.
-        folder: The plugin's, as its author has it.
-        audience: Told what happens.
-        environ: The environment, for settings and references to it.
-        tap: Makes a listener for each process.
-        config: The plugin's configuration, as far as the home does not say it.
-        secrets: Secrets that the author gives it, by name.
-        lasting: Whether the home is there for longer than the block.
+        home: The home directory: databases, key-value data, files and logs.
+        folder: The plugin's folder, as its author edits it.
+        listener: Receives events.
+        environ: The environment, for settings and references.
+        tap: Creates a traffic listener for each process.
+        config: The plugin's configuration, as far as the home does not set it.
+        secrets: Secrets from the author, by name.
+        lasting: Whether the home outlives the block.
 
     Raises:
-        Conflict: one of the secrets is the home's own already.
-        StoreUnavailable: another session or a daemon has the home.
+        Conflict: the home already has one of the secrets.
+        StoreUnavailable: another session or a daemon uses the home.
     """
     environ = {**environ, "PADDOCK_HOME": str(home)}
     directories = find_directories(environ, Path.home())
@@ -81,81 +81,81 @@ async def open_dev_host(
     settings = load_settings(directories, environ).settings
     clock, random = SystemClock(), SystemRandom()
     keys = load_secret_keys(directories, settings, environ)
-    if not lasting:  # the key goes with the home; in a keyring it would stay
+    if not lasting:  # delete the key with the home; in a keyring it would stay
         keys = replace(keys, preferred="file")
     trees = directories.data / SNAPSHOTS_FOLDER
-    opening = partial(open_plugin_store, directories, settings, clock=clock)
+    open_store = partial(open_plugin_store, directories, settings, clock=clock)
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(settings.store.url or directories.database_file, role="daemon") as database,
-        open_ledger(database, clock, random, state=directories.state) as events,
+        open_ledger(database, clock, random, state=directories.state) as ledger,
         open_node(database, clock, random, state=directories.state, daemon=True) as node,
-        open_store_thread(opening) as store,
-        open_cage_network(lambda tenant: DenialLogger(events.publisher(tenant), logs, tenant)) as network,
+        open_store_thread(open_store) as store,
+        open_cage_network(lambda tenant: DenialLogger(ledger.publisher(tenant), logs, tenant)) as network,
         open_warden(network=network, trees=trees) as warden,
         open_capability_services(
             directories.data / "storage",
             database,
             logs,
             shipped_policy_check(),
-            publish_for=lambda tenant: DenialLogger(events.publisher(tenant), logs, tenant),
+            publish_for=lambda tenant: DenialLogger(ledger.publisher(tenant), logs, tenant),
             clock=clock,
             random=random,
             keys=keys,
         ) as services,
         scoped_tasks() as tasks,
     ):
-        # The store is ours alone by now, so what lies there is what a killed session left.
+        # The store's lock is ours by now, so existing files are left from a killed session.
         await asyncio.to_thread(shutil.rmtree, trees, ignore_errors=True)
         if secrets:
-            await store.run(lambda own: store_given_secrets(own, keys, secrets))
-        news = DevSupervisorEvents(logs, audience)
-        news.on_gone = lambda key: tasks.start_soon(
+            await store.run(lambda plugins: store_given_secrets(plugins, keys, secrets))
+        supervisor_events = DevSupervisorEvents(logs, listener)
+        supervisor_events.on_gone = lambda key: tasks.start_soon(
             services.storage.rollback_of_instance, key.tenant, key.plugin, key.digest
         )
-        starter = SnapshotLaunchPreparer(
+        preparer = SnapshotLaunchPreparer(
             store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs, config or {}
         )
-        bodies = TappedEndpointLauncher(warden, clock, tap, network)
-        around = SupervisorDeps(
-            launcher=bodies,
+        launcher = TappedEndpointLauncher(warden, clock, tap, network)
+        deps = SupervisorDeps(
+            launcher=launcher,
             adapter_for=partial(select_adapter, capabilities=services.dispatcher),
-            prepare=starter,
-            publish_for=lambda tenant: DropMethodEvents(events.publisher(tenant)),
-            observer=news,
+            prepare=preparer,
+            publish_for=lambda tenant: DropMethodEvents(ledger.publisher(tenant)),
+            observer=supervisor_events,
             clock=clock,
             random=random,
             start_throttle=StartThrottle(),
         )
-        async with open_supervisor(around, call_timeout=settings.limits.call_timeout_s) as supervisor:
+        async with open_supervisor(deps, call_timeout=settings.limits.call_timeout_s) as supervisor:
             parts = DevHostParts(
                 supervisor=supervisor,
                 gate=build_gate(
                     supervisor,
-                    ledger=events,
+                    ledger=ledger,
                     database=database,
-                    decides=AllowAll(),
+                    authorizer=AllowAll(),
                     approvals=build_approvals(database, clock, random),
-                    limits=RateLimiter(NO_LIMITS, DailyQuotas(NO_LIMITS, clock), clock.monotonic),
+                    rate_limiter=RateLimiter(NO_LIMITS, DailyQuotas(NO_LIMITS, clock), clock.monotonic),
                     secrets=services.secrets,
                     clock=clock,
                     random=random,
                     node=node,
                 ),
-                starter=starter,
-                news=news,
-                bodies=bodies,
-                door=services.dispatcher,
+                preparer=preparer,
+                supervisor_events=supervisor_events,
+                launcher=launcher,
+                dispatcher=services.dispatcher,
                 logs=logs,
-                publish=events.publisher(DEFAULT_TENANT),
+                publish=ledger.publisher(DEFAULT_TENANT),
                 tasks=tasks,
                 clock=clock,
                 random=random,
                 trees=trees,
             )
-            workshop = DevHost(folder, parts, audience)
+            dev_host = DevHost(folder, parts, listener)
             try:
-                yield workshop
+                yield dev_host
             finally:
-                if workshop.serving is not None:
-                    workshop.serving.copy.remove()
+                if dev_host.serving is not None:
+                    dev_host.serving.copy.remove()

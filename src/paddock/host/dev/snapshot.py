@@ -1,4 +1,4 @@
-"""Copies of a plugin's folder. Its author goes on writing; what runs must stay as it was when it started. Blocks."""
+"""Snapshots of a plugin's folder: its author keeps editing, but running files must not change. Blocking."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from paddock.runtime.deployment import Deployment
 
 @dataclass(frozen=True, slots=True)
 class SourceSnapshot:
-    """The folder as it was at one moment, judged as an install would judge it."""
+    """The folder as it was at one moment, validated as for an install."""
 
     root: Path
     digest: Digest
@@ -32,30 +32,30 @@ class SourceSnapshot:
     warnings: tuple[Problem, ...]
 
     def remove(self) -> None:
-        """Nothing runs from it any more."""
+        """Delete the files. Call it when nothing runs from them any more."""
         shutil.rmtree(self.root, ignore_errors=True)
 
 
 def snapshot_folder(folder: Path, staging: Path, trees: Path, number: int) -> SourceSnapshot:
-    """A copy of the folder below `trees`.
+    """Copy the folder to a new directory below `trees`, and validate it.
 
     Args:
-        folder: The author's.
-        staging: Where copies are made.
-        trees: Where they are kept.
-        number: Which copy it is; two of the same files are still two.
+        folder: The author's folder.
+        staging: The directory for unfinished copies.
+        trees: The directory for finished copies.
+        number: The number of the snapshot; it distinguishes snapshots of the same files.
 
     Raises:
-        Invalid: the package could not be installed, or not be enabled; carries every reason.
-        OperatorError: the folder cannot be read, or holds nothing that runs here.
+        Invalid: the package cannot be installed or enabled; carries every reason.
+        OperatorError: the folder cannot be read, or contains nothing that runs here.
     """
     source = PackageSource(SourceKind.DIRECTORY, str(folder.resolve()))
     with stage_package(source, staging) as staged:
-        reading = read_package(staged.root)
-        manifest = reading.single()
-        in_the_way = find_blockers(manifest, DirectoryFiles(staged.root))
-        if in_the_way:
-            raise Invalid(f"{manifest.name} cannot run yet", in_the_way, code="plugin.cannot_enable")
+        manifest_result = read_package(staged.root)
+        manifest = manifest_result.single()
+        blockers = find_blockers(manifest, DirectoryFiles(staged.root))
+        if blockers:
+            raise Invalid(f"{manifest.name} cannot run yet", blockers, code="plugin.cannot_enable")
         if isinstance(manifest.runtime, RemoteRuntime):
             raise OperatorError(
                 f"{manifest.name} is a server elsewhere: there is no program in this folder",
@@ -64,22 +64,22 @@ def snapshot_folder(folder: Path, staging: Path, trees: Path, number: int) -> So
             )
         root = trees / f"{manifest.name}-{number}"
         trees.mkdir(parents=True, exist_ok=True, mode=0o700)
-        shutil.rmtree(root, ignore_errors=True)  # of a session before this one, which was killed
+        shutil.rmtree(root, ignore_errors=True)  # left from an earlier session that was killed
         staged.root.rename(root)
-    shown = [one for one in reading.warnings if one not in in_the_way]
-    return SourceSnapshot(root, Digest(f"{staged.tree.digest}#{number}"), manifest, tuple(shown))
+    warnings = [warning for warning in manifest_result.warnings if warning not in blockers]
+    return SourceSnapshot(root, Digest(f"{staged.tree.digest}#{number}"), manifest, tuple(warnings))
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLaunchPreparer(LaunchPreparer):
-    """Prepares starts of what lies in folders; see `Starter`.
+    """Prepares starts of snapshots; see `LaunchPreparer`.
 
     Attributes:
-        given: The configuration that the author gave; beside it counts what the home's `local.toml` says.
-        roots: Where the files of each deployment are, by its digest.
+        author_config: The author's configuration; it takes precedence over the home's `local.toml`.
+        roots: The directory of each deployment's files, by digest.
     """
 
-    given: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    author_config: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     roots: dict[str, Path] = field(default_factory=dict[str, Path])
 
     def resolve_inputs(self, store: PluginStore, deployment: Deployment) -> LaunchInputs:
@@ -90,14 +90,14 @@ class SnapshotLaunchPreparer(LaunchPreparer):
 
     def retry_hint(self, deployment: Deployment) -> str:
         del deployment
-        return ""  # nothing is installed that could be enabled
+        return ""  # a snapshot is not installed, so it cannot be enabled
 
     def effective_config(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
         entry = read_entries(store.local_file).get(manifest.name)
-        kept = entry.system_values(self.reference_environment(store)) if entry else {}
-        ours = _schema_fields(manifest.system_config_schema)
-        system = {**kept, **{name: value for name, value in self.given.items() if name in ours}}
-        project = {name: value for name, value in self.given.items() if name not in ours}
+        stored = entry.system_values(self.reference_environment(store)) if entry else {}
+        system_fields = _schema_fields(manifest.system_config_schema)
+        system = {**stored, **{name: value for name, value in self.author_config.items() if name in system_fields}}
+        project = {name: value for name, value in self.author_config.items() if name not in system_fields}
         merged = merge_config(manifest.config_schema, manifest.system_config_schema, project, system)
         return resolve_config_paths(manifest, merged, self.cage_places(store.tenant, manifest.name))
 

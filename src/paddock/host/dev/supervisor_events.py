@@ -1,4 +1,4 @@
-"""What a plugin under development says and does besides answering, passed on to its author."""
+"""Supervisor events of a plugin under development, forwarded to its author."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from paddock.runtime.protocol_adapter import Definition
 
 
 class DevEventListener(Protocol):
-    """Who is told what happens. Called from the event loop; must be quick and must not raise."""
+    """Receives events of a dev host. Called from the event loop; must be quick and must not raise."""
 
     def logged(self, line: str) -> None:
-        """A line of the plugin's log."""
+        """Called with each line of the plugin's log."""
         ...
 
     def announced(self, method: str, params: Mapping[str, Any]) -> None:
-        """A notification of the plugin's."""
+        """Called with each notification of the plugin."""
         ...
 
     def ended(self, reason: str, hint: str) -> None:
-        """The version that serves fell over, and is started again."""
+        """Called when the serving version crashed; it is restarted."""
         ...
 
 
 class DevSupervisorEvents:
-    """The supervisor's `Watcher`. Told of all versions, it speaks of the one that serves.
+    """The supervisor's `PluginObserver`. It is notified of all versions, and forwards events of the serving one.
 
     Attributes:
-        serving: Which that is.
-        tools: What servers say that they offer, where no manifest does.
-        on_tools: Told when the one that serves offers something else.
-        on_gone: Told when a process is gone.
+        serving: The instance that serves.
+        tools: The tools that servers list, if the manifest declares none.
+        on_tools: Called when the tools of the serving version change.
+        on_gone: Called when a process has ended.
     """
 
-    def __init__(self, logs: PluginLogs, audience: DevEventListener) -> None:
+    def __init__(self, logs: PluginLogs, listener: DevEventListener) -> None:
         self.serving: InstanceKey | None = None
         self.tools: dict[InstanceKey, tuple[CallableSpec, ...]] = {}
         self.on_tools: Callable[[tuple[CallableSpec, ...]], None] = lambda _tools: None
         self.on_gone: Callable[[InstanceKey], object] = lambda _key: None
         self._logs = logs
-        self._listener = audience
+        self._listener = listener
 
     def on_log_line(self, key: InstanceKey, line: str) -> None:
         self._logs.write(key.plugin, line)
@@ -57,12 +57,12 @@ class DevSupervisorEvents:
             self._listener.announced(method, params)
 
     async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
-        """A server says what it offers. Its author need not accept it: all that can be used is used."""
-        found = [parse_tool(one.raw) for one in definitions if one.kind == TOOL]
-        for one in found:
-            if not isinstance(one, CallableSpec):
-                self._logs.write(deployment.name, f"[paddock] a tool cannot be used: {one.reason}; {one.repair}")
-        tools = self.tools[deployment.key] = tuple(one for one in found if isinstance(one, CallableSpec))
+        """Record the tools that a server lists. Its author need not accept them: every usable tool is used."""
+        parsed = [parse_tool(definition.raw) for definition in definitions if definition.kind == TOOL]
+        for tool in parsed:
+            if not isinstance(tool, CallableSpec):
+                self._logs.write(deployment.name, f"[paddock] a tool cannot be used: {tool.reason}; {tool.repair}")
+        tools = self.tools[deployment.key] = tuple(tool for tool in parsed if isinstance(tool, CallableSpec))
         if deployment.key == self.serving:
             self.on_tools(tools)
 
@@ -73,4 +73,4 @@ class DevSupervisorEvents:
             self.on_gone(key)
 
     def on_give_up(self, key: InstanceKey, reason: str) -> None:
-        del key, reason  # told when it moved; the next save starts it afresh
+        del key, reason  # reported by the state change; the next save starts a new snapshot

@@ -1,4 +1,4 @@
-"""Listening in on what the host and a plugin say to each other, line by line, without changing any of it."""
+"""Taps the traffic between the host and a plugin, frame by frame, without changing it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from paddock.runtime.endpoint import CagedEndpoint, CagedEndpointLauncher, Netwo
 
 
 class TrafficTap(Protocol):
-    """Who listens to one process. Called from the event loop; must be quick and must not raise."""
+    """Receives the traffic of one process. Called from the event loop; must be quick and must not raise."""
 
     def sent(self, frame: bytes) -> None:
-        """The host said this, to the process's standard input."""
+        """Called with each frame that the host wrote to the process's standard input."""
         ...
 
     def received(self, frame: bytes) -> None:
-        """The process said this, on its standard output."""
+        """Called with each frame that the process wrote to its standard output."""
         ...
 
 
 class TappedEndpointLauncher(CagedEndpointLauncher):
-    """Processes in cages, each with a tap of its own: ids on a wire mean something in one conversation only."""
+    """Launches caged processes, each with a tap of its own: message ids are unique only within one connection."""
 
     def __init__(
         self, launcher: Launcher, clock: Clock, tap: Callable[[], TrafficTap], networks: NetworkActivity

@@ -1,4 +1,4 @@
-"""One life of a plugin, gone through step by step by whoever wants to see how it does. Nobody restarts it."""
+"""A trial run: one process of a plugin, driven step by step for contract checks. It is never restarted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _EXIT_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TrialExit:
-    """How a plugin went when it was asked to."""
+    """How a plugin ended after a shutdown request."""
 
     seconds: float
     code: int | None
@@ -54,38 +54,38 @@ class TrialExit:
 
 
 class TrialRun:
-    """A process that was started and nothing more. Made by `on_trial`.
+    """A process that was started and nothing more. Made by `open_trial_run`.
 
     Attributes:
         log: The lines of its log.
-        asked: What it asked of the host, by method and without the namespace, in order.
-        fatal: What it did that ends a plugin; empty while it behaves.
+        host_requests: The methods that it requested of the host, without the namespace, in order.
+        kill_reason: The fatal violation that it committed; empty while it behaves.
     """
 
     def __init__(
         self,
         deployment: Deployment,
-        prepared: StartSpec,
-        body: PluginEndpoint,
-        wire: ProtocolAdapter,
-        lines: list[str],
-        asked: list[str],
+        start_spec: StartSpec,
+        endpoint: PluginEndpoint,
+        adapter: ProtocolAdapter,
+        log: list[str],
+        host_requests: list[str],
         publish: EventSink,
         clock: Clock,
     ) -> None:
         self.manifest = deployment.manifest
         self.capabilities = deployment.capabilities
-        self.log = lines
-        self.host_requests = asked
+        self.log = log
+        self.host_requests = host_requests
         self.kill_reason = ""
-        self._ending = False  # from then on it may close its output
-        self._prepared = prepared
-        self._endpoint = body
-        self._adapter = wire
-        self._exited = asyncio.ensure_future(body.wait())
+        self._ending = False  # it may close its output during shutdown
+        self._start_spec = start_spec
+        self._endpoint = endpoint
+        self._adapter = adapter
+        self._exited = asyncio.ensure_future(endpoint.wait())
         self._connection = PluginConnection(
             deployment,
-            wire,
+            adapter,
             publish=publish,
             clock=clock,
             on_fatal=self._on_kill_reason,
@@ -98,87 +98,87 @@ class TrialRun:
 
     @property
     def noise(self) -> list[str]:
-        """The first lines on its standard output that are no JSON-RPC."""
+        """The first lines on its standard output that are not JSON-RPC."""
         return self._connection.noise_lines
 
     async def handshake(self) -> HandshakeResult:
-        """The first exchange.
+        """Perform the handshake.
 
         Raises:
-            PluginError: it did not answer as it should; says how.
+            PluginError: the handshake failed; says how.
         """
         try:
-            introduced = await self._adapter.handshake(self._connection)
-        except HandshakeRejected as refusal:
-            raise self._rejection_error(refusal) from None
+            result = await self._adapter.handshake(self._connection)
+        except HandshakeRejected as rejected:
+            raise self._rejection_error(rejected) from None
         except (HandshakeTimeout, PeerLost) as error:
             raise await self._crash_error(str(error)) from None
         self._connection.mark_ready()
-        return introduced
+        return result
 
     async def configure(self) -> Mapping[str, Any]:
-        """Give it its configuration, and return which.
+        """Send it its configuration, and return that.
 
         Raises:
-            PluginError: it does not take it.
+            PluginError: it rejects the configuration.
         """
         try:
-            await self._adapter.configure(self._connection, self._prepared.config, {})
-        except HandshakeRejected as refusal:
-            raise self._rejection_error(refusal) from None
-        except PeerLost as gone:
-            raise await self._crash_error(gone.reason) from None
-        return self._prepared.config
+            await self._adapter.configure(self._connection, self._start_spec.config, {})
+        except HandshakeRejected as rejected:
+            raise self._rejection_error(rejected) from None
+        except PeerLost as lost:
+            raise await self._crash_error(lost.reason) from None
+        return self._start_spec.config
 
     async def definitions(self) -> tuple[Definition, ...] | None:
-        """What it says that it offers, where its manifest does not."""
+        """List the definitions that it offers, if the manifest declares none."""
         return await self._adapter.list_definitions(self._connection)
 
     async def ping(self) -> bool:
-        """Whether it answers its protocol's ping.
+        """Return whether it answers its protocol's ping.
 
         Raises:
-            TimeoutError, PeerLost: it does not.
+            TimeoutError, PeerLost: it does not answer.
         """
         return await self._adapter.ping(self._connection)
 
-    async def request(self, method: str, params: Mapping[str, Any], within: float) -> Any:
-        """Its answer to any request.
+    async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
+        """Send any request and return the result.
 
         Raises:
-            RpcFault: it is an error.
-            TimeoutError, PeerLost: there is none.
+            RpcFault: the response is an error.
+            TimeoutError, PeerLost: there is no response.
         """
-        return await self._connection.request(OutgoingMessage(method, dict(params)), within)
+        return await self._connection.request(OutgoingMessage(method, dict(params)), timeout_s)
 
     async def call(self, spec: CallableSpec, payload: Mapping[str, Any], context: CallContext, *, key: str = "") -> Any:
-        """Call it without the gate, so that what the gate would stop arrives. Gives the answer as it came.
+        """Call it bypassing the gate, so that calls which the gate would stop arrive. Returns the raw result.
 
         Args:
-            spec: What to call.
-            payload: With what.
-            context: For whom.
-            key: The idempotency key, for those that are told one.
+            spec: The callable.
+            payload: Its parameters.
+            context: The caller.
+            key: The idempotency key, for callables that receive one.
 
         Raises:
-            PaddockError: it answered with an error, or not at all.
+            PaddockError: it responded with an error, or not at all.
         """
         if isinstance(self._adapter, _RawPythonAdapter):
             self._adapter.key = key
         return await self._connection.call(plan_call(self.manifest, spec, CALL_TIMEOUT_S), payload, context)
 
     async def shut_down(self) -> TrialExit:
-        """Ask it to end, and wait as long as its manifest says."""
+        """Request a shutdown, and wait as long as its manifest allows."""
         self._ending = True
-        began, limit = time.monotonic(), float(self.manifest.timing.shutdown)
+        started, timeout_s = time.monotonic(), float(self.manifest.timing.shutdown)
         self._adapter.request_shutdown(self._connection)
-        await asyncio.wait({self._exited}, timeout=limit)
+        await asyncio.wait({self._exited}, timeout=timeout_s)
         in_time = self._exited.done()
         if not in_time:
             self._endpoint.kill()
             await asyncio.wait({self._exited}, timeout=_EXIT_TIMEOUT_S)
-        ended = self._exited.result() if self._exited.done() else ProcessExit(None, None)
-        return TrialExit(time.monotonic() - began, ended.code, ended.signal, in_time)
+        exit_status = self._exited.result() if self._exited.done() else ProcessExit(None, None)
+        return TrialExit(time.monotonic() - started, exit_status.code, exit_status.signal, in_time)
 
     async def close(self) -> None:
         self._endpoint.kill()
@@ -186,32 +186,32 @@ class TrialRun:
         await asyncio.wait({self._exited}, timeout=_EXIT_TIMEOUT_S)
         self._endpoint.close()
 
-    def _rejection_error(self, refusal: HandshakeRejected) -> PluginError:
-        refused = refusal.rejection
+    def _rejection_error(self, rejected: HandshakeRejected) -> PluginError:
+        rejection = rejected.rejection
         return PluginError(
-            refused.reason, code=refused.code, hint=rephrase_for_author(refused.hint, self.manifest.name)
+            rejection.reason, code=rejection.code, hint=rephrase_for_author(rejection.hint, self.manifest.name)
         )
 
-    async def _crash_error(self, words: str) -> PluginError:
-        """What became of a process that did not answer, with what it wrote about it."""
+    async def _crash_error(self, message: str) -> PluginError:
+        """Kill a process that did not answer, and build an error with what it wrote about the cause."""
         self._endpoint.kill()
         await asyncio.wait({self._exited}, timeout=_EXIT_TIMEOUT_S)
-        said = diagnose_stderr([*self.noise, *await self._endpoint.final_log()])
-        last = next((line for line in reversed(self.log) if line.strip()), "")
-        more = said.reason if said else last
-        hint = rephrase_for_author(said.hint, self.manifest.name) if said else ""
-        return PluginError(f"{words}: {more}" if more else words, code="plugin.crashed", hint=hint)
+        diagnosis = diagnose_stderr([*self.noise, *await self._endpoint.final_log()])
+        last_line = next((line for line in reversed(self.log) if line.strip()), "")
+        cause = diagnosis.reason if diagnosis else last_line
+        hint = rephrase_for_author(diagnosis.hint, self.manifest.name) if diagnosis else ""
+        return PluginError(f"{message}: {cause}" if cause else message, code="plugin.crashed", hint=hint)
 
     def _misused_pipes(self, detail: str) -> None:
         self.kill_reason = self.kill_reason or f"it misused its pipes for artifacts: {detail}"
 
-    def _on_kill_reason(self, fatal: KillReason) -> None:
+    def _on_kill_reason(self, reason: KillReason) -> None:
         if not self._ending:
-            self.kill_reason = self.kill_reason or fatal.reason
+            self.kill_reason = self.kill_reason or reason.reason
 
 
 class _RawPythonAdapter(PythonAdapter):
-    """A worker's wire that shows the whole envelope, and hands over an idempotency key."""
+    """An adapter for Python workers that returns the whole envelope, and sends an idempotency key."""
 
     key = ""
 
@@ -230,41 +230,41 @@ class _RawPythonAdapter(PythonAdapter):
 
 @dataclass(frozen=True, slots=True)
 class _RecordingDispatcher:
-    """Notes what a plugin asks for, and passes it on."""
+    """Records the capability requests of a plugin, and forwards them."""
 
-    door: CapabilityHandler
-    asked: list[str] = field(default_factory=list[str])
+    dispatcher: CapabilityHandler
+    methods: list[str] = field(default_factory=list[str])
 
     async def answer(self, request: CapabilityRequest, method: str, params: Mapping[str, Any]) -> Any:
-        self.asked.append(method.partition(".")[2])
-        return await self.door.answer(request, method, params)
+        self.methods.append(method.partition(".")[2])
+        return await self.dispatcher.answer(request, method, params)
 
 
 @asynccontextmanager
 async def open_trial_run(
     deployment: Deployment,
-    prepared: StartSpec,
-    bodies: EndpointLauncher,
-    door: CapabilityHandler,
+    start_spec: StartSpec,
+    launcher: EndpointLauncher,
+    dispatcher: CapabilityHandler,
     *,
     publish: EventSink,
     clock: Clock,
 ) -> AsyncGenerator[TrialRun, None]:
-    """A life that ends with the block.
+    """Start a trial run that ends with the block.
 
     Raises:
-        PaddockError: there is none, e.g. the cage could not be built.
+        PaddockError: it cannot be started, e.g. the cage could not be built.
     """
-    lines: list[str] = []
-    listening = _RecordingDispatcher(door)
+    log: list[str] = []
+    recorder = _RecordingDispatcher(dispatcher)
     python = isinstance(deployment.manifest.runtime, PythonRuntime)
-    wire = _RawPythonAdapter(deployment, listening) if python else select_adapter(deployment, capabilities=listening)
-    body = await bodies.launch(prepared.target, lines.append)
-    trial = TrialRun(deployment, prepared, body, wire, lines, listening.asked, publish, clock)
+    adapter = _RawPythonAdapter(deployment, recorder) if python else select_adapter(deployment, capabilities=recorder)
+    endpoint = await launcher.launch(start_spec.target, log.append)
+    trial = TrialRun(deployment, start_spec, endpoint, adapter, log, recorder.methods, publish, clock)
     try:
         async with trial.attached():
             yield trial
     finally:
-        # Shielded: whoever cancels a trial must not leave a plugin running.
+        # Shielded: cancelling a trial must not leave a plugin running.
         with anyio.CancelScope(shield=True):
             await trial.close()

@@ -1,1 +1,1 @@
-"""What works on this machine, what does not, and the line to type; behind `paddock doctor`."""
+"""The checks of `paddock doctor`: what works on this machine, what does not, and the command that fixes it."""

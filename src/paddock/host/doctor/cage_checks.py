@@ -1,6 +1,6 @@
-"""Whether a plugin can be fenced in here: bubblewrap, user namespaces, Landlock, seccomp.
+"""Checks whether a plugin can be caged here: bubblewrap, namespaces, Landlock, seccomp, cgroups, and a real launch.
 
-What a cage needs is known to `paddock.cage.probe`, so that doctor and the daemon cannot disagree.
+The requirements of a cage are in `paddock.cage.probe`, so that doctor and the daemon cannot disagree.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from paddock.manifest.read import read_package
 
 _WHY_CAGE = "Every plugin runs in a cage; without one Paddock stays up and starts no plugin."
 
-# Run as a child: become nobody when we are root, make a user namespace, map ourselves, mount something harmless.
-# A namespace whose maker gets no powers in it (AppArmor) shows only at the last step.
+# Run as a child: become nobody if we are root, make a user namespace, map ourselves, mount something harmless.
+# A namespace that gives its creator no capabilities (AppArmor) fails only at the last step.
 _NAMESPACE_PROBE = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -57,34 +57,36 @@ print("ok 0")
 
 
 def check_bubblewrap(environ: Mapping[str, str]) -> Check:
-    """Present, new enough, and really able to build a first small cage."""
+    """Check that bubblewrap is present, new enough, and can really build a small cage."""
     try:
-        found = find_bubblewrap(environ.get("PATH", os.defpath))
+        bubblewrap = find_bubblewrap(environ.get("PATH", os.defpath))
     except CageUnavailable as error:
         return Check("bubblewrap", CheckStatus.FAIL, error.message, _WHY_CAGE, error.hint, error.error_code)
-    return Check("bubblewrap", CheckStatus.OK, f"{found.version} at {found.program}, and a first cage could be built")
+    return Check(
+        "bubblewrap", CheckStatus.OK, f"{bubblewrap.version} at {bubblewrap.program}, and a first cage could be built"
+    )
 
 
 def check_user_namespaces() -> Check:
-    """Really make one, in a child."""
-    who = "nobody" if is_host_root() else "self"
-    ran = run_bounded([sys.executable, "-I", "-S", "-c", _NAMESPACE_PROBE, who], {}, seconds=10)
-    step, _, number = ran.first_line.partition(" ")
+    """Check that a user namespace can be made, by making one in a child."""
+    user = "nobody" if is_host_root() else "self"
+    probe = run_bounded([sys.executable, "-I", "-S", "-c", _NAMESPACE_PROBE, user], {}, seconds=10)
+    step, _, error_number = probe.first_line.partition(" ")
     if step == "ok":
         return Check("user namespaces", CheckStatus.OK, "one could be made, and mounted in")
-    if not number.isdigit():
-        return Check("user namespaces", CheckStatus.FAIL, f"the probe ended oddly: {ran.first_line}", _WHY_CAGE)
-    switches = userns_sysctls()
-    code = diagnose_namespace(step, int(number), switches)
-    reason = f"{step}: {os.strerror(int(number))}"
+    if not error_number.isdigit():
+        return Check("user namespaces", CheckStatus.FAIL, f"the probe ended oddly: {probe.first_line}", _WHY_CAGE)
+    sysctls = userns_sysctls()
+    code = diagnose_namespace(step, int(error_number), sysctls)
+    reason = f"{step}: {os.strerror(int(error_number))}"
     fix = FIXES[code]
-    if code == "cage.userns_forbidden" and switches.get("kernel/unprivileged_userns_clone") == "0":
+    if code == "cage.userns_forbidden" and sysctls.get("kernel/unprivileged_userns_clone") == "0":
         fix = "sudo sysctl -w kernel.unprivileged_userns_clone=1"
     return Check("user namespaces", CheckStatus.FAIL, reason, _WHY_CAGE, fix, code)
 
 
 def check_landlock() -> Check:
-    """Ask the kernel which version of Landlock it speaks."""
+    """Check which Landlock ABI version the kernel supports."""
     create_ruleset, version_flag = 444, 1
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(create_ruleset, None, ctypes.c_size_t(0), ctypes.c_uint32(version_flag))
@@ -101,7 +103,7 @@ def check_landlock() -> Check:
 
 
 def check_seccomp() -> Check:
-    """Offer the kernel a filter at address zero: one that knows filters answers that this is a bad address."""
+    """Check for seccomp by offering a filter at address zero: a kernel with filters answers "bad address"."""
     set_seccomp, filter_mode = 22, 2
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(set_seccomp, ctypes.c_ulong(filter_mode), None, ctypes.c_ulong(0), ctypes.c_ulong(0))
@@ -130,22 +132,24 @@ _CGROUPS_FIX = "systemd-run --user --scope -p Delegate=yes paddock serve"
 
 
 def check_cgroups(view: CgroupView) -> Check:
-    """Say which limits the kernel keeps for us, and which only we can keep ourselves."""
-    held = find_locations(view)
-    found = ", ".join(f"{resource} by {how}" for resource, how in describe_mechanisms(held).items())
-    if all(resource in held for resource in RESOURCES):
-        return Check("cgroups", CheckStatus.OK, found)
-    quota = "" if "cpu" in held else _NO_CPU_QUOTA
+    """Report which limits the kernel enforces by cgroups, and which need a fallback."""
+    locations = find_locations(view)
+    mechanisms = ", ".join(
+        f"{resource} by {mechanism}" for resource, mechanism in describe_mechanisms(locations).items()
+    )
+    if all(resource in locations for resource in RESOURCES):
+        return Check("cgroups", CheckStatus.OK, mechanisms)
+    quota = "" if "cpu" in locations else _NO_CPU_QUOTA
     crowded = find_crowded_cgroup(view)
     if crowded is not None:
-        found = f"{found}; others share the group {crowded}"
-        return Check("cgroups", CheckStatus.WARN, found, _WHY_SHARED_CGROUP + quota, _CGROUPS_FIX)
-    return Check("cgroups", CheckStatus.WARN, found, _WHY_CGROUPS + quota, _CGROUPS_FIX)
+        mechanisms = f"{mechanisms}; others share the group {crowded}"
+        return Check("cgroups", CheckStatus.WARN, mechanisms, _WHY_SHARED_CGROUP + quota, _CGROUPS_FIX)
+    return Check("cgroups", CheckStatus.WARN, mechanisms, _WHY_CGROUPS + quota, _CGROUPS_FIX)
 
 
 _LAUNCH_CHECK = "cage"
 _WHY_LAUNCH = "A plugin would be refused like this by the daemon, too."
-_LAUNCH_TIMEOUT_S = 25.0  # a warden gives up sooner; less than what doctor waits for a probe
+_LAUNCH_TIMEOUT_S = 25.0  # longer than the warden's own timeout, shorter than doctor's for a probe
 _HELLO_MANIFEST = """
 paddock: 1
 name: doctor
@@ -157,18 +161,18 @@ _HELLO_OUTPUT = "caged"
 
 
 def check_cage_launch(environ: Mapping[str, str]) -> Check:
-    """Really start a plugin, hear what it says, and see its cage go."""
+    """Check a cage by starting a plugin in it, reading its output, and seeing its cage removed."""
     path = environ.get("PATH", os.defpath)
     try:
         find_bubblewrap(path)
     except CageUnavailable:
-        # Said by its own check, with what to type.
+        # Reported by its own check, with the fix.
         return Check(_LAUNCH_CHECK, CheckStatus.WARN, "not tried, since bubblewrap cannot build one")
     with tempfile.TemporaryDirectory(prefix="paddock-doctor-") as folder:
         root = Path(folder).resolve()
-        root.chmod(0o755)  # as an installed plugin's: a root daemon's cages run as nobody
+        root.chmod(0o755)  # like an installed plugin's: cages of a root daemon run as nobody
         try:
-            said = asyncio.run(_launch_and_read(_hello_cage_spec(root), path))
+            output = asyncio.run(_launch_and_read(_hello_cage_spec(root), path))
         except CageUnavailable as error:
             return Check(_LAUNCH_CHECK, CheckStatus.FAIL, error.message, _WHY_LAUNCH, error.hint, error.error_code)
         except TimeoutError:
@@ -179,11 +183,11 @@ def check_cage_launch(environ: Mapping[str, str]) -> Check:
                 _WHY_LAUNCH,
                 code="cage.silent",
             )
-    if said.strip() != _HELLO_OUTPUT:
+    if output.strip() != _HELLO_OUTPUT:
         return Check(
             _LAUNCH_CHECK,
             CheckStatus.FAIL,
-            f"a plugin did not run as it should: {said}",
+            f"a plugin did not run as it should: {output}",
             _WHY_LAUNCH,
             code="cage.broken",
         )
@@ -208,12 +212,12 @@ def _hello_cage_spec(root: Path) -> CageSpec:
 
 
 async def _launch_and_read(spec: CageSpec, path: str) -> str:
-    """What the plugin said, or what it complained about when it said nothing."""
+    """Return the plugin's output, or its standard error if it wrote none."""
     async with asyncio.timeout(_LAUNCH_TIMEOUT_S), open_warden(path=path) as warden:
         process = await warden.launch(spec)
         try:
             await process.wait()
-            # It is gone: everything that it said is in the pipes.
+            # The process has ended: all of its output is in the pipes.
             return (_read_pipe(process.stdout) or _read_pipe(process.stderr)).decode("utf-8", "replace")
         finally:
             for descriptor in (process.stdin, process.stdout, process.stderr):

@@ -1,4 +1,4 @@
-"""One finding about this machine, and findings as text, JSON and an exit status."""
+"""The result of a doctor check, and results as text, JSON and an exit status."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from textwrap import wrap
 from typing import Any
 
 STORE_TIMEOUT_S = 5.0
-"""Seconds to wait for the store. Looks go side by side, and the first of a new release brings its shape up to date."""
+"""Wait for the store's lock. Checks run concurrently, and the first one after an upgrade may migrate the database."""
 
 
 class CheckStatus(StrEnum):
-    """How bad it is: a failure means that something Paddock promises cannot work here."""
+    """The status of a check: a failure means that something Paddock promises cannot work here."""
 
     OK = "ok"
     WARN = "warn"
@@ -22,7 +22,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, what was found, why it matters, and the exact line that mends it."""
+    """One check: its subject, the finding, why it matters, and the exact command that fixes it."""
 
     name: str
     status: CheckStatus
@@ -30,19 +30,19 @@ class Check:
     why: str = ""
     fix: str = ""
     code: str = ""
-    details: tuple[str, ...] = ()  # what was found one by one, where it is more than one thing
+    details: tuple[str, ...] = ()  # the findings one by one, if there are several
 
 
 _STATUS_LABELS = {CheckStatus.OK: "ok  ", CheckStatus.WARN: "warn", CheckStatus.FAIL: "FAIL"}
 
 
 def exit_status(checks: Sequence[Check]) -> int:
-    """1 when anything failed, else 0; warnings are for people."""
+    """Return 1 if any check failed, else 0; warnings do not count."""
     return int(any(check.status is CheckStatus.FAIL for check in checks))
 
 
 def to_json(checks: Sequence[Check]) -> dict[str, Any]:
-    """The findings as one document."""
+    """Serialize the checks as one JSON document."""
     return {
         "ok": exit_status(checks) == 0,
         "checks": [
@@ -61,9 +61,9 @@ def to_json(checks: Sequence[Check]) -> dict[str, Any]:
 
 
 def text_lines(checks: Sequence[Check], columns: int = 10_000) -> list[str]:
-    """The findings as lines for a terminal: reasons and fixes only where something is wrong, a summary at the end.
+    """Format the checks for a terminal: reasons and fixes only for problems, then a summary.
 
-    Words are continued on further lines where the terminal is narrower; a line to type stays whole.
+    Text is wrapped to the terminal's width; commands stay on one line.
     """
     width = max((len(check.name) for check in checks), default=0)
     indent = " " * (width + 8)
@@ -90,11 +90,11 @@ def text_lines(checks: Sequence[Check], columns: int = 10_000) -> list[str]:
 def _wrap_line(text: str, indent: str, columns: int) -> list[str]:
     if len(text) <= columns:
         return [text]
-    room = max(columns, len(indent) + 20)
-    return wrap(text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    width = max(columns, len(indent) + 20)
+    return wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def single_line(text: str, longest: int | None = 1000) -> str:
-    """One line that other programs' output cannot use to move the cursor, cut at this length."""
+def single_line(text: str, max_chars: int | None = 1000) -> str:
+    """Reduce a text to one line without control characters, cut at `max_chars`: it may be other programs' output."""
     flat = "".join(char if char.isprintable() else " " for char in text).strip()
-    return flat if longest is None or len(flat) <= longest else flat[: longest - 1] + "…"
+    return flat if max_chars is None or len(flat) <= max_chars else flat[: max_chars - 1] + "…"

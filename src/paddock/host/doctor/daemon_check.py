@@ -1,4 +1,4 @@
-"""The daemon of this home: whether one runs, answers and takes calls, and which of its plugins do not run."""
+"""Checks the daemon of this home: whether it runs, answers and takes calls, and which of its plugins do not run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from paddock.host.doctor.check import Check, CheckStatus
 
 
 class DaemonReport(NamedTuple):
-    """What the daemon says of itself, as its API has it."""
+    """The daemon's report about itself, from its API."""
 
     plugins: Sequence[Mapping[str, Any]]
     troubles: Sequence[Mapping[str, Any]] = ()
     takes_calls: bool = True
 
 
-# None where no daemon runs. Given by whoever can ask.
+# Returns None if no daemon runs. Injected by callers that can reach one.
 DaemonQuery: TypeAlias = Callable[[Directories], DaemonReport | None]
 
 _MAX_NAMED_PLUGINS = 10
@@ -30,55 +30,55 @@ _WHY_FAILED = "A plugin that does not run cannot be called. Mend the reason; ena
 _WHY_UNUSED = "A plugin goes on with the configuration that it had where the new one cannot be used."
 
 
-def check_daemon(directories: Directories, ask: DaemonQuery) -> Check:
-    """Ask it how its plugins are doing."""
+def check_daemon(directories: Directories, query: DaemonQuery) -> Check:
+    """Query the daemon, and check its plugins."""
     try:
-        told = ask(directories)
+        report = query(directories)
     except PaddockError as error:
         return Check("daemon", CheckStatus.FAIL, error.message, _WHY_SILENT, error.hint, error.error_code)
-    if told is None:
+    if report is None:
         return Check("daemon", CheckStatus.OK, "none runs for this home; paddock serve starts one")
-    return evaluate_daemon(told)
+    return evaluate_daemon(report)
 
 
-def evaluate_daemon(told: DaemonReport) -> Check:
-    """How its plugins are doing, or, where there is trouble with the daemon as a whole, what that is."""
-    check = evaluate_plugins([one for one in told.plugins if one["runtime"]])
-    if not told.troubles:
+def evaluate_daemon(report: DaemonReport) -> Check:
+    """Evaluate the daemon's report: problems of the daemon as a whole take precedence over those of plugins."""
+    check = evaluate_plugins([plugin for plugin in report.plugins if plugin["runtime"]])
+    if not report.troubles:
         return check
-    first = told.troubles[0]
+    first = report.troubles[0]
     return replace(
         check,
-        status=CheckStatus.WARN if told.takes_calls else CheckStatus.FAIL,
-        found=f"{check.found}; {first['message'] if told.takes_calls else 'no call is taken: ' + first['message']}",
-        why=_WHY_TROUBLED if told.takes_calls else _WHY_REFUSING,
+        status=CheckStatus.WARN if report.takes_calls else CheckStatus.FAIL,
+        found=f"{check.found}; {first['message'] if report.takes_calls else 'no call is taken: ' + first['message']}",
+        why=_WHY_TROUBLED if report.takes_calls else _WHY_REFUSING,
         fix=first.get("hint", ""),
         code=first["code"],
-        details=(*(f"{one['about']}: {one['message']}" for one in told.troubles), *check.details),
+        details=(*(f"{problem['about']}: {problem['message']}" for problem in report.troubles), *check.details),
     )
 
 
 def evaluate_plugins(plugins: Sequence[Mapping[str, Any]]) -> Check:
-    """How many run, and what to type about each that should and does not."""
-    running = sum(one["runtime"]["state"] == "running" for one in plugins)
-    troubled = [one for one in plugins if one["runtime"]["state"] != "running" and one["runtime"]["reason"]]
-    unused = [one for one in plugins if one["runtime"]["unused_config"]]
-    waiting = sum(one["runtime"]["on_demand"] for one in plugins)
+    """Count running plugins, and name the commands for each that should run and does not."""
+    running = sum(plugin["runtime"]["state"] == "running" for plugin in plugins)
+    failed = [plugin for plugin in plugins if plugin["runtime"]["state"] != "running" and plugin["runtime"]["reason"]]
+    unused_config = [plugin for plugin in plugins if plugin["runtime"]["unused_config"]]
+    on_demand = sum(plugin["runtime"]["on_demand"] for plugin in plugins)
     found = f"runs and answers; {running} {'plugin runs' if running == 1 else 'plugins run'}"
-    found += f", {waiting} {'starts' if waiting == 1 else 'start'} when called" if waiting else ""
-    if unused and not troubled:
-        details = tuple(f"{one['name']}: {one['runtime']['unused_config']}" for one in unused)
-        found += f", {len(unused)} of them not with what is configured"
+    found += f", {on_demand} {'starts' if on_demand == 1 else 'start'} when called" if on_demand else ""
+    if unused_config and not failed:
+        details = tuple(f"{plugin['name']}: {plugin['runtime']['unused_config']}" for plugin in unused_config)
+        found += f", {len(unused_config)} of them not with what is configured"
         return Check("daemon", CheckStatus.WARN, found, _WHY_UNUSED, code="config.unused", details=details)
-    if not troubled:
+    if not failed:
         return Check("daemon", CheckStatus.OK, found)
-    named = [one["name"] for one in troubled[:_MAX_NAMED_PLUGINS]]
+    names = [plugin["name"] for plugin in failed[:_MAX_NAMED_PLUGINS]]
     return Check(
         "daemon",
         CheckStatus.WARN,
-        f"{found}, {len(troubled)} {'does' if len(troubled) == 1 else 'do'} not",
+        f"{found}, {len(failed)} {'does' if len(failed) == 1 else 'do'} not",
         _WHY_FAILED,
-        "; ".join(f"paddock plugin info {name}; paddock plugin enable {name}" for name in named),
+        "; ".join(f"paddock plugin info {name}; paddock plugin enable {name}" for name in names),
         "daemon.plugins_failed",
-        tuple(f"{one['name']} {one['runtime']['state']}: {one['runtime']['reason']}" for one in troubled),
+        tuple(f"{plugin['name']} {plugin['runtime']['state']}: {plugin['runtime']['reason']}" for plugin in failed),
     )

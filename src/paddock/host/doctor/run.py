@@ -1,4 +1,4 @@
-"""Look at this machine: every probe on its own, side by side, none able to take the others down."""
+"""Runs all doctor checks: each probe in a thread of its own, so that none can break or delay the others."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ _PROBES_TIMEOUT_S = 30.0
 def check_machine(
     environ: Mapping[str, str], home: Path, cwd: Path | None = None, ask_daemon: DaemonQuery | None = None
 ) -> list[Check]:
-    """Everything Paddock needs, in the order a person would mend it.
+    """Check everything that Paddock needs, in the order in which a person would fix it.
 
     Args:
-        environ: The environment; its `PATH` is where programs are looked for.
-        home: The person's home directory.
-        cwd: Where a project's settings are looked for; None for none.
-        ask_daemon: How to ask the daemon of this home; None leaves it alone.
+        environ: The environment; programs are searched in its `PATH`.
+        home: The user's home directory.
+        cwd: The directory to search for project settings; None for none.
+        ask_daemon: Queries the daemon of this home; None skips it.
     """
     try:
         directories = find_directories(environ, home)
@@ -92,45 +92,47 @@ def check_machine(
     return [settings_check, *run_probes(probes, _PROBES_TIMEOUT_S)]
 
 
-def run_probes(probes: Sequence[Probe], seconds: float) -> list[Check]:
+def run_probes(probes: Sequence[Probe], timeout_s: float) -> list[Check]:
     """Run every probe in a thread of its own and wait for all, at most this long.
 
-    A probe that raises becomes a failed check, and so does one that does not come back: the thread is left
-    behind, since nothing can stop a look at a dead network disk.
+    A probe that raises becomes a failed check, and so does one that does not return: its thread is left behind,
+    since nothing can interrupt access to a dead network disk.
     """
-    done: queue.SimpleQueue[tuple[int, Check]] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[int, Check]] = queue.SimpleQueue()
     for index, (name, probe) in enumerate(probes):
-        threading.Thread(target=_run_probe, args=(index, name, probe, done), daemon=True).start()
-    deadline = time.monotonic() + seconds
+        threading.Thread(target=_run_probe, args=(index, name, probe, results), daemon=True).start()
+    deadline = time.monotonic() + timeout_s
     finished: dict[int, Check] = {}
     while len(finished) < len(probes):
         try:
-            index, check = done.get(timeout=max(0.0, deadline - time.monotonic()))
+            index, check = results.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             break
         finished[index] = check
     return [
         finished.get(index)
-        or Check(name, CheckStatus.FAIL, f"did not answer within {seconds:g} s", "Something hangs here.")
+        or Check(name, CheckStatus.FAIL, f"did not answer within {timeout_s:g} s", "Something hangs here.")
         for index, (name, _) in enumerate(probes)
     ]
 
 
-def _run_probe(index: int, name: str, probe: Callable[[], Check], done: queue.SimpleQueue[tuple[int, Check]]) -> None:
+def _run_probe(
+    index: int, name: str, probe: Callable[[], Check], results: queue.SimpleQueue[tuple[int, Check]]
+) -> None:
     try:
         check = probe()
     except Exception as error:
-        # A broken probe is a finding about the machine, never our end.
+        # A broken probe is a finding about the machine; it must not end doctor.
         check = Check(
             name, CheckStatus.FAIL, f"could not be checked: {type(error).__name__}: {error}", code="doctor.probe"
         )
-    done.put((index, check))
+    results.put((index, check))
 
 
 def _check_settings(
     directories: Directories, environ: Mapping[str, str], cwd: Path | None
 ) -> tuple[Settings | None, Check]:
-    """The settings when they can be read, and what is wrong with them."""
+    """Load the settings, if they are valid, and check them."""
     why = "Commands that use settings stop until this is mended."
     try:
         loaded = load_settings(directories, environ, cwd=cwd)
@@ -152,12 +154,12 @@ def _check_settings(
 
 
 def _summarize_problems(summary: str, problems: Sequence[Problem]) -> tuple[str, tuple[str, ...]]:
-    """One problem is the finding itself; several stand below it, each on a line of its own."""
+    """Return the finding and its details: a single problem is the finding itself; several become details."""
     return (str(problems[0]), ()) if len(problems) == 1 else (summary, tuple(map(str, problems)))
 
 
 def _fix_command(problems: Sequence[Problem], directories: Directories, environ: Mapping[str, str]) -> str:
-    """The line that opens the files with mistakes and takes back the variables with some."""
+    """Return the command that opens the files with mistakes and unsets the variables with mistakes."""
     files = [
         shlex.quote(str(file))
         for file in (directories.local_file, directories.config_file)

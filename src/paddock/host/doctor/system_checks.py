@@ -1,4 +1,4 @@
-"""Programs and libraries Paddock leans on: Python, SQLite, git, node, PostgreSQL."""
+"""Checks the system: Python, SQLite, git, node, PostgreSQL, disk space and file permissions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from paddock.cage.bounded_process import run_bounded
 from paddock.config.directories import Directories, sudo_prefix
 from paddock.host.doctor.check import Check, CheckStatus
 
-# The first release without the bug that can corrupt a database when its write-ahead log starts anew.
+# The first release without the bug that can corrupt a database when its write-ahead log is restarted.
 _MIN_SOUND_SQLITE = (3, 51, 3)
 
 
 def check_python(version: tuple[int, int, int]) -> Check:
-    """New enough."""
+    """Check Python's version."""
     found = ".".join(map(str, version))
     if version >= (3, 11, 0):
         return Check("Python", CheckStatus.OK, f"{found} at {sys.executable}")
@@ -34,33 +34,35 @@ def check_python(version: tuple[int, int, int]) -> Check:
 
 
 def check_sqlite(data: Path) -> Check:
-    """Sound, able to load extensions, and able to keep a write-ahead log where our data will live."""
+    """Check that SQLite is sound, loads extensions, and can keep a write-ahead log where the data will be."""
     import apsw
 
     version = apsw.sqlite_lib_version()
-    place = nearest_existing(data)
-    if not os.access(place, os.W_OK | os.X_OK):
+    directory = nearest_existing(data)
+    if not os.access(directory, os.W_OK | os.X_OK):
         why = "The database lives in the data directory."
-        return Check("SQLite", CheckStatus.FAIL, f"{version}, but {place} cannot be written", why, f"ls -ld {place}")
-    with tempfile.TemporaryDirectory(dir=place, prefix=".paddock-doctor-") as directory:
-        mode = _try_wal(Path(directory) / "probe.db")
+        return Check(
+            "SQLite", CheckStatus.FAIL, f"{version}, but {directory} cannot be written", why, f"ls -ld {directory}"
+        )
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".paddock-doctor-") as scratch:
+        mode = _try_wal(Path(scratch) / "probe.db")
     if mode != "wal":
         return Check(
             "SQLite",
             CheckStatus.FAIL,
-            f"{version}, but {place} keeps no write-ahead log (journal mode {mode})",
+            f"{version}, but {directory} keeps no write-ahead log (journal mode {mode})",
             "The store needs one; network file systems often cannot.",
             "export PADDOCK_HOME=/a/local/disk/paddock",
         )
     if tuple(int(part) for part in version.split(".")[:3]) < _MIN_SOUND_SQLITE:
         why = f"Releases before {'.'.join(map(str, _MIN_SOUND_SQLITE))} can corrupt a database in rare cases."
         return Check("SQLite", CheckStatus.WARN, version, why, f"{sys.executable} -m pip install --upgrade apsw")
-    return Check("SQLite", CheckStatus.OK, f"{version}, write-ahead log works in {place}, extensions can be loaded")
+    return Check("SQLite", CheckStatus.OK, f"{version}, write-ahead log works in {directory}, extensions can be loaded")
 
 
 def _try_wal(path: Path) -> str:
-    """Write in one connection and read in another; the journal mode that was really used."""
-    # apsw's own types are partly unknown to the type checker, hence the three marks below.
+    """Write on one connection and read on another; return the journal mode that was really used."""
+    # apsw's types are partly unknown to the type checker, hence the three ignores below.
     import apsw
 
     writer = apsw.Connection(str(path))
@@ -81,28 +83,28 @@ def _try_wal(path: Path) -> str:
 
 
 def check_git(environ: Mapping[str, str]) -> Check:
-    """Needed to install from a repository."""
+    """Check for git, needed to install from a repository."""
     return _check_program(
         "git", environ, "Plugins from a git address cannot be installed without it.", "sudo apt install git"
     )
 
 
 def check_node(environ: Mapping[str, str]) -> Check:
-    """Needed by plugins written in JavaScript, and by nothing of ours."""
+    """Check for node, needed only by plugins written in JavaScript."""
     return _check_program(
         "node", environ, "Only plugins written in JavaScript or TypeScript need it.", "sudo apt install nodejs"
     )
 
 
 def check_postgresql(url: str) -> Check:
-    """Really connect; nothing of the address is shown, since it may hold a password."""
+    """Check PostgreSQL by connecting; the URL is never shown, since it may hold a password."""
     import psycopg
 
     try:
         with psycopg.connect(url, connect_timeout=5, options="-c statement_timeout=5000") as connection:
             row = connection.execute("show server_version").fetchone()
     except psycopg.Error as error:
-        # The server's words name host, user and database at most; ours would name the address.
+        # The server's message names host, user and database at most; ours would contain the URL.
         reason = type(error).__name__ if isinstance(error, psycopg.ProgrammingError) else str(error).strip()
         return Check(
             "PostgreSQL",
@@ -115,19 +117,19 @@ def check_postgresql(url: str) -> Check:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The path, or the directory above it that is already there."""
-    return next((place for place in (path, *path.parents) if place.exists()), Path("/"))
+    """Return the path, or its nearest existing parent directory."""
+    return next((parent for parent in (path, *path.parents) if parent.exists()), Path("/"))
 
 
 def _check_program(name: str, environ: Mapping[str, str], why: str, fix: str) -> Check:
     program = shutil.which(name, path=environ.get("PATH", os.defpath))
     if program is None:
         return Check(name, CheckStatus.WARN, "not installed", why, fix)
-    ran = run_bounded([program, "--version"], {"PATH": environ.get("PATH", os.defpath)}, seconds=10)
-    if ran.status != 0:
-        ended = "did not answer" if ran.status is None else f"ended with {ran.status}"
-        return Check(name, CheckStatus.WARN, f"{program} {ended}", why, fix)
-    return Check(name, CheckStatus.OK, f"{ran.first_line} at {program}")
+    result = run_bounded([program, "--version"], {"PATH": environ.get("PATH", os.defpath)}, seconds=10)
+    if result.status != 0:
+        outcome = "did not answer" if result.status is None else f"ended with {result.status}"
+        return Check(name, CheckStatus.WARN, f"{program} {outcome}", why, fix)
+    return Check(name, CheckStatus.OK, f"{result.first_line} at {program}")
 
 
 _MIB = 1 << 20
@@ -135,25 +137,25 @@ _GIB = 1 << 30
 
 
 def check_disk(data: Path) -> Check:
-    """Room where the data will live, as an ordinary user may use it."""
-    place = nearest_existing(data)
-    space = os.statvfs(place)
-    return evaluate_disk(space.f_bavail * space.f_frsize, place)
+    """Check the free space of the data disk, as available to an ordinary user."""
+    directory = nearest_existing(data)
+    stats = os.statvfs(directory)
+    return evaluate_disk(stats.f_bavail * stats.f_frsize, directory)
 
 
-def evaluate_disk(free: int, place: Path) -> Check:
-    """Less than 100 MiB fails, less than 1 GiB is worth a look."""
-    shown = f"{free / _GIB:.1f} GiB" if free >= _GIB else f"{free // _MIB} MiB"
-    found = f"{shown} free at {place}"
+def evaluate_disk(free: int, directory: Path) -> Check:
+    """Evaluate free space: less than 100 MiB fails, less than 1 GiB warns."""
+    amount = f"{free / _GIB:.1f} GiB" if free >= _GIB else f"{free // _MIB} MiB"
+    found = f"{amount} free at {directory}"
     if free >= _GIB:
         return Check("disk", CheckStatus.OK, found)
     status = CheckStatus.WARN if free >= 100 * _MIB else CheckStatus.FAIL
     why = "With a full disk nothing can be recorded, and what cannot be recorded is not done."
-    return Check("disk", status, found, why, f"du -xh {shlex.quote(str(place))} | sort -h | tail")
+    return Check("disk", status, found, why, f"du -xh {shlex.quote(str(directory))} | sort -h | tail")
 
 
 def check_permissions(directories: Directories) -> Check:
-    """Owner and mode of our directories, `local.toml`, `config.toml` and the database."""
+    """Check owner and mode of our directories, `local.toml`, `config.toml` and the database."""
     complaints: list[str] = []
     fixes: list[str] = []
     status = CheckStatus.OK
@@ -164,29 +166,29 @@ def check_permissions(directories: Directories) -> Check:
     for database in sorted(directories.data.glob("*.db*")) if directories.data.is_dir() else ():
         status = _check_path(database, 0o077, "chmod 0600", status, complaints, fixes)
     if status is CheckStatus.OK:
-        there = [path for path in directories.all() if path.exists()]
-        found = f"{len(there)} of ours are private to you" if there else "nothing of ours is there yet"
+        existing = [path for path in directories.all() if path.exists()]
+        found = f"{len(existing)} of ours are private to you" if existing else "nothing of ours is there yet"
         return Check("permissions", CheckStatus.OK, found)
     why = "These hold secrets and decide what plugins may do; only you should read or change them."
     return Check("permissions", status, "; ".join(complaints), why, " && ".join(dict.fromkeys(fixes)))
 
 
 def _check_path(
-    path: Path, forbidden: int, mend: str, status: CheckStatus, complaints: list[str], fixes: list[str]
+    path: Path, forbidden: int, fix_command: str, status: CheckStatus, complaints: list[str], fixes: list[str]
 ) -> CheckStatus:
-    """Add what is wrong with one path, if anything."""
+    """Add the problems of one path, if any."""
     try:
-        found = path.stat()
+        stats = path.stat()
     except FileNotFoundError:
         return status
     quoted = shlex.quote(str(path))
-    if found.st_uid not in (os.geteuid(), 0):
-        complaints.append(f"{path} belongs to user {found.st_uid}")
-        as_its_owner = f"{sudo_prefix(found.st_uid)} paddock doctor"
-        fixes.append(as_its_owner)
-    elif found.st_mode & forbidden:
-        complaints.append(f"{path} has mode {stat.S_IMODE(found.st_mode):04o}")
-        fixes.append(f"{mend} {quoted}")
+    if stats.st_uid not in (os.geteuid(), 0):
+        complaints.append(f"{path} belongs to user {stats.st_uid}")
+        as_owner = f"{sudo_prefix(stats.st_uid)} paddock doctor"
+        fixes.append(as_owner)
+    elif stats.st_mode & forbidden:
+        complaints.append(f"{path} has mode {stat.S_IMODE(stats.st_mode):04o}")
+        fixes.append(f"{fix_command} {quoted}")
     else:
         return status
     return CheckStatus.FAIL

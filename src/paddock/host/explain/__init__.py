@@ -1,1 +1,1 @@
-"""TODO: paddock.host.explain."""
+"""Explanations of recorded decisions."""

@@ -1,4 +1,4 @@
-"""A decision in plain words: who, what, which rules, what would have changed it, and what happened. Pure."""
+"""The explanation of a call's decision: who, what, which rules, what would have changed it, what happened. Pure."""
 
 from __future__ import annotations
 
@@ -33,120 +33,126 @@ _STATUS_TEXT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CallExplanation:
-    """A call, explained.
+    """The explanation of a call.
 
     Attributes:
-        story: What happened.
-        because: Why the rules said what they said, in words.
-        rules: Those that decided, as they were then; without what is kept from whoever reads this.
-        kept: Whether something was left out of it.
-        changed: Whether other rules hold now.
-        now: What they say today; None where that cannot be told.
-        unknown: Why it cannot.
+        timeline: The timeline of the call.
+        because: The reason of the decision, as text.
+        rules: The rules that decided, as they were then; without those that the reader may not see.
+        withheld: Whether something was withheld from the reader.
+        changed: Whether other rules are in force now.
+        now: The decision under today's rules; None if it cannot be determined.
+        today_unknown: Why it cannot.
     """
 
-    story: CallTimeline
+    timeline: CallTimeline
     because: str
     rules: tuple[Rule, ...]
-    kept: bool
+    withheld: bool
     changed: bool
     now: Explanation | None
-    unknown: str = ""
+    today_unknown: str = ""
 
     @property
     def same_today(self) -> bool:
-        """Whether the rules come to the same today, so that what would change it now would have changed it then."""
-        if self.now is None or self.changed or self.kept:
+        """Whether today's rules decide the same, so that the remedies for today would also have worked then."""
+        if self.now is None or self.changed or self.withheld:
             return False
         return (self.now.answer, tuple(rule.id for rule in self.now.rules)) == (
-            self.story.decision,
-            self.story.policies,
+            self.timeline.decision,
+            self.timeline.policies,
         )
 
     def lines(self) -> list[str]:
-        """The explanation for a terminal."""
-        story = self.story
-        who = printable(story.who or ERASED_NAME)
-        by = f" (typed by {printable(story.operator)})" if story.operator and who != f"local:{story.operator}" else ""
-        at = story.at[:19].replace("T", " at ")
-        became = (
-            f"it was in doubt; {story.resolution}" if story.resolution else _STATUS_TEXT.get(story.status, story.status)
+        """Format the explanation for a terminal."""
+        timeline = self.timeline
+        who = printable(timeline.who or ERASED_NAME)
+        typed_by = (
+            f" (typed by {printable(timeline.operator)})"
+            if timeline.operator and who != f"local:{timeline.operator}"
+            else ""
         )
-        lines = [f"{who}{by} called {printable(story.name)} on {at} UTC: {became}."]
-        if story.proposed is not None:
-            lines += [f"  Its answer proposed {printable(story.proposed, 200)}."]
+        time = timeline.at[:19].replace("T", " at ")
+        outcome = (
+            f"it was in doubt; {timeline.resolution}"
+            if timeline.resolution
+            else _STATUS_TEXT.get(timeline.status, timeline.status)
+        )
+        lines = [f"{who}{typed_by} called {printable(timeline.name)} on {time} UTC: {outcome}."]
+        if timeline.proposed is not None:
+            lines += [f"  Its answer proposed {printable(timeline.proposed, 200)}."]
         lines += [f"  {printable(self.because, 600)}"]
         lines += _rule_lines(self.rules)
         lines += self._today_lines()
         lines += ["What happened:"]
-        lines += [f"  {step.at[11:19]}  {printable(step.words, 600)}" for step in story.steps]
-        ids = [story.call, story.request, story.approval, story.policy_version]
-        lines += [f"  {printable(' · '.join(one for one in ids if one), 300)}"]
+        lines += [f"  {step.at[11:19]}  {printable(step.words, 600)}" for step in timeline.steps]
+        ids = [timeline.call, timeline.request, timeline.approval, timeline.policy_version]
+        lines += [f"  {printable(' · '.join(identifier for identifier in ids if identifier), 300)}"]
         return lines
 
     def _today_lines(self) -> list[str]:
-        if self.kept or not self.story.blocked_by_policy:
+        if self.withheld or not self.timeline.blocked_by_policy:
             return []
         if self.now is None:
-            return [f"  What the rules would say today cannot be told: {printable(self.unknown, 400)}."]
+            return [f"  What the rules would say today cannot be told: {printable(self.today_unknown, 400)}."]
         first, *rest = self.now.lines()
         if self.same_today:
             denied = self.now.answer == "deny"
-            ways = [
+            remedies = [
                 line
-                for way in self.now.ways
-                for line in (f"  {_describe_way(way, denied=denied)}", *way.command_lines())
+                for remedy in self.now.ways
+                for line in (f"  {_describe_remedy(remedy, denied=denied)}", *remedy.command_lines())
             ]
-            return ways or ["  nothing by itself would have allowed it"]
-        why = "Other rules hold now." if self.changed else "Today the same rules come to something else."
-        return [f"{why} {first}", *rest]
+            return remedies or ["  nothing by itself would have allowed it"]
+        reason = "Other rules hold now." if self.changed else "Today the same rules come to something else."
+        return [f"{reason} {first}", *rest]
 
     def to_value(self) -> dict[str, Any]:
-        """The explanation as JSON."""
-        story = self.story
+        """Serialize the explanation."""
+        timeline = self.timeline
         today = self.now.to_value() if self.now is not None else None
         return {
-            "call_id": story.call,
-            "request_id": story.request,
-            "plugin": story.plugin,
-            "callable": story.callable,
-            "name": story.name,
-            "version": story.version,
-            "effects": list(story.effects),
-            "who": story.who,
-            "operator": story.operator,
-            "at": story.at,
-            "status": story.status,
-            "resolution": story.resolution,
-            "decision": story.decision,
-            "proposed": story.proposed,
-            "undisclosed": list(story.undisclosed),
+            "call_id": timeline.call,
+            "request_id": timeline.request,
+            "plugin": timeline.plugin,
+            "callable": timeline.callable,
+            "name": timeline.name,
+            "version": timeline.version,
+            "effects": list(timeline.effects),
+            "who": timeline.who,
+            "operator": timeline.operator,
+            "at": timeline.at,
+            "status": timeline.status,
+            "resolution": timeline.resolution,
+            "decision": timeline.decision,
+            "proposed": timeline.proposed,
+            "undisclosed": list(timeline.undisclosed),
             "reason": self.because,
             "rules": _rules_to_json(self.rules),
-            "policy_version": story.policy_version,
+            "policy_version": timeline.policy_version,
             "would_change_it": today["would_change_it"]
-            if today and self.same_today and story.blocked_by_policy
+            if today and self.same_today and timeline.blocked_by_policy
             else [],
             "rules_changed": self.changed,
             "today": today,
-            "today_unknown": self.unknown,
-            "approval": story.approval,
-            "error": dict(story.error) if story.error else None,
-            "course": [{"at": step.at, "what": step.words, "entry": step.entry} for step in story.steps],
+            "today_unknown": self.today_unknown,
+            "approval": timeline.approval,
+            "error": dict(timeline.error) if timeline.error else None,
+            "course": [{"at": step.at, "what": step.words, "entry": step.entry} for step in timeline.steps],
         }
 
 
 @dataclass(frozen=True, slots=True)
 class DenialExplanation:
-    """A plugin asked the host for something and did not get it, explained.
+    """The explanation of a denied capability request of a plugin.
 
     Attributes:
-        entry: Where it is recorded.
-        method: What it called.
-        capability: What that takes.
-        because: Why, in words.
-        rules: Those that decided, as they were then.
-        changed: Whether other rules hold now.
+        entry: The ledger entry's id.
+        method: The method that the plugin called.
+        capability: The capability that it requires.
+        because: The reason, as text.
+        rules: The rules that decided, as they were then.
+        changed: Whether other rules are in force now.
     """
 
     entry: str
@@ -161,17 +167,17 @@ class DenialExplanation:
     changed: bool
 
     def lines(self) -> list[str]:
-        """The explanation for a terminal."""
-        at = self.at[:19].replace("T", " at ")
-        lines = [f"{printable(self.plugin)} asked the host for {printable(self.method)} on {at} UTC: it was denied."]
+        """Format the explanation for a terminal."""
+        time = self.at[:19].replace("T", " at ")
+        lines = [f"{printable(self.plugin)} asked the host for {printable(self.method)} on {time} UTC: it was denied."]
         lines += [f"  {printable(self.because, 600)}", *_rule_lines(self.rules)]
         if self.changed:
             lines.append("  Other rules hold now.")
         ids = [self.entry, self.request, self.policy_version]
-        return [*lines, f"  {printable(' · '.join(one for one in ids if one), 300)}"]
+        return [*lines, f"  {printable(' · '.join(identifier for identifier in ids if identifier), 300)}"]
 
     def to_value(self) -> dict[str, Any]:
-        """The explanation as JSON."""
+        """Serialize the explanation."""
         return {
             "entry": self.entry,
             "request_id": self.request,
@@ -188,11 +194,11 @@ class DenialExplanation:
         }
 
 
-def _describe_way(way: Remedy, *, denied: bool) -> str:
-    """What would have made a difference; or still would, to what waits for a person."""
-    if way.outcome == "allowed":
-        return f"it would {'have been' if denied else 'be'} allowed if {way.change}"
-    return f"a person would have been asked if {way.change}"
+def _describe_remedy(remedy: Remedy, *, denied: bool) -> str:
+    """Describe a remedy: what would have changed the decision, or still would for a pending request."""
+    if remedy.outcome == "allowed":
+        return f"it would {'have been' if denied else 'be'} allowed if {remedy.change}"
+    return f"a person would have been asked if {remedy.change}"
 
 
 def _rule_lines(rules: tuple[Rule, ...]) -> list[str]:

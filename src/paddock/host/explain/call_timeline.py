@@ -1,4 +1,4 @@
-"""What became of a call, told by its entries in the ledger: who asked, who answered, how it started and ended. Pure."""
+"""The timeline of a call, reconstructed from its ledger entries: requested, answered, started, ended. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATUS_TEXT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """One thing that happened, in words; `entry` is where it is recorded."""
+    """One event as text; `entry` is the ledger entry's id."""
 
     at: str
     words: str
@@ -36,18 +36,18 @@ class CallTimeline:
     """A call as the ledger knows it.
 
     Attributes:
-        who: Who made it; None where that was erased.
-        owner: Whose key or token it was made with, where it was one.
-        operator: Who made it in their name, where somebody did.
-        status: What became of it: a status of `call.ended`; `started` where no end is recorded; of one that waited
-            for a person what the request came to; and `succeeded` or `failed` of one that was in doubt, once it is
-            known whether it has happened.
-        resolution: How that is known, in words.
-        decision: What the rules said: `allow`, `deny` or `ask`; None where they were not asked.
+        who: The principal; None if it was erased.
+        owner: The owner of the API key or token it was made with, if any.
+        operator: The operator who made it on the principal's behalf, if any.
+        status: The final status: a status of `call.ended`; `started` if no end is recorded; for a call that waited
+            for approval the state of the request; and `succeeded` or `failed` for one that was in doubt, once the
+            outcome is known.
+        resolution: How that outcome is known, as text.
+        decision: The policy decision: `allow`, `deny` or `ask`; None if there was none.
         policies: Ids of the rules that decided.
-        version: Of the plugin.
-        proposed: What the agent that was called proposed, where the rules were asked about that.
-        undisclosed: What it used without saying so: see `gate/disclosure.py`.
+        version: The plugin's version.
+        proposed: The proposal of the agent that was called, if policy decided about that.
+        undisclosed: Capabilities it used without disclosing them: see `gate/output.py`.
     """
 
     call: str
@@ -81,20 +81,20 @@ class CallTimeline:
 
     @property
     def blocked_by_policy(self) -> bool:
-        """Whether what the rules said kept it from starting, for now or for good."""
+        """Whether the policy decision kept it from starting, for now or for good."""
         return self.decision == "deny" or (self.decision == "ask" and not self.started)
 
 
 def build_timeline(call: str, entries: Iterable[LedgerEntry]) -> CallTimeline | None:
-    """The story of a call, or None where the entries do not tell what was called."""
-    # A call that only reads is recorded in passing, so by its time and not by its place.
+    """Build the timeline of a call; None if the entries do not say what was called."""
+    # Calls that only read are recorded asynchronously, so order by time and not by sequence number.
     ordered = sorted(entries, key=lambda entry: (entry.at, entry.seq))
     outcomes = [entry for entry in ordered if entry.type in _CALL_EVENTS]
     if not outcomes:
         return None
     first, last = outcomes[0].data, outcomes[-1].data
     resolved = next((entry.data for entry in reversed(ordered) if entry.type == "effect.resolved"), None)
-    decided = next((entry.data for entry in reversed(outcomes) if entry.data["decision"]), last)
+    decision = next((entry.data for entry in reversed(outcomes) if entry.data["decision"]), last)
     return CallTimeline(
         call=call,
         request=outcomes[0].request,
@@ -108,9 +108,9 @@ def build_timeline(call: str, entries: Iterable[LedgerEntry]) -> CallTimeline | 
         agent_path=next((entry.data["agent_path"] for entry in outcomes if entry.data.get("agent_path")), None),
         at=ordered[0].at,
         status=_final_status(outcomes[-1], ordered, resolved),
-        decision=decided["decision"],
-        policies=tuple(decided["policies"]),
-        policy_version=decided["policy_version"] or None,
+        decision=decision["decision"],
+        policies=tuple(decision["policies"]),
+        policy_version=decision["policy_version"] or None,
         approval=last["approval"],
         started=any(entry.type == "call.started" or entry.data["stands_for"] for entry in outcomes),
         error=_error_json(last),
@@ -123,15 +123,15 @@ def build_timeline(call: str, entries: Iterable[LedgerEntry]) -> CallTimeline | 
 
 
 def _final_status(last: LedgerEntry, entries: Sequence[LedgerEntry], resolved: Mapping[str, Any] | None) -> str:
-    if resolved is not None:  # whatever its host says later counts for nothing
+    if resolved is not None:  # later entries of its host do not count
         return "succeeded" if resolved["state"] == "succeeded" else "failed"
     if last.type == "call.started":
         return "in_doubt" if any(entry.type == "effect.in_doubt" for entry in entries) else "started"
     status = str(last.data["status"])
     if status != "pending_approval":
         return status
-    # What is denied or runs out leaves no entry of its call: it never went on. An edited request takes the place of the
-    # one before, so the last one counts.
+    # A denied or expired request leaves no entry of its call, which never continued. An edited request replaces the
+    # previous one, so the last one counts.
     states = {"": "pending"}
     latest = ""
     for entry in entries:
@@ -155,66 +155,66 @@ def _error_json(ended: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _build_steps(entries: Iterable[LedgerEntry]) -> Iterable[TimelineStep]:
     for entry in entries:
-        words = _DESCRIBERS.get(entry.type, _describe_other)(entry.data)
-        if words:
-            yield TimelineStep(entry.at, words, entry.id)
+        text = _DESCRIBERS.get(entry.type, _describe_other)(entry.data)
+        if text:
+            yield TimelineStep(entry.at, text, entry.id)
 
 
-def _describe_requested(told: Mapping[str, Any]) -> str:
-    until = str(told["expires_at"])[:19].replace("T", " ")
-    return f"a person was asked ({told['kind']}, {told['approval']}), for an answer until {until} UTC"
+def _describe_requested(event: Mapping[str, Any]) -> str:
+    deadline = str(event["expires_at"])[:19].replace("T", " ")
+    return f"a person was asked ({event['kind']}, {event['approval']}), for an answer until {deadline} UTC"
 
 
-def _describe_answered(told: Mapping[str, Any]) -> str:
-    said = "yes" if told["approved"] else "no"
-    comment = f": {told['comment']}" if told["comment"] else ""
-    more = "; more people have to" if told["approved"] and told["state"] == "pending" else ""
-    return f"{_actor_text(told, 'answered_by')} said {said}{comment}{more}"
+def _describe_answered(event: Mapping[str, Any]) -> str:
+    answer = "yes" if event["approved"] else "no"
+    comment = f": {event['comment']}" if event["comment"] else ""
+    quorum_note = "; more people have to" if event["approved"] and event["state"] == "pending" else ""
+    return f"{_actor_text(event, 'answered_by')} said {answer}{comment}{quorum_note}"
 
 
-def _actor_text(told: Mapping[str, Any], field: str) -> str:
-    """Who did it; where the operator did it in somebody's name, both."""
-    who, operator = told[field] or ERASED_NAME, told.get("operator")
+def _actor_text(event: Mapping[str, Any], field: str) -> str:
+    """Return who did it; if the operator did it on behalf of a principal, both."""
+    who, operator = event[field] or ERASED_NAME, event.get("operator")
     return f"{operator}, as {who}," if operator else str(who)
 
 
-def _describe_consumed(told: Mapping[str, Any]) -> str:
-    return f"the yes of {' and '.join(told['approved_by'] or [ERASED_NAME])} was used"
+def _describe_consumed(event: Mapping[str, Any]) -> str:
+    return f"the yes of {' and '.join(event['approved_by'] or [ERASED_NAME])} was used"
 
 
-def _describe_request_end(told: Mapping[str, Any]) -> str:
-    why = f": {told['ended_why']}" if told["ended_why"] else ""
-    return f"the request {told['approval']} was {told['state']}{why}"
+def _describe_request_end(event: Mapping[str, Any]) -> str:
+    reason = f": {event['ended_why']}" if event["ended_why"] else ""
+    return f"the request {event['approval']} was {event['state']}{reason}"
 
 
-def _describe_standing(told: Mapping[str, Any]) -> str:
-    reach = "this tool" if told["method"] else "all of the plugin's tools"
-    lasts = "until it is revoked" if told["scope"] == "always" else "for the session"
-    return f"{_actor_text(told, 'given_by')} made it a yes for {reach} {lasts} ({told['standing']})"
+def _describe_standing(event: Mapping[str, Any]) -> str:
+    reach = "this tool" if event["method"] else "all of the plugin's tools"
+    duration = "until it is revoked" if event["scope"] == "always" else "for the session"
+    return f"{_actor_text(event, 'given_by')} made it a yes for {reach} {duration} ({event['standing']})"
 
 
-def _describe_started(told: Mapping[str, Any]) -> str:
-    approval = str(told["approval"] or "")
+def _describe_started(event: Mapping[str, Any]) -> str:
+    approval = str(event["approval"] or "")
     return "it started" + (f" with the standing approval {approval}" if approval.startswith("sta_") else "")
 
 
-def _describe_ended(told: Mapping[str, Any]) -> str:
-    if told["status"] == "pending_approval":
-        return ""  # the request says more
-    took = f" after {told['duration_ms']:g} ms"
-    if told["status"] == "succeeded":
-        return "; ".join(filter(None, (f"it succeeded{took}", undisclosed_text(told.get("undisclosed")))))
-    words = _STATUS_TEXT.get(told["status"], str(told["status"]))
-    why = f": {told['error_message']}" if told["error_message"] else ""
-    return f"it {words}{took}{why} ({told['error_code']})"
+def _describe_ended(event: Mapping[str, Any]) -> str:
+    if event["status"] == "pending_approval":
+        return ""  # the approval request's entry says more
+    duration = f" after {event['duration_ms']:g} ms"
+    if event["status"] == "succeeded":
+        return "; ".join(filter(None, (f"it succeeded{duration}", undisclosed_text(event.get("undisclosed")))))
+    text = _STATUS_TEXT.get(event["status"], str(event["status"]))
+    reason = f": {event['error_message']}" if event["error_message"] else ""
+    return f"it {text}{duration}{reason} ({event['error_code']})"
 
 
-def _describe_resolved(told: Mapping[str, Any]) -> str:
-    return effect_text.describe_resolution(told, ERASED_NAME)
+def _describe_resolved(event: Mapping[str, Any]) -> str:
+    return effect_text.describe_resolution(event, ERASED_NAME)
 
 
-def _describe_other(told: Mapping[str, Any]) -> str:
-    return f"{told['type']} was recorded" + (f": {told['reason']}" if told.get("reason") else "")
+def _describe_other(event: Mapping[str, Any]) -> str:
+    return f"{event['type']} was recorded" + (f": {event['reason']}" if event.get("reason") else "")
 
 
 _DESCRIBERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {

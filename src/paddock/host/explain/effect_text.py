@@ -1,4 +1,4 @@
-"""What the ledger tells of effects that were in progress or in doubt, in words. Pure."""
+"""Describes ledger events of effects in progress or in doubt as text. Pure."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _PENDING_TEXT: Final = {
 }
 
 
-def describe_in_doubt(told: Mapping[str, Any]) -> str:
-    """From here on nobody knew."""
-    way = _PENDING_TEXT.get(told["recovery"], "")
-    return f"whether it has happened is not known: {told['reason']}" + (f"; {way}" if way else "")
+def describe_in_doubt(event: Mapping[str, Any]) -> str:
+    """Describe the event that put an effect in doubt."""
+    recovery = _PENDING_TEXT.get(event["recovery"], "")
+    return f"whether it has happened is not known: {event['reason']}" + (f"; {recovery}" if recovery else "")
 
 
-def describe_in_progress(told: Mapping[str, Any]) -> str:
-    """Its operator went on with it."""
-    until = str(told["until"])[:19].replace("T", " ")
-    return f"its operator was still at work on it, and is asked again until {until} UTC at the latest"
+def describe_in_progress(event: Mapping[str, Any]) -> str:
+    """Describe the event that an operator continues an effect in the background."""
+    deadline = str(event["until"])[:19].replace("T", " ")
+    return f"its operator was still at work on it, and is asked again until {deadline} UTC at the latest"
 
 
-def describe_resolution(told: Mapping[str, Any], erased: str) -> str:
-    """What became of it, and who says so; `erased` stands for whoever was erased."""
-    no = "" if told["state"] == "succeeded" else " not"
-    words = _RESOLVED_TEXT.get(told["resolution"])
-    return words.format(no) if words else f"{told.get('by') or erased} said that it has{no} happened"
+def describe_resolution(event: Mapping[str, Any], erased: str) -> str:
+    """Describe how an effect was resolved and by whom; `erased` is the text for an erased principal."""
+    negation = "" if event["state"] == "succeeded" else " not"
+    template = _RESOLVED_TEXT.get(event["resolution"])
+    return template.format(negation) if template else f"{event.get('by') or erased} said that it has{negation} happened"

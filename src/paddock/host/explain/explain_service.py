@@ -1,7 +1,7 @@
-"""Any decision explained by an id: of a call, of the request that made it, of an approval, or of a ledger entry.
+"""Explains a decision by id: of a call, of the request that made it, of an approval, or of a ledger entry.
 
-What happened is told by the ledger, and by the rules of that day. What would have changed it is found by asking the
-rules of today about who and what is there today; where those come to something else, that is said instead.
+What happened comes from the ledger and from the rules in force at that time. What would have changed the decision comes
+from evaluating today's rules for today's principal and callable; if those decide otherwise, that is reported instead.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ DecisionExplanation: TypeAlias = CallExplanation | DenialExplanation
 
 
 class ExplainService:
-    """Explains what a running host decided.
+    """Explains decisions of a running host.
 
     Args:
-        views: Where its plugins and its database are looked at.
-        rules: The rules that hold.
-        ledger: Has to be on disk before it is read.
-        catalogue: Gives what is served to a tenant right now.
+        views: The plugin store and database, for reads.
+        active_policy: The policy in force.
+        ledger: Flushed before each read.
+        catalogue: Returns a tenant's current catalogue.
         clock: The time.
     """
 
     def __init__(
         self,
         views: StoreThread,
-        rules: ActivePolicy,
+        active_policy: ActivePolicy,
         ledger: LedgerWriter,
         catalogue: Callable[[Tenant], Catalogue],
         clock: Clock,
     ) -> None:
         self._views = views
-        self._rules = rules
+        self._active_policy = active_policy
         self._ledger = ledger
         self._catalogue = catalogue
         self._clock = clock
@@ -70,22 +70,22 @@ class ExplainService:
     async def explain(self, name: str, by: Principal) -> list[DecisionExplanation]:
         """See `Explainer.explain`."""
         await self._ledger.flush()
-        policy, now, catalogue = self._rules.policy, self._clock.now(), self._catalogue(by.tenant)
+        policy, now, catalogue = self._active_policy.policy, self._clock.now(), self._catalogue(by.tenant)
 
-        def served(full_name: str) -> CallableTarget | None:
+        def served_target(full_name: str) -> CallableTarget | None:
             try:
                 return catalogue.find(full_name).policy_resource
             except PaddockError:
                 return None
 
-        def whitelist(agent: str) -> tuple[str, ...] | None:
+        def served_allowlist(plugin: str) -> tuple[str, ...] | None:
             try:
-                return catalogue.entry(agent).manifest.allowed_actions
+                return catalogue.entry(plugin).manifest.allowed_actions
             except PaddockError:
                 return None
 
         return await self._views.run(
-            lambda store: Explainer(store, policy, now, served, whitelist).explain(name, by), by.tenant
+            lambda store: Explainer(store, policy, now, served_target, served_allowlist).explain(name, by), by.tenant
         )
 
 
@@ -95,14 +95,14 @@ def _serve_nothing(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Explainer:
-    """Explains what was decided on one store.
+    """Explains decisions recorded in one store.
 
     Args:
-        store: Its plugins and its database.
-        policy: The rules that hold now.
+        store: The plugin store with its database.
+        policy: The rules in force now.
         now: The time.
-        served: The callable of a full name that is served right now; the installed one is taken where it gives none.
-        whitelist: The whitelist of an agent that is served right now; the installed one's where it gives none.
+        served: Returns the served callable of a full name; None falls back to the installed one.
+        whitelist: Returns the allowlist of a served agent; None falls back to the installed one's.
     """
 
     store: PluginStore
@@ -112,64 +112,66 @@ class Explainer:
     whitelist: Callable[[str], tuple[str, ...] | None] = _serve_nothing
 
     def explain(self, name: str, by: Principal) -> list[DecisionExplanation]:
-        """Everything that was decided and that the id names, explained to somebody: of a request there may be several.
+        """Explain every decision that the id names: a request may have several.
 
-        The operator is told everything. Others are told of their own calls and those of their keys, without what a
-        rule keeps from people; a key of its own alone.
+        Operators see everything. Other principals see their own calls and those of their keys, without what a rule
+        withholds from them; a key sees its own calls alone.
 
         Raises:
-            NotFound: nothing that was decided goes by this id, or it is not theirs to know.
-            HostError: what was recorded of it is not what the ledger had.
+            NotFound: no decision has this id, or the principal may not see it.
+            HostError: the recorded entries were altered.
         """
-        to_all = OPERATOR not in by.roles
+        withhold = OPERATOR not in by.roles
         entries = self.store.database.read(lambda tx: _entries_by_id(tx, name, by.tenant))
-        stories = self.store.database.read(lambda tx: _build_timelines(tx, entries, by.tenant))
-        found: list[DecisionExplanation] = [
-            self._explain_call(story, to_all=to_all, tenant=by.tenant)
-            for story in stories
-            if not to_all or by.id in (story.who, story.owner)
+        timelines = self.store.database.read(lambda tx: _build_timelines(tx, entries, by.tenant))
+        explanations: list[DecisionExplanation] = [
+            self._explain_call(timeline, withhold=withhold, tenant=by.tenant)
+            for timeline in timelines
+            if not withhold or by.id in (timeline.who, timeline.owner)
         ]
-        if not to_all and not found:
-            found += [self._explain_denial(entry) for entry in entries if entry.type == PluginCapabilityDenied.type]
-        if found:
-            return found
+        if not withhold and not explanations:
+            explanations += [
+                self._explain_denial(entry) for entry in entries if entry.type == PluginCapabilityDenied.type
+            ]
+        if explanations:
+            return explanations
         raise NotFound(
             f"nothing that was decided goes by {printable(name, 100)!r}",
             code="explain.unknown",
             hint=f"look at it: paddock ledger show {entries[0].id}"
-            if entries and not to_all
+            if entries and not withhold
             else "give the id of a call, a request, an approval or an entry: paddock ledger tail --type 'call.*'",
         )
 
-    def _explain_call(self, story: CallTimeline, *, to_all: bool, tenant: str) -> CallExplanation:
-        changed = self._rules_changed(story.policy_version)
-        rules = self._rules_of_version(story.policy_version, story.policies)
-        hidden = [rule.public_text for rule in rules if rule.public_text]
-        if len(rules) < len(story.policies):
-            # Of a rule whose text is not known nobody can say that it keeps nothing back.
-            hidden.append(DECISION_TEXT[story.decision or "deny"])
-        if to_all and story.decision in ("deny", "ask") and hidden:
-            return CallExplanation(story, hidden[0], (), True, changed, None)
-        because = _reason_text(story, rules)
-        if story.decision is None:
-            return CallExplanation(story, because, (), False, changed, None)
+    def _explain_call(self, timeline: CallTimeline, *, withhold: bool, tenant: str) -> CallExplanation:
+        changed = self._rules_changed(timeline.policy_version)
+        rules = self._rules_of_version(timeline.policy_version, timeline.policies)
+        public_texts = [rule.public_text for rule in rules if rule.public_text]
+        if len(rules) < len(timeline.policies):
+            # A rule whose text is unknown may withhold its reason, so assume it does.
+            public_texts.append(DECISION_TEXT[timeline.decision or "deny"])
+        if withhold and timeline.decision in ("deny", "ask") and public_texts:
+            return CallExplanation(timeline, public_texts[0], (), True, changed, None)
+        because = _reason_text(timeline, rules)
+        if timeline.decision is None:
+            return CallExplanation(timeline, because, (), False, changed, None)
         try:
-            now = self._explain_today(story, to_all=to_all, tenant=tenant)
+            now = self._explain_today(timeline, withhold=withhold, tenant=tenant)
         except PaddockError as error:
-            return CallExplanation(story, because, rules, False, changed, None, error.message)
-        return CallExplanation(story, because, rules, False, changed, now)
+            return CallExplanation(timeline, because, rules, False, changed, None, error.message)
+        return CallExplanation(timeline, because, rules, False, changed, now)
 
     def _explain_denial(self, entry: LedgerEntry) -> DenialExplanation:
-        told = entry.data
-        version, policies = told.get("policy_version"), tuple(told.get("policies") or ())
+        event = entry.data
+        version, policies = event.get("policy_version"), tuple(event.get("policies") or ())
         rules = self._rules_of_version(version, policies)
-        capability = told["capability"] or told["method"]
+        capability = event["capability"] or event["method"]
         because = "The rules forbade it." if policies else f"Nobody granted it {capability}."
         return DenialExplanation(
             entry.id,
-            told["name"],
-            told["method"],
-            told["capability"],
+            event["name"],
+            event["method"],
+            event["capability"],
             entry.request,
             entry.at,
             because,
@@ -186,55 +188,62 @@ class Explainer:
             return ()
         if version == self.policy.version:
             return deciding_rules(self.policy.rules, ids)
-        kept = self.store.database.read(lambda tx: load_version(tx, version))
-        return deciding_rules(kept, ids) if kept is not None else ()
+        recorded = self.store.database.read(lambda tx: load_version(tx, version))
+        return deciding_rules(recorded, ids) if recorded is not None else ()
 
-    def _explain_today(self, story: CallTimeline, *, to_all: bool, tenant: str) -> Explanation:
-        if story.proposed is not None:
-            agent = self._current_principal(f"agent:{story.plugin}", tenant)
+    def _explain_today(self, timeline: CallTimeline, *, withhold: bool, tenant: str) -> Explanation:
+        if timeline.proposed is not None:
+            agent = self._current_principal(f"agent:{timeline.plugin}", tenant)
             return explain(
-                self.policy, build_propose_request(agent, self._proposed_target(story.proposed)), to_all=to_all
+                self.policy, build_propose_request(agent, self._proposed_target(timeline.proposed)), withhold=withhold
             )
-        who = story.who
-        if who is None:
+        principal_id = timeline.who
+        if principal_id is None:
             raise NotFound("who made the call was erased", code="person.not_found")
-        target = self.served(story.name) or current_callable(self.store, story.name)
+        target = self.served(timeline.name) or current_callable(self.store, timeline.name)
         if target is None:
-            raise NotFound(f"{story.plugin} is not installed", code="plugin.not_found")
-        around = CallEnvironment(project=story.project, agent_path=story.agent_path)
+            raise NotFound(f"{timeline.plugin} is not installed", code="plugin.not_found")
+        environment = CallEnvironment(project=timeline.project, agent_path=timeline.agent_path)
         return explain(
-            self.policy, build_call_request(self._current_principal(who, tenant), target, around), to_all=to_all
+            self.policy,
+            build_call_request(self._current_principal(principal_id, tenant), target, environment),
+            withhold=withhold,
         )
 
     def _current_principal(self, name: str, tenant: str) -> PolicyPrincipal:
-        subject = self.store.database.read(lambda tx: current_principal(tx, name, tenant, self.now))
-        listed = self.whitelist(name.partition(":")[2]) if subject.type == "Agent" else None
-        return subject if listed is None else replace(subject, may_call=frozenset(listed))
+        principal = self.store.database.read(lambda tx: current_principal(tx, name, tenant, self.now))
+        allowlist = self.whitelist(name.partition(":")[2]) if principal.type == "Agent" else None
+        return principal if allowlist is None else replace(principal, may_call=frozenset(allowlist))
 
     def _proposed_target(self, name: str) -> CallableTarget:
-        """What was proposed, which need not be anything that can be called."""
-        nothing = CallableTarget(name, name)
+        """Resolve what was proposed, which may be nothing that can be called."""
+        placeholder = CallableTarget(name, name)
         try:
-            return self.served(name) or current_callable(self.store, name) or nothing
+            return self.served(name) or current_callable(self.store, name) or placeholder
         except PaddockError:
-            return nothing
+            return placeholder
 
 
-def explanations_to_json(name: str, found: Iterable[DecisionExplanation]) -> dict[str, Any]:
-    """Explanations as JSON: the calls, and what plugins asked of the host."""
-    calls = [one.to_value() for one in found if isinstance(one, CallExplanation)]
-    return {"id": name, "calls": calls, "uses": [one.to_value() for one in found if isinstance(one, DenialExplanation)]}
+def explanations_to_json(name: str, explanations: Iterable[DecisionExplanation]) -> dict[str, Any]:
+    """Serialize explanations: calls, and denied capability requests."""
+    calls = [explanation.to_value() for explanation in explanations if isinstance(explanation, CallExplanation)]
+    denials = [explanation.to_value() for explanation in explanations if isinstance(explanation, DenialExplanation)]
+    return {"id": name, "calls": calls, "uses": denials}
 
 
-def _reason_text(story: CallTimeline, rules: tuple[Rule, ...]) -> str:
-    if story.decision is None:
+def _reason_text(timeline: CallTimeline, rules: tuple[Rule, ...]) -> str:
+    if timeline.decision is None:
         return "The rules were not asked: it ended before that."
-    if story.policies and not rules:
-        return f"{DECISION_TEXT[story.decision]} Their text is not known here: {', '.join(story.policies)}."
-    if rules or story.decision != "deny":
-        return DECISION_TEXT[story.decision]
-    said = str((story.error or {}).get("message") or NO_PERMIT_REASON)
-    return "No rule allowed it, and what no rule allows does not happen." if said.endswith(NO_PERMIT_REASON) else said
+    if timeline.policies and not rules:
+        return f"{DECISION_TEXT[timeline.decision]} Their text is not known here: {', '.join(timeline.policies)}."
+    if rules or timeline.decision != "deny":
+        return DECISION_TEXT[timeline.decision]
+    message = str((timeline.error or {}).get("message") or NO_PERMIT_REASON)
+    return (
+        "No rule allowed it, and what no rule allows does not happen."
+        if message.endswith(NO_PERMIT_REASON)
+        else message
+    )
 
 
 def _entries_by_id(tx: Transaction, name: str, tenant: str) -> list[LedgerEntry]:
@@ -244,22 +253,22 @@ def _entries_by_id(tx: Transaction, name: str, tenant: str) -> list[LedgerEntry]
 
 
 def _build_timelines(tx: Transaction, entries: Iterable[LedgerEntry], tenant: str) -> list[CallTimeline]:
-    """The whole stories of the calls that these entries belong to."""
+    """Build the complete timelines of the calls that these entries belong to."""
     calls = dict.fromkeys(entry.call for entry in entries if entry.call)
-    found = [build_timeline(call, _entries_of_call(tx, call, tenant)) for call in calls]
-    return [story for story in found if story is not None]
+    timelines = [build_timeline(call, _entries_of_call(tx, call, tenant)) for call in calls]
+    return [timeline for timeline in timelines if timeline is not None]
 
 
 def _entries_of_call(tx: Transaction, call: str, tenant: str) -> list[LedgerEntry]:
-    whole = call_history(tx, call, tenant)
-    require_unaltered(tx, whole)
-    return whole
+    entries = call_history(tx, call, tenant)
+    require_unaltered(tx, entries)
+    return entries
 
 
-def _resolve_call_id(tx: Transaction, name: str, tenant: str) -> str:
-    """The call that an approval is about, or a standing one came out of; the name itself where it is of neither."""
+def _resolve_call_id(tx: Transaction, identifier: str, tenant: str) -> str:
+    """Return the call of an approval, or of the approval behind a standing one; other ids are returned unchanged."""
     try:
-        approval = find_standing(tx, tenant, name).approval if name.startswith("sta_") else name
+        approval = find_standing(tx, tenant, identifier).approval if identifier.startswith("sta_") else identifier
         return find_approval(tx, tenant, approval).call
     except NotFound:
-        return name
+        return identifier

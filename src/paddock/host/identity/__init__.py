@@ -1,1 +1,1 @@
-"""TODO: paddock.host.identity."""
+"""Identity services of a running host: people, API keys, credentials, console sessions and OIDC."""

@@ -1,4 +1,4 @@
-"""API keys, made and revoked while the host runs."""
+"""Creates and revokes API keys while the host runs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from paddock.store.audited_transaction import AuditedTransaction
 
 
 class ApiKeyService:
-    """The keys of a tenant. Whoever operates it makes them; their owners see and revoke their own."""
+    """The API keys of a tenant. Operators create them; owners see and revoke their own."""
 
-    def __init__(self, changes: PrincipalTransactions) -> None:
-        self._transactions = changes
+    def __init__(self, transactions: PrincipalTransactions) -> None:
+        self._transactions = transactions
 
     async def list_all(self, tenant: Tenant) -> list[ApiKey]:
-        """Every key, oldest first."""
+        """List every key, oldest first."""
         return await self._transactions.read(lambda tx: list_keys(tx, tenant))
 
-    async def list_owned_by(self, who: Principal) -> list[ApiKey]:
-        """The keys of one person. A key has none of its own, and learns of no other."""
-        return [one for one in await self.list_all(who.tenant) if who.id == f"user:{one.owner}"]
+    async def list_owned_by(self, principal: Principal) -> list[ApiKey]:
+        """List the keys of a person. A key principal owns none, and sees no others."""
+        return [key for key in await self.list_all(principal.tenant) if principal.id == f"user:{key.owner}"]
 
     async def create(
         self,
@@ -40,25 +40,25 @@ class ApiKeyService:
         scopes: Sequence[str],
         expires_at: datetime | None,
     ) -> tuple[ApiKey, Secret]:
-        """A new key and its token; see `create_key`."""
+        """Create a key and return it with its token; see `create_key`."""
         return await self._transactions.write_as_person(
             by,
-            lambda made: create_key(
-                made, owner, self._transactions.random, label=label, roles=roles, scopes=scopes, expires_at=expires_at
+            lambda change: create_key(
+                change, owner, self._transactions.random, label=label, roles=roles, scopes=scopes, expires_at=expires_at
             ),
         )
 
-    async def revoke(self, by: Principal, wanted: str) -> ApiKey:
-        """Have a key work no more, at once, and end what was asked for with it.
+    async def revoke(self, by: Principal, key_id: str) -> ApiKey:
+        """Revoke a key at once, and end the approval requests made with it.
 
         Raises:
-            NotFound: there is none of that id, or it is not theirs to revoke.
+            NotFound: there is no such key, or the principal may not revoke it.
         """
 
-        def unit(made: AuditedTransaction, around: ApprovalTransaction) -> ApiKey:
-            key = require_key(made.tx, made.tenant, wanted)
+        def revoke_key(change: AuditedTransaction, approvals: ApprovalTransaction) -> ApiKey:
+            key = require_key(change.tx, change.tenant, key_id)
             if OPERATOR not in by.roles and by.id != f"user:{key.owner}":
                 raise NotFound(f"no key has {key.id!r}", code="api_key.not_found", hint="see 'paddock apikey list'")
-            return retire_key(made, around, key.id)
+            return retire_key(change, approvals, key.id)
 
-        return await self._transactions.write_removal(by, unit)
+        return await self._transactions.write_removal(by, revoke_key)

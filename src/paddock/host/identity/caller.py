@@ -1,4 +1,4 @@
-"""Who makes a call, and the context it gets for that: the person at this machine, or somebody else by name."""
+"""Callers of the host: the local operator, and the call context of any principal."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from paddock.core.errors import Denied
 from paddock.core.ids import DEFAULT_TENANT, OperatorId, PrincipalId, RequestId, Tenant
 
 
-@lru_cache(maxsize=64)  # the same few people make every call
+@lru_cache(maxsize=64)  # a few operators make all calls
 def local_principal(operator: str | None, tenant: Tenant = DEFAULT_TENANT) -> Principal:
-    """Whoever operates this host, by their login name; a program that embeds the host has none.
+    """Return the principal of this host's operator, by login name; an embedding program has none.
 
-    It then acts as the operator all the same, and is no human who could answer. The operator may act in any tenant, in
-    one at a time.
+    Without a name it still acts as the operator, but is not a person who could answer approvals. The operator may act
+    in any tenant, one at a time.
     """
-    who = PrincipalId(f"local:{operator or 'operator'}")
-    return Principal(who, roles=frozenset({OPERATOR}), kind="local", interactive=operator is not None, tenant=tenant)
+    principal_id = PrincipalId(f"local:{operator or 'operator'}")
+    return Principal(
+        principal_id, roles=frozenset({OPERATOR}), kind="local", interactive=operator is not None, tenant=tenant
+    )
 
 
 def build_call_context(
@@ -28,27 +30,27 @@ def build_call_context(
     trace: str | None = None,
     idempotency_key: str | None = None,
 ) -> CallContext:
-    """The context of a call that somebody makes; `operator` is who made it in their name, if anybody did."""
-    named = OperatorId(operator) if operator else None
-    return CallContext(principal, request, principal.tenant, named, trace=trace, idempotency_key=idempotency_key)
+    """Build the context of a call; `operator` is the operator who made it on the principal's behalf, if any."""
+    operator_id = OperatorId(operator) if operator else None
+    return CallContext(principal, request, principal.tenant, operator_id, trace=trace, idempotency_key=idempotency_key)
 
 
 def impersonating_operator(context: CallContext) -> str | None:
-    """The operator who speaks for somebody else here, as in `local:root`; None where they speak for themselves."""
+    """Return the operator who acts for another principal, as in `local:root`; None if they act for themselves."""
     operator = f"local:{context.operator}"
     return None if context.operator is None or operator == context.principal.id else operator
 
 
-def require_interactive_person(by: Principal) -> Principal:
-    """Whoever asks, where they are a person who is signed in, or at the machine of the host.
+def require_interactive_person(principal: Principal) -> Principal:
+    """Return the principal if it is a person: signed in, or at the host's machine.
 
     Raises:
         Denied: `auth.person_needed`, it is a program with a key.
     """
-    if not by.interactive:
+    if not principal.interactive:
         raise Denied(
-            f"{by.id} is nobody who is signed in, and only people do this",
+            f"{principal.id} is nobody who is signed in, and only people do this",
             code="auth.person_needed",
             hint="sign in at the console, or use the command line on the machine of the host",
         )
-    return by
+    return principal

@@ -1,4 +1,4 @@
-"""People at the console: signing in with a link, signing out, and who is signed in."""
+"""Console sign-in: login links, sessions, and signing out."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from paddock.store.database import Database, Transaction
 
 
 class ConsoleSessions:
-    """Signs people in and out.
+    """Signs people in to the console and out.
 
     Args:
-        database: Where sessions and links are.
-        credentials: Forgets whoever was signed out.
-        clock, random: For tokens, and when they end.
+        database: Holds sessions and links.
+        credentials: Invalidated at each sign-out.
+        clock, random: For tokens and expiry times.
     """
 
     def __init__(self, database: Database, credentials: CredentialVerifier, clock: Clock, random: Random) -> None:
@@ -45,21 +45,21 @@ class ConsoleSessions:
         self._random = random
 
     async def create_first_link(self, operator: str) -> tuple[LoginLink, Secret] | None:
-        """A link for the operator of this host, where nobody ever had one: what the first start prints."""
-        who = PrincipalId(f"local:{operator}")
+        """Create a link for the operator of this host if nobody ever signed in: the first start prints it."""
+        operator_id = PrincipalId(f"local:{operator}")
 
-        def unit(tx: Transaction) -> tuple[LoginLink, Secret] | None:
+        def create(tx: Transaction) -> tuple[LoginLink, Secret] | None:
             if has_ever_signed_in(tx):
                 return None
-            return make_link(self._begin_change(tx, DEFAULT_TENANT, who), who, self._random)
+            return make_link(self._begin_change(tx, DEFAULT_TENANT, operator_id), operator_id, self._random)
 
-        return await self._database.write(unit)
+        return await self._database.write(create)
 
     async def require_valid_link(self, token: str) -> LoginLink:
-        """Whom a link would sign in. It is not used up by that.
+        """Return a valid link without consuming it.
 
         Raises:
-            Denied: `auth.link_refused`, nobody.
+            Denied: `auth.link_refused`, it is invalid.
         """
         link = await self._database.read(lambda tx: find_link(tx, token))
         if link is None or link.used_at is not None or link.expires_at <= self._clock.now().isoformat():
@@ -67,71 +67,71 @@ class ConsoleSessions:
         return link
 
     async def sign_in(self, token: str) -> tuple[ConsoleSession, Secret]:
-        """Use a link up, and give the session that it opens, with its token.
+        """Consume a link, and return the session that it opens, with its token.
 
         Raises:
-            Denied: `auth.link_refused`, it is no good.
+            Denied: `auth.link_refused`, the link is invalid.
         """
 
-        def unit(tx: Transaction) -> tuple[ConsoleSession, Secret] | None:
+        def consume(tx: Transaction) -> tuple[ConsoleSession, Secret] | None:
             link = find_link(tx, token)
             if link is None:
                 return None
             change = self._begin_change(tx, link.tenant, link.subject)
             return None if consume_link(change, link) else open_session(change, link.subject, self._random, via="link")
 
-        # Of what nobody made there is no record, nor does it take a turn to write: anybody may send it.
+        # Unknown links are neither recorded nor given a write transaction: anybody may send them.
         known = await self._database.read(lambda tx: find_link(tx, token)) is not None
-        opened = await self._database.write(unit) if known else None
+        opened = await self._database.write(consume) if known else None
         if opened is None:
             raise invalid_link_error()
         return opened
 
     async def sign_out(self, token: str) -> None:
-        """End the session of a token. Harmless, and nothing is written, when it has ended or is none."""
+        """End the session of a token. Does nothing, and writes nothing, if it has ended or does not exist."""
 
-        def unit(tx: Transaction) -> None:
-            found = find_session(tx, token, self._clock.now())
-            if found is not None:
-                end_session(self._begin_change(tx, found.tenant, found.subject), found.id)
+        def end(tx: Transaction) -> None:
+            session = find_session(tx, token, self._clock.now())
+            if session is not None:
+                end_session(self._begin_change(tx, session.tenant, session.subject), session.id)
 
         if await self._database.read(lambda tx: find_session(tx, token, self._clock.now())) is not None:
-            await self._database.write(unit)
+            await self._database.write(end)
             self._credentials.invalidate()
 
-    async def list_sessions(self, who: Principal) -> list[ConsoleSession]:
-        """Where somebody is signed in."""
+    async def list_sessions(self, principal: Principal) -> list[ConsoleSession]:
+        """List the sessions of a person."""
         now = self._clock.now()
-        return await self._database.read(lambda tx: list_sessions(tx, who.tenant, now, who.id))
+        return await self._database.read(lambda tx: list_sessions(tx, principal.tenant, now, principal.id))
 
     async def get_session(self, token: str) -> ConsoleSession | None:
-        """The session of a token, where it is good."""
+        """Return the session of a token, if it is valid."""
         return await self._database.read(lambda tx: find_session(tx, token, self._clock.now()))
 
-    async def sign_out_everywhere(self, who: Principal) -> list[ConsoleSession]:
-        """Sign somebody out everywhere; links that would sign them in are no good any more either."""
+    async def sign_out_everywhere(self, principal: Principal) -> list[ConsoleSession]:
+        """End all sessions of a person, and void the links that would sign them in."""
 
-        def unit(tx: Transaction) -> list[ConsoleSession]:
-            change = self._begin_change(tx, who.tenant, who.id)
-            void_links_for(change, who.id)
-            return end_all_sessions(change, who.id)
+        def end_all(tx: Transaction) -> list[ConsoleSession]:
+            change = self._begin_change(tx, principal.tenant, principal.id)
+            void_links_for(change, principal.id)
+            return end_all_sessions(change, principal.id)
 
-        ended = await self._database.write(unit)
+        ended = await self._database.write(end_all)
         self._credentials.invalidate()
         return ended
 
-    async def sign_out_session(self, who: Principal, session_id: str) -> ConsoleSession:
-        """Sign somebody out where they are signed in.
+    async def sign_out_session(self, principal: Principal, session_id: str) -> ConsoleSession:
+        """End one session of a person.
 
         Raises:
             NotFound: they have no such session.
         """
         ended = await self._database.write(
-            lambda tx: end_session(self._begin_change(tx, who.tenant, who.id), session_id, who.id)
+            lambda tx: end_session(self._begin_change(tx, principal.tenant, principal.id), session_id, principal.id)
         )
         self._credentials.invalidate()
         return ended
 
     def _begin_change(self, tx: Transaction, tenant: Tenant, by: PrincipalId) -> AuditedTransaction:
-        told = TransactionLedger(tx, self._clock, self._random, tenant, by=by)
-        return AuditedTransaction(tx, tenant, by, self._clock.now().isoformat(), told)
+        ledger = TransactionLedger(tx, self._clock, self._random, tenant, by=by)
+        return AuditedTransaction(tx, tenant, by, self._clock.now().isoformat(), ledger)

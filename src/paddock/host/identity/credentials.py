@@ -1,7 +1,7 @@
-"""Whom a credential proves its holder to be. A proof is remembered for a moment: calls come thousands a second.
+"""Verifies credentials. A verified principal is cached for a moment: there may be thousands of calls per second.
 
-Whoever changes who may act says so with `look_again`, and nothing that was remembered counts any more. A change that
-another host makes on a shared store is seen within `GOOD_FOR`.
+Whatever changes who may act calls `invalidate`, which drops the cache. A change that another host makes on a shared
+store is seen within `PROOF_TTL_S`.
 """
 
 from __future__ import annotations
@@ -21,114 +21,114 @@ from paddock.principals.api_keys import authenticate_key, record_key_use
 from paddock.principals.sessions import record_session_use, session_principal
 from paddock.store.database import Database, Transaction
 
-PROOF_TTL_S = 1.0  # seconds
-_REFRESH_AFTER_S = PROOF_TTL_S / 2  # so that while requests come, none has to wait for it
+PROOF_TTL_S = 1.0
+_REFRESH_AFTER_S = PROOF_TTL_S / 2  # refreshed in the background, so that steady traffic never waits
 _MAX_CACHED = 10_000
-_USE_RECORD_INTERVAL_S = 60.0  # seconds; see `note_use`
+_USE_RECORD_INTERVAL_S = 60.0  # see `record_key_use`
 
 PrincipalQuery: TypeAlias = Callable[[Transaction], Principal]
 
 
 class CredentialVerifier:
-    """Proves who holds a credential, by the rows as they are now or were a moment ago.
+    """Verifies credentials against the database, or against a cache of the last moment.
 
     Args:
-        database: Where people and keys are.
-        clock: The time, and how old what is remembered is.
-        tasks: Where looks are done that nobody waits for.
+        database: Holds people and keys.
+        clock: For expiry times and the age of cached principals.
+        tasks: Runs background work.
     """
 
     def __init__(self, database: Database, clock: Clock, tasks: TaskGroup) -> None:
         self._database = database
         self._clock = clock
         self._tasks = tasks
-        self._cache: dict[bytes, tuple[float, Principal]] = {}  # by the token's hash, with when it was asked for
+        self._cache: dict[bytes, tuple[float, Principal]] = {}  # by token hash, with the time of the query
         self._refreshing: dict[bytes, asyncio.Task[Principal]] = {}
-        self._use_recorded_at: dict[str, float] = {}  # by key or session, when its use was noted last
+        self._use_recorded_at: dict[str, float] = {}  # by key or session: when its use was last recorded
         self._epoch = 0
 
     async def verify_api_key(self, token: str) -> Principal:
-        """Who acts with an API key.
+        """Return the principal of an API key.
 
         Raises:
-            Denied: `auth.refused`, whatever is wrong with it.
+            Denied: `auth.refused`, for whatever reason.
         """
-        found = await self._verify(b"key", token, lambda tx: authenticate_key(tx, token, self._clock.now()))
-        self._record_use(found.id, lambda tx: record_key_use(tx, found.id, self._clock.now()))
-        return found
+        principal = await self._verify(b"key", token, lambda tx: authenticate_key(tx, token, self._clock.now()))
+        self._record_use(principal.id, lambda tx: record_key_use(tx, principal.id, self._clock.now()))
+        return principal
 
-    async def verify_access_token(self, token: str, unit: PrincipalQuery) -> Principal:
-        """Who acts with an access token that was found good, by what it says and the rows as they are.
+    async def verify_access_token(self, token: str, query: PrincipalQuery) -> Principal:
+        """Return the principal of an access token that was validated, by its claims and the database.
 
         Raises:
-            Denied: `auth.refused`, nobody.
+            Denied: `auth.refused`, there is none.
         """
-        return await self._verify(b"token", token, unit)
+        return await self._verify(b"token", token, query)
 
     async def verify_session(self, token: str) -> Principal:
-        """Who is signed in at the console with a session's token.
+        """Return the principal of a console session's token.
 
         Raises:
-            Denied: `auth.refused`, nobody.
+            Denied: `auth.refused`, there is none.
         """
-        found = await self._verify(b"session", token, lambda tx: session_principal(tx, token, self._clock.now()))
-        name = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-        self._record_use(name, lambda tx: record_session_use(tx, token, self._clock.now()))
-        return found
+        principal = await self._verify(b"session", token, lambda tx: session_principal(tx, token, self._clock.now()))
+        token_hash = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+        self._record_use(token_hash, lambda tx: record_session_use(tx, token, self._clock.now()))
+        return principal
 
     def invalidate(self) -> None:
-        """Forget every proof: who may act was changed."""
+        """Drop all cached principals: who may act has changed."""
         self._epoch += 1
         self._cache.clear()
         self._refreshing.clear()
 
-    async def _verify(self, kind: bytes, token: str, unit: PrincipalQuery) -> Principal:
-        name = kind + hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-        asked, known = self._cache.get(name, (0.0, None))
-        age = self._clock.monotonic() - asked
-        if known is None or age >= PROOF_TTL_S:
-            # Shielded: whoever gives up must not take it from the others.
-            return await asyncio.shield(self._refresh(name, unit))
+    async def _verify(self, kind: bytes, token: str, query: PrincipalQuery) -> Principal:
+        cache_key = kind + hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        queried_at, cached = self._cache.get(cache_key, (0.0, None))
+        age = self._clock.monotonic() - queried_at
+        if cached is None or age >= PROOF_TTL_S:
+            # Shielded: cancelling one waiter must not cancel the query for the others.
+            return await asyncio.shield(self._refresh(cache_key, query))
         if age >= _REFRESH_AFTER_S:
-            self._refresh(name, unit)
-        return known
+            self._refresh(cache_key, query)
+        return cached
 
-    def _refresh(self, name: bytes, unit: PrincipalQuery) -> asyncio.Task[Principal]:
-        reading = self._refreshing.get(name)
-        if reading is None:
-            reading = self._refreshing[name] = asyncio.create_task(self._query(name, unit))
-            reading.add_done_callback(lambda done: self._refresh_done(name, done))
-        return reading
+    def _refresh(self, cache_key: bytes, query: PrincipalQuery) -> asyncio.Task[Principal]:
+        refresh = self._refreshing.get(cache_key)
+        if refresh is None:
+            refresh = self._refreshing[cache_key] = asyncio.create_task(self._query(cache_key, query))
+            refresh.add_done_callback(lambda task: self._refresh_done(cache_key, task))
+        return refresh
 
-    async def _query(self, name: bytes, unit: PrincipalQuery) -> Principal:
-        asked, epoch = self._clock.monotonic(), self._epoch
+    async def _query(self, cache_key: bytes, query: PrincipalQuery) -> Principal:
+        queried_at, epoch = self._clock.monotonic(), self._epoch
         try:
-            found = await self._database.read(unit)
+            principal = await self._database.read(query)
         except PaddockError as error:
             if not isinstance(error, StoreUnavailable):
-                self._cache.pop(name, None)
+                self._cache.pop(cache_key, None)
             raise
         if epoch == self._epoch:
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
-            self._cache[name] = (asked, found)
-        return found
+            self._cache[cache_key] = (queried_at, principal)
+        return principal
 
-    def _refresh_done(self, name: bytes, done: asyncio.Task[Principal]) -> None:
-        if self._refreshing.get(name) is done:
-            del self._refreshing[name]
-        if not done.cancelled():
-            done.exception()  # whoever waits hears of it; where nobody does, the next one to need it will
+    def _refresh_done(self, cache_key: bytes, task: asyncio.Task[Principal]) -> None:
+        if self._refreshing.get(cache_key) is task:
+            del self._refreshing[cache_key]
+        if not task.cancelled():
+            task.exception()  # mark it as retrieved: waiters get it, or the next query raises it again
 
-    def _record_use(self, name: str, unit: Callable[[Transaction], object]) -> None:
+    def _record_use(self, credential: str, write: Callable[[Transaction], object]) -> None:
         now = self._clock.monotonic()
-        last = self._use_recorded_at.get(name)
+        last = self._use_recorded_at.get(credential)
         if last is None or now - last >= _USE_RECORD_INTERVAL_S:
             if len(self._use_recorded_at) >= _MAX_CACHED:
                 self._use_recorded_at.clear()
-            self._use_recorded_at[name] = now
-            self._tasks.start_soon(self._write_use, unit)
+            self._use_recorded_at[credential] = now
+            self._tasks.start_soon(self._write_use, write)
 
-    async def _write_use(self, unit: Callable[[Transaction], object]) -> None:
-        with suppress(PaddockError):  # that it was used matters less than what it is used for
-            await self._database.write(unit)
+    async def _write_use(self, write: Callable[[Transaction], object]) -> None:
+        with suppress(PaddockError):  # a lost usage record must not fail the request
+            await self._database.write(write)

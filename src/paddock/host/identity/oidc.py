@@ -1,4 +1,4 @@
-"""People and programs whom an identity provider vouches for: who they are here, and the session that they get."""
+"""Identities from an OIDC provider: signing people in, and verifying holders of access tokens."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from paddock.store.transaction import Transaction
 
 
 class OidcIdentities:
-    """Lets in whoever an identity provider vouches for, as the settings say.
+    """Admits principals that an identity provider authenticated, according to the settings.
 
     Args:
-        database: Where people are.
-        vault: Where this host's secret at the provider is.
-        credentials: Forgets what it knew of somebody whose rights changed.
-        oidc: Whose tenant, and whether unknown people are added.
-        clock, random: For the session and the record.
+        database: Holds people.
+        vault: Holds the client secret for the provider.
+        credentials: Invalidated when a principal's rights change.
+        oidc: The tenant, and whether unknown people are added.
+        clock, random: For sessions and records.
     """
 
     def __init__(
@@ -43,69 +43,69 @@ class OidcIdentities:
         database: Database,
         vault: Vault,
         credentials: CredentialVerifier,
-        oidc: OidcSettings,
+        settings: OidcSettings,
         clock: Clock,
         random: Random,
     ) -> None:
         self._database = database
         self._vault = vault
         self._credentials = credentials
-        self._tenant = Tenant(oidc.tenant)
-        self._create_unknown = oidc.create
-        self._secret_name = oidc.client_secret
+        self._tenant = Tenant(settings.tenant)
+        self._create_unknown = settings.create
+        self._secret_name = settings.client_secret
         self._clock = clock
         self._random = random
 
     async def client_secret(self) -> Secret | None:
-        """The secret that the host proves itself with at the provider; None for a public client.
+        """Return the host's client secret at the provider; None for a public client.
 
         Raises:
-            Unreachable: the settings name one that is not set.
-            HostError: it cannot be opened.
+            Unreachable: the settings name a secret that is not set.
+            HostError: it cannot be decrypted.
         """
         name = self._secret_name
         if name is None:
             return None
-        found = await self._vault.get(self._tenant, None, name, (SecretScope.SYSTEM,))
-        if found is None:
+        secret = await self._vault.get(self._tenant, None, name, (SecretScope.SYSTEM,))
+        if secret is None:
             raise Unreachable(
                 "the client's secret for the identity provider is not set",
                 code="oidc.no_secret",
                 hint=f"paddock secret set {name}",
             )
-        return found.value
+        return secret.value
 
-    async def sign_in(self, arrival: SignInProfile) -> tuple[ConsoleSession, Secret]:
-        """A session for somebody whom the provider vouches for. That they were refused is recorded too.
+    async def sign_in(self, profile: SignInProfile) -> tuple[ConsoleSession, Secret]:
+        """Open a session for a person authenticated by the provider. A refusal is recorded too.
 
         Raises:
-            Denied: nobody here is that person, or they may not act.
+            Denied: no person here has that identity, or they may not act.
         """
 
-        def unit(change: AuditedTransaction) -> tuple[ConsoleSession, Secret]:
-            person = sign_in_person(change, arrival, create=self._create_unknown)
+        def open_for(change: AuditedTransaction) -> tuple[ConsoleSession, Secret]:
+            person = sign_in_person(change, profile, create=self._create_unknown)
             return open_session(change, person.name, self._random, via="oidc")
 
         try:
-            opened = await self._database.write(lambda tx: unit(self._begin_change(tx)))
+            opened = await self._database.write(lambda tx: open_for(self._begin_change(tx)))
         except Denied as error:
-            await self.record_refusal(arrival.identity.issuer, arrival.name, error.error_code)
+            await self.record_refusal(profile.identity.issuer, profile.name, error.error_code)
             raise
         self._credentials.invalidate()
         return opened
 
     async def record_refusal(self, issuer: str, name: str | None, reason: str) -> None:
-        """Record that somebody whom the provider vouches for is not let in."""
+        """Record that a principal authenticated by the provider was refused."""
         event = SignInRefused(issuer, None if name is None else f"user:{name}", reason)
         await self._database.write(lambda tx: self._publisher(tx).publish(event))
 
     async def verify_token_holder(
         self, token: str, identity: ExternalIdentity, name: str | None, roles: frozenset[str], scopes: frozenset[str]
     ) -> Principal:
-        """Who acts with an access token that was checked, and that says this of its person and of itself.
+        """Return the principal of a validated access token with these claims.
 
         Raises:
-            Denied: `auth.refused`, nobody who may.
+            Denied: `auth.refused`, there is none that may act.
         """
         return await self._credentials.verify_access_token(
             token, lambda tx: find_token_principal(tx, self._tenant, identity, name, roles, scopes)

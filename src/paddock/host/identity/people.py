@@ -1,4 +1,4 @@
-"""The people of a tenant, looked after while the host runs: who there is, what they may do, and how they get in."""
+"""Manages the people of a tenant while the host runs: their roles, sign-in links, sessions and consents."""
 
 from __future__ import annotations
 
@@ -28,101 +28,106 @@ from paddock.store.audited_transaction import AuditedTransaction
 
 @dataclass(frozen=True, slots=True)
 class PersonChange:
-    """A person after a change, and whether it left their tenant with several who may approve, where it had one."""
+    """A person after a change, and whether the change gave the tenant its second approver."""
 
     person: Person
     second: bool
 
 
 class PeopleService:
-    """Looks after people; each method is about the tenant of whoever asks."""
+    """Manages people; each method works on the tenant of the acting principal."""
 
-    def __init__(self, changes: PrincipalTransactions) -> None:
-        self._transactions = changes
+    def __init__(self, transactions: PrincipalTransactions) -> None:
+        self._transactions = transactions
 
     async def list_all(self, tenant: Tenant) -> tuple[list[Person], list[PersonGroup]]:
-        """Everybody, and the groups that they are in."""
+        """List all people and groups."""
         return await self._transactions.read(lambda tx: (list_people(tx, tenant), list_groups(tx, tenant)))
 
     async def find(self, tenant: Tenant, name: str) -> Person:
-        """Somebody; raises NotFound."""
+        """Return a person; raises NotFound."""
         return await self._transactions.read(lambda tx: require_person(tx, tenant, name))
 
     async def add(self, by: Principal, name: str, *, display_name: str, roles: Sequence[str]) -> PersonChange:
-        """Add somebody; see `add_person`."""
-        return await self._write_person(by, lambda made: add_person(made, name, display_name=display_name, roles=roles))
+        """Add a person; see `add_person`."""
+        return await self._write_person(
+            by, lambda change: add_person(change, name, display_name=display_name, roles=roles)
+        )
 
     async def change_roles(
         self, by: Principal, name: str, *, give: Sequence[str] = (), take: Sequence[str] = ()
     ) -> PersonChange:
-        """Give somebody roles and take others away. Their keys lose what they lose, at once.
+        """Add and remove roles of a person. Their keys lose removed roles at once.
 
         Raises:
-            NotFound: nobody is called that.
-            OperatorError: no role can be.
-            Conflict: somebody would stop being an operator by their own hand.
+            NotFound: no such person.
+            OperatorError: a role name is invalid.
+            Conflict: operators cannot remove their own operator role.
         """
         if OPERATOR in take:
             _forbid_on_self(by, name, "take the role operator from")
-        return await self._write_person(by, lambda made: change_rights(made, name, "roles", add=give, remove=take))
+        return await self._write_person(by, lambda change: change_rights(change, name, "roles", add=give, remove=take))
 
     async def set_enabled(self, by: Principal, name: str, *, on: bool) -> PersonChange:
-        """Let somebody act no more, or again.
+        """Enable or disable a person.
 
         Raises:
-            NotFound: nobody is called that.
-            Conflict: somebody would lock themselves out.
+            NotFound: no such person.
+            Conflict: operators cannot disable themselves.
         """
         if not on:
             _forbid_on_self(by, name, "disable")
-        return await self._write_person(by, lambda made: set_disabled(made, name, not on))
+        return await self._write_person(by, lambda change: set_disabled(change, name, not on))
 
     async def create_sign_in_link(self, by: Principal, name: str) -> tuple[LoginLink, Secret]:
-        """A link that signs somebody in, once and soon; see `make_link`."""
+        """Create a short-lived one-time sign-in link for a person; see `make_link`."""
         return await self._transactions.write_as_person(
-            by, lambda made: make_link(made, require_person(made.tx, made.tenant, name).id, self._transactions.random)
+            by,
+            lambda change: make_link(
+                change, require_person(change.tx, change.tenant, name).id, self._transactions.random
+            ),
         )
 
     async def sign_out(self, by: Principal, name: str) -> list[ConsoleSession]:
-        """Sign somebody out everywhere, links to sign in too; raises NotFound."""
+        """End all sessions of a person and void their sign-in links; raises NotFound."""
 
-        def unit(made: AuditedTransaction) -> list[ConsoleSession]:
-            subject = require_person(made.tx, made.tenant, name).id
-            void_links_for(made, subject)
-            return end_all_sessions(made, subject)
+        def end_all(change: AuditedTransaction) -> list[ConsoleSession]:
+            person_id = require_person(change.tx, change.tenant, name).id
+            void_links_for(change, person_id)
+            return end_all_sessions(change, person_id)
 
-        return await self._transactions.write_as_person(by, unit)
+        return await self._transactions.write_as_person(by, end_all)
 
-    async def _write_person(self, by: Principal, unit: Callable[[AuditedTransaction], Person]) -> PersonChange:
+    async def _write_person(self, by: Principal, write: Callable[[AuditedTransaction], Person]) -> PersonChange:
         return PersonChange(
-            *await self._transactions.write_as_person(by, lambda made: detect_second_approver(made, unit))
+            *await self._transactions.write_as_person(by, lambda change: detect_second_approver(change, write))
         )
 
 
-def _forbid_on_self(by: Principal, name: str, what: str) -> None:
-    """From a page nobody takes away what they need to undo it. At the machine itself it can be done and undone."""
+def _forbid_on_self(by: Principal, name: str, action: str) -> None:
+    """Keep operators from removing, in the console, what they need to undo it. The machine's shell allows it."""
     if by.id == f"user:{name.removeprefix('user:')}":
         raise Conflict(
-            f"you cannot {what} yourself", code="person.yourself", hint="ask another operator to do it for you"
+            f"you cannot {action} yourself", code="person.yourself", hint="ask another operator to do it for you"
         )
 
 
 class ConsentService:
-    """Everybody's own, and nobody else's. A key takes nothing back that its owner said."""
+    """A person's own consents. A key cannot revoke its owner's."""
 
-    def __init__(self, changes: PrincipalTransactions) -> None:
-        self._transactions = changes
+    def __init__(self, transactions: PrincipalTransactions) -> None:
+        self._transactions = transactions
 
-    async def list_for(self, who: Principal) -> list[ConsentRecord]:
-        """What stands of somebody's consents."""
-        return await self._transactions.read(lambda tx: list_consents(tx, who.tenant, who.id))
+    async def list_for(self, principal: Principal) -> list[ConsentRecord]:
+        """List the consents of a person that are in force."""
+        return await self._transactions.read(lambda tx: list_consents(tx, principal.tenant, principal.id))
 
-    async def revoke(self, who: Principal, plugin: str, callable_name: str) -> ConsentRecord:
-        """Take one back; the next call needs a new one.
+    async def revoke(self, principal: Principal, plugin: str, callable_name: str) -> ConsentRecord:
+        """Revoke a consent; the next call needs a new one.
 
         Raises:
-            NotFound: there is none that stands.
+            NotFound: there is none in force.
         """
         return await self._transactions.write_as_person(
-            who, lambda made: revoke_consent(made, who.id, plugin, callable_name)
+            principal, lambda change: revoke_consent(change, principal.id, plugin, callable_name)
         )

@@ -1,4 +1,4 @@
-"""Changes of who may act, made while the host runs: kept with their entry in the ledger, and in effect at once."""
+"""Transactions that change who may act: committed with their ledger entry, and in effect at once."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 class PrincipalTransactions:
-    """What the parts about people, keys and consents share: each unit of work is of one tenant, by somebody of it.
+    """Transactions shared by the services for people, keys and consents: each belongs to one tenant and principal.
 
     Args:
-        database: Where people and keys are.
-        credentials: Forgets what it knew once something changed.
-        clock, random: For the rows, and for tokens.
+        database: Holds people and keys.
+        credentials: Invalidated after each change.
+        clock, random: For timestamps and tokens.
     """
 
     def __init__(self, database: Database, credentials: CredentialVerifier, clock: Clock, random: Random) -> None:
@@ -37,36 +37,36 @@ class PrincipalTransactions:
     def now(self) -> datetime:
         return self._clock.now()
 
-    async def read(self, unit: Callable[[Transaction], T]) -> T:
-        """Look something up."""
-        return await self._database.read(unit)
+    async def read(self, query: Callable[[Transaction], T]) -> T:
+        """Run a read transaction."""
+        return await self._database.read(query)
 
-    async def write_as_person(self, by: Principal, unit: Callable[[AuditedTransaction], T]) -> T:
-        """Change something in somebody's tenant. No credential counts for more than is left when this returns.
+    async def write_as_person(self, by: Principal, write: Callable[[AuditedTransaction], T]) -> T:
+        """Run a change on behalf of a person. Cached credentials are invalidated when this returns.
 
         Raises:
-            Denied: a program asks for it. With a key it could make itself a person who signs in, and says yes.
+            Denied: the principal is a program. With a key it could create a person that signs in and approves.
         """
         require_interactive_person(by)
-        return await self._write_and_invalidate(lambda tx: unit(self._begin_change(tx, by.tenant, by.id)))
+        return await self._write_and_invalidate(lambda tx: write(self._begin_change(tx, by.tenant, by.id)))
 
-    async def write_removal(self, by: Principal, unit: Callable[[AuditedTransaction, ApprovalTransaction], T]) -> T:
-        """Take something away, with all that waits for a yes because of it. A program may do that too."""
+    async def write_removal(self, by: Principal, write: Callable[[AuditedTransaction, ApprovalTransaction], T]) -> T:
+        """Run a removal, with the approval requests that depend on what is removed. Programs may do this too."""
         return await self._write_and_invalidate(
-            lambda tx: unit(self._begin_change(tx, by.tenant, by.id), self._begin_approval_unit(tx, by))
+            lambda tx: write(self._begin_change(tx, by.tenant, by.id), self._begin_approval_unit(tx, by))
         )
 
-    async def _write_and_invalidate(self, unit: Callable[[Transaction], T]) -> T:
-        changed = await self._database.write(unit)
+    async def _write_and_invalidate(self, write: Callable[[Transaction], T]) -> T:
+        result = await self._database.write(write)
         self._credentials.invalidate()
-        return changed
+        return result
 
     def _begin_change(self, tx: Transaction, tenant: Tenant, by: PrincipalId) -> AuditedTransaction:
-        told = TransactionLedger(tx, self._clock, self.random, tenant, by=by)
-        return AuditedTransaction(tx, tenant, by, self._clock.now().isoformat(), told)
+        ledger = TransactionLedger(tx, self._clock, self.random, tenant, by=by)
+        return AuditedTransaction(tx, tenant, by, self._clock.now().isoformat(), ledger)
 
     def _begin_approval_unit(self, tx: Transaction, by: Principal) -> ApprovalTransaction:
-        def told(tx: Transaction, tenant: Tenant, call: str | None) -> TransactionLedger:
+        def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> TransactionLedger:
             return TransactionLedger(tx, self._clock, self.random, tenant, call, by.id)
 
-        return ApprovalTransaction(tx, by.tenant, self._clock.now().isoformat(), self._clock, self.random, told)
+        return ApprovalTransaction(tx, by.tenant, self._clock.now().isoformat(), self._clock, self.random, publish_in)

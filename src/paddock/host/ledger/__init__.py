@@ -1,1 +1,1 @@
-"""TODO: paddock.host.ledger."""
+"""The ledger of a running host: reading, verification and webhooks."""

@@ -1,4 +1,4 @@
-"""The ledger of a running host, for whoever looks at it: pages, one story, and new entries as they come."""
+"""Reads the ledger of a running host: pages, the entries of one call, exports, and live tails."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from paddock.ledger.read.entries import (
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.store.database import Database, Transaction
 
-POLL_INTERVAL_S = 1.0  # seconds between two looks where nothing was written here: other processes write into it too
-MIN_POLL_GAP_S = 0.25  # seconds at least
+POLL_INTERVAL_S = 1.0  # other processes write to the ledger too, without waking us
+MIN_POLL_GAP_S = 0.25
 MAX_SUGGESTIONS = 100
 
 
 class LedgerReader:
-    """Reads what was recorded.
+    """Reads ledger entries.
 
     Args:
-        database: Where it is kept.
-        ledger: Has to be on disk before it is read.
+        database: Holds the ledger.
+        ledger: Flushed before each read.
     """
 
     def __init__(self, database: Database, ledger: LedgerWriter) -> None:
@@ -45,32 +45,32 @@ class LedgerReader:
     async def page(
         self,
         tenant: Tenant,
-        wanted: EntryFilter,
+        entry_filter: EntryFilter,
         *,
         before: int | None = None,
         after: int | None = None,
         limit: int = 50,
     ) -> list[LedgerEntry]:
-        """Some entries of a tenant, newest first: the last ones, those right before a number, or right after one."""
+        """Return a page of a tenant's entries, newest first: the latest, or those before or after a sequence number."""
         await self._flush()
         oldest = after is not None
-        found = await self._database.read(
+        entries = await self._database.read(
             lambda tx: list_entries(
-                tx, tenant, wanted, before=before, after=after, newest_first=not oldest, limit=limit
+                tx, tenant, entry_filter, before=before, after=after, newest_first=not oldest, limit=limit
             )
         )
-        return found[::-1] if oldest else found
+        return entries[::-1] if oldest else entries
 
     async def end_seq(self, tenant: Tenant) -> int:
-        """The number of a tenant's last entry: what tells whether anything happened since."""
+        """Return the sequence number of a tenant's last entry; it tells whether anything was added since."""
         return await self._database.read(lambda tx: last_seq(tx, tenant))
 
     async def entry_types(self, tenant: Tenant) -> list[str]:
-        """The types of entries that a tenant has."""
+        """Return the types of entries that a tenant has."""
         return await self._database.read(lambda tx: list_types(tx, tenant))
 
     async def suggest_names(self, tenant: Tenant) -> dict[str, list[str]]:
-        """Some of those whom a tenant's entries are about, by `plugin` and `principal`: to choose from."""
+        """Return some names in a tenant's entries, by `plugin` and `principal`, as suggestions for filters."""
         return await self._database.read(
             lambda tx: {
                 "plugin": list_names(tx, "plugin", tenant, MAX_SUGGESTIONS),
@@ -78,15 +78,15 @@ class LedgerReader:
             }
         )
 
-    async def export_pages(self, tenant: Tenant, wanted: EntryFilter) -> AsyncGenerator[list[LedgerEntry], None]:
-        """All entries that there are now, oldest first, a page at a time: however many, only one page is held."""
+    async def export_pages(self, tenant: Tenant, entry_filter: EntryFilter) -> AsyncGenerator[list[LedgerEntry], None]:
+        """Yield all current entries, oldest first, page by page: only one page is in memory."""
         await self._flush()
         end = await self.end_seq(tenant) + 1
         after = 0
         while True:
             entries = await self._database.read(
                 lambda tx, seq=after: list_entries(
-                    tx, tenant, wanted, after=seq, before=end, newest_first=False, limit=MAX_PAGE_ENTRIES
+                    tx, tenant, entry_filter, after=seq, before=end, newest_first=False, limit=MAX_PAGE_ENTRIES
                 )
             )
             if entries:
@@ -95,55 +95,57 @@ class LedgerReader:
                 return
             after = entries[-1].seq
 
-    async def entries_of_call(self, tenant: Tenant, name: str) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """As `told_of`; of a call also what happened in its request outside any call."""
+    async def entries_of_call(self, tenant: Tenant, call_id: str) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
+        """Return the entries of a call as `entries_by_id`, with entries of its request that belong to no call."""
         await self._flush()
 
-        def unit(tx: Transaction) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-            found = call_history(tx, name, tenant)
-            return found, find_altered(tx, found)
+        def query(tx: Transaction) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
+            entries = call_history(tx, call_id, tenant)
+            return entries, find_altered(tx, entries)
 
-        found, forged = await self._database.read(unit)
-        if not found:
-            raise no_entries_error(name)
-        return found, forged
+        entries, altered = await self._database.read(query)
+        if not entries:
+            raise no_entries_error(call_id)
+        return entries, altered
 
-    async def entries_by_id(self, tenant: Tenant, name: str) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
-        """The entry with this id, or all of the call or request with this id; and which of them were altered.
+    async def entries_by_id(self, tenant: Tenant, entry_id: str) -> tuple[list[LedgerEntry], list[LedgerEntry]]:
+        """Return the entry with this id, or all of the call or request with this id; and those that were altered.
 
         Raises:
-            NotFound: nothing was recorded of it.
+            NotFound: nothing was recorded under it.
         """
         await self._flush()
-        found, forged = await self._database.read(
-            lambda tx: (entries := find_entries(tx, name, tenant), find_altered(tx, entries))
+        entries, altered = await self._database.read(
+            lambda tx: (entries := find_entries(tx, entry_id, tenant), find_altered(tx, entries))
         )
-        if not found:
-            raise no_entries_error(name)
-        return found, forged
+        if not entries:
+            raise no_entries_error(entry_id)
+        return entries, altered
 
     async def watch_latest(
-        self, tenant: Tenant, wanted: EntryFilter, limit: int
+        self, tenant: Tenant, entry_filter: EntryFilter, limit: int
     ) -> AsyncGenerator[list[LedgerEntry], None]:
-        """The last entries, newest first: as they are now, and again whenever others are."""
-        shown: int | None = None
+        """Yield the latest entries, newest first: now, and again whenever there are new ones."""
+        last_seen: int | None = None
         while True:
-            entries = await self._database.read(lambda tx: list_entries(tx, tenant, wanted, limit=limit))
+            entries = await self._database.read(lambda tx: list_entries(tx, tenant, entry_filter, limit=limit))
             newest = entries[0].seq if entries else 0
-            if newest != shown:
-                shown = newest
+            if newest != last_seen:
+                last_seen = newest
                 yield entries
             await self._wait_for_entries()
 
-    async def follow(self, tenant: Tenant, wanted: EntryFilter, after: int | None) -> AsyncGenerator[LedgerEntry, None]:
-        """Entries as they come, from now on or after the one of this number."""
+    async def follow(
+        self, tenant: Tenant, entry_filter: EntryFilter, after: int | None
+    ) -> AsyncGenerator[LedgerEntry, None]:
+        """Yield entries as they are written, from now on or after a sequence number."""
         if after is None:
             after = await self.end_seq(tenant)
         while True:
             end, entries = await self._database.read(
                 lambda tx, seq=after: (
                     last_seq(tx, tenant),
-                    list_entries(tx, tenant, wanted, after=seq, newest_first=False, limit=MAX_PAGE_ENTRIES),
+                    list_entries(tx, tenant, entry_filter, after=seq, newest_first=False, limit=MAX_PAGE_ENTRIES),
                 )
             )
             for entry in entries:
@@ -155,39 +157,41 @@ class LedgerReader:
             await self._wait_for_entries()
 
     async def _flush(self) -> None:
-        """What was answered just now is found by whoever looks. That nothing more can be written, on a full disk for
-        instance, is no reason to hide what was; the condition of the host tells of it."""
+        """Flush the ledger, so that readers find what was just recorded.
+
+        If that fails, on a full disk for instance, what is recorded can still be read; the host's health reports it.
+        """
         with suppress(PaddockError):
             await self._ledger.flush()
 
     async def _wait_for_entries(self) -> None:
-        """Wait a moment, and then until something more may be there."""
+        """Wait a moment, and then until there may be new entries."""
         await asyncio.sleep(MIN_POLL_GAP_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL_INTERVAL_S):
                 await self._ledger.wait_for_write()
 
 
-def no_entries_error(name: str) -> NotFound:
-    """What to say of an id that nothing was recorded under."""
+def no_entries_error(identifier: str) -> NotFound:
+    """Build the error for an id without entries."""
     return NotFound(
-        f"the ledger has nothing of {printable(name, 100)}",
+        f"the ledger has nothing of {printable(identifier, 100)}",
         code="ledger.unknown",
         hint="look with: paddock ledger tail",
     )
 
 
 def parse_ledger_time(text: str | None) -> str | None:
-    """A time as it stands in the ledger, in UTC; one without a zone is in UTC already.
+    """Parse a time to the ledger's format, in UTC; a time without zone is taken as UTC.
 
     Raises:
-        OperatorError: it is no time.
+        OperatorError: it is not a time.
     """
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):
         raise OperatorError(
             f"{printable(text, 60)} is no time", code="ledger.time", hint="write it as 2030-01-31T08:00"

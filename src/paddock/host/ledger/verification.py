@@ -1,4 +1,4 @@
-"""Verifying a tenant's chain while the host runs: on a thread of its own, one at a time, with how far it is."""
+"""Verifies a tenant's ledger chain while the host runs: on a thread of its own, one at a time, with progress."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from paddock.ledger.chain.verify import verify_ledger
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.store.database import DirectDatabase
 
-_PAGE_PAUSE_S = 0.002  # seconds after each page of rows, for whoever else has something to do
-_PROGRESS_INTERVAL_S = 0.3  # seconds at least between two words of how far it is
+_PAGE_PAUSE_S = 0.002  # after each page of rows, to leave time for other threads
+_PROGRESS_INTERVAL_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How far the verifying of one chain is, or what it found.
+    """The progress or the result of verifying one chain.
 
     Attributes:
-        by: Who wanted it.
-        rows: How many are looked at; 0 while another chain is being verified.
-        there: How many there are.
-        finding: What was found, once it is over.
+        by: The principal that requested it.
+        rows: Number of rows verified; 0 while another chain is being verified.
+        there: Number of rows in total.
+        finding: The result, once finished.
     """
 
     by: str
@@ -50,25 +50,25 @@ class Verification:
 
 
 class VerificationService:
-    """Verifies chains, and keeps what was found of each last.
+    """Verifies chains, and keeps the last result of each.
 
     Args:
-        opening: Opens the database on the thread that reads it.
-        state: Where checkpoints and public keys are.
-        ledger: Has to be on disk before it is read.
-        tasks: Live as long as the host.
+        open_database: Opens the database on the thread that reads it.
+        state: The directory of checkpoints and public keys.
+        ledger: Flushed before each verification.
+        tasks: Runs verifications.
         clock: The time.
     """
 
     def __init__(
         self,
-        opening: Callable[[], AbstractContextManager[DirectDatabase]],
+        open_database: Callable[[], AbstractContextManager[DirectDatabase]],
         state: Path,
         ledger: LedgerWriter,
         tasks: TaskGroup,
         clock: Clock,
     ) -> None:
-        self._open_database = opening
+        self._open_database = open_database
         self._state = state
         self._ledger = ledger
         self._tasks = tasks
@@ -77,34 +77,34 @@ class VerificationService:
         self._latest_by_tenant: dict[Tenant, Verification] = {}
 
     def latest(self, tenant: Tenant) -> Verification | None:
-        """How far it is, or what was found last since the host runs."""
+        """Return the running or last verification of a tenant since the host started."""
         return self._latest_by_tenant.get(tenant)
 
     def start(self, tenant: Tenant, by: str) -> Verification:
-        """Verify a tenant's chain; where that is being done already, this is it."""
-        known = self._latest_by_tenant.get(tenant)
-        if known is not None and not known.finished:
-            return known
-        begun = self._latest_by_tenant[tenant] = Verification(by, format_utc(self._clock.now()))
+        """Start verifying a tenant's chain, or return the verification that is running already."""
+        latest = self._latest_by_tenant.get(tenant)
+        if latest is not None and not latest.finished:
+            return latest
+        verification = self._latest_by_tenant[tenant] = Verification(by, format_utc(self._clock.now()))
         self._tasks.start_soon(self._verify, tenant)
-        return begun
+        return verification
 
     async def watch(self, tenant: Tenant) -> AsyncGenerator[Verification, None]:
-        """How far it is, again and again until it is over; nothing where none was begun."""
-        shown: Verification | None = None
-        while (known := self._latest_by_tenant.get(tenant)) is not None:
-            if known != shown:
-                shown = known
-                yield known
-            if known.finished:
+        """Yield the verification whenever it changes, until it is finished; nothing if none was started."""
+        previous: Verification | None = None
+        while (current := self._latest_by_tenant.get(tenant)) is not None:
+            if current != previous:
+                previous = current
+                yield current
+            if current.finished:
                 return
             await asyncio.sleep(_PROGRESS_INTERVAL_S)
 
     async def last_checkpoint(self, tenant: Tenant) -> Checkpoint | None:
-        """What of a chain was signed last.
+        """Return the last signed checkpoint of a chain.
 
         Raises:
-            HostError: the file of checkpoints ends with what is none.
+            HostError: the checkpoint file is malformed at its end.
         """
         return await asyncio.to_thread(last_checkpoint_in, checkpoint_file(self._state, tenant))
 
@@ -112,29 +112,29 @@ class VerificationService:
         finding = ChainFinding(tenant, "unreadable", "the host went down before the end was reached")
         try:
             async with self._one_at_a_time:
-                with suppress(PaddockError):  # what is on disk can be verified all the same
+                with suppress(PaddockError):  # what is on disk can still be verified
                     await self._ledger.flush()
                 finding = await self._verify_on_thread(tenant)
         finally:
-            known = self._latest_by_tenant[tenant]
-            self._latest_by_tenant[tenant] = replace(known, finding=finding, ended_at=format_utc(self._clock.now()))
+            current = self._latest_by_tenant[tenant]
+            self._latest_by_tenant[tenant] = replace(current, finding=finding, ended_at=format_utc(self._clock.now()))
 
     async def _verify_on_thread(self, tenant: Tenant) -> ChainFinding:
         stop = threading.Event()
-        work = asyncio.ensure_future(asyncio.to_thread(self._verify_blocking, tenant, stop))
+        verification = asyncio.ensure_future(asyncio.to_thread(self._verify_blocking, tenant, stop))
         try:
-            return await asyncio.shield(work)
+            return await asyncio.shield(verification)
         finally:
             stop.set()
-            # A thread cannot be cancelled; it sees this after its page of rows, and must not outlive the database.
+            # A thread cannot be cancelled; it checks `stop` after each page of rows, and must not outlive the database.
             with anyio.CancelScope(shield=True):
-                await asyncio.wait({work})
+                await asyncio.wait({verification})
 
     def _verify_blocking(self, tenant: Tenant, stop: threading.Event) -> ChainFinding:
-        def report(_: str, rows: int, there: int) -> None:
+        def report(_: str, row_count: int, total: int) -> None:
             if stop.is_set():
                 raise _VerificationStopped
-            self._latest_by_tenant[tenant] = replace(self._latest_by_tenant[tenant], rows=rows, there=there)
+            self._latest_by_tenant[tenant] = replace(self._latest_by_tenant[tenant], rows=row_count, there=total)
             time.sleep(_PAGE_PAUSE_S)
 
         try:
@@ -148,4 +148,4 @@ class VerificationService:
 
 
 class _VerificationStopped(Exception):
-    """Nobody waits for it any more."""
+    """The host shuts down. Raised in the worker thread to leave it."""

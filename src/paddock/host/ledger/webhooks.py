@@ -1,4 +1,4 @@
-"""Webhooks as the API sees them: the blocking work on a thread of the store, and one try through the real sender."""
+"""Webhook administration of all tenants, as the API uses it, and sending test events."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from paddock.webhooks.webhook import Webhook
 
 
 def webhook_admin_for(store: PluginStore, keys: WrappingKeys, receivers: ReceiverDestinations) -> WebhookAdmin:
-    """What changes the webhooks of the tenant whose store this is, in the name of whoever uses it."""
+    """Build the webhook administration of the store's tenant, on behalf of the store's principal."""
     return WebhookAdmin(store.database, keys, receivers, store.clock, store.random, store.tenant, store.audited_change)
 
 
 async def send_test_event(
     sender: WebhookSender, hook: Webhook, secrets: list[Secret], source: str, clock: Clock, random: Random
 ) -> DeliveryAttempt:
-    """Send an event that stands for nothing, once."""
+    """Send a test event, once."""
     event = build_test_event(hook.tenant, hook.id, new_id("evt", clock, random), clock.now(), source)
-    async with sender.connect(hook.url) as line:
-        return await line.send(event, secrets)
+    async with sender.connect(hook.url) as connection:
+        return await connection.send(event, secrets)
 
 
 def webhook_to_json(hook: Webhook, dead: int = 0, next_at: str | None = None) -> dict[str, Any]:
-    """A webhook as data, with how many dead letters it has, and when it is tried again where it fails."""
+    """Serialize a webhook, with its number of dead letters and, if it fails, its next attempt."""
     return hook.to_json() | {"dead": dead, "next_at": next_at}
 
 
 def read_webhook_json(tx: Transaction, hook: Webhook) -> dict[str, Any]:
-    """The same, by the rows."""
+    """Serialize a webhook, with its dead letters and next attempt from the database."""
     return webhook_to_json(hook, dead_letters.count(tx, hook.tenant, hook.id), webhook.next_attempt_at(tx, hook))
 
 
 class WebhookService:
-    """The webhooks of every tenant; each method is about one tenant's.
+    """Manages webhooks of all tenants; each method works on one tenant.
 
     Args:
-        store: Runs what blocks.
-        keys: Seals signing secrets.
-        receivers: Where webhooks may lead.
-        sender: Tries one out.
-        source: How this host is called outside.
+        store: Runs blocking work.
+        keys: Seal signing secrets.
+        receivers: Decides which destinations are allowed.
+        sender: Sends test events.
+        source: The name of this host in events.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class WebhookService:
     async def list_all(self, tenant: Tenant) -> list[dict[str, Any]]:
         return await self._store.run(
             lambda store: store.database.read(
-                lambda tx: [read_webhook_json(tx, one) for one in webhook.list_webhooks(tx, tenant)]
+                lambda tx: [read_webhook_json(tx, hook) for hook in webhook.list_webhooks(tx, tenant)]
             )
         )
 
     async def find(self, tenant: Tenant, name: str) -> dict[str, Any]:
-        """One of them; raises NotFound."""
+        """Return a webhook; raises NotFound."""
         return await self._store.run(
             lambda store: store.database.read(lambda tx: read_webhook_json(tx, webhook.require(tx, tenant, name)))
         )
@@ -89,17 +89,17 @@ class WebhookService:
     async def add(
         self, tenant: Tenant, by: PrincipalId, url: str, types: list[str], label: str, *, personal: bool
     ) -> tuple[dict[str, Any], Secret]:
-        """Make one; see `Keeping.add`."""
-        made, secret = await self._store.run(
+        """Add a webhook; see `WebhookAdmin.add`."""
+        hook, secret = await self._store.run(
             lambda store: self._admin_for(store).add(url, types, label, personal=personal), tenant, by=by
         )
-        return webhook_to_json(made), secret
+        return webhook_to_json(hook), secret
 
     async def rotate(
-        self, tenant: Tenant, by: PrincipalId, name: str, keep: timedelta = DEFAULT_SECRET_OVERLAP
+        self, tenant: Tenant, by: PrincipalId, name: str, overlap: timedelta = DEFAULT_SECRET_OVERLAP
     ) -> tuple[dict[str, Any], Secret]:
-        """Give it another signing secret; see `Keeping.rotate`."""
-        _, secret = await self._store.run(lambda store: self._admin_for(store).rotate(name, keep), tenant, by=by)
+        """Rotate a webhook's signing secret; see `WebhookAdmin.rotate`."""
+        _, secret = await self._store.run(lambda store: self._admin_for(store).rotate(name, overlap), tenant, by=by)
         return await self.find(tenant, name), secret
 
     async def remove(self, tenant: Tenant, by: PrincipalId, name: str) -> None:
@@ -114,27 +114,27 @@ class WebhookService:
         return await self.find(tenant, name)
 
     async def send_test(self, tenant: Tenant, name: str) -> DeliveryAttempt:
-        """Send it an event that stands for nothing; whatever came of that. Raises NotFound."""
+        """Send a test event and return the attempt. Raises NotFound."""
 
-        def found(store: PluginStore) -> tuple[Webhook, list[Secret]]:
-            kept = self._admin_for(store)
-            hook = kept.find(name)
-            return hook, kept.signing_secrets(hook)
+        def load(store: PluginStore) -> tuple[Webhook, list[Secret]]:
+            admin = self._admin_for(store)
+            hook = admin.find(name)
+            return hook, admin.signing_secrets(hook)
 
-        hook, secrets = await self._store.run(found, tenant)
+        hook, secrets = await self._store.run(load, tenant)
         return await send_test_event(self._sender, hook, secrets, self._source, self._clock, self._random)
 
     async def list_dead_letters(self, tenant: Tenant, name: str, *, limit: int, after: int) -> list[dict[str, Any]]:
-        """Its dead letters; raises NotFound."""
+        """List a webhook's dead letters; raises NotFound."""
 
-        def unit(store: PluginStore) -> list[dict[str, Any]]:
+        def query(store: PluginStore) -> list[dict[str, Any]]:
             self._admin_for(store).find(name)
             letters = store.database.read(
                 lambda tx: dead_letters.list_dead_letters(tx, tenant, name, limit=limit, after=after)
             )
             return [letter.to_json() for letter in letters]
 
-        return await self._store.run(unit, tenant)
+        return await self._store.run(query, tenant)
 
     async def retry_dead_letters(self, tenant: Tenant, by: PrincipalId, name: str, event: str | None) -> int:
         return await self._store.run(lambda store: self._admin_for(store).retry(name, event), tenant, by=by)

@@ -1,1 +1,1 @@
-"""TODO: paddock.host.observability."""
+"""Health, metrics, spans and logs of a running host."""

@@ -1,11 +1,12 @@
-"""Calls as OpenTelemetry spans, sent to a collector where a setting names one.
+"""Observers of ended calls: OpenTelemetry spans, sent to a collector if a setting names one, and a log line per call.
 
-The libraries are an extra, `pip install paddock[otel]`, and are loaded only then.
+The OpenTelemetry libraries are an extra, `pip install paddock[otel]`, and are loaded only if needed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,18 +16,22 @@ from paddock import __version__
 from paddock.core.errors import OperatorError
 from paddock.core.events.calls import CallEnded
 from paddock.gate.invocation import Invocation
+from paddock.policy.decision import Deny
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
-import logging
 
-from paddock.policy.decision import Deny
+_log = logging.getLogger("paddock.calls")
 
-_FLUSH_TIMEOUT_S = 5.0  # seconds for what was not sent yet
+# Logged as warnings: the host could not do what was requested.
+_WARNING_STATUSES = frozenset({"failed", "timed_out", "in_doubt"})
+_DEBUG_STATUSES = frozenset({"succeeded"})
+
+_FLUSH_TIMEOUT_S = 5.0  # for spans that were not sent yet
 
 
 class SpanExporter:
-    """Hears of every call that ended, and makes a span of it: below that of its caller, where they named theirs."""
+    """Creates a span for every ended call, as a child of the caller's span if the caller sent one."""
 
     def __init__(self, tracer: Tracer) -> None:
         from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -37,14 +42,14 @@ class SpanExporter:
         self._failed = Status(StatusCode.ERROR)
         self._propagator = TraceContextTextMapPropagator()
 
-    def call_ended(self, course: Invocation) -> None:
-        end, ended = time.time_ns(), course.ended_event()
-        trace = course.context.trace
+    def call_ended(self, invocation: Invocation) -> None:
+        end, ended = time.time_ns(), invocation.ended_event()
+        trace = invocation.context.trace
         span = self._tracer.start_span(
             f"{ended.name} {ended.method}",
             context=self._propagator.extract({"traceparent": trace}) if trace else None,
             kind=self._kind,
-            attributes=_span_attributes(course, ended),
+            attributes=_span_attributes(invocation, ended),
             start_time=end - int(ended.duration_ms * 1e6),
         )
         if not ended.success:
@@ -52,13 +57,13 @@ class SpanExporter:
         span.end(end)
 
 
-def _span_attributes(course: Invocation, ended: CallEnded) -> dict[str, Any]:
-    """What a span says of a call: nothing of what was in it."""
-    about = {
-        "paddock.call": course.call_id,
+def _span_attributes(invocation: Invocation, ended: CallEnded) -> dict[str, Any]:
+    """Return the attributes of a call's span: nothing of its parameters or result."""
+    attributes = {
+        "paddock.call": invocation.call_id,
         "paddock.request": ended.request_id,
-        "paddock.tenant": course.context.tenant,
-        "paddock.principal": course.context.principal.id,
+        "paddock.tenant": invocation.context.tenant,
+        "paddock.principal": invocation.context.principal.id,
         "paddock.plugin": ended.name,
         "paddock.plugin.version": ended.version,
         "paddock.callable": ended.method,
@@ -68,15 +73,15 @@ def _span_attributes(course: Invocation, ended: CallEnded) -> dict[str, Any]:
         "paddock.approval": ended.approval,
         "error.type": ended.error_code,
     }
-    return {name: value for name, value in about.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 @asynccontextmanager
 async def open_span_exporter(endpoint: str | None) -> AsyncGenerator[SpanExporter | None, None]:
-    """The observer that sends spans to a collector for as long as the block runs; None where no collector is named.
+    """Open an observer that exports spans for as long as the block runs; None if no collector is configured.
 
     Args:
-        endpoint: Where a collector listens for OTLP over HTTP, such as `http://127.0.0.1:4318`.
+        endpoint: The collector's OTLP endpoint over HTTP, such as `http://127.0.0.1:4318`.
 
     Raises:
         OperatorError: the libraries are not installed.
@@ -95,42 +100,34 @@ async def open_span_exporter(endpoint: str | None) -> AsyncGenerator[SpanExporte
             code="telemetry.not_installed",
             hint="pip install 'paddock[otel]'   # or unset telemetry.otlp_endpoint",
         ) from None
-    about = Resource.create({"service.name": "paddock", "service.version": __version__})
-    provider = TracerProvider(resource=about, shutdown_on_exit=False)
+    resource = Resource.create({"service.name": "paddock", "service.version": __version__})
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=_FLUSH_TIMEOUT_S)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     try:
         yield SpanExporter(provider.get_tracer("paddock", __version__))
     finally:
-        # A collector that does not answer holds nobody up for longer than this.
+        # A collector that does not answer delays the shutdown by at most this long.
         await asyncio.to_thread(provider.force_flush, int(_FLUSH_TIMEOUT_S * 1000))
         await asyncio.to_thread(provider.shutdown)
 
 
-_log = logging.getLogger("paddock.calls")
-
-# What somebody should see without asking for every call: the host could not do what it was asked to.
-_WARNING_STATUSES = frozenset({"failed", "timed_out", "in_doubt"})
-_DEBUG_STATUSES = frozenset({"succeeded"})
-
-
 class CallLogger:
-    """Hears of every call that ended. Says nothing of what was in it: results and parameters are nobody's here."""
+    """Logs every ended call. Never logs parameters or results."""
 
-    def call_ended(self, course: Invocation) -> None:
-        if course.status in _DEBUG_STATUSES and not _log.isEnabledFor(logging.DEBUG):
+    def call_ended(self, invocation: Invocation) -> None:
+        if invocation.status in _DEBUG_STATUSES and not _log.isEnabledFor(logging.DEBUG):
             return
-        kept_back = isinstance(course.decision, Deny) and bool(course.decision.public_reason)
-        loud = (
-            kept_back or course.status in _WARNING_STATUSES
-        )  # whoever called is not told what was blocked: somebody has to be
-        level = logging.DEBUG if course.status in _DEBUG_STATUSES else logging.WARNING if loud else logging.INFO
+        reason_withheld = isinstance(invocation.decision, Deny) and bool(invocation.decision.public_reason)
+        # The caller is not told why it was denied, so the log has to say it.
+        warn = reason_withheld or invocation.status in _WARNING_STATUSES
+        level = logging.DEBUG if invocation.status in _DEBUG_STATUSES else logging.WARNING if warn else logging.INFO
         if not _log.isEnabledFor(level):
             return
-        ended = course.ended_event()
+        ended = invocation.ended_event()
         facts = {
-            "tenant": course.context.tenant,
-            "call": course.call_id,
+            "tenant": invocation.context.tenant,
+            "call": invocation.call_id,
             "request": ended.request_id,
             "plugin": ended.name,
             "callable": ended.method,
@@ -141,5 +138,5 @@ class CallLogger:
             "error": ended.error_code,
             "approval": ended.approval,
         }
-        known = {name: value for name, value in facts.items() if value is not None}
-        _log.log(level, "a call %s", ended.status.replace("_", " "), extra={"facts": known})
+        fields = {name: value for name, value in facts.items() if value is not None}
+        _log.log(level, "a call %s", ended.status.replace("_", " "), extra={"facts": fields})

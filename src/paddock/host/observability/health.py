@@ -1,4 +1,4 @@
-"""How a running host is doing as a whole: whether it takes calls, and what somebody has to mend."""
+"""The health of a running host as a whole: whether it takes calls, and which problems need attention."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from paddock.ledger.write.writer import LedgerWriter
 
 @dataclass(frozen=True, slots=True)
 class HostHealth:
-    """Looks at the parts that can be in trouble without anybody's call having failed yet.
+    """Reports the parts that can fail without any call having failed yet.
 
     Attributes:
-        ledger: Without it nothing can be recorded, and what cannot be recorded is not done.
-        rules: Those in force stay when their files have mistakes.
+        ledger: If it fails nothing can be recorded, and what cannot be recorded is not done.
+        rules: If their files have mistakes the previous rules stay in force.
     """
 
     ledger: LedgerWriter
@@ -26,16 +26,16 @@ class HostHealth:
 
     @property
     def blocking_error(self) -> PaddockError | None:
-        """Why no call is taken right now, of anybody: where one tenant's chain is broken, the others go on."""
+        """Why no call at all is taken right now. If the chain of one tenant is broken, the others continue."""
         return self.ledger.failing or self.ledger.broken.get(DEFAULT_TENANT)
 
     def to_json(self) -> dict[str, Any]:
-        """Whether calls are taken, and every trouble with what it is about; what keeps calls out comes first."""
-        found = [
+        """Serialize whether calls are taken, and every problem with its subject; those that stop calls come first."""
+        problems = [
             ("ledger", self.ledger.failing),
             *(("ledger", error) for _, error in sorted(self.ledger.broken.items())),
             ("checkpoints", self.ledger.unsigned),
             ("rules", self.rules.load_error),
         ]
-        troubles = [{"about": about, **error_to_json(error)} for about, error in found if error is not None]
+        troubles = [{"about": subject, **error_to_json(error)} for subject, error in problems if error is not None]
         return {"takes_calls": self.blocking_error is None, "troubles": troubles}

@@ -1,4 +1,4 @@
-"""What is counted around the one door, for whoever watches over a host."""
+"""Metrics of calls, plugins and the ledger, for monitoring."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ _DURATION_BUCKETS_S = (
     30.0,
     120.0,
 )
-MAX_SERIES_PER_PLUGIN = (
-    1_000  # of one plugin, which chooses names: it must neither fill the memory nor hide its neighbours
-)
-OVERFLOW_LABEL = "(others)"  # the names of all that come after these
+# Plugins choose the names of callables: one must neither fill the memory nor hide its neighbours.
+MAX_SERIES_PER_PLUGIN = 1_000
+OVERFLOW_LABEL = "(others)"  # stands for all further names
 _PLUGIN_LABELS = ("tenant", "plugin", "version")
 METRIC_FAMILIES = (
     MetricFamily(
@@ -69,7 +68,7 @@ METRIC_FAMILIES = (
     MetricFamily("paddock_recording", "gauge", "Whether what happens can be recorded."),
     MetricFamily("paddock_checkpointing", "gauge", "Whether checkpoints of the ledger can be made."),
 )
-"""All that is told, in this order."""
+"""All metrics, in the order of the output."""
 
 MetricValues: TypeAlias = Mapping[str, Mapping[LabelValues, float | Histogram]]
 
@@ -77,7 +76,7 @@ _DOWN_STATES = frozenset({PluginState.CRASHED, PluginState.FAILED})
 
 
 class _CallSeries(NamedTuple):
-    """Calls that count as one and the same."""
+    """The labels under which calls are counted together."""
 
     tenant: str
     plugin: str
@@ -89,13 +88,13 @@ class _CallSeries(NamedTuple):
 
 
 class Metrics:
-    """Hears of every call that ended, and looks at the rest when it is asked.
+    """Observes every ended call, and reads all other values when metrics are requested.
 
     Args:
-        statuses: How the plugins are doing.
-        calls: Calls under way, and those that wait for a person.
-        ledger: How much waits to be written.
-        database: Where it stands what is in doubt.
+        statuses: Returns the status of plugins.
+        calls: The registry of calls in flight and held for approval.
+        ledger: For its queue length and failures.
+        database: Counts effects in doubt.
     """
 
     def __init__(
@@ -109,42 +108,44 @@ class Metrics:
         self._calls = calls
         self._ledger = ledger
         self._database = database
-        self._histograms: dict[tuple[str, str, str, str, str | None, str | None, bool], Histogram] = {}  # by `_Kind`
+        self._histograms: dict[
+            tuple[str, str, str, str, str | None, str | None, bool], Histogram
+        ] = {}  # by `_CallSeries`
         self._series_counts: Counter[tuple[str, str]] = Counter()  # by tenant and plugin
 
-    def call_ended(self, course: Invocation) -> None:
-        """Count one call, in one place: every number is added up from these when somebody asks for it."""
-        target, decision = course.target, course.decision
-        # A plain tuple, which is as good a key and made in half the time.
-        known = (
-            course.context.tenant,
+    def call_ended(self, invocation: Invocation) -> None:
+        """Count one call in one histogram: all other numbers are summed up from these when requested."""
+        target, decision = invocation.target, invocation.decision
+        # A plain tuple: as good a key, built in half the time.
+        key = (
+            invocation.context.tenant,
             target.key.plugin,
             target.spec.name,
-            course.status,
+            invocation.status,
             decision.word if decision else None,
-            course.error_code,
-            course.ran,
+            invocation.error_code,
+            invocation.ran,
         )
-        spread = self._histograms.get(known) or self._histogram_for(_CallSeries(*known))
-        spread.observe(course.duration_ms / 1000)
+        histogram = self._histograms.get(key) or self._histogram_for(_CallSeries(*key))
+        histogram.observe(invocation.duration_ms / 1000)
 
-    def _histogram_for(self, kind: _CallSeries) -> Histogram:
-        if self._series_counts[kind.tenant, kind.plugin] >= MAX_SERIES_PER_PLUGIN:
-            kind = kind._replace(callable=OVERFLOW_LABEL, code=kind.code and OVERFLOW_LABEL)
+    def _histogram_for(self, series: _CallSeries) -> Histogram:
+        if self._series_counts[series.tenant, series.plugin] >= MAX_SERIES_PER_PLUGIN:
+            series = series._replace(callable=OVERFLOW_LABEL, code=series.code and OVERFLOW_LABEL)
         else:
-            self._series_counts[kind.tenant, kind.plugin] += 1
-        return self._histograms.setdefault(kind, Histogram(_DURATION_BUCKETS_S))
+            self._series_counts[series.tenant, series.plugin] += 1
+        return self._histograms.setdefault(series, Histogram(_DURATION_BUCKETS_S))
 
     def render(self, in_doubt: Mapping[Tenant, int] | None = None) -> str:
-        """Everything, as Prometheus reads it, with what somebody found to be in doubt."""
-        doubts: MetricValues = {
+        """Render everything in Prometheus's text format; `in_doubt` is the result of `count_unknown_outcomes`."""
+        in_doubt_values: MetricValues = {
             "paddock_calls_in_doubt": {(tenant,): count for tenant, count in (in_doubt or {}).items()}
         }
-        values = {**self._call_values(), **self._plugin_values(), **self._host_values(), **doubts}
-        return "".join(f"{line}\n" for measure in METRIC_FAMILIES for line in measure.lines(values[measure.name]))
+        values = {**self._call_values(), **self._plugin_values(), **self._host_values(), **in_doubt_values}
+        return "".join(f"{line}\n" for family in METRIC_FAMILIES for line in family.lines(values[family.name]))
 
     async def count_unknown_outcomes(self) -> dict[Tenant, int]:
-        """Of how many calls nobody knows whether they have happened, by tenant; nothing while the store is away."""
+        """Count effects with an unknown outcome, by tenant; empty while the store is unavailable."""
         try:
             return {DEFAULT_TENANT: 0} | await self._database.read(count_in_doubt_by_tenant)
         except StoreUnavailable:
@@ -153,15 +154,15 @@ class Metrics:
     def _call_values(self) -> MetricValues:
         ended, decisions, errors = Counter[LabelValues](), Counter[LabelValues](), Counter[LabelValues]()
         seconds: dict[LabelValues, Histogram] = {}
-        for known, spread in self._histograms.items():
-            kind = _CallSeries(*known)
-            ended[kind.tenant, kind.plugin, kind.callable, kind.status] += spread.count
-            if kind.decision is not None:
-                decisions[kind.tenant, kind.decision] += spread.count
-            if kind.code is not None:
-                errors[kind.tenant, kind.plugin, kind.code] += spread.count
-            if kind.ran:
-                seconds.setdefault((kind.tenant, kind.plugin), Histogram(_DURATION_BUCKETS_S)).merge(spread)
+        for key, histogram in self._histograms.items():
+            series = _CallSeries(*key)
+            ended[series.tenant, series.plugin, series.callable, series.status] += histogram.count
+            if series.decision is not None:
+                decisions[series.tenant, series.decision] += histogram.count
+            if series.code is not None:
+                errors[series.tenant, series.plugin, series.code] += histogram.count
+            if series.ran:
+                seconds.setdefault((series.tenant, series.plugin), Histogram(_DURATION_BUCKETS_S)).merge(histogram)
         return {
             "paddock_calls_total": ended,
             "paddock_call_seconds": seconds,
@@ -170,13 +171,15 @@ class Metrics:
         }
 
     def _plugin_values(self) -> MetricValues:
-        # Two builds may claim one version while one of them leaves, and no line may stand there twice.
-        found = {(one.key.tenant, one.key.plugin, one.version): one for one in self._statuses()}
+        # Two builds of one version may coexist while one of them stops; a metric line must not appear twice.
+        statuses = {(status.key.tenant, status.key.plugin, status.version): status for status in self._statuses()}
         return {
-            "paddock_plugin_up": {labels: one.state not in _DOWN_STATES for labels, one in found.items()},
-            "paddock_plugin_running": {labels: one.state is PluginState.RUNNING for labels, one in found.items()},
-            "paddock_plugin_restarts": {labels: one.restarts for labels, one in found.items()},
-            "paddock_plugin_in_flight": {labels: one.in_flight for labels, one in found.items()},
+            "paddock_plugin_up": {labels: status.state not in _DOWN_STATES for labels, status in statuses.items()},
+            "paddock_plugin_running": {
+                labels: status.state is PluginState.RUNNING for labels, status in statuses.items()
+            },
+            "paddock_plugin_restarts": {labels: status.restarts for labels, status in statuses.items()},
+            "paddock_plugin_in_flight": {labels: status.in_flight for labels, status in statuses.items()},
         }
 
     def _host_values(self) -> MetricValues:

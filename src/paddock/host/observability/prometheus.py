@@ -1,6 +1,6 @@
-"""Numbers in the text form that Prometheus reads. Pure: whoever has them keeps them.
+"""Formats metrics in Prometheus's text format. Pure: callers hold the values.
 
-Ours, and not the client library's: that one takes longer to import than this host takes to open.
+Not the official client library: that takes longer to import than this host takes to open.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LabelValues = tuple[str, ...]
 
 
 class Histogram:
-    """How often a number was how large."""
+    """A histogram of values with fixed bucket bounds."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -25,23 +25,23 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """Count one number."""
+        """Count one value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     def merge(self, other: Histogram) -> None:
-        """Count all that the other has counted."""
+        """Add the counts of another histogram with the same bounds."""
         self.counts = [own + more for own, more in zip(self.counts, other.counts, strict=True)]
         self.total += other.total
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """The number of values."""
         return sum(self.counts)
 
 
 class MetricFamily(NamedTuple):
-    """A number that is told, by its labels."""
+    """A metric family: name, kind, help text and labels."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -49,7 +49,7 @@ class MetricFamily(NamedTuple):
     labels: LabelValues = ()
 
     def lines(self, values: Mapping[LabelValues, float | Histogram]) -> Iterable[str]:
-        """What it is, for each set of labels."""
+        """Yield the lines of the text format, for each set of label values."""
         yield f"# HELP {self.name} {self.help_text}"
         yield f"# TYPE {self.name} {self.kind}"
         for labels, value in values.items():
@@ -58,12 +58,12 @@ class MetricFamily(NamedTuple):
             else:
                 yield f"{self.name}{_format_labels(self.labels, labels)} {_format_number(value)}"
 
-    def _buckets(self, labels: LabelValues, spread: Histogram) -> Iterable[str]:
+    def _buckets(self, labels: LabelValues, histogram: Histogram) -> Iterable[str]:
         total = 0
-        for bound, count in zip((*map(_format_number, spread.bounds), "+Inf"), spread.counts, strict=True):
+        for bound, count in zip((*map(_format_number, histogram.bounds), "+Inf"), histogram.counts, strict=True):
             total += count
             yield f"{self.name}_bucket{_format_labels((*self.labels, 'le'), (*labels, bound))} {total}"
-        yield f"{self.name}_sum{_format_labels(self.labels, labels)} {_format_number(spread.total)}"
+        yield f"{self.name}_sum{_format_labels(self.labels, labels)} {_format_number(histogram.total)}"
         yield f"{self.name}_count{_format_labels(self.labels, labels)} {total}"
 
 

@@ -1,1 +1,1 @@
-"""TODO: paddock.host.plugins."""
+"""Plugins of a running host: desired state, reconciliation, installation, configuration and logs."""

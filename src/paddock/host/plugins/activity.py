@@ -1,4 +1,4 @@
-"""How much a plugin is called, how often that fails, how long it takes, and how much memory it holds."""
+"""Plugin activity: call counts, failure rates, latency percentiles and memory use."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from paddock.store.database import Database
 
 FAILED_STATUSES: Final = frozenset({"failed", "in_doubt", "timed_out"})
 REJECTED_STATUSES: Final = frozenset({"denied", "refused", "cancelled"})
-_PENDING_STATUS: Final = "pending_approval"  # it ends once more, after somebody said yes
+_PENDING_STATUS: Final = "pending_approval"  # it ends once more, after it was approved
 
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """A time that is looked at, in equal parts."""
+    """A time window, divided into equal parts."""
 
     words: str
     length: timedelta
@@ -36,28 +36,28 @@ TIME_WINDOWS: Final = (
     TimeWindow("24 hours", timedelta(hours=24), 24),
     TimeWindow("two weeks", timedelta(days=14), 14),
 )
-_DAY_INDEX: Final = 2  # which of them
+_DAY_INDEX: Final = 2  # the index of "24 hours" above
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityBucket:
-    """What happened in one part of a span."""
+    """The calls in one part of a time window."""
 
     since: datetime
     succeeded: int = 0
     failed: int = 0
-    turned_away: int = 0
+    rejected: int = 0
     median_ms: float | None = None
     slow_ms: float | None = None
 
     @property
     def calls(self) -> int:
-        return self.succeeded + self.failed + self.turned_away
+        return self.succeeded + self.failed + self.rejected
 
 
 @dataclass(frozen=True, slots=True)
 class ActivitySummary:
-    """What happened over a span; the times are of calls that were answered."""
+    """The calls over a time window; latencies are of successful calls."""
 
     span: TimeWindow
     parts: tuple[ActivityBucket, ...]
@@ -66,20 +66,20 @@ class ActivitySummary:
 
     @property
     def calls(self) -> int:
-        return sum(one.calls for one in self.parts)
+        return sum(bucket.calls for bucket in self.parts)
 
     @property
     def failed(self) -> int:
-        return sum(one.failed for one in self.parts)
+        return sum(bucket.failed for bucket in self.parts)
 
 
 class ActivityReader:
-    """Looks at what plugins do.
+    """Reads the activity of plugins.
 
     Args:
-        database: Where it is recorded what became of calls.
-        ledger: Has to be on disk before it is read.
-        clock: Says until when.
+        database: Holds the ledger.
+        ledger: Flushed before each read.
+        clock: Gives the end of the window.
     """
 
     def __init__(self, database: Database, ledger: LedgerWriter, clock: Clock) -> None:
@@ -88,58 +88,65 @@ class ActivityReader:
         self._clock = clock
 
     async def summarize(self, plugin: str, tenant: Tenant) -> ActivitySummary:
-        """The last of a plugin's calls, over as long a time as they are all known of."""
+        """Summarize a plugin's latest calls, over the longest window that the ledger covers completely."""
         await self._ledger.flush()
-        found = await self._database.read(lambda tx: list_ended_calls(tx, tenant, plugin))
-        return await asyncio.to_thread(summarize_calls, found, self._clock.now())
+        ended_calls = await self._database.read(lambda tx: list_ended_calls(tx, tenant, plugin))
+        return await asyncio.to_thread(summarize_calls, ended_calls, self._clock.now())
 
     async def memory_bytes(self, pid: int | None) -> int | None:
-        """The bytes that a plugin's processes hold; None where nobody can tell."""
+        """Return the memory in bytes that a plugin's processes use; None if it cannot be determined."""
         return await asyncio.to_thread(memory_used, pid) if pid else None
 
 
-def summarize_calls(found: EndedCalls, now: datetime) -> ActivitySummary:
-    """What calls come to, over the span that says most about them."""
-    over = [(_parse_time(one.at), one) for one in found.calls if one.status != _PENDING_STATUS]
-    reaches = _parse_time(found.since) if found.since is not None else None
-    span = _choose_window([at for at, _ in over], reaches, now)
-    start, each = now - span.length, span.length / span.parts
-    parts: list[list[EndedCall]] = [[] for _ in range(span.parts)]
-    for at, one in over:
-        if start <= at:
-            parts[min(int((at - start) / each), span.parts - 1)].append(one)
-    median, slow = _latency_percentiles(one for part in parts for one in part)
+def summarize_calls(ended_calls: EndedCalls, now: datetime) -> ActivitySummary:
+    """Summarize calls over the window that shows them best."""
+    timed_calls = [(_parse_time(call.at), call) for call in ended_calls.calls if call.status != _PENDING_STATUS]
+    covered_since = _parse_time(ended_calls.since) if ended_calls.since is not None else None
+    window = _choose_window([ended_at for ended_at, _ in timed_calls], covered_since, now)
+    start, part_length = now - window.length, window.length / window.parts
+    parts: list[list[EndedCall]] = [[] for _ in range(window.parts)]
+    for ended_at, call in timed_calls:
+        if start <= ended_at:
+            parts[min(int((ended_at - start) / part_length), window.parts - 1)].append(call)
+    median, slow = _latency_percentiles(call for part in parts for call in part)
     return ActivitySummary(
-        span, tuple(_build_bucket(start + number * each, part) for number, part in enumerate(parts)), median, slow
+        window,
+        tuple(_build_bucket(start + number * part_length, part) for number, part in enumerate(parts)),
+        median,
+        slow,
     )
 
 
-def _choose_window(over: Sequence[datetime], reaches: datetime | None, now: datetime) -> TimeWindow:
-    """A day, or as much less as shows the same; less where not all of a day is known, more where nothing was in it."""
-    known = [span for span in TIME_WINDOWS if reaches is None or now - span.length >= reaches] or [TIME_WINDOWS[0]]
-    if TIME_WINDOWS[_DAY_INDEX] not in known:
-        return known[-1]
-    shown = {span: sum(at >= now - span.length for at in over) for span in known}
-    if in_a_day := shown[TIME_WINDOWS[_DAY_INDEX]]:
-        return next(span for span in known if shown[span] == in_a_day)
-    return known[-1] if shown[known[-1]] else TIME_WINDOWS[_DAY_INDEX]
+def _choose_window(ended_at: Sequence[datetime], covered_since: datetime | None, now: datetime) -> TimeWindow:
+    """Choose a day, or a shorter window with the same calls; a shorter one too if a day is not covered by the ledger,
+    a longer one if a day has no calls.
+    """
+    covered = [window for window in TIME_WINDOWS if covered_since is None or now - window.length >= covered_since] or [
+        TIME_WINDOWS[0]
+    ]
+    if TIME_WINDOWS[_DAY_INDEX] not in covered:
+        return covered[-1]
+    counts = {window: sum(time >= now - window.length for time in ended_at) for window in covered}
+    if day_count := counts[TIME_WINDOWS[_DAY_INDEX]]:
+        return next(window for window in covered if counts[window] == day_count)
+    return covered[-1] if counts[covered[-1]] else TIME_WINDOWS[_DAY_INDEX]
 
 
 def _build_bucket(since: datetime, calls: Sequence[EndedCall]) -> ActivityBucket:
     median, slow = _latency_percentiles(calls)
-    failed = sum(one.status in FAILED_STATUSES for one in calls)
-    turned_away = sum(one.status in REJECTED_STATUSES for one in calls)
+    failed = sum(call.status in FAILED_STATUSES for call in calls)
+    turned_away = sum(call.status in REJECTED_STATUSES for call in calls)
     return ActivityBucket(since, len(calls) - failed - turned_away, failed, turned_away, median, slow)
 
 
 def _latency_percentiles(calls: Iterable[EndedCall]) -> tuple[float | None, float | None]:
-    """How long half of the answers took at most, and 19 of 20."""
-    took = sorted(one.duration_ms for one in calls if one.success)
-    if not took:
+    """Return the 50th and the 95th percentile of the latency of successful calls, in milliseconds."""
+    durations = sorted(call.duration_ms for call in calls if call.success)
+    if not durations:
         return None, None
-    return took[ceil(len(took) * 0.5) - 1], took[ceil(len(took) * 0.95) - 1]
+    return durations[ceil(len(durations) * 0.5) - 1], durations[ceil(len(durations) * 0.95) - 1]
 
 
-def _parse_time(at: str) -> datetime:
-    found = datetime.fromisoformat(at)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _parse_time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The door back, with every family behind it."""
+"""Builds the capability dispatcher with every service behind it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from paddock.store.database import Database
 
 @dataclass(frozen=True, slots=True)
 class CapabilityServices:
-    """What the host does for plugins."""
+    """The services that the host provides to plugins."""
 
     dispatcher: CapabilityDispatcher
     storage: SqlService
@@ -48,14 +48,14 @@ class CapabilityServices:
     secrets: Vault
 
     def discard_effect_note(self, effect: IdempotencyRecord) -> None:
-        """The record of an effect says that it has happened: nobody looks for that in its plugin's tables."""
+        """Delete the effect note in the plugin's tables: once the effect's record says "happened", it is not needed."""
         if effect.recovery == "atomic":
             self.storage.release_effect_record(
                 effect.effect_key.tenant, PluginName(effect.effect_key.plugin), effect.call
             )
 
     async def release_plugin(self, plugin: PluginName) -> None:
-        """Drop what is open here of a plugin that was uninstalled and does not run any more."""
+        """Release the resources held for a plugin that was uninstalled and no longer runs."""
         self.cache.forget(plugin)
         self.rate.forget(plugin)
         await self.storage.forget(plugin)
@@ -67,7 +67,7 @@ async def open_capability_services(
     storage: Path,
     database: Database,
     logs: PluginLogs,
-    decides: CapabilityAuthorizer,
+    authorizer: CapabilityAuthorizer,
     *,
     publish_for: Callable[[Tenant], EventSink],
     clock: Clock,
@@ -75,53 +75,55 @@ async def open_capability_services(
     keys: WrappingKeys,
     artifacts: ArtifactLimits | None = None,
 ) -> AsyncGenerator[CapabilityServices, None]:
-    """Everything a plugin may ask for, for as long as the block runs.
+    """Open every capability service for as long as the block runs.
 
     Args:
-        storage: The directory of the plugins' own tables; their artifacts lie beside it.
-        database: The host's own rows.
-        logs: Where plugins' lines go.
-        decides: Says what plugins may ask for.
-        publish_for: Where a tenant's events are recorded.
-        clock: The time.
-        random: Chance.
-        keys: What secrets are sealed under.
-        artifacts: How big these may be.
+        storage: The directory of the plugins' SQL databases; their artifacts are stored beside it.
+        database: The host's own database.
+        logs: Receives log lines of plugins.
+        authorizer: Decides which capability requests are permitted.
+        publish_for: Returns the event sink of a tenant.
+        clock: For timestamps.
+        random: For ids.
+        keys: The keys that secrets are sealed under.
+        artifacts: Size limits of artifacts.
     """
     async with (
-        open_sql_service(storage, clock=clock, random=random) as tables,
+        open_sql_service(storage, clock=clock, random=random) as sql,
         open_artifacts(
             artifacts_directory(storage.parent), database, publish_for=publish_for, clock=clock, limits=artifacts
-        ) as kept,
+        ) as artifact_service,
     ):
         cache = CacheService(clock)
         rate, audit = RateLimitService(clock), AuditService(publish_for, clock)
 
-        async def secret(asking: CapabilityRequest, name: str) -> str | None:
-            # Through the door again: what is needed for a secret is needed for its use too.
-            asked_for = f"{wire_namespace(asking.manifest)}.secrets.get"
-            return (await door.answer(asking, asked_for, {"name": name}))["value"]
+        async def secret(request: CapabilityRequest, name: str) -> str | None:
+            # Through the dispatcher again: using a secret in a request needs the same permission as reading it.
+            method = f"{wire_namespace(request.manifest)}.secrets.get"
+            return (await dispatcher.answer(request, method, {"name": name}))["value"]
 
-        values, log = KeyValueService(database, clock), LogService(_log_writer(logs), clock)
-        fences = EffectFencing(database)
+        key_value, log = KeyValueService(database, clock), LogService(_log_writer(logs), clock)
+        fencing = EffectFencing(database)
         vault = Vault(database, keys)
         secrets = PluginSecretService(vault, publish_for, clock)
-        web = HttpService(publish_for, clock, random, fences, secret=secret, bound=secrets.bound_values)
-        families = (tables, values, cache, log, kept, rate, audit, web, secrets)
-        handlers = {method: handler for family in families for method, handler in family.handlers().items()}
-        asked = UsageRecorder(publish_for)
-        door = CapabilityDispatcher(handlers, decides, fences, usage=asked, denials=DenialRecorder(publish_for, clock))
+        http = HttpService(publish_for, clock, random, fencing, secret=secret, bound=secrets.bound_values)
+        services = (sql, key_value, cache, log, artifact_service, rate, audit, http, secrets)
+        handlers = {method: handler for service in services for method, handler in service.handlers().items()}
+        usage = UsageRecorder(publish_for)
+        dispatcher = CapabilityDispatcher(
+            handlers, authorizer, fencing, usage=usage, denials=DenialRecorder(publish_for, clock)
+        )
         try:
-            yield CapabilityServices(door, tables, kept, cache, rate, vault)
+            yield CapabilityServices(dispatcher, sql, artifact_service, cache, rate, vault)
         finally:
-            asked.close()
+            usage.close()
 
 
 def _log_writer(logs: PluginLogs) -> Callable[[CapabilityRequest, str, str, Mapping[str, str]], None]:
-    def write(asking: CapabilityRequest, level: str, message: str, fields: Mapping[str, str]) -> None:
-        about = {"request_id": asking.call.request} if asking.call is not None else {}
-        # As the SDK writes it, so that a line is read alike whichever way it took.
-        record = {**fields, **about, "level": level, "plugin": asking.plugin, "message": message}
-        logs.write(log_name(asking.tenant, asking.plugin), json.dumps(record, ensure_ascii=False))
+    def write(request: CapabilityRequest, level: str, message: str, fields: Mapping[str, str]) -> None:
+        call_fields = {"request_id": request.call.request} if request.call is not None else {}
+        # The same fields as the SDK writes, so that lines read alike whether they came by call or by standard error.
+        record = {**fields, **call_fields, "level": level, "plugin": request.plugin, "message": message}
+        logs.write(log_name(request.tenant, request.plugin), json.dumps(record, ensure_ascii=False))
 
     return write

@@ -1,6 +1,6 @@
-"""What a plugin needs to know on this machine, such as a key for a service: looked at, and changed. Blocks.
+"""A plugin's configuration on this machine, such as an API key: read and changed. Blocking.
 
-A value that is secret is never told to anybody here, nor is one that looks like a key.
+Secret values are never returned, nor are values that look like a key.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """One field as it stands. `value` is what it is set to, where people may see that."""
+    """The state of one configuration field. `value` is its value, if people may see it."""
 
     field: PluginField
     set: bool
-    hidden: bool = False  # set to what nobody is shown
+    hidden: bool = False  # it is set, but its value must not be shown
     value: Any = None
-    reference: str = ""  # the variable or secret that it is, where it is one
-    problems: tuple[Problem, ...] = ()  # what it refers to and is not set
+    reference: str = ""  # the variable or secret that it refers to, if any
+    problems: tuple[Problem, ...] = ()  # unset variables and secrets that it refers to
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectField:
-    """A field that is no machine's to decide, and the knob that writes it, if one does."""
+    """A field decided per project and not per machine, with the knob that writes it, if any."""
 
     name: str
     description: str
@@ -54,7 +54,7 @@ class ProjectField:
 
 @dataclass(frozen=True, slots=True)
 class PluginConfiguration:
-    """All of a plugin's fields, by who decides them."""
+    """All configuration fields of a plugin: those of the machine and those of the project."""
 
     plugin: str
     version: str
@@ -64,23 +64,23 @@ class PluginConfiguration:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What it cannot do without, and was not given."""
+        """The required fields that are not set."""
         return tuple(one.field.name for one in self.fields if one.field.required and not one.set)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """What became of a change."""
+    """The result of a configuration change."""
 
     plugin: str
     fields: tuple[str, ...]
     forgotten: tuple[str, ...]
-    sealed: tuple[str, ...]  # those of the fields whose values are among the secrets now
-    replaced: bool  # whether a value that was sealed before is gone
+    sealed: tuple[str, ...]  # those of the fields whose values are stored as secrets now
+    replaced: bool  # whether a previously sealed value was replaced or deleted
 
 
 def system_schema(store: PluginStore, name: str) -> tuple[str, Mapping[str, Any]]:
-    """A plugin's own name, and the schema of its configuration on a machine.
+    """Return a plugin's own name and the schema of its per-machine configuration.
 
     Raises:
         NotFound: it is not installed.
@@ -90,10 +90,10 @@ def system_schema(store: PluginStore, name: str) -> tuple[str, Mapping[str, Any]
 
 
 def read_configuration(store: PluginStore, name: str, environ: Mapping[str, str]) -> PluginConfiguration:
-    """What a plugin declares, and how much of it is set for this tenant.
+    """Read a plugin's declared fields and their state for this tenant.
 
     Args:
-        store: Where it is installed.
+        store: The plugin store.
         name: Its name or an alias.
         environ: The variables that its configuration may refer to.
 
@@ -103,72 +103,72 @@ def read_configuration(store: PluginStore, name: str, environ: Mapping[str, str]
     manifest = resolve_plugin(store, name).manifest
     entry = read_entries(store.config_file).get(manifest.name)
     unset = find_unset_references(store, entry, environ) if entry else {}
-    written: Mapping[str, Any] = entry.raw_values if entry else {}
+    raw_values: Mapping[str, Any] = entry.raw_values if entry else {}
     schema = manifest.system_config_schema or {}
-    states = tuple(_field_state(field, written, unset.get(field.name, ())) for field in declared_fields(schema))
+    states = tuple(_field_state(field, raw_values, unset.get(field.name, ())) for field in declared_fields(schema))
     return PluginConfiguration(manifest.name, manifest.version, schema, states, tuple(_project_fields(manifest)))
 
 
 def write_configuration(
     store: PluginStore, name: str, values: Mapping[str, Any], forgotten: Sequence[str], keys: WrappingKeys | None
 ) -> ConfigChange:
-    """Set fields of a plugin and forget others: in the file in one step, with an entry in the record.
+    """Set fields of a plugin and remove others: in the file atomically, with a ledger entry.
 
-    Texts of secret fields are sealed first. Whoever is killed in between has sealed what no file names.
+    Values of secret fields are sealed first. A crash in between leaves a sealed value that no file refers to.
 
     Args:
-        store: Where it is installed.
+        store: The plugin store.
         name: Its name or an alias.
-        values: By field, as `local.toml` has them; they were found to fit.
-        forgotten: Fields.
-        keys: Seal secrets; without them everything stands in the file.
+        values: By field, in the format of `local.toml`; already validated.
+        forgotten: The fields to remove.
+        keys: Seal secrets; without them all values stand in the file.
 
     Raises:
         NotFound: it is not installed.
-        HostError: `secret.key_missing`, when the key that secrets are sealed under is not here.
+        HostError: `secret.key_missing`, when the key that secrets are sealed under is unavailable.
         PaddockError: the file cannot be written.
     """
-    # Imported here: defining all events takes longer than looking at the fields.
+    # Imported here: importing all events takes longer than reading the fields.
     from paddock.core.events.plugin_management import PluginConfigured
 
-    # Asked under the lock: the plugin may have been removed while somebody was typing.
+    # Looked up under the lock: the plugin may have been removed while a person was typing.
     with store.change_lock():
         plugin = store.database.read(lambda tx: require_plugin(tx, name)).name
-        secret = {field.name for field in declared_fields(system_schema(store, plugin)[1]) if field.secret}
-        kept, sealed, replaced = dict(values), list[str](), False
+        secret_fields = {field.name for field in declared_fields(system_schema(store, plugin)[1]) if field.secret}
+        stored_values, sealed, replaced = dict(values), list[str](), False
         for key, value in values.items():
-            if keys is not None and key in secret and isinstance(value, str) and not has_reference(value):
-                found = seal_value(store, keys, plugin, key, Secret(unescape(value)))
-                kept[key] = secret_reference(found.name)
+            if keys is not None and key in secret_fields and isinstance(value, str) and not has_reference(value):
+                sealed_secret = seal_value(store, keys, plugin, key, Secret(unescape(value)))
+                stored_values[key] = secret_reference(sealed_secret.name)
                 sealed.append(key)
-                replaced = replaced or found.version > 1
-        gone = change_system_values(store.config_file, plugin, kept, forgotten)
+                replaced = replaced or sealed_secret.version > 1
+        removed = change_system_values(store.config_file, plugin, stored_values, forgotten)
         for key in (*forgotten, *(key for key in values if key not in sealed)):
             replaced = delete_sealed_value(store, plugin, key) or replaced
-        told = PluginConfigured(name=plugin, fields=tuple(values), forgotten=tuple(gone))
-        if values or gone:
-            store.database.write(lambda tx: store.publish(tx, told))
-    return ConfigChange(plugin, tuple(values), tuple(gone), tuple(sealed), replaced)
+        event = PluginConfigured(name=plugin, fields=tuple(values), forgotten=tuple(removed))
+        if values or removed:
+            store.database.write(lambda tx: store.publish(tx, event))
+    return ConfigChange(plugin, tuple(values), tuple(removed), tuple(sealed), replaced)
 
 
-def _field_state(field: PluginField, written: Mapping[str, Any], problems: Sequence[Problem]) -> FieldState:
-    if field.name not in written:
+def _field_state(field: PluginField, raw_values: Mapping[str, Any], problems: Sequence[Problem]) -> FieldState:
+    if field.name not in raw_values:
         return FieldState(field, set=False)
-    value = written[field.name]
+    value = raw_values[field.name]
     if field.secret or not _is_displayable(value):
-        named = value[2:-1] if isinstance(value, str) and is_reference(value) and not field.secret else ""
-        return FieldState(field, set=True, hidden=True, reference=named, problems=tuple(problems))
+        reference = value[2:-1] if isinstance(value, str) and is_reference(value) and not field.secret else ""
+        return FieldState(field, set=True, hidden=True, reference=reference, problems=tuple(problems))
     return FieldState(field, set=True, value=_unescape_value(value))
 
 
 def _is_displayable(value: Any) -> bool:
-    """Whether people may see it: it takes nothing from elsewhere, and nothing of it looks like a key."""
+    """Return whether people may see a value: it contains no reference and nothing that looks like a key."""
     if isinstance(value, str):
         return not has_reference(value) and extract_keys(value, "", lambda _, __: "") == value
     if isinstance(value, Mapping):
-        return all(_is_displayable(one) for one in cast("Mapping[str, Any]", value).values())
+        return all(_is_displayable(item) for item in cast("Mapping[str, Any]", value).values())
     if isinstance(value, list):
-        return all(_is_displayable(one) for one in cast("list[Any]", value))
+        return all(_is_displayable(item) for item in cast("list[Any]", value))
     return True
 
 
@@ -176,18 +176,18 @@ def _unescape_value(value: Any) -> Any:
     if isinstance(value, str):
         return unescape(value)
     if isinstance(value, Mapping):
-        return {key: _unescape_value(one) for key, one in cast("Mapping[str, Any]", value).items()}
+        return {key: _unescape_value(item) for key, item in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_unescape_value(one) for one in cast("list[Any]", value)]
+        return [_unescape_value(item) for item in cast("list[Any]", value)]
     return value
 
 
 def _project_fields(manifest: Manifest) -> list[ProjectField]:
     declared = cast("Mapping[str, Any]", (manifest.config_schema or {}).get("properties", {}))
     writers = {config_field(knob): knob.name for knob in manifest.knobs}
-    found: list[ProjectField] = []
+    fields: list[ProjectField] = []
     for name, schema in declared.items():
-        about: Mapping[str, Any] = cast("Mapping[str, Any]", schema) if isinstance(schema, Mapping) else {}
-        words = str(about.get("description") or about.get("title") or "")
-        found.append(ProjectField(name, words, about.get("default"), writers.get(name, "")))
-    return found
+        field_schema: Mapping[str, Any] = cast("Mapping[str, Any]", schema) if isinstance(schema, Mapping) else {}
+        description = str(field_schema.get("description") or field_schema.get("title") or "")
+        fields.append(ProjectField(name, description, field_schema.get("default"), writers.get(name, "")))
+    return fields

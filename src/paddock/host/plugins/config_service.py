@@ -1,4 +1,4 @@
-"""Configuring plugins while the host runs: what each needs on this machine, and a running one is told of it."""
+"""Changes the per-machine configuration of plugins while the host runs, and pushes it to running plugins."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from paddock.secrets.wrapping_keys import WrappingKeys
 
 
 class ConfigService:
-    """Changes what plugins are told on this machine.
+    """Reads and changes plugins' configuration on this machine.
 
     Args:
-        store: Where they are installed.
-        views: The same, for looking.
-        reconciler: Tells running plugins.
+        store: The plugin store.
+        views: The plugin store, for reads.
+        reconciler: Pushes the configuration to running plugins.
         keys: Seal secrets.
         environ: The variables that configurations may refer to.
     """
@@ -47,7 +47,7 @@ class ConfigService:
         self._environ = environ
 
     async def describe(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> PluginConfiguration:
-        """A plugin's fields, without secrets.
+        """Return a plugin's configuration fields, without secrets.
 
         Raises:
             NotFound: it is not installed.
@@ -57,40 +57,40 @@ class ConfigService:
     async def change(
         self, name: str, values: Mapping[str, Any], forgotten: Sequence[str], *, tenant: Tenant, by: PrincipalId
     ) -> str:
-        """Set fields and forget others, all of them or none.
+        """Set fields and remove others, atomically.
 
-        A text means itself, or the secret of the tenant that it names as `${secret:NAME}`. It never means a variable of
-        the machine: whoever operates one tenant must not read those of the host.
+        A text is taken literally, or is a reference `${secret:NAME}` to a secret of the tenant. It never refers to an
+        environment variable: the operator of one tenant must not read those of the host.
 
         Args:
             name: The plugin's name or an alias.
             values: By field.
-            forgotten: Fields.
-            tenant: Whose plugin it is.
-            by: Who wants it, for the record.
+            forgotten: The fields to remove.
+            tenant: The plugin's tenant.
+            by: The principal to record.
 
         Returns:
-            Why the running plugin goes on with what it had; empty where it took this, or does not run.
+            Why the running plugin keeps its old configuration; empty if it accepted the new one or does not run.
 
         Raises:
             NotFound: it is not installed.
-            Invalid: some values do not fit; carries every mistake, and repeats no secret.
-            PaddockError: see `plugin_values.change`.
+            Invalid: some values violate the schema; carries every mistake, and repeats no secret.
+            PaddockError: see `write_configuration`.
         """
 
-        def work(store: PluginStore) -> ConfigChange:
+        def write(store: PluginStore) -> ConfigChange:
             plugin, schema = system_schema(store, name)
-            fitting, problems = prepare_for_file(schema, values)
+            prepared, problems = prepare_for_file(schema, values)
             if problems:
                 raise Invalid(f"{plugin} does not take this", problems, code="config.plugin_invalid")
-            written = write_configuration(store, plugin, fitting, forgotten, self._keys)
-            if written.replaced:
+            change = write_configuration(store, plugin, prepared, forgotten, self._keys)
+            if change.replaced:
                 store.database.truncate_log()
-            return written
+            return change
 
-        written = await self._store.run(work, tenant, by=by)
+        change = await self._store.run(write, tenant, by=by)
         await self._reconciler.reconcile()
-        key = self._reconciler.current_keys.get((tenant, written.plugin))
+        key = self._reconciler.current_keys.get((tenant, change.plugin))
         if key is not None:
-            await self._reconciler.restart_if_failed(key)  # it may have waited for just this
+            await self._reconciler.restart_if_failed(key)  # the missing configuration may be why it failed
         return await self._reconciler.wait_unused_config_reason(key) if key is not None else ""

@@ -1,4 +1,4 @@
-"""Meeting servers: what each says of itself is held against what people accepted before anybody may call it."""
+"""Discovery of servers' definitions: each listing is compared with the accepted definitions before it may be called."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ MAX_LOGGED_DEFINITIONS = 20
 
 
 class LiveCatalogue(Protocol):
-    """What may be called right now."""
+    """The catalogue of what may be called right now."""
 
     def listing_fingerprint(self, key: InstanceKey) -> object:
-        """The fingerprint of the tools it has of a plugin."""
+        """Return the fingerprint of a plugin's tools in the catalogue."""
         ...
 
     async def reconcile(self) -> None:
-        """Bring it in step with the rows."""
+        """Update the catalogue from the database."""
         ...
 
 
 class DefinitionService:
-    """What servers say of themselves, and people's answers to it.
+    """Records the definitions that servers list, and people's decisions about them.
 
     Args:
-        store: Where both are kept.
-        views: The same, for looking.
-        logs: Where a plugin's own log says what was kept back.
-        catalogue: What may be called.
+        store: The plugin store.
+        views: The plugin store, for reads.
+        logs: Receives a line in the plugin's log for each withheld definition.
+        catalogue: The catalogue to update.
     """
 
     def __init__(self, store: StoreThread, views: StoreThread, logs: PluginLogs, catalogue: LiveCatalogue) -> None:
@@ -51,7 +51,7 @@ class DefinitionService:
         self._backoffs: dict[InstanceKey, RelistBackoff] = {}
 
     async def record_discovered(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
-        """A server says what it offers. What may be called is settled when this returns.
+        """Record the definitions that a server lists. The catalogue is up to date when this returns.
 
         Raises:
             PaddockError: it cannot be recorded, so the server must not be used.
@@ -59,48 +59,50 @@ class DefinitionService:
         key = deployment.key
         await self._throttle(key)
         # Not on the store's thread, which every plugin needs: a server may list a great deal.
-        listed = await asyncio.to_thread(normalize_definitions, definitions, unusable_reason)
-        unread = definitions.omitted_count if isinstance(definitions, DefinitionList) else 0
-        left_out = unread + max(0, len(definitions) - MAX_DEFINITIONS)
+        normalized = await asyncio.to_thread(normalize_definitions, definitions, unusable_reason)
+        omitted_count = definitions.omitted_count if isinstance(definitions, DefinitionList) else 0
+        omitted = omitted_count + max(0, len(definitions) - MAX_DEFINITIONS)
 
-        def work(store: PluginStore) -> tuple[ListingDiff, object]:
-            found = record_listing(store, key.tenant, key.plugin, listed, left_out=left_out)
-            listing = store.database.read(lambda tx: read_tool_records(tx, store, key.plugin))
-            return found, listing.fingerprint
+        def record(store: PluginStore) -> tuple[ListingDiff, object]:
+            diff = record_listing(store, key.tenant, key.plugin, normalized, left_out=omitted)
+            tool_records = store.database.read(lambda tx: read_tool_records(tx, store, key.plugin))
+            return diff, tool_records.fingerprint
 
-        found, fingerprint = await self._store.run(work, key.tenant)
-        # Asked of the catalogue and not of what is new: another process may have met the same server before.
+        diff, fingerprint = await self._store.run(record, key.tenant)
+        # Compared with the catalogue, not with the diff: another process may have discovered the same server before.
         if self._catalogue.listing_fingerprint(key) != fingerprint:
             await self._catalogue.reconcile()
-        self._log_withheld(log_name(key.tenant, key.plugin), found)
+        self._log_withheld(log_name(key.tenant, key.plugin), diff)
 
     async def list_definitions(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> list[dict[str, Any]]:
-        """Everything a plugin's server says of itself, with the differences from what was accepted.
+        """List everything that a plugin's server defines, with the differences from the accepted definitions.
 
         Raises:
             NotFound: it is not installed.
         """
-        shown = await self._views.run(lambda store: review_definitions(store, plugin), tenant)
-        return await asyncio.to_thread(lambda: [one.to_value() for one in shown])
+        reviews = await self._views.run(lambda store: review_definitions(store, plugin), tenant)
+        return await asyncio.to_thread(lambda: [review.to_value() for review in reviews])
 
     async def accept(
         self, plugin: str, kind: str, name: str, shown_hash: str, by: str, tenant: Tenant = DEFAULT_TENANT
     ) -> dict[str, Any]:
-        """Use a definition from now on; see `plugins/tool_pinning/accept.py`. It can be called when this returns."""
+        """Accept a definition; see `plugins/tool_pinning/accept.py`. It can be called when this returns."""
         row = await self._store.run(lambda store: accept_definition(store, plugin, kind, name, shown_hash, by), tenant)
         await self._catalogue.reconcile()
         return {"plugin": row.plugin, **row.to_value()}
 
     async def _throttle(self, key: InstanceKey) -> None:
-        pause = self._backoffs.setdefault(key, RelistBackoff()).next_delay(asyncio.get_running_loop().time())
-        if pause:
-            await asyncio.sleep(pause)
+        delay_s = self._backoffs.setdefault(key, RelistBackoff()).next_delay(asyncio.get_running_loop().time())
+        if delay_s:
+            await asyncio.sleep(delay_s)
 
-    def _log_withheld(self, log: str, found: ListingDiff) -> None:
-        kept_back = [
-            one for one in found.all_diffs() if one.is_change and one.standing is not DefinitionStatus.ACCEPTED
+    def _log_withheld(self, log_name: str, listing_diff: ListingDiff) -> None:
+        withheld = [
+            diff
+            for diff in listing_diff.all_diffs()
+            if diff.is_change and diff.standing is not DefinitionStatus.ACCEPTED
         ]
-        for one in kept_back[:MAX_LOGGED_DEFINITIONS]:
-            self._logs.write(log, f"[paddock] the {one.kind} {one.name} is {one.standing.value}: {one.reason}")
-        if len(kept_back) > MAX_LOGGED_DEFINITIONS:
-            self._logs.write(log, f"[paddock] and {len(kept_back) - MAX_LOGGED_DEFINITIONS} more")
+        for diff in withheld[:MAX_LOGGED_DEFINITIONS]:
+            self._logs.write(log_name, f"[paddock] the {diff.kind} {diff.name} is {diff.standing.value}: {diff.reason}")
+        if len(withheld) > MAX_LOGGED_DEFINITIONS:
+            self._logs.write(log_name, f"[paddock] and {len(withheld) - MAX_LOGGED_DEFINITIONS} more")

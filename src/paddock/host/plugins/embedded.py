@@ -1,4 +1,4 @@
-"""Functions of the application around the host, made a plugin: read like any manifest, and held to it."""
+"""Embedded plugins: functions of the application around the host, with a manifest validated like any other."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NO_LOG_HINT = "it is a function of this program: the event loop's exception han
 
 
 def build_embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> DesiredPlugin:
-    """A manifest, in the form of `paddock.yaml` and without a runtime, with a function for each of its callables.
+    """Build a plugin from a manifest, in the format of `paddock.yaml` without a runtime, and a function per callable.
 
     Raises:
-        Invalid: the manifest has mistakes, or it and the functions do not fit each other; carries all of them.
+        Invalid: the manifest has mistakes, or it does not match the functions; carries all of them.
     """
     text = json.dumps(dict(manifest), sort_keys=True)
-    read = read_bytes("paddock.yaml", text.encode()).single()
-    declared = {spec.name for spec in read.callables}
+    parsed = read_bytes("paddock.yaml", text.encode()).single()
+    declared = {spec.name for spec in parsed.callables}
     problems = [
         *(Problem(name, "is declared, and no function serves it") for name in sorted(declared - functions.keys())),
         *(
@@ -37,23 +37,25 @@ def build_embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable
         ),
         *(
             Problem(spec.name, "names a file for its schema, and there is no package", "write the schema itself")
-            for spec in read.callables
+            for spec in parsed.callables
             if isinstance(spec.input_schema, SchemaFile) or isinstance(spec.output_schema, SchemaFile)
         ),
     ]
-    if read.runtime is not None:
+    if parsed.runtime is not None:
         problems.append(Problem("runtime", "names something to run, and functions are called", "leave it out"))
     if problems:
-        raise Invalid(f"the functions of {read.name} do not fit its manifest", problems, code="embed.unfit")
+        raise Invalid(f"the functions of {parsed.name} do not fit its manifest", problems, code="embed.unfit")
     digest = Digest(f"embedded:{hashlib.sha256(text.encode()).hexdigest()}")
-    key = InstanceKey(DEFAULT_TENANT, read.name, digest)
-    # What an application brings along is its own: there is nobody to ask whether it may.
-    deployment = Deployment(key, read, read.capabilities, functions=dict(functions), signature="embedded")
-    schemas = {spec.name: CallableSchemas(spec.input_schema or {}, spec.output_schema or {}) for spec in read.callables}
-    return DesiredPlugin(deployment, CatalogueEntry(key, read, schemas, signature="embedded"), ToolRecords())
+    key = InstanceKey(DEFAULT_TENANT, parsed.name, digest)
+    # An application trusts its own functions: there is nobody to ask for a grant.
+    deployment = Deployment(key, parsed, parsed.capabilities, functions=dict(functions), signature="embedded")
+    schemas = {
+        spec.name: CallableSchemas(spec.input_schema or {}, spec.output_schema or {}) for spec in parsed.callables
+    }
+    return DesiredPlugin(deployment, CatalogueEntry(key, parsed, schemas, signature="embedded"), ToolRecords())
 
 
 def replace_log_hint(error: PaddockError, plugin: str) -> None:
-    """Let an error of an embedded plugin, which has no log, tell where its own program finds out more."""
+    """Replace the log hint in an embedded plugin's error: it has no log, so name where to find the traceback."""
     if error.hint == see_log_hint(plugin):
         error.hint = _NO_LOG_HINT

@@ -1,8 +1,8 @@
-"""Installing and upgrading plugins while the host runs: fetched aside, shown to a person, and done once they said yes.
+"""Installs and upgrades plugins while the host runs: fetch and stage, wait for a person's consent, then commit.
 
-Plugins are installed for all tenants, so this is for whoever operates the host. An installation works on a thread with
-a store of its own, so that a slow registry holds up nobody. There are only so many, each waits only so long for a
-person, and whatever they staged goes with them; what a killed host leaves is swept when the next one opens.
+Plugins are installed for all tenants, so this is for operators of the host. Each job runs on a thread with a store of
+its own, so that a slow registry blocks nothing else. The number of jobs and their wait for consent are bounded. A job
+removes its staged files when it ends; files left by a killed host are swept when the next one opens.
 """
 
 from __future__ import annotations
@@ -44,43 +44,42 @@ _log = logging.getLogger("paddock.host")
 
 @dataclass(frozen=True, slots=True)
 class InstallLimits:
-    """How many installations there may be, and for how long.
+    """Limits on installation jobs.
 
     Attributes:
-        most: Under way at once.
-        kept: Of those that are over, how many can still be looked at.
-        patience: Seconds that one waits for a person.
+        max_active: Maximum number of active jobs.
+        max_finished: Number of finished jobs that can still be looked up.
+        consent_timeout_s: Seconds that a job waits for consent.
     """
 
-    most: int = 4
-    kept: int = 20
-    patience: float = 1_800.0
+    max_active: int = 4
+    max_finished: int = 20
+    consent_timeout_s: float = 1_800.0
 
 
 class InstallService:
-    """All installations of a host.
+    """Runs the installation jobs of a host.
 
     Args:
-        opening: Opens the plugin store anew.
-        staging: Where packages stand meanwhile.
-        clock, random: For times and ids.
-        bounds: See there.
+        open_store: Opens the plugin store anew.
+        staging: The directory for staged packages.
+        clock, random: For timestamps and ids.
+        limits: See `InstallLimits`.
     """
 
     def __init__(
         self,
-        opening: Callable[[], AbstractContextManager[PluginStore]],
+        open_store: Callable[[], AbstractContextManager[PluginStore]],
         staging: Path,
         clock: Clock,
         random: Random,
-        bounds: InstallLimits | None = None,
+        limits: InstallLimits | None = None,
     ) -> None:
         self.staging = staging
-        self.bounds = bounds or InstallLimits()
-        self.apply_version_change: Callable[[str], Coroutine[Any, Any, None]] | None = (
-            None  # of a plugin that was just changed
-        )
-        self._open_store = opening
+        self.limits = limits or InstallLimits()
+        # Applies the version change of a plugin that was just installed or upgraded.
+        self.apply_version_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        self._open_store = open_store
         self._clock = clock
         self._random = random
         self._jobs: dict[str, InstallJob] = {}
@@ -88,149 +87,149 @@ class InstallService:
 
     @asynccontextmanager
     async def accept_jobs(self) -> AsyncGenerator[None, None]:
-        """Take installations for as long as the block runs; then those under way end, and leave nothing."""
+        """Accept jobs for as long as the block runs; then active ones are stopped and their staged files removed."""
         await asyncio.to_thread(sweep_staging, self.staging)
         raised: Exception | None = None
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
                 yield
-            except Exception as error:  # whoever catches `NotFound` around the host must get it, and no group of errors
+            except Exception as error:  # a caller that catches `NotFound` must get it, not an exception group
                 raised = error
             finally:
                 self._tasks = None
-                for one in self._jobs.values():
-                    one.stop(InstallStopReason.CLOSING)
+                for job in self._jobs.values():
+                    job.stop(InstallStopReason.CLOSING)
         if raised is not None:
             raise raised
 
-    # --- for whoever installs -----------------------------------------------------------------------------------------
+    # --- API ----------------------------------------------------------------------------------------------------------
 
     def require_capacity(self) -> None:
-        """Raise what keeps another one from being begun.
+        """Check that another job may start.
 
         Raises:
-            Busy: there are as many as there may be, or the host is closing.
+            Busy: too many jobs are active, or the host is closing.
         """
         if self._tasks is None:
             raise Busy("the host is closing", code="install.too_many")
-        if len(self.active_jobs()) >= self.bounds.most:
+        if len(self.active_jobs()) >= self.limits.max_active:
             raise Busy(
-                f"{self.bounds.most} installations are under way already",
+                f"{self.limits.max_active} installations are under way already",
                 code="install.too_many",
                 hint="finish or cancel one of them first",
             )
 
-    def start(self, wanted: InstallRequest, what: str, by: PrincipalId, brought: ExitStack | None = None) -> InstallJob:
-        """Begin to fetch a package. Nothing changes before a person agreed to it.
+    def start(
+        self, request: InstallRequest, what: str, by: PrincipalId, resources: ExitStack | None = None
+    ) -> InstallJob:
+        """Start a job that fetches a package. Nothing changes before a person consents.
 
         Args:
-            wanted: The package.
-            what: The same in words.
-            by: Who wants it.
-            brought: Closed when it is over: what was sent along.
+            request: The package.
+            what: The package, as text for people.
+            by: The principal that started it.
+            resources: Closed when the job ends: holds uploaded files.
 
         Raises:
-            Busy: there are as many as there may be, or the host is closing.
+            Busy: too many jobs are active, or the host is closing.
         """
         self.require_capacity()
         assert self._tasks is not None
-        one = InstallJob(new_id("ins", self._clock, self._random), what, by, wanted.upgrade, self._clock)
-        self._jobs[one.id] = one
-        self._tasks.start_soon(self._run, one, wanted, brought or ExitStack())
+        job = InstallJob(new_id("ins", self._clock, self._random), what, by, request.upgrade, self._clock)
+        self._jobs[job.id] = job
+        self._tasks.start_soon(self._run, job, request, resources or ExitStack())
         self._prune_finished()
-        return one
+        return job
 
-    def find(self, wanted: str) -> InstallJob:
-        """One of them.
+    def find(self, job_id: str) -> InstallJob:
+        """Look up a job by id.
 
         Raises:
-            NotFound: there is none of that id, or not any more.
+            NotFound: there is no such job, or it was pruned.
         """
-        found = self._jobs.get(wanted)
-        if found is None:
+        job = self._jobs.get(job_id)
+        if job is None:
             raise NotFound(
                 "there is no such installation, or not any more",
                 code="install.not_found",
                 hint="begin again: nothing was changed by one that nobody agreed to",
             )
-        return found
+        return job
 
     def active_jobs(self) -> list[InstallJob]:
-        """Those that are not over, the oldest first."""
-        return [one for one in self._jobs.values() if not one.finished]
+        """Return the unfinished jobs, oldest first."""
+        return [job for job in self._jobs.values() if not job.finished]
 
-    # --- the work -----------------------------------------------------------------------------------------------------
+    # --- running a job ------------------------------------------------------------------------------------------------
 
-    async def _run(self, one: InstallJob, wanted: InstallRequest, brought: ExitStack) -> None:
-        # Shielded: it ends by being stopped, so that what it staged is removed on the thread that staged it.
+    async def _run(self, job: InstallJob, request: InstallRequest, resources: ExitStack) -> None:
+        # Shielded: a job ends by being stopped, so that its staged files are removed on the thread that staged them.
         with anyio.CancelScope(shield=True):
             try:
                 async with open_store_thread(self._open_store) as thread:
-                    await self._run_steps(one, wanted, thread)
+                    await self._run_steps(job, request, thread)
             except InstallStopped:
                 pass
             except PaddockError as error:
-                one.error = error
+                job.error = error
             except Exception as error:
-                _log.error("an installation of %s failed", one.what, exc_info=error)
-                one.error = HostError("this failed for a reason that nobody foresaw; the host's log has it")
+                _log.error("an installation of %s failed", job.what, exc_info=error)
+                job.error = HostError("this failed for a reason that nobody foresaw; the host's log has it")
             finally:
-                await asyncio.to_thread(brought.close)
-            if one.error is not None:
-                clear_tracebacks(one.error)
-            over = (
+                await asyncio.to_thread(resources.close)
+            if job.error is not None:
+                clear_tracebacks(job.error)
+            final_stage = (
                 InstallStage.DONE
-                if one.outcome is not None
+                if job.outcome is not None
                 else InstallStage.FAILED
-                if one.error is not None
+                if job.error is not None
                 else InstallStage.GIVEN_UP
             )
-            one.set_stage(over)
+            job.set_stage(final_stage)
 
-    async def _run_steps(self, one: InstallJob, wanted: InstallRequest, thread: StoreThread) -> None:
+    async def _run_steps(self, job: InstallJob, request: InstallRequest, thread: StoreThread) -> None:
         staged = ExitStack()
         try:
-            proposal = await thread.run(lambda store: _prepare_plan(store, wanted, one, staged), by=one.by)
-            outcome = await thread.run(lambda store: _expected_outcome(store, proposal))
-            if proposal.action is not PlanAction.NOTHING:
-                until = self._clock.now() + timedelta(seconds=self.bounds.patience)
-                consent = await one.wait_for_consent(proposal, self.bounds.patience, until.isoformat())
-                await thread.run(
-                    lambda store: _apply_plan(store, proposal, consent, one), DEFAULT_TENANT, by=consent.by.id
-                )
+            plan = await thread.run(lambda store: _prepare_plan(store, request, job, staged), by=job.by)
+            outcome = await thread.run(lambda store: _expected_outcome(store, plan))
+            if plan.action is not PlanAction.NOTHING:
+                expires_at = self._clock.now() + timedelta(seconds=self.limits.consent_timeout_s)
+                consent = await job.wait_for_consent(plan, self.limits.consent_timeout_s, expires_at.isoformat())
+                await thread.run(lambda store: _apply_plan(store, plan, consent, job), DEFAULT_TENANT, by=consent.by.id)
         finally:
             await thread.run(lambda _: staged.close())
-        one.outcome = outcome
-        if proposal.action is not PlanAction.NOTHING and self.apply_version_change is not None:
-            with suppress(PaddockError):  # it is done; the host looks by itself every few seconds
-                await one.run_unless_stopped(self.apply_version_change(outcome.plugin))
+        job.outcome = outcome
+        if plan.action is not PlanAction.NOTHING and self.apply_version_change is not None:
+            with suppress(PaddockError):  # the install is committed; the reconciler picks it up within seconds
+                await job.run_unless_stopped(self.apply_version_change(outcome.plugin))
 
     def _prune_finished(self) -> None:
-        over = [one.id for one in self._jobs.values() if one.finished]
-        for old in over[: max(0, len(over) - self.bounds.kept)]:
-            del self._jobs[old]
+        finished = [job.id for job in self._jobs.values() if job.finished]
+        for job_id in finished[: max(0, len(finished) - self.limits.max_finished)]:
+            del self._jobs[job_id]
 
 
-def _prepare_plan(store: PluginStore, wanted: InstallRequest, one: InstallJob, staged: ExitStack) -> InstallPlan:
-    """Fetch and check a package; it stays until `staged` is closed."""
-    store.sweep()  # what killed commands left, as before every change
+def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, staged: ExitStack) -> InstallPlan:
+    """Fetch and check a package; its files stay until `staged` is closed."""
+    store.sweep()  # files left by killed commands, as before every change
     reconcile_config_entries(store)
-    found = resolve_request(store, wanted)
-    prepared = staged.enter_context(
-        resolve_package(store, found.source, one.report_progress, found.choices, recorded_as=wanted.recorded_as)
+    resolved = resolve_request(store, request)
+    package = staged.enter_context(
+        resolve_package(store, resolved.source, job.report_progress, resolved.choices, recorded_as=request.recorded_as)
     )
-    if found.plugin is not None:
-        check_same_plugin(prepared, found.plugin.name)
-    return make_plan(store, prepared, downgrade=wanted.downgrade)
+    if resolved.plugin is not None:
+        check_same_plugin(package, resolved.plugin.name)
+    return make_plan(store, package, downgrade=request.downgrade)
 
 
-def _apply_plan(store: PluginStore, proposal: InstallPlan, consent: InstallConsent, one: InstallJob) -> None:
-    apply_plan(store, proposal, consent.acknowledged, less_trust=consent.less_trust, progress=one.report_progress)
+def _apply_plan(store: PluginStore, plan: InstallPlan, consent: InstallConsent, job: InstallJob) -> None:
+    apply_plan(store, plan, consent.acknowledged, less_trust=consent.less_trust, progress=job.report_progress)
 
 
-def _expected_outcome(store: PluginStore, proposal: InstallPlan) -> InstallOutcome:
-    """What it will have been once it is done."""
-    manifest = proposal.package.manifest
-    unset = tuple(one.path.partition(".")[2] for one in missing_configuration(store, manifest))
-    return InstallOutcome(proposal.action, manifest.name, manifest.version, unset)
+def _expected_outcome(store: PluginStore, plan: InstallPlan) -> InstallOutcome:
+    """Describe the result in advance: afterwards the plan is gone."""
+    manifest = plan.package.manifest
+    unset = tuple(problem.path.partition(".")[2] for problem in missing_configuration(store, manifest))
+    return InstallOutcome(plan.action, manifest.name, manifest.version, unset)

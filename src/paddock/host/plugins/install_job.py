@@ -1,6 +1,6 @@
-"""One installation that is under way: how far it is, what a person is asked, and what became of it.
+"""One installation job: its stage, the question to a person, and its outcome.
 
-It is changed on the event loop alone. What fetches the package works on a thread, and says how far it is by `report`.
+It is changed on the event loop alone. The thread that fetches the package reports through `report_progress`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from paddock.manifest.capability import Capability
 from paddock.plugins.install.plan import InstallPlan, PlanAction
 from paddock.plugins.package.extract import InstallProgress
 
-_PROGRESS_INTERVAL_S = 0.2  # seconds between two words on how far it is
+_PROGRESS_INTERVAL_S = 0.2  # minimum interval between two progress reports
 
 
 class InstallStage(StrEnum):
-    """How far an installation is."""
+    """The stage of an installation job."""
 
     FETCHING = "fetching"
-    WAITING = "waiting"  # for a person
-    CHANGING = "changing"  # the store
+    WAITING = "waiting"  # for consent
+    CHANGING = "changing"  # committing to the store
     DONE = "done"
     FAILED = "failed"
     GIVEN_UP = "given_up"
@@ -39,7 +39,7 @@ FINAL_STAGES = frozenset({InstallStage.DONE, InstallStage.FAILED, InstallStage.G
 
 
 class InstallStopReason(StrEnum):
-    """Why one ends that nobody went through with."""
+    """Why a job was stopped before it finished."""
 
     CANCELLED = "cancelled"
     EXPIRED = "expired"
@@ -47,12 +47,12 @@ class InstallStopReason(StrEnum):
 
 
 class InstallStopped(Exception):
-    """Nobody wants it any more. Raised where the work is, to leave it."""
+    """The job was stopped. Raised in the worker thread to leave it."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstallConsent:
-    """A person's yes: to the whole, and to what needs one of its own."""
+    """A person's consent: to the plan, and to the capabilities that need explicit acknowledgement."""
 
     by: Principal
     acknowledged: frozenset[Capability] = frozenset()
@@ -61,23 +61,23 @@ class InstallConsent:
 
 @dataclass(frozen=True, slots=True)
 class InstallOutcome:
-    """What was done."""
+    """The result of a finished job."""
 
     change: PlanAction
     plugin: str
     version: str
-    unset: tuple[str, ...] = ()  # what of its configuration has to be set before it can be enabled
+    unset: tuple[str, ...] = ()  # configuration fields that must be set before it can be enabled
 
 
 class InstallJob:
-    """One of them.
+    """One installation job.
 
     Args:
-        id: What it is found by.
-        what: What is fetched, in words.
-        by: Who began it.
-        upgrade: The plugin that it is to be the next version of.
-        clock: For how often it tells how far it is.
+        id: Its id.
+        what: The package, as text for people.
+        by: The principal that started it.
+        upgrade: The plugin to upgrade, if any.
+        clock: For timestamps, and to throttle progress reports.
     """
 
     def __init__(self, id: str, what: str, by: PrincipalId, upgrade: str | None, clock: Clock) -> None:  # noqa: A002
@@ -95,42 +95,42 @@ class InstallJob:
         self.stop_reason: InstallStopReason | None = None
         self._clock = clock
         self._reported_at = 0.0
-        self._stop = threading.Event()  # for the thread that works on it
-        self._stopped = asyncio.Event()  # the same for the event loop
+        self._stop = threading.Event()  # checked by the worker thread
+        self._stopped = asyncio.Event()  # the same, for the event loop
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[InstallConsent | None] = self._loop.create_future()
         self._change_event = asyncio.Event()
 
-    # --- for whoever looks --------------------------------------------------------------------------------------------
+    # --- observing ----------------------------------------------------------------------------------------------------
 
     @property
     def finished(self) -> bool:
-        """Whether nothing becomes of it any more."""
+        """Whether the job has reached a final stage."""
         return self.stage in FINAL_STAGES
 
     async def watch(self) -> AsyncGenerator[InstallStage, None]:
-        """Its stage now, and each time that anything of it changes, until it is over."""
+        """Yield the stage now and after every change, until the job has finished."""
         while True:
-            news = self._change_event
+            change_event = self._change_event
             yield self.stage
             if self.finished:
                 return
-            await news.wait()
+            await change_event.wait()
 
     async def wait_finished(self) -> None:
-        """Wait until it is over."""
+        """Wait until the job has finished."""
         async for _ in self.watch():
             pass
 
-    # --- for whoever decides ------------------------------------------------------------------------------------------
+    # --- deciding -----------------------------------------------------------------------------------------------------
 
     def give_consent(self, consent: InstallConsent) -> None:
-        """A person's yes.
+        """Record a person's consent.
 
         Raises:
-            Denied: it is a program's. With a key it could bring in whatever it wants to run.
-            Conflict: it does not wait for one.
-            NeedsConsent: something needs a yes of its own, and has none.
+            Denied: the principal is a program: with a key it could install whatever it wants to run.
+            Conflict: the job does not wait for consent.
+            NeedsConsent: a capability needs explicit acknowledgement, and has none.
         """
         require_interactive_person(consent.by)
         if self.stage is not InstallStage.WAITING or self.proposal is None or self._answer.done():
@@ -139,23 +139,23 @@ class InstallJob:
         self._answer.set_result(consent)
         self.set_stage(InstallStage.CHANGING)
 
-    def stop(self, why: InstallStopReason) -> None:
-        """Go no further. What was begun is undone by whoever works on it; a change that is nearly made may still be."""
+    def stop(self, reason: InstallStopReason) -> None:
+        """Stop the job. The worker undoes its partial work; a commit that is nearly done may still complete."""
         if self.finished:
             return
-        self.stop_reason = self.stop_reason or why
+        self.stop_reason = self.stop_reason or reason
         self._stop.set()
         self._stopped.set()
         if not self._answer.done():
             self._answer.set_result(None)
 
-    # --- for whoever works on it --------------------------------------------------------------------------------------
+    # --- for the worker -----------------------------------------------------------------------------------------------
 
     def report_progress(self, progress: InstallProgress) -> None:
-        """How far the work is; called on the thread that does it.
+        """Report progress; called on the worker thread.
 
         Raises:
-            Stopped: nobody wants it any more.
+            InstallStopped: the job was stopped.
         """
         if self._stop.is_set():
             raise InstallStopped
@@ -164,16 +164,16 @@ class InstallJob:
             self._reported_at = now
             self._loop.call_soon_threadsafe(self._set_progress, progress)
 
-    async def wait_for_consent(self, proposal: InstallPlan, patience: float, expires_at: str) -> InstallConsent:
-        """A person's answer to what is proposed.
+    async def wait_for_consent(self, plan: InstallPlan, timeout_s: float, expires_at: str) -> InstallConsent:
+        """Wait for a person's consent to the plan.
 
         Raises:
-            Stopped: they said no, or said nothing for so many seconds.
+            InstallStopped: it was declined, or not answered in time.
         """
-        self.proposal, self.expires_at = proposal, expires_at
+        self.proposal, self.expires_at = plan, expires_at
         if not self._stop.is_set():
             self.set_stage(InstallStage.WAITING)
-        answered, _ = await asyncio.wait({self._answer}, timeout=patience)
+        answered, _ = await asyncio.wait({self._answer}, timeout=timeout_s)
         if not answered:
             self.stop(InstallStopReason.EXPIRED)
         consent = self._answer.result()
@@ -182,22 +182,22 @@ class InstallJob:
         return consent
 
     async def run_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for something that goes on without us; no longer than anybody wants this."""
-        waiting: set[asyncio.Future[Any]] = {asyncio.ensure_future(work), asyncio.ensure_future(self._stopped.wait())}
-        over, left = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for one in left:
-            one.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        for one in over:
-            one.result()
+        """Await work that also completes without us, but no longer than until the job is stopped."""
+        futures: set[asyncio.Future[Any]] = {asyncio.ensure_future(work), asyncio.ensure_future(self._stopped.wait())}
+        done, pending = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        for future in pending:
+            future.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for future in done:
+            future.result()
 
     def set_stage(self, stage: InstallStage) -> None:
-        """It is further."""
+        """Move to a stage and notify watchers."""
         self.stage = stage
         if stage in FINAL_STAGES:
-            self.proposal = None  # with it goes all that was read of the package
-        before, self._change_event = self._change_event, asyncio.Event()
-        before.set()
+            self.proposal = None  # frees everything that was read of the package
+        previous_event, self._change_event = self._change_event, asyncio.Event()
+        previous_event.set()
 
     def _set_progress(self, progress: InstallProgress) -> None:
         self.progress = progress

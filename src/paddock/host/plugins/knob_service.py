@@ -1,4 +1,4 @@
-"""Turning knobs while plugins run: the plugin is told first, and only what it takes is kept."""
+"""Sets knobs while plugins run: the plugin must accept the new configuration before it is stored."""
 
 from __future__ import annotations
 
@@ -19,66 +19,66 @@ from paddock.runtime.supervisor import Supervisor
 
 
 class KnobService:
-    """Turns knobs of plugins.
+    """Sets the knobs of plugins.
 
     Args:
-        store: Where values are kept.
-        supervisor: What runs, and is told.
-        reconciler: Knows which version runs, and tells plugins their configuration too.
-        starter: Puts a configuration together.
+        store: The plugin store, which holds the values.
+        supervisor: Configures running plugins.
+        reconciler: Knows which version runs, and also pushes configuration to plugins.
+        preparer: Assembles a plugin's configuration.
     """
 
     def __init__(
-        self, store: StoreThread, supervisor: Supervisor, reconciler: Reconciler, starter: LaunchPreparer
+        self, store: StoreThread, supervisor: Supervisor, reconciler: Reconciler, preparer: LaunchPreparer
     ) -> None:
         self._store = store
         self._supervisor = supervisor
         self._reconciler = reconciler
-        self._starter = starter
+        self._preparer = preparer
 
     async def set_knobs(
-        self, name: str, turn: KnobUpdate, *, tenant: Tenant = DEFAULT_TENANT, by: PrincipalId | None = None
+        self, name: str, update: KnobUpdate, *, tenant: Tenant = DEFAULT_TENANT, by: PrincipalId | None = None
     ) -> dict[str, Any]:
-        """Set knobs of a plugin, all of them or none, and give them as they are then. A running plugin goes by them.
+        """Set knobs of a plugin atomically and return the resulting values. A running plugin applies them at once.
 
-        One that does not run is given them when it starts, and so is one whose protocol has no word for it, as MCP.
+        A stopped plugin gets them at its start, and so does one whose protocol cannot push configuration, as MCP.
 
         Args:
             name: The plugin's name or an alias.
-            turn: What is wanted.
-            tenant: Whose plugin it is.
-            by: Who wants it, for the record; the operator where nobody is named.
+            update: The requested knob values.
+            tenant: The plugin's tenant.
+            by: The principal to record; the operator by default.
 
         Raises:
             NotFound: it is not installed.
-            Invalid: these are no values for its knobs, with every mistake; or its configuration is not valid.
-            Conflict: it was changed at the same moment.
-            PluginError: `knobs.refused`, it runs and does not take them.
-            TimedOut: it runs and did not say whether it takes them.
+            Invalid: the values are invalid, with every mistake; or the plugin's configuration is.
+            Conflict: it was changed concurrently.
+            PluginError: `knobs.refused`, it runs and rejects them.
+            TimedOut: it runs and did not say whether it accepts them.
         """
-        doer = by or local_principal(None).id
-        plan = await self._store.run(lambda store: plan_knob_change(store, name, turn), tenant)
+        recorded_by = by or local_principal(None).id
+        plan = await self._store.run(lambda store: plan_knob_change(store, name, update), tenant)
         key = self._reconciler.current_keys.get((tenant, plan.manifest.name))
         if key is None:
             await self._store.run(
-                lambda store: store_knob_change(store, plan_knob_change(store, name, turn)), tenant, by=doer
+                lambda store: store_knob_change(store, plan_knob_change(store, name, update)), tenant, by=recorded_by
             )
         else:
-            await self._set_enabled_knobs(key, turn, doer)
+            await self._set_enabled_knobs(key, update, recorded_by)
         return await self._store.run(lambda store: describe_knobs(store, name), tenant)
 
-    async def _set_enabled_knobs(self, key: InstanceKey, turn: KnobUpdate, by: PrincipalId) -> None:
+    async def _set_enabled_knobs(self, key: InstanceKey, update: KnobUpdate, by: PrincipalId) -> None:
         status = self._supervisor.status(key)
         if status is not None and status.state is PluginState.SPAWNING:
             await self._supervisor.wait_settled(key)  # it may have read its configuration already
         async with self._reconciler.exclusive_configuration(key):
-            plan = await self._store.run(lambda store: plan_knob_change(store, key.plugin, turn), key.tenant)
+            plan = await self._store.run(lambda store: plan_knob_change(store, key.plugin, update), key.tenant)
             if not plan.changed_names:
                 return
             await self._push_config(key, plan)
-            # Should this fail, or never be reached, the next look tells the plugin again what is kept.
+            # If this fails or is never reached, the next reconciliation pushes the stored values again.
             await self._store.run(lambda store: store_knob_change(store, plan), key.tenant, by=by)
-        # One that was started meanwhile has read what was kept before.
+        # A process that started in the meantime has read the old values.
         await self._reconciler.reconcile()
         await self._reconciler.wait_unused_config_reason(key)
 
@@ -87,17 +87,17 @@ class KnobService:
         if status is None or status.state is not PluginState.RUNNING or key.digest != plan.digest:
             return
         config = await self._store.run(
-            lambda store: self._starter.config_with_project_values(store, plan.manifest, plan.fields), key.tenant
+            lambda store: self._preparer.config_with_project_values(store, plan.manifest, plan.fields), key.tenant
         )
         try:
             await self._supervisor.configure(key, config)
         except TimedOut:
             self._reconciler.mark_config_unknown(key)
             raise
-        except PaddockError as refusal:
+        except PaddockError as rejection:
             raise PluginError(
-                f"{key.plugin} does not take this, and nothing was changed: {error_summary(refusal)}",
+                f"{key.plugin} does not take this, and nothing was changed: {error_summary(rejection)}",
                 code="knobs.refused",
                 hint="choose other values; what it takes is its own to say",
-                details=refusal.details,
+                details=rejection.details,
             ) from None

@@ -1,4 +1,4 @@
-"""What a person may tune of a plugin: its knobs, with what the plugin is given for each, and turning them."""
+"""A plugin's knobs: described with their current values, planned changes, and storing them."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from paddock.store.database import Transaction
 
 
 def describe_knobs(store: PluginStore, plugin: str) -> dict[str, Any]:
-    """The knobs of an installed plugin. They bind to the project's side of its configuration, where no secret is.
+    """Describe the knobs of an installed plugin. They bind to its project configuration, which holds no secrets.
 
     Raises:
         NotFound: it is not installed.
     """
     manifest = resolve_plugin(store, plugin).manifest
     fit = stored_knob_values(store, manifest)
-    given = config_fields(manifest, fit.values)
+    project_values = config_fields(manifest, fit.values)
     return {
         "name": manifest.name,
         "version": manifest.version,
-        "knobs": [_knob_to_json(knob, manifest, fit, given) for knob in manifest.knobs],
-        "left_out": [one.to_value() for one in fit.left_out],
+        "knobs": [_knob_to_json(knob, manifest, fit, project_values) for knob in manifest.knobs],
+        "left_out": [rejected.to_value() for rejected in fit.left_out],
     }
 
 
 def stored_knob_values(store: PluginStore, manifest: Manifest) -> KnobFit:
-    """What this tenant's people set the knobs of a plugin to, as far as this version takes it."""
+    """Return the values this tenant set for a plugin's knobs, as far as this version accepts them."""
     return fit_knob_values(manifest, store.database.read(lambda tx: find_knob_values(tx, store.tenant, manifest.name)))
 
 
-def _knob_to_json(knob: Knob, manifest: Manifest, fit: KnobFit, given: Mapping[str, Any]) -> dict[str, Any]:
+def _knob_to_json(knob: Knob, manifest: Manifest, fit: KnobFit, project_values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": knob.name,
         "type": knob.type,
@@ -59,19 +59,19 @@ def _knob_to_json(knob: Knob, manifest: Manifest, fit: KnobFit, given: Mapping[s
         "accepts": dict(value_schema(knob)),
         "set": knob.name in fit.values,
         "default": (default := _default_value(knob, manifest)),
-        "value": given.get(config_field(knob), default),
+        "value": project_values.get(config_field(knob), default),
     }
 
 
 def _default_value(knob: Knob, manifest: Manifest) -> Any:
-    """What the plugin gets as long as nobody turns the knob: the default of the field, if it has one."""
+    """Return what the plugin gets while the knob is not set: the default of its field, if any."""
     fields = cast("dict[str, Any]", (manifest.config_schema or {}).get("properties", {}))
     return fields.get(config_field(knob), {}).get("default")
 
 
 @dataclass(frozen=True, slots=True)
 class KnobChange:
-    """A turn that was found right: what was kept, and what is to be."""
+    """A validated change of knob values: those stored before, and those to store."""
 
     manifest: Manifest
     digest: str
@@ -80,37 +80,37 @@ class KnobChange:
 
     @property
     def changed_names(self) -> tuple[str, ...]:
-        """The knobs that are kept otherwise afterwards."""
+        """The knobs whose stored value changes."""
         names = sorted({*self.before, *self.after})
         return tuple(name for name in names if _encoded_value(self.before, name) != _encoded_value(self.after, name))
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the plugin is given for them, where nothing else changes."""
+        """The resulting project configuration of the plugin, if nothing else changes."""
         return config_fields(self.manifest, fit_knob_values(self.manifest, self.after).values)
 
 
-def plan_knob_change(store: PluginStore, plugin: str, turn: KnobUpdate) -> KnobChange:
-    """What a turn of a plugin's knobs comes to.
+def plan_knob_change(store: PluginStore, plugin: str, update: KnobUpdate) -> KnobChange:
+    """Validate an update of a plugin's knobs and compute the change.
 
     Raises:
         NotFound: it is not installed.
-        Invalid: the knobs, or the plugin's own schema, do not take the values; with every mistake.
+        Invalid: the knobs, or the plugin's own schema, reject the values; with every mistake.
     """
     handle = resolve_plugin(store, plugin)
-    kept = store.database.read(lambda tx: find_knob_values(tx, store.tenant, handle.manifest.name))
-    return KnobChange(handle.manifest, handle.digest, kept, apply_knob_update(handle.manifest, kept, turn))
+    stored = store.database.read(lambda tx: find_knob_values(tx, store.tenant, handle.manifest.name))
+    return KnobChange(handle.manifest, handle.digest, stored, apply_knob_update(handle.manifest, stored, update))
 
 
 def store_knob_change(store: PluginStore, plan: KnobChange) -> None:
-    """Keep what was planned, with an entry in the record for each knob that changes.
+    """Store a planned change, with a ledger entry for each knob that changes.
 
     Raises:
-        Conflict: the plugin or its knobs changed meanwhile; nothing is kept.
+        Conflict: the plugin or its knobs changed in the meantime; nothing is stored.
     """
     request = new_id("req", store.clock, store.random)
 
-    def unit(tx: Transaction) -> None:
+    def write(tx: Transaction) -> None:
         plugin = require_plugin(tx, plan.manifest.name)
         version = find_version(tx, plugin.name, plugin.current_version)
         same = version is not None and version.digest == plan.digest
@@ -127,9 +127,9 @@ def store_knob_change(store: PluginStore, plan: KnobChange) -> None:
                 delete_knob_value(tx, store.tenant, plugin.name, knob)
             store.publish(tx, PluginKnobWrite(name=plugin.name, knob=knob, agent_path=None, request_id=request))
 
-    store.database.write(unit)
+    store.database.write(write)
 
 
 def _encoded_value(values: Mapping[str, Any], name: str) -> str | None:
-    """A value as it is kept; to Python true is 1 as well."""
+    """Encode a value for comparison: in Python `True == 1`."""
     return json.dumps(values[name]) if name in values else None

@@ -1,4 +1,4 @@
-"""Passing news on to however many follow it, without waiting for any of them."""
+"""Publish/subscribe within the process; publishing never waits for a subscriber."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ T = TypeVar("T")
 
 
 class PubSub(Generic[T]):
-    """Who follows which subject. One who does not keep up misses some of the news; nobody else notices.
+    """Subscriptions by subject. A slow subscriber misses items; others are not affected.
 
     Args:
-        room: How much may wait for one follower.
+        room: Maximum number of items queued for one subscriber.
     """
 
-    def __init__(self, room: int) -> None:
-        self._max_queued = room
+    def __init__(self, max_queued: int) -> None:
+        self._max_queued = max_queued
         self._queues: dict[str, set[asyncio.Queue[T]]] = {}
 
-    def publish(self, subject: str, news: T) -> None:
+    def publish(self, subject: str, item: T) -> None:
         for queue in self._queues.get(subject, ()):
             with contextlib.suppress(asyncio.QueueFull):
-                queue.put_nowait(news)
+                queue.put_nowait(item)
 
     def subscribe(self, subject: str) -> Subscription[T]:
-        """The news from this moment on."""
+        """Subscribe to items published from now on."""
         queue: asyncio.Queue[T] = asyncio.Queue(self._max_queued)
         queues = self._queues.setdefault(subject, set())
         queues.add(queue)
@@ -35,7 +35,7 @@ class PubSub(Generic[T]):
 
 
 class Subscription(Generic[T]):
-    """One follower, to be iterated over and closed. Not a generator: one that was never begun could not be closed."""
+    """One subscription, to be iterated and closed. Not a generator: an unstarted one would not run its clean-up."""
 
     def __init__(self, queue: asyncio.Queue[T], queues: set[asyncio.Queue[T]]) -> None:
         self._queue = queue
@@ -47,13 +47,13 @@ class Subscription(Generic[T]):
     async def __anext__(self) -> T:
         return await self._queue.get()
 
-    def skip_known(self, known: Callable[[T], bool]) -> None:
-        """Leave out what waits up to the last piece of it that the follower knows already."""
-        waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
-        new = next((number for number in range(len(waiting), 0, -1) if known(waiting[number - 1])), 0)
-        for news in waiting[new:]:
-            self._queue.put_nowait(news)
+    def skip_known(self, is_known: Callable[[T], bool]) -> None:
+        """Drop queued items up to the last one that the subscriber knows already."""
+        items = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+        first_new = next((index for index in range(len(items), 0, -1) if is_known(items[index - 1])), 0)
+        for item in items[first_new:]:
+            self._queue.put_nowait(item)
 
     async def aclose(self) -> None:
-        """Follow no longer."""
+        """Unsubscribe."""
         self._queues.discard(self._queue)

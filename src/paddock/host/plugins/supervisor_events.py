@@ -1,4 +1,4 @@
-"""What plugins say and do besides answering: log lines to their file, the rest to whoever follows."""
+"""Dispatches supervisor events: log lines to files, notifications and state changes to subscribers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.runtime.protocol_adapter import Definition
 
 
 class SupervisorEvents:
-    """The supervisor's `Watcher`: passes everything on and waits for nobody."""
+    """The supervisor's `PluginObserver`: forwards everything without waiting."""
 
     def __init__(self, logs: PluginLogs) -> None:
         self._logs = logs
@@ -44,11 +44,11 @@ class SupervisorEvents:
         self.on_given_up(key, reason)
 
     def follow_notifications(self, tenant: Tenant, plugin: str) -> Subscription[dict[str, Any]]:
-        """The notifications of one tenant's plugin from now on."""
+        """Follow the notifications of one tenant's plugin from now on."""
         return self._notifications.subscribe(f"{tenant}/{plugin}")
 
     def follow_states(self) -> Subscription[PluginStatus]:
-        """Every change of any plugin's state from now on, whichever tenant's it is."""
+        """Follow every plugin state change of all tenants from now on."""
         return self._states.subscribe("")
 
 

@@ -1,4 +1,4 @@
-"""The tools of servers as the rows know them, made entries of the catalogue: no server has to run for that."""
+"""Builds catalogue entries of servers from their recorded definitions: no server has to run for that."""
 
 from __future__ import annotations
 
@@ -26,60 +26,60 @@ from paddock.store.database import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ToolRecords:
-    """What is on record of one plugin's tools."""
+    """The recorded tools of one plugin's server."""
 
     met: bool = False
     tools: tuple[DefinitionRow, ...] = ()
-    others: tuple[tuple[str, ...], ...] = ()  # what tells its prompts and documents from others
+    others: tuple[tuple[str, ...], ...] = ()  # fingerprints of its prompts and documents
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """Changes when what may be called or read does."""
+        """Changes whenever the set of usable tools, prompts or documents does."""
         tools = ((row.name, row.standing, row.hash, row.reason, row.repair) for row in self.tools)
         return (self.met, self.others, *tools)
 
 
 def read_all_tool_records(tx: Transaction) -> dict[tuple[Tenant, str], ToolRecords]:
-    """Of every plugin that was met, by tenant and plugin."""
+    """Read the tool records of every discovered plugin, by tenant and plugin."""
     tools, others = definitions_of_kind(tx, TOOL), fingerprints_of_other_kinds(tx, TOOL)
     return {
-        met: ToolRecords(True, tuple(tools.get(met, ())), tuple(sorted(others.get(met, ()))))
-        for met in listed_plugins(tx)
+        key: ToolRecords(True, tuple(tools.get(key, ())), tuple(sorted(others.get(key, ()))))
+        for key in listed_plugins(tx)
     }
 
 
 def read_tool_records(tx: Transaction, store: PluginStore, plugin: str) -> ToolRecords:
-    """Of one plugin."""
+    """Read the tool records of one plugin."""
     rows = definitions_of(tx, store.tenant, plugin)
     others = sorted((row.kind, row.name, row.standing.value, row.hash or "") for row in rows if row.kind != TOOL)
     return ToolRecords(bool(rows), tuple(row for row in rows if row.kind == TOOL), tuple(others))
 
 
 def build_server_entry(
-    store: PluginStore, deployment: Deployment, listing: ToolRecords, aliases: tuple[str, ...]
+    store: PluginStore, deployment: Deployment, tool_records: ToolRecords, aliases: tuple[str, ...]
 ) -> CatalogueEntry:
-    """A server's entry: its accepted tools, what it has to read, and the names of what must not be used.
+    """Build a server's catalogue entry: its accepted tools, its documents, and the names of withheld definitions.
 
-    Before it was met it has what its manifest declares; each is asked for again once the server runs.
+    Before discovery it has what its manifest declares; the definitions are requested once the server runs.
     """
     manifest = deployment.manifest
-    if not listing.met:
+    if not tool_records.met:
         return CatalogueEntry(deployment.key, manifest, {}, aliases, dynamic=True, discovered=False)
     plugin = PluginName(deployment.name)
     texts, documents = store.database.read(
         lambda tx: (accepted_texts(tx, store.tenant, plugin, TOOL), _server_documents(tx, store, manifest))
     )
-    offered = offer_tools(manifest, listing.tools, texts, parse_tool)
+    offer = offer_tools(manifest, tool_records.tools, texts, parse_tool)
     schemas = {
-        spec.name: CallableSchemas(spec.input_schema or {}, spec.output_schema or {}) for spec in offered.callables
+        spec.name: CallableSchemas(spec.input_schema or {}, spec.output_schema or {}) for spec in offer.callables
     }
     return CatalogueEntry(
         deployment.key,
-        replace(manifest, callables=offered.callables),
+        replace(manifest, callables=offer.callables),
         schemas,
         aliases,
         dynamic=True,
-        withheld=offered.withheld,
+        withheld=offer.withheld,
         documents=documents,
     )
 
@@ -95,14 +95,14 @@ def _server_documents(tx: Transaction, store: PluginStore, manifest: Manifest) -
 
 
 def parse_tool(raw: Any) -> CallableSpec | UnusableReason:
-    """A tool as a server describes it, made a callable; or why it cannot be one."""
-    # Imported here: a host without such servers need not know how they speak.
+    """Convert a server's tool description to a callable, or return why it cannot be one."""
+    # Imported here: a host without MCP servers does not need the parser.
     from paddock.plugins.tool_pinning.mcp_tool import parse_tool
 
     return parse_tool(raw)
 
 
 def unusable_reason(raw: Any) -> UnusableReason | None:
-    """Why a tool cannot be a callable; None when it can."""
-    read = parse_tool(raw)
-    return None if isinstance(read, CallableSpec) else read
+    """Return why a tool cannot be a callable; None if it can."""
+    parsed = parse_tool(raw)
+    return None if isinstance(parsed, CallableSpec) else parsed

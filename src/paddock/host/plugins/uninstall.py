@@ -1,4 +1,4 @@
-"""Removing plugins while the host runs. They are installed for all, so this is for whoever operates the host."""
+"""Uninstalls plugins while the host runs, and cleans up after them. For operators: plugins are installed for all."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from paddock.plugins.store import purge
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
 
-UNINSTALL_WAIT_S = 10.0  # seconds for which somebody waits until the last call of a plugin has ended
+UNINSTALL_WAIT_S = 10.0  # how long an uninstall waits for the plugin's last call
 
 
 @dataclass(frozen=True, slots=True)
 class UninstallResult:
-    """What became of it."""
+    """The result of an uninstall."""
 
     plugin: str
-    leaving: bool  # whether what it kept is still here, since a call of it has not ended
+    purge_pending: bool  # whether its data still exists, because a call has not ended
 
 
 class UninstallService:
-    """Removes plugins.
+    """Uninstalls plugins.
 
     Args:
-        store: Where they are installed.
-        put_into_effect: Ends what is gone and drops what it kept; returns when that is done.
+        store: The plugin store.
+        apply_change: Stops removed plugins and deletes their data; returns when that is done.
     """
 
-    def __init__(self, store: StoreThread, put_into_effect: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, store: StoreThread, apply_change: Callable[[], Awaitable[None]]) -> None:
         self._store = store
-        self._apply_change = put_into_effect
+        self._apply_change = apply_change
 
     async def uninstall(self, name: str, by: PrincipalId) -> UninstallResult:
-        """Remove a plugin with all that it kept, also where it is pinned.
+        """Remove a plugin with all its data, even if it is pinned.
 
         Raises:
             NotFound: it is not installed.
@@ -64,14 +64,14 @@ class UninstallService:
             Conflict: it is the version in use, or pinned.
         """
 
-        def work(store: PluginStore) -> None:
+        def remove_version(store: PluginStore) -> None:
             remove.uninstall_version(store, name, version)
 
-        await self._store.run(work, DEFAULT_TENANT, by=by)
+        await self._store.run(remove_version, DEFAULT_TENANT, by=by)
         await self._wait_applied()
 
     async def _wait_applied(self) -> None:
-        # It is gone already; the host looks by itself every few seconds, and this only makes it sooner.
+        # It is already uninstalled; the host cleans up within seconds by itself, and this only makes it sooner.
         with suppress(PaddockError), anyio.move_on_after(UNINSTALL_WAIT_S):
             await self._apply_change()
 
@@ -80,14 +80,14 @@ _log = logging.getLogger("paddock.host")
 
 
 class UninstallCleanup:
-    """Drops what is marked in `leavings`, each plugin's things by themselves: one that is slow to end holds up nobody.
+    """Purges the data of uninstalled plugins, each in a task of its own: one that is slow to stop delays no other.
 
     Args:
-        store: Where the marks are.
-        reconciler: Ends what still runs.
-        services: Have plugins' tables, artifacts and cached values open.
-        logs: Have their logs open.
-        tasks: For what nobody waits for.
+        store: Holds the pending purges.
+        reconciler: Stops what still runs.
+        services: Hold plugins' databases, artifacts and cached values open.
+        logs: Hold their logs open.
+        tasks: Runs the purges.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class UninstallCleanup:
         self._logs = logs
         self._tasks = tasks
         self._in_progress: dict[str, asyncio.Event] = {}
-        self._logged_errors: dict[str, str] = {}  # by plugin: what was said about one that could not be dropped
+        self._logged_errors: dict[str, str] = {}  # by plugin: the last error, to log each once
 
     async def start_pending(self) -> None:
-        """Begin to drop what is leaving.
+        """Start the pending purges.
 
         Raises:
-            PaddockError: the marks or the rows cannot be read.
+            PaddockError: the pending purges or the rows cannot be read.
         """
         for plugin in await self._store.run(purge.pending_purges):
             if plugin not in self._in_progress:
@@ -118,12 +118,12 @@ class UninstallCleanup:
                 self._tasks.start_soon(self._clean_up, plugin)
 
     async def wait_finished(self) -> None:
-        """Wait for what has begun. What could not be dropped stays marked, and is tried again."""
-        for under_way in tuple(self._in_progress.values()):
-            await under_way.wait()
+        """Wait for the purges that have started. A failed one stays pending and is retried."""
+        for finished in tuple(self._in_progress.values()):
+            await finished.wait()
 
     async def run_forever(self) -> None:
-        """Look now, and again and again: a command may have been killed, or have lost its patience, before it told."""
+        """Purge periodically: a command may have been killed, or have timed out, before it notified the daemon."""
         while True:
             try:
                 await self.start_pending()
@@ -135,18 +135,20 @@ class UninstallCleanup:
 
     async def _clean_up(self, plugin: str) -> None:
         try:
-            # It may have gone after the rows were last read, and would still count as wanted.
+            # It may have been uninstalled after the last reconciliation, and would still count as enabled.
             await self._reconciler.reconcile()
             await self._reconciler.stop_unwanted(plugin)
             loop = asyncio.get_running_loop()
 
-            def let_go(name: str) -> None:
-                asyncio.run_coroutine_threadsafe(self._release_resources(name), loop).result()
+            def release(plugin_name: str) -> None:
+                asyncio.run_coroutine_threadsafe(self._release_resources(plugin_name), loop).result()
 
-            def drop(store: PluginStore) -> None:
-                purge.purge_plugin(store, plugin, let_go, partial(erase_plugin, clock=store.clock, random=store.random))
+            def purge_data(store: PluginStore) -> None:
+                purge.purge_plugin(
+                    store, plugin, release, partial(erase_plugin, clock=store.clock, random=store.random)
+                )
 
-            await self._store.run(drop)
+            await self._store.run(purge_data)
             self._logged_errors.pop(plugin, None)
         except (PaddockError, OSError) as error:
             self._log_once(plugin, error)
@@ -159,9 +161,9 @@ class UninstallCleanup:
         await self._services.release_plugin(PluginName(plugin))
         await self._logs.remove_plugin(plugin)
 
-    def _log_once(self, what: str, error: Exception) -> None:
-        """Say once why something is still there."""
-        words = str(error)
-        if self._logged_errors.get(what) != words:
-            self._logged_errors[what] = words
-            _log.warning("what %s kept cannot be dropped yet: %s", what, words)
+    def _log_once(self, subject: str, error: Exception) -> None:
+        """Log once why a purge failed."""
+        message = str(error)
+        if self._logged_errors.get(subject) != message:
+            self._logged_errors[subject] = message
+            _log.warning("what %s kept cannot be dropped yet: %s", subject, message)

@@ -1,6 +1,6 @@
-"""Which version of a plugin is in use, looked at and changed while the host runs: pinning, and going back.
+"""Version management of installed plugins while the host runs: history, pinning and rollback.
 
-Plugins are installed for all tenants, so this is for whoever operates the host.
+Plugins are installed for all tenants, so this is for operators of the host.
 """
 
 from __future__ import annotations
@@ -20,32 +20,30 @@ from paddock.plugins.store.versions import find_rollback_target, pin_version, ro
 
 
 class RollbackPreview(NamedTuple):
-    """An earlier version, and what going back to it means."""
+    """An earlier version, and the consequences of rolling back to it."""
 
     now: VersionRow
     target: VersionRow
     screen: ConsentScreen
-    new: tuple[Capability, ...]  # what it asks for that is not granted any more
+    new: tuple[Capability, ...]  # requested capabilities that are no longer granted
 
 
 class VersionService:
-    """Moves plugins between the versions that are installed.
+    """Moves plugins between their installed versions.
 
     Args:
-        store: Where they are installed.
-        views: The same, for looking.
-        put_into_effect: Looks at the rows again, and returns when what they ask for of a plugin is done.
+        store: The plugin store.
+        views: The plugin store, for reads.
+        apply_change: Reconciles a plugin, and returns when that is done.
     """
 
-    def __init__(
-        self, store: StoreThread, views: StoreThread, put_into_effect: Callable[[str], Awaitable[None]]
-    ) -> None:
+    def __init__(self, store: StoreThread, views: StoreThread, apply_change: Callable[[str], Awaitable[None]]) -> None:
         self._store = store
         self._views = views
-        self._apply_change = put_into_effect
+        self._apply_change = apply_change
 
     async def history(self, name: str) -> VersionHistory:
-        """Every installed version of a plugin.
+        """Return every installed version of a plugin.
 
         Raises:
             NotFound: it is not installed.
@@ -53,25 +51,25 @@ class VersionService:
         return await self._views.run(lambda store: load_version_history(store, name))
 
     async def preview_rollback(self, name: str, version: str | None) -> RollbackPreview:
-        """What going back would change, and what needs a yes of its own.
+        """Preview a rollback: what changes, and which capabilities need new consent.
 
         Raises:
-            PaddockError: see `rollback_target`.
+            PaddockError: see `find_rollback_target`.
         """
 
-        def work(store: PluginStore) -> RollbackPreview:
-            now, target, difference, new = find_rollback_target(store, name, version)
-            return RollbackPreview(now, target, rollback_screen(now, target, difference), tuple(new))
+        def preview(store: PluginStore) -> RollbackPreview:
+            current, target, difference, new = find_rollback_target(store, name, version)
+            return RollbackPreview(current, target, rollback_screen(current, target, difference), tuple(new))
 
-        return await self._views.run(work)
+        return await self._views.run(preview)
 
     async def pin(self, name: str, version: str | None, by: PrincipalId) -> PluginRow:
-        """Hold a plugin at a version; None lets it move again. See `plugins/store/versions.py` for what it raises."""
+        """Pin a plugin to a version; None unpins it. See `plugins/store/versions.py` for what it raises."""
 
-        def work(store: PluginStore) -> PluginRow:
+        def set_pin(store: PluginStore) -> PluginRow:
             return unpin_version(store, name) if version is None else pin_version(store, name, version)
 
-        row = await self._store.run(work, DEFAULT_TENANT, by=by)
+        row = await self._store.run(set_pin, DEFAULT_TENANT, by=by)
         await self._apply_change(row.name)
         return row
 
@@ -84,40 +82,40 @@ class VersionService:
         *,
         leaving: str | None = None,
     ) -> tuple[str, str]:
-        """Go back to an earlier version, the last one where none is named. From which one, and to which.
+        """Roll back to an earlier version, by default the previous one. Returns the old and the new version.
 
         Args:
             name: The plugin.
-            version: Which one.
-            acknowledged: What somebody just said yes to.
-            by: Who.
-            leaving: The version that they saw it at, where they saw one.
+            version: The version to go back to.
+            acknowledged: The capabilities that a person has just granted.
+            by: The principal to record.
+            leaving: The version that the person saw as current, if any.
 
         Raises:
-            NeedsConsent: it asks for what is neither granted nor acknowledged; nothing has changed.
-            Conflict: it is at another version than they saw.
-            PaddockError: see `rollback_target`.
+            NeedsConsent: it requests capabilities that are neither granted nor acknowledged; nothing has changed.
+            Conflict: the current version is not the one the person saw.
+            PaddockError: see `find_rollback_target`.
         """
-        said_yes = frozenset(acknowledged)
+        granted = frozenset(acknowledged)
 
-        def work(store: PluginStore) -> tuple[VersionRow, VersionRow]:
-            now, target, _, new = find_rollback_target(store, name, version)
-            if leaving is not None and now.version != leaving:
+        def apply(store: PluginStore) -> tuple[VersionRow, VersionRow]:
+            current, target, _, new = find_rollback_target(store, name, version)
+            if leaving is not None and current.version != leaving:
                 raise Conflict(
-                    f"{now.plugin} changed while you were deciding",
+                    f"{current.plugin} changed while you were deciding",
                     code="plugin.changed_meanwhile",
                     hint="look at it again",
                 )
-            missing = [str(one) for one in new if one not in said_yes]
+            missing = [str(capability) for capability in new if capability not in granted]
             if missing:
                 raise NeedsConsent(
                     f"{target.plugin} {target.version} asks for {', '.join(missing)}, which is not granted any more",
                     hint="name each in `grant` once a person said yes to it",
                     details={"plugin": target.plugin, "capabilities": missing},
                 )
-            roll_back(store, now, target)
-            return now, target
+            roll_back(store, current, target)
+            return current, target
 
-        now, target = await self._store.run(work, DEFAULT_TENANT, by=by)
-        await self._apply_change(now.plugin)
-        return now.version, target.version
+        previous, target = await self._store.run(apply, DEFAULT_TENANT, by=by)
+        await self._apply_change(previous.plugin)
+        return previous.version, target.version

@@ -1,1 +1,1 @@
-"""TODO: paddock.host.policy."""
+"""The policy of a running host: loading it, reading it, and trying hypothetical calls."""

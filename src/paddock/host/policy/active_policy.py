@@ -1,4 +1,4 @@
-"""The rules that are in force: read when the host opens, and again when their files change."""
+"""The policy rules in force: loaded when the host opens, and reloaded when their files change."""
 
 from __future__ import annotations
 
@@ -23,54 +23,54 @@ from paddock.store.database import Database, Transaction
 
 _log = logging.getLogger("paddock.host")
 
-RELOAD_INTERVAL_S = 2.0  # seconds between two looks at the files
+RELOAD_INTERVAL_S = 2.0  # between two checks of the files
 
 RecordActivation: TypeAlias = Callable[[RuleSet], Awaitable[None]]
-"""Notes that these rules decide from now on."""
+"""Records that these rules decide from now on."""
 
 
 class ActivePolicy:
-    """Opened with `open_rulebook`. Rules that cannot be used do not come in force: those before them stay."""
+    """The policy in force; see `open_active_policy`. Invalid rules are not activated: the previous ones stay."""
 
     def __init__(
         self, policy: Policy, directories: Directories, settings: PolicySettings, record: RecordActivation
     ) -> None:
         self.policy = policy
-        self.load_error: PaddockError | None = None  # why what the files say now is not in force
-        self.on_change: Callable[[], None] = lambda: None  # hears each time that others came in force
+        self.load_error: PaddockError | None = None  # why the files' current rules are not in force
+        self.on_change: Callable[[], None] = lambda: None  # called each time new rules were activated
         self._directories = directories
         self._settings = settings
         self._record = record
-        self._loaded_fingerprint: object = ()  # like nothing yet
+        self._loaded_fingerprint: object = ()  # equals no fingerprint yet
 
     async def reload_if_changed(self) -> None:
-        """Bring what the files say now in force."""
-        looks = await asyncio.to_thread(rules_fingerprint, self._directories, self._settings)
-        if looks == self._loaded_fingerprint:
+        """Activate the rules of the files if they changed."""
+        fingerprint = await asyncio.to_thread(rules_fingerprint, self._directories, self._settings)
+        if fingerprint == self._loaded_fingerprint:
             return
         try:
             policy = await asyncio.to_thread(load_policy, self._directories, self._settings)
         except PaddockError as error:
             if self.load_error is None or self.load_error.message != error.message:
                 _log.warning("the rules were changed and cannot be used, so the old ones stay: %s", error.message)
-            self.load_error, self._loaded_fingerprint = error, looks
+            self.load_error, self._loaded_fingerprint = error, fingerprint
             return
         self.load_error = None
         if policy.version != self.policy.version:
             await self._activate(policy)
-        self._loaded_fingerprint = looks  # last: what could not be put on record is tried again
+        self._loaded_fingerprint = fingerprint  # last: if recording fails, the next check retries
 
     async def run_forever(self) -> None:
-        """Look again and again."""
+        """Check the files periodically."""
         while True:
             await asyncio.sleep(RELOAD_INTERVAL_S)
             try:
                 await self.reload_if_changed()
-            except PaddockError as error:  # the store; what is in force stays
+            except PaddockError as error:  # the store failed; the current rules stay
                 _log.warning("new rules could not be brought in force: %s", error.message)
 
     async def _activate(self, policy: Policy) -> None:
-        # On record first: nothing is decided by rules that nobody can look up later.
+        # Record first: nothing may be decided by rules that cannot be looked up later.
         await self._record(policy.rules)
         self.policy = policy
         self.on_change()
@@ -80,11 +80,11 @@ class ActivePolicy:
 async def open_active_policy(
     directories: Directories, settings: PolicySettings, database: Database, clock: Clock, random: Random
 ) -> AsyncGenerator[ActivePolicy, None]:
-    """The rules of this machine, in force for as long as the block runs.
+    """Load the rules of this machine and keep them in force for as long as the block runs.
 
     Raises:
-        Invalid: with every mistake in one's own rules, each with its file and line.
-        PaddockError: they cannot be read, or not be put on record.
+        Invalid: with every mistake in custom rules, each with file and line.
+        PaddockError: they cannot be read or recorded.
     """
     policy = await asyncio.to_thread(load_policy, directories, settings)
 
@@ -96,6 +96,6 @@ async def open_active_policy(
 
 
 def _record_activation(tx: Transaction, rules: RuleSet, clock: Clock, random: Random) -> None:
-    before = current_version(tx)
-    if activate_version(tx, rules, clock.now().isoformat()) and before is not None:
-        TransactionLedger(tx, clock, random, DEFAULT_TENANT).publish(PolicyChanged(before.version, rules.version))
+    previous = current_version(tx)
+    if activate_version(tx, rules, clock.now().isoformat()) and previous is not None:
+        TransactionLedger(tx, clock, random, DEFAULT_TENANT).publish(PolicyChanged(previous.version, rules.version))

@@ -1,4 +1,4 @@
-"""Who acts and what is called, as the rules see them right now: looked up among people and installed plugins."""
+"""Policy entities as they are right now: principals from the database, callables from installed plugins."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from paddock.store.database import Transaction
 def current_principal(
     tx: Transaction, name: str, tenant: str, now: datetime, *, described: bool = False
 ) -> PolicyPrincipal:
-    """Whoever goes by this name, with what they have right now.
+    """Look up a principal by name, with its current roles, groups, consents and allowlist.
 
     Args:
-        tx: Where people, keys and consents are kept.
+        tx: Reads people, keys and consents.
         name: As in `user:ann`.
-        tenant: Whose Ann it is, where the name does not say.
+        tenant: The tenant, where the name does not say.
         now: The time.
-        described: Whether somebody says what they have, so that nobody has to have that name.
+        described: Whether the caller describes the principal, so that none of that name has to exist.
 
     Raises:
-        PaddockError: see `principal_of`.
+        PaddockError: see `resolve_principal`.
     """
     parsed = parse_principal_name(name, tenant)
     try:
@@ -54,30 +54,30 @@ def current_principal(
 
 
 def _agent_allowlist(tx: Transaction, agent: str) -> tuple[str, ...]:
-    """What an agent may call, where it is an installed plugin."""
+    """Return the allowlist of an agent, if it is an installed plugin."""
     row = current_versions(tx).get(agent)
     return manifest_of(row).allowed_actions if row else ()
 
 
 def current_callable(store: PluginStore, name: str, *, described: bool = False) -> CallableTarget | None:
-    """The installed callable of that full name; see `InstalledCallables.find`."""
+    """Find an installed callable by full name; see `InstalledCallables.find`."""
     return installed_callables(store).find(name, described)
 
 
 def installed_callables(store: PluginStore) -> InstalledCallables:
-    """What is installed right now, looked at once."""
+    """Take a snapshot of the installed plugins."""
     keys = store.database.read(list_trusted_keys)
     return InstalledCallables(list_plugins(store), {key.key_id: key.label for key in keys}, store)
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledCallables:
-    """Installed plugins, for looking up many callables.
+    """Installed plugins, to look up many callables.
 
     Args:
         listed: The plugins.
-        trusted: The labels of trusted keys, by their ids.
-        store: Where their words are, which may be odd.
+        trusted: The labels of trusted keys, by key id.
+        store: The plugin store, for scanning their texts.
     """
 
     listed: Sequence[InstalledPlugin]
@@ -85,44 +85,44 @@ class InstalledCallables:
     store: PluginStore
 
     def find(self, name: str, described: bool) -> CallableTarget | None:
-        """The installed callable of that full name; None where no plugin of that name is installed.
+        """Find an installed callable by full name; None if no plugin of that name is installed.
 
         Args:
-            name: As in `notes.add`, or a plugin that is one callable.
-            described: Whether somebody says what it is, so that its plugin need not have it.
+            name: As in `notes.add`, or the name of a plugin with one callable.
+            described: Whether the caller describes the callable, so that the plugin need not have it.
 
         Raises:
-            NotFound: its plugin is installed and has no such callable.
+            NotFound: the plugin is installed and has no such callable.
         """
-        for listed in self.listed:
-            plugin, row = listed.plugin.name, listed.version
+        for installed in self.listed:
+            plugin, row = installed.plugin.name, installed.version
             if row is None or not (name == plugin or name.startswith(f"{plugin}.")):
                 continue
             manifest = manifest_of(row)
-            named = {full_name(plugin, spec.name): spec for spec in manifest.callables}
-            spec = named.get(name)
-            if spec is None and name == plugin and len(named) == 1:
-                (spec,) = named.values()
-            if spec is None and name != plugin and not named:  # its server says what it offers
+            specs_by_name = {full_name(plugin, spec.name): spec for spec in manifest.callables}
+            spec = specs_by_name.get(name)
+            if spec is None and name == plugin and len(specs_by_name) == 1:
+                (spec,) = specs_by_name.values()
+            if spec is None and name != plugin and not specs_by_name:  # its server lists its tools
                 spec = CallableSpec(name.removeprefix(f"{plugin}."), CallableForm.TOOL)
             if spec is None and not described:
-                offers = ", ".join(list(named)[:10]) or "nothing to call"
+                offers = ", ".join(list(specs_by_name)[:10]) or "nothing to call"
                 raise NotFound(f"{plugin} has no {name!r}", code="callable.not_found", hint=f"it offers: {offers}")
             if spec is None:
                 continue
-            standing = describe_signer(row, self.trusted, intact=listed.state is not InstalledState.MODIFIED)
+            signer = describe_signer(row, self.trusted, intact=installed.state is not InstalledState.MODIFIED)
             flags = self._flags(row, manifest, spec.name)
-            return callable_target(manifest, spec, tier=standing.tier, signature=str(standing.state), flags=flags)
+            return callable_target(manifest, spec, tier=signer.tier, signature=str(signer.state), flags=flags)
         return None
 
     def _flags(self, row: VersionRow, manifest: Manifest, name: str) -> frozenset[str]:
-        """What is odd about the words of a callable, and of its plugin as a whole."""
+        """Return the scan flags of a callable's texts, and of its plugin as a whole."""
         store, root = self.store, ensure_local_files(self.store, row)
-        survey, everybody = store.database.read(
+        scan, names = store.database.read(
             lambda tx: (
                 load_scan(tx, store.tenant, manifest, root, accepted=True),
                 find_installed_names(tx, store.tenant),
             )
         )
-        flags = flags_by_callable(replace(survey, installed_names=everybody).find_all())
+        flags = flags_by_callable(replace(scan, installed_names=names).find_all())
         return flags.get("", frozenset[str]()) | flags.get(name, frozenset[str]())

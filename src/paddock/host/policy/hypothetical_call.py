@@ -1,4 +1,4 @@
-"""What the rules would say to a call that nobody makes: of something installed or only described, by anybody."""
+"""Decides a hypothetical call: of an installed or only described callable, by any principal."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from paddock.policy.request import CallEnvironment, build_call_request
 from paddock.policy.schema import Vocabulary
 from paddock.policy.target import CallableTarget
 
-ROLE_PREFIX: Final = "role:"  # before a role: somebody who has it and nothing else
+ROLE_PREFIX: Final = "role:"  # `role:guest` is a principal with that role and nothing else
 
 ServedLookup = Callable[[str], CallableTarget | None]
-"""The callable of a full name that is served right now, or None."""
+"""Returns the served callable of a full name, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class HypotheticalCall:
-    """A call that nobody makes.
+    """A hypothetical call.
 
     Attributes:
-        who: As in `user:ann`, or `role:guest` for somebody who has that role alone.
+        who: As in `user:ann`, or `role:guest` for a principal with that role alone.
         what: As in `notes.add`; it need not be installed.
-        roles, groups: What they have besides.
-        effects, tags, flags, kind: What it has instead of what it declares.
-        consented: As if they had consented to it.
-        whitelisted: As if it were on the agent's whitelist.
+        roles, groups: Additional ones of the principal.
+        effects, tags, flags, kind: Replace those that the callable declares.
+        consented: As if the principal had consented to it.
+        whitelisted: As if it were on the agent's allowlist.
         background: As if nobody waited for it.
     """
 
@@ -56,7 +56,7 @@ class HypotheticalCall:
 
 @dataclass(frozen=True, slots=True)
 class HypotheticalDecision:
-    """What the rules would say, and whom and what they were asked about."""
+    """The decision about a hypothetical call, with the principal and the target that were evaluated."""
 
     explanation: Explanation
     subject: PolicyPrincipal
@@ -65,84 +65,86 @@ class HypotheticalDecision:
 
 
 def serve_nothing(name: str) -> None:
-    """For whoever looks at what is installed alone."""
+    """A `ServedLookup` that considers installed plugins alone."""
     del name
 
 
 def decide_hypothetical(
-    store: PluginStore, policy: Policy, supposed: HypotheticalCall, now: datetime, served: ServedLookup = serve_nothing
+    store: PluginStore, policy: Policy, call: HypotheticalCall, now: datetime, served: ServedLookup = serve_nothing
 ) -> HypotheticalDecision:
-    """Ask the rules. Nothing is called, and nothing recorded.
+    """Decide a hypothetical call. Nothing is called or recorded.
 
     Args:
-        store: People and plugins, as one tenant has them.
+        store: The plugin store and database of one tenant.
         policy: The rules.
-        supposed: The call.
+        call: The hypothetical call.
         now: The time.
-        served: What is served right now; the installed one is taken where it gives none.
+        served: Returns a served callable; None falls back to the installed one.
 
     Raises:
-        OperatorError: a word that is in no list, or a name that is nobody's.
-        NotFound: nobody has that name, or the plugin has no such callable.
-        Denied: they may not act any more.
+        OperatorError: a word is in no vocabulary, or a name is no principal's.
+        NotFound: no such principal, or the plugin has no such callable.
+        Denied: the principal may no longer act.
     """
-    described = bool(supposed.roles or supposed.groups) or supposed.who.startswith(ROLE_PREFIX)
-    subject = _hypothetical_principal(store, supposed, now, described=described)
-    found = served(supposed.what) or current_callable(store, supposed.what, described=bool(supposed.effects))
-    target = found or CallableTarget(supposed.what, supposed.what.rpartition(".")[0] or supposed.what)
-    target = _apply_description(target, policy.rules.vocabulary, supposed)
-    subject = replace(
-        subject,
-        roles=subject.roles.union(supposed.roles),
-        groups=subject.groups.union(supposed.groups),
-        consents=subject.consents.union([target.name] if supposed.consented else []),
-        may_call=subject.may_call.union([target.name] if supposed.whitelisted else []),
+    described = bool(call.roles or call.groups) or call.who.startswith(ROLE_PREFIX)
+    principal = _hypothetical_principal(store, call, now, described=described)
+    found = served(call.what) or current_callable(store, call.what, described=bool(call.effects))
+    target = found or CallableTarget(call.what, call.what.rpartition(".")[0] or call.what)
+    target = _apply_description(target, policy.rules.vocabulary, call)
+    principal = replace(
+        principal,
+        roles=principal.roles.union(call.roles),
+        groups=principal.groups.union(call.groups),
+        consents=principal.consents.union([target.name] if call.consented else []),
+        may_call=principal.may_call.union([target.name] if call.whitelisted else []),
     )
-    request = build_call_request(subject, target, CallEnvironment(background=supposed.background))
-    return HypotheticalDecision(explain(policy, request, described=described), subject, target, found is not None)
+    request = build_call_request(principal, target, CallEnvironment(background=call.background))
+    return HypotheticalDecision(explain(policy, request, described=described), principal, target, found is not None)
 
 
 def catalogue_lookup(find: Callable[[str], Any]) -> ServedLookup:
-    """What a catalogue serves, for `suppose`; `find` raises where there is nothing."""
+    """Adapt a catalogue's `find`, which raises if there is nothing, for `decide_hypothetical`."""
 
-    def served(name: str) -> CallableTarget | None:
+    def lookup(name: str) -> CallableTarget | None:
         try:
-            return find(name).ruled
+            return find(name).policy_resource
         except PaddockError:
             return None
 
-    return served
+    return lookup
 
 
 def _hypothetical_principal(
-    store: PluginStore, supposed: HypotheticalCall, now: datetime, *, described: bool
+    store: PluginStore, call: HypotheticalCall, now: datetime, *, described: bool
 ) -> PolicyPrincipal:
-    if supposed.who.startswith(ROLE_PREFIX):
-        role = supposed.who.removeprefix(ROLE_PREFIX)
+    if call.who.startswith(ROLE_PREFIX):
+        role = call.who.removeprefix(ROLE_PREFIX)
         return hypothetical_principal({"id": "somebody", "roles": [role], "tenant": store.tenant})
     tenant: Tenant = store.tenant
-    return store.database.read(lambda tx: current_principal(tx, supposed.who, tenant, now, described=described))
+    return store.database.read(lambda tx: current_principal(tx, call.who, tenant, now, described=described))
 
 
-def _apply_description(target: CallableTarget, words: Vocabulary, supposed: HypotheticalCall) -> CallableTarget:
-    """The target with what is said about it."""
-    if supposed.effects:
-        known = words.words["Effect"]
-        target = replace(target, effects=frozenset(_require_known("effect", one, known) for one in supposed.effects))
-    if supposed.flags:
-        known = words.words["Flag"]
-        target = replace(target, flags=frozenset(_require_known("flag", one, known) for one in supposed.flags))
-    changed: dict[str, Any] = {}
-    if supposed.tags:
-        changed["tags"] = frozenset(_require_known("tag", one, words.tags) for one in supposed.tags)
-    if supposed.kind:
-        changed["kind"] = _require_known("kind", supposed.kind, words.words["Kind"])
-    return replace(target, traits=replace(target.traits, **changed)) if changed else target
+def _apply_description(target: CallableTarget, vocabulary: Vocabulary, call: HypotheticalCall) -> CallableTarget:
+    """Replace what the hypothetical call describes of the target."""
+    if call.effects:
+        allowed = vocabulary.words["Effect"]
+        target = replace(
+            target, effects=frozenset(_require_known("effect", effect, allowed) for effect in call.effects)
+        )
+    if call.flags:
+        allowed = vocabulary.words["Flag"]
+        target = replace(target, flags=frozenset(_require_known("flag", flag, allowed) for flag in call.flags))
+    traits: dict[str, Any] = {}
+    if call.tags:
+        traits["tags"] = frozenset(_require_known("tag", tag, vocabulary.tags) for tag in call.tags)
+    if call.kind:
+        traits["kind"] = _require_known("kind", call.kind, vocabulary.words["Kind"])
+    return replace(target, traits=replace(target.traits, **traits)) if traits else target
 
 
-def _require_known(what: str, word: str, known: tuple[str, ...]) -> str:
-    if word not in known:
-        close = get_close_matches(word, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"one of: {', '.join(known)}"
-        raise OperatorError(f"there is no {what} {printable(word, 80)!r}", code="policy.no_word", hint=hint)
+def _require_known(kind: str, word: str, allowed: tuple[str, ...]) -> str:
+    if word not in allowed:
+        close = get_close_matches(word, allowed, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"one of: {', '.join(allowed)}"
+        raise OperatorError(f"there is no {kind} {printable(word, 80)!r}", code="policy.no_word", hint=hint)
     return word

@@ -1,4 +1,4 @@
-"""Everybody and everything of this home that rules can name: people, groups, roles, keys, plugins, callables."""
+"""The names that rules of this home can refer to: people, groups, roles, keys, plugins, callables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from paddock.store.database import Transaction
 
 
 def default_known_names() -> KnownEntities:
-    """What rules can name in a home without a database."""
-    at_the_terminal = frozenset(f"local:{one.pw_name}" for one in pwd.getpwall())
+    """Return the names that rules can refer to in a home without a database."""
+    local_users = frozenset(f"local:{account.pw_name}" for account in pwd.getpwall())
     none = frozenset[str]()
     return KnownEntities(
         {
-            "User": at_the_terminal,
+            "User": local_users,
             "ApiKey": none,
             "Group": none,
             "Role": frozenset(SHIPPED_ROLES),
@@ -29,20 +29,21 @@ def default_known_names() -> KnownEntities:
 
 
 def known_names(tx: Transaction) -> KnownEntities:
-    """What rules can name in this home. The rules are those of all tenants, and so are the names."""
+    """Return the names that rules can refer to in this home. Rules apply to all tenants, and so do the names."""
     manifests = [manifest_of(row) for row in current_versions(tx).values()]
-    kept = {
+    stored = {
         "User": [f"user:{name}" for name in _query_names(tx, "SELECT DISTINCT name FROM people")],
         "ApiKey": [f"key:{name}" for name in _query_names(tx, "SELECT id AS name FROM api_keys")],
         "Group": _query_names(tx, "SELECT DISTINCT name FROM groups"),
         "Role": _query_names(tx, "SELECT DISTINCT role AS name FROM person_roles"),
-        # By its name where it offers something or asks the host for it; with the first word where it calls.
-        "Plugin": [name for one in manifests for name in (one.name, f"plugin:{one.name}")],
-        "Callable": [full_name(one.name, spec.name) for one in manifests for spec in one.callables],
+        # A plugin goes by its name as a resource and as a user of capabilities, and as `plugin:NAME` as a caller.
+        "Plugin": [name for manifest in manifests for name in (manifest.name, f"plugin:{manifest.name}")],
+        "Callable": [full_name(manifest.name, spec.name) for manifest in manifests for spec in manifest.callables],
     }
-    always = default_known_names().by_type
-    undeclared = frozenset(one.name for one in manifests if not one.callables)  # their server says what they offer
-    return KnownEntities({name: always[name].union(kept[name]) for name in always}, undeclared)
+    defaults = default_known_names().by_type
+    # Their servers list their callables.
+    undeclared = frozenset(manifest.name for manifest in manifests if not manifest.callables)
+    return KnownEntities({name: defaults[name].union(stored[name]) for name in defaults}, undeclared)
 
 
 def _query_names(tx: Transaction, query: str) -> list[str]:

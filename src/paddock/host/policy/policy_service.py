@@ -1,4 +1,4 @@
-"""The rules of a running host, for people to read, to try and to test. Nothing here decides or changes anything."""
+"""The policy of a running host, for people to read, try and test. Read-only: it decides and changes nothing."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ MAX_LISTED_VERSIONS = 20
 
 @dataclass(frozen=True, slots=True)
 class ActiveRules:
-    """What decides right now.
+    """The rules in force.
 
     Attributes:
-        rules: The rules, and the version that they are.
-        history: Which versions were in force, the newest first.
-        unusable: Why what the files say now is not in force; None where it is.
-        doubtful: Names in one's own rules that nobody and nothing here goes by. The rules are those of all tenants,
-            and so are the names: told to whoever operates the host.
-        folder: Where rules of one's own stand, or would.
+        rules: The rules with their version.
+        history: The versions that were in force, newest first.
+        load_error: Why the files' current rules are not in force; None if they are.
+        unknown_names: Names in custom rules that do not exist here. Rules and names are those of all tenants, so this
+            is reported to operators of the host only.
+        folder: The directory for custom rules; it may not exist.
     """
 
     rules: RuleSet
     history: tuple[PolicyVersion, ...]
-    unusable: PaddockError | None
-    doubtful: tuple[Problem, ...]
+    load_error: PaddockError | None
+    unknown_names: tuple[Problem, ...]
     folder: Path
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyTryOptions:
-    """Whom and what a tenant could ask the rules about."""
+    """The principals and callables that a tenant can try the rules with."""
 
     people: tuple[Person, ...]
     keys: tuple[ApiKey, ...]
@@ -73,7 +73,7 @@ class PolicyTryOptions:
 
 @dataclass(frozen=True, slots=True)
 class CaseRunResult:
-    """What came of holding the rules against the table of cases that comes with them."""
+    """The result of testing the rules against their table of cases."""
 
     version: str
     count: int
@@ -84,61 +84,61 @@ class PolicyService:
     """Reads, tries and tests the rules.
 
     Args:
-        views: Where people, plugins and earlier versions are looked up.
-        rulebook: The rules that hold.
-        catalogue: Gives what is served to a tenant right now.
-        directories, settings: Where one's own rules stand.
+        views: The plugin store and database, for reads.
+        active_policy: The policy in force.
+        catalogue: Returns a tenant's current catalogue.
+        directories, settings: Locate custom rules.
         clock: The time.
     """
 
     def __init__(
         self,
         views: StoreThread,
-        rulebook: ActivePolicy,
+        active_policy: ActivePolicy,
         catalogue: Callable[[Tenant], Catalogue],
         directories: Directories,
         settings: PolicySettings,
         clock: Clock,
     ) -> None:
         self._views = views
-        self._active_policy = rulebook
+        self._active_policy = active_policy
         self._catalogue = catalogue
         self._folder = Path(settings.directory) if settings.directory else directories.config / "policies"
         self._clock = clock
 
     async def active_rules(self, tenant: Tenant) -> ActiveRules:
-        """What decides right now."""
+        """Return the rules in force."""
         rules, unusable = self._active_policy.policy.rules, self._active_policy.load_error
-        looks = tenant == DEFAULT_TENANT and any(rule.origin != SHIPPED_ORIGIN for rule in rules.rules)
+        check_names = tenant == DEFAULT_TENANT and any(rule.origin != SHIPPED_ORIGIN for rule in rules.rules)
 
-        def unit(store: PluginStore) -> tuple[list[PolicyVersion], list[Problem]]:
-            before = store.database.read(lambda tx: list_versions(tx, MAX_LISTED_VERSIONS))
-            return before, find_unknown_entities(rules, store.database.read(known_names)) if looks else []
+        def query(store: PluginStore) -> tuple[list[PolicyVersion], list[Problem]]:
+            versions = store.database.read(lambda tx: list_versions(tx, MAX_LISTED_VERSIONS))
+            return versions, find_unknown_entities(rules, store.database.read(known_names)) if check_names else []
 
-        before, doubtful = await self._views.run(unit)
-        return ActiveRules(rules, tuple(before), unusable, tuple(doubtful), self._folder)
+        history, unknown_names = await self._views.run(query)
+        return ActiveRules(rules, tuple(history), unusable, tuple(unknown_names), self._folder)
 
     async def rules_of_version(self, version: str) -> RuleSet:
-        """The rules of a version that was in force once.
+        """Return the rules of a version that was once in force.
 
         Raises:
-            NotFound: none of that name ever was.
-            HostError: what is kept of it was changed.
+            NotFound: no such version was ever in force.
+            HostError: the stored version was altered.
         """
-        found = await self._views.run(lambda store: store.database.read(lambda tx: load_version(tx, version)))
-        if found is None:
+        rules = await self._views.run(lambda store: store.database.read(lambda tx: load_version(tx, version)))
+        if rules is None:
             raise NotFound(f"no rules {printable(version, 60)!r} were ever in force here", code="policy.no_version")
-        return found
+        return rules
 
     async def try_options(self, tenant: Tenant) -> PolicyTryOptions:
-        """Whom and what there is to ask about."""
+        """Return the principals and callables to try the rules with."""
         now = self._clock.now()
 
-        def unit(store: PluginStore) -> tuple[list[Person], list[ApiKey], list[str]]:
+        def query(store: PluginStore) -> tuple[list[Person], list[ApiKey], list[str]]:
             return store.database.read(
                 lambda tx: (
                     list_people(tx, tenant),
-                    [one for one in list_keys(tx, tenant) if one.state(now) == "live"],
+                    [key for key in list_keys(tx, tenant) if key.state(now) == "live"],
                     [
                         name
                         for name, row in current_versions(tx).items()
@@ -147,36 +147,33 @@ class PolicyService:
                 )
             )
 
-        everybody, live, agents = await self._views.run(unit)
-        own = {role for one in everybody for role in one.rights.roles} - {*SHIPPED_ROLES}
+        people, keys, agents = await self._views.run(query)
+        custom_roles = {role for person in people for role in person.rights.roles} - {*SHIPPED_ROLES}
         return PolicyTryOptions(
-            tuple(everybody),
-            tuple(live),
+            tuple(people),
+            tuple(keys),
             tuple(sorted(map(str, agents))),
-            (*SHIPPED_ROLES, *sorted(own)),
+            (*SHIPPED_ROLES, *sorted(custom_roles)),
             self._catalogue(tenant).names(),
         )
 
-    async def try_call(self, by: Principal, supposed: HypotheticalCall) -> HypotheticalDecision:
-        """What the rules would say to somebody of the tenant of whoever asks; see `suppose`."""
-        if (
-            not supposed.who.startswith(ROLE_PREFIX)
-            and parse_principal_name(supposed.who, by.tenant).tenant != by.tenant
-        ):
-            raise NotFound(f"nobody here is called {printable(supposed.who, 80)!r}", code="person.not_found")
+    async def try_call(self, by: Principal, call: HypotheticalCall) -> HypotheticalDecision:
+        """Decide a hypothetical call within the caller's tenant; see `decide_hypothetical`."""
+        if not call.who.startswith(ROLE_PREFIX) and parse_principal_name(call.who, by.tenant).tenant != by.tenant:
+            raise NotFound(f"nobody here is called {printable(call.who, 80)!r}", code="person.not_found")
         policy, now, served = (
             self._active_policy.policy,
             self._clock.now(),
             catalogue_lookup(self._catalogue(by.tenant).find),
         )
-        return await self._views.run(lambda store: decide_hypothetical(store, policy, supposed, now, served), by.tenant)
+        return await self._views.run(lambda store: decide_hypothetical(store, policy, call, now, served), by.tenant)
 
     async def run_cases(self) -> CaseRunResult:
-        """Hold the rules against the table that comes with them."""
+        """Test the rules against the table of cases that ships with them."""
         policy = self._active_policy.policy
 
-        def work() -> CaseRunResult:
+        def run() -> CaseRunResult:
             cases = read_cases(read_case_file(), policy.rules.vocabulary)
             return CaseRunResult(policy.version, len(cases), tuple(find_failed_cases(policy, cases)))
 
-        return await asyncio.to_thread(work)
+        return await asyncio.to_thread(run)

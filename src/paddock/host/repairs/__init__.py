@@ -1,1 +1,1 @@
-"""What somebody has to see to: found out from facts, mended by buttons, and left alone where somebody says so."""
+"""Repairs: problems detected from facts, with actions to fix them and a list of ignored ones."""

@@ -1,4 +1,4 @@
-"""Gathers the facts of a tenant: rows on a thread of the store, what runs as the supervisor has it, and the machine."""
+"""Collects a tenant's facts for repair detection: database rows, plugin runtime status, and the machine."""
 
 from __future__ import annotations
 
@@ -43,47 +43,50 @@ from paddock.store.transaction import Transaction
 from paddock.webhooks import dead_letters, webhook
 
 
-def missing_shared_secrets(manifest: Manifest, have: AbstractSet[str]) -> tuple[MissingSecret, ...]:
-    """By name. What each person has to bring for themselves is not among them: see `accounts`.
+def missing_shared_secrets(manifest: Manifest, available: AbstractSet[str]) -> tuple[MissingSecret, ...]:
+    """List unset shared secrets by name. Secrets that each person sets for themselves are excluded: see `accounts`.
 
     Args:
-        manifest: What the plugin declares.
-        have: The names of the tenant's own secrets that are set.
+        manifest: The plugin's manifest.
+        available: The names of the tenant's own secrets that are set.
     """
-    wanted: dict[str, list[str]] = {}
-    shared: set[str] = set()  # those that only the tenant can have
+    operations_by_secret: dict[str, list[str]] = {}
+    tenant_only: set[str] = set()  # secrets that have no personal alternative
     for auth in manifest.operation_auth:
-        for name, order in required_secrets(manifest, auth.operation).items():
-            if SecretScope.SYSTEM in order and name not in have:
-                wanted.setdefault(name, []).append(auth.operation)
-                if SecretScope.USER not in order:
-                    shared.add(name)
-    return tuple(MissingSecret(name, tuple(wanted[name]), name not in shared) for name in sorted(wanted))
+        for name, scopes in required_secrets(manifest, auth.operation).items():
+            if SecretScope.SYSTEM in scopes and name not in available:
+                operations_by_secret.setdefault(name, []).append(auth.operation)
+                if SecretScope.USER not in scopes:
+                    tenant_only.add(name)
+    return tuple(
+        MissingSecret(name, tuple(operations_by_secret[name]), name not in tenant_only)
+        for name in sorted(operations_by_secret)
+    )
 
 
 RuntimeLookup = Callable[[str, Tenant], dict[str, Any] | None]
-"""How a tenant's plugin is doing, as data; see `host.runtime_value`."""
+"""Returns the runtime status of a tenant's plugin; see `host.runtime_to_json`."""
 
 
 class CollectedFacts(NamedTuple):
-    """The facts of one moment, and what people said to leave alone."""
+    """The facts of one moment, and the repairs that people chose to ignore."""
 
     facts: RepairFacts
     ignored: dict[str, IgnoredRepair]
 
 
 class FactCollector:
-    """Takes looks.
+    """Collects facts.
 
     Args:
-        views: Where rows are read, which holds up nobody.
-        runtime: How plugins are doing.
-        judge: Told of each plugin that was seen, by name, digest and state: one whose files changed is ended.
-        catalogue: What a tenant can call, with the manifests of what it enabled.
-        condition: How the host is doing.
-        machine: What the machine gives.
-        sealed_with: What secrets are sealed under.
-        environ: The variables that this host has.
+        views: The plugin store, for reads.
+        runtime: Returns the runtime status of plugins.
+        restart_if_modified: Called with name, digest and state of each plugin: it restarts one whose files changed.
+        catalogue: Returns a tenant's catalogue, with the manifests of enabled plugins.
+        health: The health of the host.
+        host_probe: Probes the machine.
+        wrapping_keys: The keys that secrets are sealed under.
+        environ: The host's environment variables.
         clock: The time.
     """
 
@@ -91,156 +94,178 @@ class FactCollector:
         self,
         views: StoreThread,
         runtime: RuntimeLookup,
-        judge: Callable[[str, str, str], None],
+        restart_if_modified: Callable[[str, str, str], None],
         catalogue: Callable[[Tenant], Catalogue],
-        condition: HostHealth,
-        machine: HostProbe,
-        sealed_with: WrappingKeys,
+        health: HostHealth,
+        host_probe: HostProbe,
+        wrapping_keys: WrappingKeys,
         environ: Mapping[str, str],
         clock: Clock,
     ) -> None:
         self._views = views
         self._runtime = runtime
-        self._restart_if_modified = judge
+        self._restart_if_modified = restart_if_modified
         self._catalogue = catalogue
-        self._health = condition
-        self._host_probe = machine
-        self._sealed_with = sealed_with
+        self._health = health
+        self._host_probe = host_probe
+        self._wrapping_keys = wrapping_keys
         self._environ = environ
         self._clock = clock
 
     async def collect(self, tenant: Tenant, *, anew: bool = False) -> CollectedFacts:
-        """What is so right now; the machine as it was seen last, or with `anew` as it is.
+        """Collect the facts; those of the machine may be cached unless `anew`.
 
         Raises:
             PaddockError: the store cannot be read.
         """
         manifests = {str(entry.manifest.name): entry.manifest for entry in self._catalogue(tenant).entries()}
         machine = await self._host_probe.latest(anew=anew) if tenant == DEFAULT_TENANT else None
-        facts, listed, said = await self._views.run(lambda store: self._read_store(store, manifests), tenant)
-        for one in listed.values():
-            if one.version is not None:
-                self._restart_if_modified(one.plugin.name, one.version.digest, one.state)
+        facts, installed, ignored = await self._views.run(lambda store: self._read_store(store, manifests), tenant)
+        for plugin in installed.values():
+            if plugin.version is not None:
+                self._restart_if_modified(plugin.plugin.name, plugin.version.digest, plugin.state)
         plugins = tuple(
-            self._with_runtime(one, listed[one.name], tenant)
-            for one in facts.plugins
-            if tenant == DEFAULT_TENANT or listed[one.name].grant is not None
+            self._with_runtime(plugin, installed[plugin.name], tenant)
+            for plugin in facts.plugins
+            if tenant == DEFAULT_TENANT or installed[plugin.name].grant is not None
         )
-        troubles = (*facts.troubles, *self._host_problems(tenant))
-        return CollectedFacts(replace(facts, plugins=plugins, troubles=troubles, machine=machine), said)
+        problems = (*facts.host_problems, *self._host_problems(tenant))
+        return CollectedFacts(replace(facts, plugins=plugins, host_problems=problems, machine=machine), ignored)
 
-    def _with_runtime(self, one: PluginFacts, listed: InstalledPlugin, tenant: Tenant) -> PluginFacts:
-        runtime = self._runtime(one.name, tenant)
+    def _with_runtime(self, facts: PluginFacts, installed: InstalledPlugin, tenant: Tenant) -> PluginFacts:
+        runtime = self._runtime(facts.name, tenant)
         if runtime is None:
-            return one
+            return facts
         return replace(
-            one,
+            facts,
             runtime=runtime["state"],
             reason=runtime["reason"],
             hint=runtime["hint"],
             code=runtime["error_code"] or "",
             unused_config=runtime["unused_config"],
-            given_up=listed.given_up,
+            given_up=installed.given_up,
         )
 
     def _host_problems(self, tenant: Tenant) -> tuple[HostProblem, ...]:
-        """Of the host where it is the default tenant, which operates it; of others only what keeps their calls out."""
-        ledger, ours = self._health.ledger, tenant == DEFAULT_TENANT
-        found = [
+        """Return problems of the host: all for the default tenant, which operates it; else only what stops calls."""
+        ledger, operates_host = self._health.ledger, tenant == DEFAULT_TENANT
+        problems = [
             ("ledger", ledger.failing, True),
-            *(("ledger", error, True) for name, error in sorted(ledger.broken.items()) if ours or name == tenant),
-            ("checkpoints", ledger.unsigned if ours else None, False),
-            ("rules", self._health.rules.load_error if ours else None, False),
+            *(
+                ("ledger", error, True)
+                for name, error in sorted(ledger.broken.items())
+                if operates_host or name == tenant
+            ),
+            ("checkpoints", ledger.unsigned if operates_host else None, False),
+            ("rules", self._health.rules.load_error if operates_host else None, False),
         ]
-        return tuple(_host_problem(about, error, refuses) for about, error, refuses in found if error is not None)
+        return tuple(
+            _host_problem(subject, error, rejects_calls)
+            for subject, error, rejects_calls in problems
+            if error is not None
+        )
 
     # --- on the store's thread ----------------------------------------------------------------------------------------
 
     def _read_store(
         self, store: PluginStore, manifests: Mapping[str, Manifest]
     ) -> tuple[RepairFacts, dict[str, InstalledPlugin], dict[str, IgnoredRepair]]:
-        listed, tenant, now = list_plugins(store), store.tenant, self._clock.now()
-        troubles: tuple[HostProblem, ...] = ()
+        installed, tenant, now = list_plugins(store), store.tenant, self._clock.now()
+        problems: tuple[HostProblem, ...] = ()
         entries: Mapping[str, PluginEntry] = {}
         try:
             entries = read_entries(store.config_file)
         except PaddockError as error:
-            troubles = (_host_problem("configuration", error, refuses=False),)
+            problems = (_host_problem("configuration", error, rejects_calls=False),)
 
-        def unit(tx: Transaction) -> tuple[RepairFacts, dict[str, IgnoredRepair]]:
-            working = [one for one in list_keys(tx, tenant) if one.state(now) in ("live", "expired")]
-            doubts = count_in_doubt(tx, tenant)
+        def query(tx: Transaction) -> tuple[RepairFacts, dict[str, IgnoredRepair]]:
+            usable_keys = [key for key in list_keys(tx, tenant) if key.state(now) in ("live", "expired")]
+            in_doubt = count_in_doubt(tx, tenant)
             facts = RepairFacts(
                 now,
                 tenant,
-                webhooks=tuple(_webhook_facts(tx, one) for one in webhook.list_webhooks(tx, tenant)),
+                webhooks=tuple(_webhook_facts(tx, hook) for hook in webhook.list_webhooks(tx, tenant)),
                 keys=tuple(
-                    ApiKeyFacts(one.id, one.label, one.owner, one.expires_at, one.last_used_at)
-                    for one in working
-                    if one.expires_at is not None
+                    ApiKeyFacts(key.id, key.label, key.owner, key.expires_at, key.last_used_at)
+                    for key in usable_keys
+                    if key.expires_at is not None
                 ),
-                doubts=UnknownOutcomeFacts(*doubts),
-                troubles=troubles,
+                unknown_outcomes=UnknownOutcomeFacts(*in_doubt),
+                host_problems=problems,
             )
             return facts, read_ignored(tx, tenant)
 
-        facts, said = store.database.read(unit)
-        have = {one.name for one in store.database.read(lambda tx: list_secrets(tx, tenant, ""))}
+        facts, ignored = store.database.read(query)
+        secret_names = {secret.name for secret in store.database.read(lambda tx: list_secrets(tx, tenant, ""))}
         plugins: list[PluginFacts] = []
-        for one in listed:
-            plugin, manifest = _plugin_facts(one, store), manifests.get(one.plugin.name)
+        for row in installed:
+            plugin, manifest = _plugin_facts(row, store), manifests.get(row.plugin.name)
             if manifest is not None:
-                entry = entries.get(one.plugin.name)
+                entry = entries.get(row.plugin.name)
                 unset = find_unset_references(store, entry, self._environ) if entry is not None else {}
                 plugin = replace(
                     plugin,
                     unfilled=tuple(unset_required_fields(manifest, entry)),
-                    unset={field: tuple(problem.message for problem in found) for field, found in unset.items()},
-                    secrets=missing_shared_secrets(manifest, have),
+                    unset={
+                        field: tuple(problem.message for problem in field_problems)
+                        for field, field_problems in unset.items()
+                    },
+                    secrets=missing_shared_secrets(manifest, secret_names),
                 )
             plugins.append(plugin)
-        seal = self._wrapping_key_facts(store) if tenant == DEFAULT_TENANT else WrappingKeyFacts()
-        return replace(facts, plugins=tuple(plugins), seal=seal), {str(one.plugin.name): one for one in listed}, said
+        wrapping_key = self._wrapping_key_facts(store) if tenant == DEFAULT_TENANT else WrappingKeyFacts()
+        return (
+            replace(facts, plugins=tuple(plugins), wrapping_key=wrapping_key),
+            {str(row.plugin.name): row for row in installed},
+            ignored,
+        )
 
     def _wrapping_key_facts(self, store: PluginStore) -> WrappingKeyFacts:
-        found = read_wrapping_key_status(store, self._sealed_with)
-        wrong = found.trouble
+        status = read_wrapping_key_status(store, self._wrapping_keys)
+        problem = status.trouble
         return WrappingKeyFacts(
-            found.key_id, wrong.message if wrong else "", wrong.hint if wrong else "", found.replaced
+            status.key_id, problem.message if problem else "", problem.hint if problem else "", status.replaced
         )
 
 
-def _plugin_facts(one: InstalledPlugin, store: PluginStore) -> PluginFacts:
+def _plugin_facts(installed: InstalledPlugin, store: PluginStore) -> PluginFacts:
     return PluginFacts(
-        str(one.plugin.name),
-        one.version.version if one.version else one.plugin.current_version,
-        one.state.value,
-        enabled=bool(one.grant and one.grant.enabled),
-        pinned=one.plugin.pinned_version,
-        given_up=one.given_up,
-        waiting=one.waiting,
-        files=_files_fingerprint(one, store) if one.state is InstalledState.MODIFIED else "",
+        str(installed.plugin.name),
+        installed.version.version if installed.version else installed.plugin.current_version,
+        installed.state.value,
+        enabled=bool(installed.grant and installed.grant.enabled),
+        pinned=installed.plugin.pinned_version,
+        given_up=installed.given_up,
+        waiting=installed.waiting,
+        files=_files_fingerprint(installed, store) if installed.state is InstalledState.MODIFIED else "",
     )
 
 
-def _files_fingerprint(one: InstalledPlugin, store: PluginStore) -> str:
-    """Of changed files: which change it is, as far as a listing of them tells."""
-    if one.version is None:
+def _files_fingerprint(installed: InstalledPlugin, store: PluginStore) -> str:
+    """Fingerprint modified files, as far as a directory listing shows which change it is."""
+    if installed.version is None:
         return ""
     try:
-        seen = fingerprint(store.version_root(one.version.plugin, one.version.version))
+        listing = fingerprint(store.version_root(installed.version.plugin, installed.version.version))
     except OSError:
         return "unreadable"
-    return hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _webhook_facts(tx: Transaction, hook: webhook.Webhook) -> WebhookFacts:
-    dead = dead_letters.count(tx, hook.tenant, hook.id)
-    last = dead_letters.last_seq(tx, hook.tenant, hook.id) if dead else 0
+    dead_count = dead_letters.count(tx, hook.tenant, hook.id)
+    last_dead = dead_letters.last_seq(tx, hook.tenant, hook.id) if dead_count else 0
     return WebhookFacts(
-        hook.id, hook.label, hook.enabled, hook.disabled_why, hook.attempts, hook.reason, dead, last_dead=last
+        hook.id,
+        hook.label,
+        hook.enabled,
+        hook.disabled_why,
+        hook.attempts,
+        hook.reason,
+        dead_count,
+        last_dead=last_dead,
     )
 
 
-def _host_problem(about: str, error: PaddockError, refuses: bool) -> HostProblem:
-    return HostProblem(about, error.error_code, error.message, error.hint, refuses)
+def _host_problem(subject: str, error: PaddockError, rejects_calls: bool) -> HostProblem:
+    return HostProblem(subject, error.error_code, error.message, error.hint, rejects_calls)

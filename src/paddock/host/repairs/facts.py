@@ -1,4 +1,4 @@
-"""What is known of a tenant, its plugins and the machine at one moment, as far as somebody might have to see to it."""
+"""Facts about a tenant, its plugins and the machine at one moment, as input for repair detection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from paddock.core.ids import DEFAULT_TENANT, Tenant
 
 @dataclass(frozen=True, slots=True)
 class MissingSecret:
-    """A secret of the whole tenant that operations cannot do without.
+    """A missing secret of the whole tenant that operations require.
 
     Attributes:
-        operations: Which.
-        personal_too: Whether each person may bring one of their own instead.
+        operations: The operations that require it.
+        personal_too: Whether a person may set one of their own instead.
     """
 
     name: str
@@ -25,18 +25,18 @@ class MissingSecret:
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """One installed plugin, as its tenant has it.
+    """One installed plugin, as its tenant sees it.
 
     Attributes:
-        state: As a listing shows it; see `plugins/store/listing.py`.
-        given_up: Why the host disabled it; empty where it did not.
-        runtime: The state of its process; empty where it has none.
-        reason: Why it does not run, with what to do about it in `hint`, and its `code`.
-        unused_config: Why it goes on with the configuration that it had.
-        waiting: How much of what its server says waits for a person.
-        files: Changes when its files do; only of one whose files were changed.
-        unset: By field of its configuration, the variables and secrets that it refers to and that are not set.
-        unfilled: Required fields of its configuration that are not there.
+        state: The state in listings; see `plugins/store/listing.py`.
+        given_up: Why the host disabled it; empty if it did not.
+        runtime: The state of its process; empty if it has none.
+        reason: Why it does not run; `hint` says what to do, `code` is the error code.
+        unused_config: Why it keeps its previous configuration.
+        waiting: Number of its server's definitions that wait for acceptance.
+        files: A fingerprint of its files; only if they were modified.
+        unset: By configuration field, the unset variables and secrets that it refers to.
+        unfilled: Required configuration fields that are not set.
     """
 
     name: str
@@ -59,7 +59,7 @@ class PluginFacts:
 
 @dataclass(frozen=True, slots=True)
 class WebhookFacts:
-    """One receiver of a tenant's events."""
+    """One webhook receiver of a tenant's events."""
 
     id: str
     label: str
@@ -68,12 +68,12 @@ class WebhookFacts:
     attempts: int = 0
     reason: str | None = None
     dead: int = 0
-    last_dead: int = 0  # the number of the last event that died
+    last_dead: int = 0  # the sequence number of the last dead letter
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyFacts:
-    """An API key that works, or did until its time was over."""
+    """An API key that is usable, or was until it expired."""
 
     id: str
     label: str
@@ -84,11 +84,11 @@ class ApiKeyFacts:
 
 @dataclass(frozen=True, slots=True)
 class UnknownOutcomeFacts:
-    """Calls of which nobody knows whether they have happened.
+    """Effects whose outcome is unknown.
 
     Attributes:
-        waiting: How many only a person can settle.
-        latest: The call that came last of these.
+        waiting: How many only a person can resolve.
+        latest: The latest call among those.
     """
 
     total: int = 0
@@ -98,11 +98,11 @@ class UnknownOutcomeFacts:
 
 @dataclass(frozen=True, slots=True)
 class WrappingKeyFacts:
-    """The key that secrets are sealed under.
+    """The wrapping key that secrets are sealed under.
 
     Attributes:
-        missing: Why it cannot be used; empty where it can, or where there is none yet.
-        replaced: How many older ones are still kept: a rotation came to no end.
+        missing: Why it is unavailable; empty if it is available, or if there is none yet.
+        replaced: Number of older keys still stored: a rotation did not finish.
     """
 
     key_id: str = ""
@@ -113,45 +113,45 @@ class WrappingKeyFacts:
 
 @dataclass(frozen=True, slots=True)
 class HostProblem:
-    """Something that the host says is wrong with itself; see `host/observability/health.py`."""
+    """A problem that the host reports about itself; see `host/observability/health.py`."""
 
     about: str
     code: str
     message: str
     hint: str = ""
-    refuses: bool = False  # whether calls are refused because of it
+    rejects_calls: bool = False  # whether calls are rejected because of it
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """What the machine gives.
+    """The state of the machine.
 
     Attributes:
-        free: Bytes left where the data is; None where nobody could tell.
-        place: Where that is.
-        limits: What holds each resource of a cage.
-        without_groups: Those that no kernel group holds.
-        no_cage: Why no cage can be built; empty where one can.
+        free: Free bytes on the data disk; None if unknown.
+        data_path: The path of the data.
+        limits: The mechanism that enforces each resource limit of a cage.
+        limits_without_cgroup: The limits that no cgroup enforces.
+        cage_error: Why no cage can be built; empty if one can.
     """
 
     free: int | None = None
-    place: str = ""
+    data_path: str = ""
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
-    without_groups: tuple[str, ...] = ()
-    no_cage: str = ""
-    no_cage_hint: str = ""
+    limits_without_cgroup: tuple[str, ...] = ()
+    cage_error: str = ""
+    cage_error_hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairFacts:
-    """All of it; what is of the host as a whole is there for the default tenant alone."""
+    """All facts; those of the host as a whole are present for the default tenant alone."""
 
     now: datetime
     tenant: Tenant = DEFAULT_TENANT
     plugins: tuple[PluginFacts, ...] = ()
     webhooks: tuple[WebhookFacts, ...] = ()
     keys: tuple[ApiKeyFacts, ...] = ()
-    doubts: UnknownOutcomeFacts = UnknownOutcomeFacts()
-    seal: WrappingKeyFacts = WrappingKeyFacts()
-    troubles: tuple[HostProblem, ...] = ()
-    machine: MachineFacts | None = None  # None where it was not looked at yet
+    unknown_outcomes: UnknownOutcomeFacts = UnknownOutcomeFacts()
+    wrapping_key: WrappingKeyFacts = WrappingKeyFacts()
+    host_problems: tuple[HostProblem, ...] = ()
+    machine: MachineFacts | None = None  # None if it was not probed yet

@@ -1,4 +1,4 @@
-"""What somebody has to see to about everything but plugins: each function looks for one cause in the facts. Pure."""
+"""Detects repairs of everything but plugins: each function looks for one cause in the facts. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from paddock.host.repairs.repair import Repair, RepairButton, RepairCommand, Rep
 from paddock.plugins.manage.repair_text import tenant_option
 
 EXPIRY_WARNING_PERIOD = timedelta(days=14)
-"""How long before a key expires somebody is told."""
+"""How long before a key expires it is reported."""
 EXPIRED_NOTICE_PERIOD = timedelta(days=30)
-"""How long after it has: whoever used it has noticed by then."""
+"""How long an expired key is reported: its users have noticed by then."""
 _MIB, _GIB = 1 << 20, 1 << 30
 DISK_LOW_BYTES, DISK_CRITICAL_BYTES = _GIB, 100 * _MIB
 _WEBHOOKS_LINK = RepairLink("/settings/webhooks", "Look at webhooks")
 _DOCTOR_LINK = RepairLink("/settings/host/check", "Check this machine")
-_MIN_FAILED_ATTEMPTS = 3  # attempts: one that fails once is no news
+_MIN_FAILED_ATTEMPTS = 3  # a single failure is not reported
 
 _PROBLEM_TEXT = {
     "ledger": ("The ledger cannot be written", "What cannot be recorded is not done, so calls are refused."),
@@ -32,31 +32,32 @@ _PROBLEM_TEXT = {
 
 
 def detect_host_problems(facts: RepairFacts) -> Iterable[Repair]:
-    """What the host says is wrong with itself."""
-    for one in facts.troubles:
-        title, meaning = _PROBLEM_TEXT.get(one.about, (f"There is trouble with {one.about}", ""))
-        if one.code == "ledger.broken":
+    """Detect problems that the host reports about itself."""
+    for problem in facts.host_problems:
+        title, meaning = _PROBLEM_TEXT.get(problem.about, (f"There is trouble with {problem.about}", ""))
+        if problem.code == "ledger.broken":
             title = "Somebody changed the ledger"
             meaning = "What was recorded is not what was written. No call is taken for this tenant meanwhile."
         yield Repair(
-            f"host.{one.about}",
-            one.code,
-            Severity.URGENT if one.refuses else Severity.BROKEN,
+            f"host.{problem.about}",
+            problem.code,
+            Severity.URGENT if problem.rejects_calls else Severity.BROKEN,
             title,
-            one.message,
+            problem.message,
             meaning,
-            _problem_options(one),
-            mark=one.message,
+            _problem_options(problem),
+            cause_key=problem.message,
         )
 
 
-def _problem_options(one: HostProblem) -> tuple[RepairOption, ...]:
-    if one.about == "rules":
+def _problem_options(problem: HostProblem) -> tuple[RepairOption, ...]:
+    if problem.about == "rules":
         return (RepairLink("/policy", "Look at the rules"), RepairCommand("paddock policy check"))
-    command = "paddock ledger verify" if one.code == "ledger.broken" else "paddock doctor"
+    command = "paddock ledger verify" if problem.code == "ledger.broken" else "paddock doctor"
     return (
         RepairCommand(
-            command, f"{one.hint[:1].upper()}{one.hint[1:]}. On the machine, type:" if one.hint else _SHELL_HINT
+            command,
+            f"{problem.hint[:1].upper()}{problem.hint[1:]}. On the machine, type:" if problem.hint else _SHELL_HINT,
         ),
     )
 
@@ -68,16 +69,16 @@ def detect_low_disk(facts: RepairFacts) -> Iterable[Repair]:
     machine = facts.machine
     if machine is None or machine.free is None or machine.free >= DISK_LOW_BYTES:
         return
-    hardly = machine.free < DISK_CRITICAL_BYTES
+    critical = machine.free < DISK_CRITICAL_BYTES
     yield Repair(
         "machine.disk",
         "",
-        Severity.URGENT if hardly else Severity.NOTICE,
+        Severity.URGENT if critical else Severity.NOTICE,
         "The disk is nearly full",
-        f"{machine.free // _MIB:,} MiB are free at {machine.place}.",
+        f"{machine.free // _MIB:,} MiB are free at {machine.data_path}.",
         "With a full disk nothing can be recorded, and what cannot be recorded is not done.",
-        (RepairCommand(f"du -xh {shlex.quote(machine.place)} | sort -h | tail", "See what takes the room. Type:"),),
-        mark="hardly any room" if hardly else "little room",
+        (RepairCommand(f"du -xh {shlex.quote(machine.data_path)} | sort -h | tail", "See what takes the room. Type:"),),
+        cause_key="hardly any room" if critical else "little room",
     )
 
 
@@ -85,25 +86,25 @@ def detect_missing_cage(facts: RepairFacts) -> Iterable[Repair]:
     machine = facts.machine
     if machine is None:
         return
-    if machine.no_cage:
+    if machine.cage_error:
         yield Repair(
             "machine.cage",
             "",
             Severity.URGENT,
             "No plugin can be fenced in on this machine",
-            machine.no_cage,
+            machine.cage_error,
             "Every plugin runs in a cage. Without one, none is started.",
-            (_DOCTOR_LINK, RepairCommand(machine.no_cage_hint or "paddock doctor")),
+            (_DOCTOR_LINK, RepairCommand(machine.cage_error_hint or "paddock doctor")),
         )
-    elif machine.without_groups:
-        held = ", ".join(f"{name} by {machine.limits[name]}" for name in machine.without_groups)
-        quota = " A CPU quota is not kept at all." if "cpu" in machine.without_groups else ""
+    elif machine.limits_without_cgroup:
+        mechanisms = ", ".join(f"{name} by {machine.limits[name]}" for name in machine.limits_without_cgroup)
+        quota = " A CPU quota is not kept at all." if "cpu" in machine.limits_without_cgroup else ""
         yield Repair(
             "machine.limits",
             "",
             Severity.NOTICE,
             "Limits of plugins are kept less strictly",
-            f"The kernel does not keep them here: {held}.",
+            f"The kernel does not keep them here: {mechanisms}.",
             f"A plugin that takes too much is noticed later.{quota}",
             (
                 _DOCTOR_LINK,
@@ -115,29 +116,32 @@ def detect_missing_cage(facts: RepairFacts) -> Iterable[Repair]:
 
 
 def detect_wrapping_key_problem(facts: RepairFacts) -> Iterable[Repair]:
-    """The key that secrets are sealed under."""
-    if facts.seal.missing:
+    """Detect a missing wrapping key, or an unfinished rotation."""
+    if facts.wrapping_key.missing:
         yield Repair(
             "secret.key_missing",
-            facts.seal.key_id,
+            facts.wrapping_key.key_id,
             Severity.BROKEN,
             "Secrets cannot be opened",
-            facts.seal.missing,
+            facts.wrapping_key.missing,
             "Calls that need a secret fail, and no other key is made in its place.",
             (
                 RepairCommand(
-                    "paddock doctor", f"{facts.seal.hint}. On the machine, type:" if facts.seal.hint else _SHELL_HINT
+                    "paddock doctor",
+                    f"{facts.wrapping_key.hint}. On the machine, type:" if facts.wrapping_key.hint else _SHELL_HINT,
                 ),
             ),
         )
-    elif facts.seal.replaced:
-        many = "1 older key is" if facts.seal.replaced == 1 else f"{facts.seal.replaced} older keys are"
+    elif facts.wrapping_key.replaced:
+        older_keys = (
+            "1 older key is" if facts.wrapping_key.replaced == 1 else f"{facts.wrapping_key.replaced} older keys are"
+        )
         yield Repair(
             "secret.rotation",
             "",
             Severity.NOTICE,
             "A rotation of the key for secrets was not finished",
-            f"{many} still kept.",
+            f"{older_keys} still kept.",
             "All secrets work. Until it is finished, an older key still opens some of them.",
             (
                 RepairButton("rotate", "Finish it", "Finish the rotation?", host_only=True),
@@ -148,8 +152,8 @@ def detect_wrapping_key_problem(facts: RepairFacts) -> Iterable[Repair]:
 
 
 def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
-    """Only those that wait for a person: the rest is found out by the host itself."""
-    waiting = facts.doubts.waiting
+    """Detect effects in doubt that wait for a person: the host recovers all others itself."""
+    waiting = facts.unknown_outcomes.waiting
     if waiting:
         calls = "1 call" if waiting == 1 else f"{waiting:,} calls"
         yield Repair(
@@ -163,31 +167,31 @@ def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
                 RepairLink("/doubts", "Look and settle"),
                 RepairCommand(f"paddock run doubt list{tenant_option(facts.tenant)}"),
             ),
-            mark=facts.doubts.latest,
+            cause_key=facts.unknown_outcomes.latest,
         )
 
 
 def detect_expiring_api_keys(facts: RepairFacts) -> Iterable[Repair]:
-    here = tenant_option(facts.tenant)
+    tenant_args = tenant_option(facts.tenant)
     for key in facts.keys:
-        left = datetime.fromisoformat(key.expires_at) - facts.now
-        if left > EXPIRY_WARNING_PERIOD or left < -EXPIRED_NOTICE_PERIOD:
+        remaining = datetime.fromisoformat(key.expires_at) - facts.now
+        if remaining > EXPIRY_WARNING_PERIOD or remaining < -EXPIRED_NOTICE_PERIOD:
             continue
-        over = left <= timedelta(0)
+        expired = remaining <= timedelta(0)
         name = f"{key.label} ({key.id})" if key.label else key.id
         yield Repair(
-            "api_key.expired" if over else "api_key.expiring",
+            "api_key.expired" if expired else "api_key.expiring",
             key.id,
             Severity.NOTICE,
-            f"The API key {name} {'has expired' if over else 'expires soon'}",
-            f"It is {key.owner}'s and {'stopped' if over else 'stops'} working on {key.expires_at[:10]}."
+            f"The API key {name} {'has expired' if expired else 'expires soon'}",
+            f"It is {key.owner}'s and {'stopped' if expired else 'stops'} working on {key.expires_at[:10]}."
             f"{_last_use_text(key)}",
-            "Whatever still uses it is refused." if over else "Whatever uses it is refused from then on.",
+            "Whatever still uses it is refused." if expired else "Whatever uses it is refused from then on.",
             (
                 RepairLink("/settings/keys", "Look at keys"),
-                RepairCommand(f"paddock apikey create {shlex.quote(key.owner)}{here}", "Make a new one. Type:"),
+                RepairCommand(f"paddock apikey create {shlex.quote(key.owner)}{tenant_args}", "Make a new one. Type:"),
             ),
-            mark=f"{over} {key.expires_at}",
+            cause_key=f"{expired} {key.expires_at}",
         )
 
 
@@ -196,7 +200,7 @@ def _last_use_text(key: ApiKeyFacts) -> str:
 
 
 def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
-    here = tenant_option(facts.tenant)
+    tenant_args = tenant_option(facts.tenant)
     for hook in facts.webhooks:
         if hook.disabled_why not in (None, "operator") and not hook.enabled:
             yield _disabled_webhook_repair(hook)
@@ -211,7 +215,7 @@ def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
                 (
                     RepairButton("webhook.test", "Send a test"),
                     _WEBHOOKS_LINK,
-                    RepairCommand(f"paddock webhook test {hook.id}{here}"),
+                    RepairCommand(f"paddock webhook test {hook.id}{tenant_args}"),
                 ),
             )
         if hook.dead:
@@ -226,9 +230,9 @@ def detect_failing_webhooks(facts: RepairFacts) -> Iterable[Repair]:
                 (
                     RepairButton("webhook.retry", "Send again"),
                     _WEBHOOKS_LINK,
-                    RepairCommand(f"paddock webhook retry {hook.id} --all{here}"),
+                    RepairCommand(f"paddock webhook retry {hook.id} --all{tenant_args}"),
                 ),
-                mark=str(hook.last_dead),
+                cause_key=str(hook.last_dead),
             )
 
 
@@ -265,7 +269,7 @@ HOST_DETECTORS: tuple[Callable[[RepairFacts], Iterable[Repair]], ...] = (
 
 
 def detect_host_repairs(facts: RepairFacts) -> Iterable[Repair]:
-    """Everything else; what is of the host as a whole is told to the default tenant alone."""
+    """Detect all repairs except those of plugins; problems of the host itself only for the default tenant."""
     for detect in HOST_DETECTORS:
         if facts.tenant == DEFAULT_TENANT or detect not in (
             detect_low_disk,

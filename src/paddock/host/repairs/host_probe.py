@@ -1,4 +1,4 @@
-"""What the machine gives, looked at now and then: disks and kernels answer when they like, and nobody waits long."""
+"""Probes the machine periodically in the background: disks and kernels may hang, and waits are bounded."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from paddock.core.clock import Clock
 from paddock.core.errors import PaddockError
 from paddock.host.repairs.facts import MachineFacts
 
-PROBE_TTL_S = 60.0  # seconds
-PROBE_WAIT_S = 3.0  # seconds that somebody waits for the first look
+PROBE_TTL_S = 60.0
+PROBE_WAIT_S = 3.0  # how long a request waits for the first probe
 
 
 class HostProbe:
-    """Looks at the machine, off the event loop, and remembers what it saw for a while.
+    """Probes the machine, off the event loop, and caches the facts.
 
     Args:
-        data: Where the data is.
-        limits: What holds each resource of a cage; raises where no cage can be built.
-        tasks: Where looks are taken.
-        clock: How old what is remembered is.
+        data: The data directory.
+        limits: Returns the mechanism that enforces each resource limit; raises if no cage can be built.
+        tasks: Runs the probes.
+        clock: Determines the age of cached facts.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class HostProbe:
         self._probing: asyncio.Event | None = None
 
     async def latest(self, *, anew: bool = False) -> MachineFacts | None:
-        """What was seen last; None where nothing was yet, and the look takes longer than anybody waits.
+        """Return the latest facts; None if there are none yet and the first probe takes too long.
 
         Args:
-            anew: Wait for a new look, for a while.
+            anew: Wait, bounded, for a new probe.
         """
         fresh = self._last_facts is not None and self._clock.monotonic() - self._last_facts[0] < PROBE_TTL_S
         if not fresh or anew:
-            first = self._last_facts is None and self._probing is None  # whoever comes while it hangs need not wait too
+            first = self._last_facts is None and self._probing is None  # later requests do not wait for a hanging probe
             if self._probing is None:
                 self._probing = asyncio.Event()
                 self._tasks.start_soon(self._probe, self._probing)
@@ -58,12 +58,12 @@ class HostProbe:
                         await self._probing.wait()
         return None if self._last_facts is None else self._last_facts[1]
 
-    async def _probe(self, over: asyncio.Event) -> None:
+    async def _probe(self, finished: asyncio.Event) -> None:
         try:
             self._last_facts = (self._clock.monotonic(), await self._read_facts())
         finally:
             self._probing = None
-            over.set()
+            finished.set()
 
     async def _read_facts(self) -> MachineFacts:
         free = await asyncio.to_thread(_free_bytes, self._data)
@@ -73,20 +73,20 @@ class HostProbe:
         except CageUnavailable as error:
             no_cage, hint = error.message, error.hint
         except (PaddockError, OSError):
-            pass  # busy, or on its way down: nothing is known, and nothing is claimed
+            pass  # busy or shutting down: nothing is known, and nothing is reported
         return MachineFacts(
             free,
             str(self._data),
             limits,
-            tuple(name for name, how in limits.items() if how == FALLBACK_MECHANISMS.get(name)),
+            tuple(name for name, mechanism in limits.items() if mechanism == FALLBACK_MECHANISMS.get(name)),
             no_cage,
             hint,
         )
 
 
-def _free_bytes(place: Path) -> int | None:
+def _free_bytes(path: Path) -> int | None:
     try:
-        space = os.statvfs(place)
+        stats = os.statvfs(path)
     except OSError:
         return None
-    return space.f_bavail * space.f_frsize
+    return stats.f_bavail * stats.f_frsize

@@ -1,4 +1,4 @@
-"""What somebody has to see to about plugins: each function looks for one cause in the facts of one plugin. Pure."""
+"""Detects repairs of plugins: each function looks for one cause in the facts of one plugin. Pure."""
 
 from __future__ import annotations
 
@@ -17,139 +17,140 @@ _DOWN_STATES = ("crashed", "failed")
 
 
 def detect_plugin_repairs(facts: RepairFacts) -> Generator[Repair, None, None]:
-    """Everything about the plugins of a tenant."""
+    """Detect all repairs of a tenant's plugins."""
     for plugin in facts.plugins:
         for detect in PLUGIN_DETECTORS:
             yield from detect(plugin, facts.tenant)
 
 
-def detect_modified_files(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
-    if one.state == _MODIFIED:
+def detect_modified_files(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
+    if plugin.state == _MODIFIED:
         yield Repair(
             "plugin.modified",
-            one.name,
+            plugin.name,
             Severity.BROKEN,
-            f"Somebody changed the files of {one.name}",
-            f"The files of version {one.version} are not the ones that were agreed to{_modified_files_text(one)}.",
+            f"Somebody changed the files of {plugin.name}",
+            f"The files of version {plugin.version} are not the ones that were agreed to"
+            f"{_modified_files_text(plugin)}.",
             "It does not run, and no call reaches it, until its files are as they were.",
             (
                 RepairButton("restore", "Restore its files", host_only=True),
-                _plugin_link(one),
-                RepairCommand(f"paddock plugin repair {shlex.quote(one.name)}"),
+                _plugin_link(plugin),
+                RepairCommand(f"paddock plugin repair {shlex.quote(plugin.name)}"),
             ),
-            mark=one.files,
+            cause_key=plugin.files,
         )
 
 
-def detect_missing_version(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
-    if one.state == _VERSION_MISSING:
-        pinned = one.pinned or one.version
+def detect_missing_version(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
+    if plugin.state == _VERSION_MISSING:
+        pinned = plugin.pinned or plugin.version
         yield Repair(
             "plugin.version_gone",
-            one.name,
+            plugin.name,
             Severity.BROKEN,
-            f"{one.name} is held at a version that is not installed",
+            f"{plugin.name} is held at a version that is not installed",
             f"It is pinned to {pinned}, which was removed.",
             "It does not run until it may use another version, or has that one again.",
             (
                 RepairButton(
-                    "unpin", "Use the latest version", f"Let {one.name} use its latest version?", host_only=True
+                    "unpin", "Use the latest version", f"Let {plugin.name} use its latest version?", host_only=True
                 ),
-                RepairCommand(f"paddock plugin pin {shlex.quote(one.name)} --off"),
+                RepairCommand(f"paddock plugin pin {shlex.quote(plugin.name)} --off"),
             ),
         )
 
 
-def detect_given_up(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
-    if one.given_up and one.state not in (_MODIFIED, _VERSION_MISSING):
+def detect_given_up(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+    if plugin.given_up and plugin.state not in (_MODIFIED, _VERSION_MISSING):
         yield Repair(
             "plugin.given_up",
-            one.name,
+            plugin.name,
             Severity.BROKEN,
-            f"{one.name} failed too often and was switched off",
-            one.given_up,
+            f"{plugin.name} failed too often and was switched off",
+            plugin.given_up,
             "Nobody can call it until it is started again. Look at its log for the reason first.",
             (
                 RepairButton("enable", "Start it again"),
-                _log_link(one),
-                _plugin_link(one),
-                RepairCommand(f"paddock plugin enable {shlex.quote(one.name)}{tenant_option(tenant)}"),
+                _log_link(plugin),
+                _plugin_link(plugin),
+                RepairCommand(f"paddock plugin enable {shlex.quote(plugin.name)}{tenant_option(tenant)}"),
             ),
         )
 
 
-def detect_not_running(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
-    """It should run and does not; not where its files, or what it is configured with, say why already."""
+def detect_not_running(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+    """Detect a plugin that should run and does not, unless its files or its configuration already explain it."""
     if (
-        not one.enabled
-        or not one.reason
-        or one.state in (_MODIFIED, _VERSION_MISSING)
-        or one.given_up
-        or _explained_by_configuration(one)
+        not plugin.enabled
+        or not plugin.reason
+        or plugin.state in (_MODIFIED, _VERSION_MISSING)
+        or plugin.given_up
+        or _explained_by_configuration(plugin)
     ):
         return
-    back = one.runtime == "crashed"
+    restarting = plugin.runtime == "crashed"
     yield Repair(
         "plugin.down",
-        one.name,
-        Severity.NOTICE if back else Severity.BROKEN,
-        f"{one.name} crashed" if back else f"{one.name} does not run",
-        one.reason + (f". {one.hint}" if one.hint else ""),
+        plugin.name,
+        Severity.NOTICE if restarting else Severity.BROKEN,
+        f"{plugin.name} crashed" if restarting else f"{plugin.name} does not run",
+        plugin.reason + (f". {plugin.hint}" if plugin.hint else ""),
         "It is started again by itself; calls fail until it is back."
-        if back
+        if restarting
         else "Nobody can call it until it is started again.",
         (
             RepairButton("restart", "Restart"),
-            _log_link(one) if one.runtime in _DOWN_STATES else _plugin_link(one),
-            RepairCommand(f"paddock plugin enable {shlex.quote(one.name)}{tenant_option(tenant)}"),
+            _log_link(plugin) if plugin.runtime in _DOWN_STATES else _plugin_link(plugin),
+            RepairCommand(f"paddock plugin enable {shlex.quote(plugin.name)}{tenant_option(tenant)}"),
         ),
-        mark=f"{one.runtime} {one.code or one.reason}",
+        cause_key=f"{plugin.runtime} {plugin.code or plugin.reason}",
     )
 
 
-def detect_missing_configuration(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
-    if not one.enabled or not (one.unfilled or one.unset):
+def detect_missing_configuration(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+    if not plugin.enabled or not (plugin.unfilled or plugin.unset):
         return
-    named = [f"{field} is not set" for field in one.unfilled]
-    named += [f"{field} refers to {', '.join(names)}, which is not set" for field, names in one.unset.items()]
-    first = next(iter((*one.unfilled, *one.unset)))
+    problems = [f"{field} is not set" for field in plugin.unfilled]
+    problems += [f"{field} refers to {', '.join(names)}, which is not set" for field, names in plugin.unset.items()]
+    first_field = next(iter((*plugin.unfilled, *plugin.unset)))
     yield Repair(
         "plugin.configuration",
-        one.name,
+        plugin.name,
         Severity.BROKEN,
-        f"{one.name} is not fully configured",
-        "; ".join(named) + ".",
+        f"{plugin.name} is not fully configured",
+        "; ".join(problems) + ".",
         "It cannot start with what it has.",
         (
-            RepairLink(f"/plugins/{quote(one.name, safe='')}/configuration", "Configure it"),
+            RepairLink(f"/plugins/{quote(plugin.name, safe='')}/configuration", "Configure it"),
             RepairCommand(
-                f"paddock plugin configure {shlex.quote(one.name)} {shlex.quote(first)}{tenant_option(tenant)}"
+                f"paddock plugin configure {shlex.quote(plugin.name)} {shlex.quote(first_field)}{tenant_option(tenant)}"
             ),
         ),
     )
 
 
-def detect_unused_configuration(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
-    if one.enabled and one.unused_config and not (one.unfilled or one.unset):
+def detect_unused_configuration(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
+    if plugin.enabled and plugin.unused_config and not (plugin.unfilled or plugin.unset):
         yield Repair(
             "plugin.configuration_unused",
-            one.name,
+            plugin.name,
             Severity.NOTICE,
-            f"{one.name} does not use its new configuration",
-            one.unused_config,
+            f"{plugin.name} does not use its new configuration",
+            plugin.unused_config,
             "It goes on with the configuration that it had.",
-            (RepairButton("restart", "Restart"), _plugin_link(one)),
+            (RepairButton("restart", "Restart"), _plugin_link(plugin)),
         )
 
 
-def detect_missing_secrets(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
-    for secret in one.secrets if one.enabled else ():
+def detect_missing_secrets(plugin: PluginFacts, tenant: Tenant) -> Iterable[Repair]:
+    for secret in plugin.secrets if plugin.enabled else ():
         needed_by = ", ".join(secret.operations)
         yield Repair(
             "secret.missing",
-            f"{one.name}/{secret.name}",
+            f"{plugin.name}/{secret.name}",
             Severity.NOTICE if secret.personal_too else Severity.BROKEN,
-            f"{one.name} needs the secret {secret.name}",
+            f"{plugin.name} needs the secret {secret.name}",
             f"{secret.name} is not set, and {needed_by} cannot run without it.",
             _missing_secret_meaning(secret),
             (
@@ -159,17 +160,17 @@ def detect_missing_secrets(one: PluginFacts, tenant: Tenant) -> Iterable[Repair]
         )
 
 
-def detect_waiting_definitions(one: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
-    if one.waiting and one.state not in (_MODIFIED, _VERSION_MISSING):
-        many = "1 thing" if one.waiting == 1 else f"{one.waiting:,} things"
+def detect_waiting_definitions(plugin: PluginFacts, _tenant: Tenant) -> Iterable[Repair]:
+    if plugin.waiting and plugin.state not in (_MODIFIED, _VERSION_MISSING):
+        amount = "1 thing" if plugin.waiting == 1 else f"{plugin.waiting:,} things"
         yield Repair(
             "plugin.definitions",
-            one.name,
+            plugin.name,
             Severity.NOTICE,
-            f"{one.name} changed what it says about itself",
-            f"{many} that it says now {'waits' if one.waiting == 1 else 'wait'} for somebody to accept.",
+            f"{plugin.name} changed what it says about itself",
+            f"{amount} that it says now {'waits' if plugin.waiting == 1 else 'wait'} for somebody to accept.",
             "What changed is kept from everybody, models included, until somebody has read and accepted it.",
-            (_plugin_link(one, "Review the changes"),),
+            (_plugin_link(plugin, "Review the changes"),),
         )
 
 
@@ -185,15 +186,15 @@ PLUGIN_DETECTORS: tuple[Callable[[PluginFacts, Tenant], Iterable[Repair]], ...] 
 )
 
 
-def _explained_by_configuration(one: PluginFacts) -> bool:
-    """Whether it does not run for what is not configured, which is told by itself."""
-    return bool(one.unfilled or one.unset) and one.code.startswith(("config", "plugin.cannot", "invalid"))
+def _explained_by_configuration(plugin: PluginFacts) -> bool:
+    """Return whether missing configuration, which is reported separately, keeps it from running."""
+    return bool(plugin.unfilled or plugin.unset) and plugin.code.startswith(("config", "plugin.cannot", "invalid"))
 
 
-def _modified_files_text(one: PluginFacts) -> str:
-    """What was found when it was to start, where it was."""
-    _, found, which = one.reason.partition("consented to: ")
-    return f": {which}" if found and one.code == Modified.code else ""
+def _modified_files_text(plugin: PluginFacts) -> str:
+    """Return which files the start check found modified, if it ran."""
+    _, found, files = plugin.reason.partition("consented to: ")
+    return f": {files}" if found and plugin.code == Modified.code else ""
 
 
 def _missing_secret_meaning(secret: MissingSecret) -> str:
@@ -202,9 +203,9 @@ def _missing_secret_meaning(secret: MissingSecret) -> str:
     return "These calls are refused before they run."
 
 
-def _plugin_link(one: PluginFacts, words: str = "Look at the plugin") -> RepairLink:
-    return RepairLink(f"/plugins/{quote(one.name, safe='')}", words)
+def _plugin_link(plugin: PluginFacts, label: str = "Look at the plugin") -> RepairLink:
+    return RepairLink(f"/plugins/{quote(plugin.name, safe='')}", label)
 
 
-def _log_link(one: PluginFacts) -> RepairLink:
-    return RepairLink(f"/plugins/{quote(one.name, safe='')}/logs", "Read its log")
+def _log_link(plugin: PluginFacts) -> RepairLink:
+    return RepairLink(f"/plugins/{quote(plugin.name, safe='')}/logs", "Read its log")

@@ -1,4 +1,4 @@
-"""One thing that somebody has to see to: what is wrong, what that means, and what can be done about it. Pure."""
+"""One repair: a problem, what it means, and the options to fix it. Pure."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import TypeAlias
 
 
 class Severity(StrEnum):
-    """How bad it is; the worst comes first."""
+    """How severe a repair is, most severe first."""
 
-    URGENT = "urgent"  # calls are refused, or what was recorded is in danger
-    BROKEN = "broken"  # something does not work until somebody sees to it
-    NOTICE = "notice"  # it works, and will not for ever, or less well than it could
+    URGENT = "urgent"  # calls are rejected, or recorded data is in danger
+    BROKEN = "broken"  # something does not work until a person acts
+    NOTICE = "notice"  # it works, but not for ever, or less well than it could
 
 
 @dataclass(frozen=True, slots=True)
 class RepairButton:
-    """Something that the host does when somebody asks for it.
+    """An action that the host performs when a person presses a button.
 
     Attributes:
-        action: Which; see `mending.py`.
-        words: What its button says.
-        asks: What somebody is asked before; empty where they need not be.
-        host_only: Whether it is for whoever operates the host alone: plugins are installed for all tenants.
+        action: The name of the action; see `repair_actions.py`.
+        words: The label of the button.
+        asks: The confirmation question; empty if none is needed.
+        host_only: Whether only operators of the host may press it: plugins are installed for all tenants.
     """
 
     action: str
@@ -36,7 +36,7 @@ class RepairButton:
 
 @dataclass(frozen=True, slots=True)
 class RepairLink:
-    """Another page, where somebody decides."""
+    """A link to a page where a person decides."""
 
     path: str
     words: str
@@ -44,7 +44,7 @@ class RepairLink:
 
 @dataclass(frozen=True, slots=True)
 class RepairCommand:
-    """What only a shell on the machine can do."""
+    """A shell command to run on the machine."""
 
     command: str
     words: str = "On the machine, type:"
@@ -55,17 +55,17 @@ RepairOption: TypeAlias = RepairButton | RepairLink | RepairCommand
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One thing to see to.
+    """One problem that a person has to act on.
 
     Attributes:
-        kind: What sort of thing, as in `plugin.modified`.
+        kind: The kind of problem, as in `plugin.modified`.
         subject: What it is about, as a plugin's name; empty for the host as a whole.
-        title: What is wrong, in a few words.
-        cause: What was found, exactly; others may have written parts of it.
-        meaning: What it means for whoever uses the host.
-        ways: What can be done, the best first.
-        mark: What tells this cause from another one of the same kind; the cause itself where it is empty. A cause that
-            counts something has one, so that not every change of the count is news.
+        title: The problem in a few words.
+        cause: The exact finding; parts of it may be text of plugins or receivers.
+        meaning: What it means for users of the host.
+        ways: The options to fix it, the best first.
+        cause_key: Distinguishes this cause from others of the same kind; the cause itself if empty. A cause that
+            contains a count has one, so that a changed count alone is not reported as a new cause.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Repair:
     cause: str
     meaning: str
     ways: tuple[RepairOption, ...] = ()
-    mark: str = ""
+    cause_key: str = ""
 
     @property
     def id(self) -> str:
@@ -83,18 +83,20 @@ class Repair:
 
     @property
     def fingerprint(self) -> str:
-        """Of its cause: whoever ignores a repair ignores this one, and hears of it again once it is another."""
-        told = "\0".join((self.kind, self.subject, self.severity, self.mark or self.cause))
-        return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        """Identifies the cause: an ignored repair is reported again once its cause is another."""
+        identity = "\0".join((self.kind, self.subject, self.severity, self.cause_key or self.cause))
+        return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def find_button(self, action: str) -> RepairButton | None:
-        """The button of this action, where it has one."""
-        return next((way for way in self.ways if isinstance(way, RepairButton) and way.action == action), None)
+        """Return the button of this action, if the repair has one."""
+        return next(
+            (option for option in self.ways if isinstance(option, RepairButton) and option.action == action), None
+        )
 
 
 _SEVERITY_RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 def sort_by_severity(repairs: Iterable[Repair]) -> list[Repair]:
-    """In the order in which somebody sees to them."""
-    return sorted(repairs, key=lambda one: (_SEVERITY_RANK[one.severity], one.kind, one.subject))
+    """Sort repairs by severity, the most severe first."""
+    return sorted(repairs, key=lambda repair: (_SEVERITY_RANK[repair.severity], repair.kind, repair.subject))

@@ -1,4 +1,4 @@
-"""What a button of a repair does: each action by its name, in the name of whoever pressed it."""
+"""The actions behind repair buttons, by name, each recorded under the principal who pressed the button."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from paddock.plugins.manage.repair import repair_plugin
 from paddock.plugins.store.thread import StoreThread
 
 ActionHandler: TypeAlias = Callable[[Tenant, str, PrincipalId], Awaitable[None]]
-"""Does something about a subject of a tenant, in somebody's name."""
+"""Performs an action on a subject of a tenant, on behalf of a principal."""
 
 
 class PluginEnabler(Protocol):
-    """Starts plugins; a `Host` is one."""
+    """Starts plugins; implemented by `Host`."""
 
     async def enable(
         self, name: str, *, tenant: Tenant = DEFAULT_TENANT, anew: bool = False, by: PrincipalId | None = None
@@ -26,36 +26,36 @@ class PluginEnabler(Protocol):
 
 
 class SecretRotator(Protocol):
-    """Puts secrets under another key."""
+    """Re-encrypts secrets under a new key."""
 
     async def rotate(self, by: PrincipalId) -> object: ...
 
 
 class RepairActions:
-    """Carries out actions.
+    """Performs repair actions.
 
     Args:
-        store: Where plugins are installed.
-        switches: Starts them.
-        versions: Moves them between versions.
-        put_into_effect: Looks at a plugin's rows and files again, and returns when it runs or is known not to.
-        webhooks: Tells others of events.
-        secrets: Rotates their key.
+        store: The plugin store.
+        enabler: Starts plugins.
+        versions: Moves plugins between versions.
+        apply_change: Reconciles a plugin, and returns when it runs or has failed.
+        webhooks: Manages webhooks.
+        secrets: Rotates the wrapping key.
     """
 
     def __init__(
         self,
         store: StoreThread,
-        switches: PluginEnabler,
+        enabler: PluginEnabler,
         versions: VersionService,
-        put_into_effect: Callable[[str], Awaitable[None]],
+        apply_change: Callable[[str], Awaitable[None]],
         webhooks: WebhookService,
         secrets: SecretRotator,
     ) -> None:
         self._store = store
-        self._enabler = switches
+        self._enabler = enabler
         self._versions = versions
-        self._apply_change = put_into_effect
+        self._apply_change = apply_change
         self._webhooks = webhooks
         self._secrets = secrets
         self.actions: Mapping[str, ActionHandler] = {
@@ -70,20 +70,20 @@ class RepairActions:
             "webhook.test": self._test,
         }
 
-    async def run(self, tenant: Tenant, one: Repair, action: str, by: PrincipalId) -> None:
+    async def run(self, tenant: Tenant, repair: Repair, action: str, by: PrincipalId) -> None:
         """Press a button of a repair.
 
         Raises:
-            Conflict: it has no such button.
-            PaddockError: it did not help; says why.
+            Conflict: the repair has no such button.
+            PaddockError: the action failed; says why.
         """
-        pressed = one.find_button(action)
-        if pressed is None:
+        button = repair.find_button(action)
+        if button is None:
             raise Conflict("this cannot be done about it any more", code="repair.other_way", hint="look at it again")
-        await self.actions[pressed.action](tenant, one.subject, by)
+        await self.actions[button.action](tenant, repair.subject, by)
 
     async def restore(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
-        """Put back every version of a plugin whose files or environment changed, and have it run again."""
+        """Restore every version of a plugin whose files or environment changed, and start it again."""
         await self._store.run(lambda store: repair_plugin(store, plugin), DEFAULT_TENANT, by=by)
         await self._apply_change(plugin)
 

@@ -1,4 +1,4 @@
-"""The list of what somebody has to see to: found anew at every look, so that what is mended is gone from it."""
+"""Lists, performs and ignores repairs. Each request detects them anew, so that fixed problems vanish by themselves."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ _TRANSIENT_PREFIXES = ("machine.", "host.", "plugin.down:", "plugin.configuratio
 
 
 def is_transient(repair: str) -> bool:
-    """Whether a repair, by its id, may only seem to be gone: its process is just being started again, or nobody has
-    looked at the machine yet. What somebody said of it stays until its cause is another."""
+    """Return whether a repair, by its id, may only seem to be gone: its process is just restarting, or the machine was
+    not probed yet. A decision to ignore it stays until its cause is another.
+    """
     return repair.startswith(_TRANSIENT_PREFIXES)
 
 
 def detect_repairs(facts: RepairFacts) -> list[Repair]:
-    """All repairs, the worst first."""
+    """Detect all repairs, the most severe first."""
     return sort_by_severity((*detect_host_repairs(facts), *detect_plugin_repairs(facts)))
 
 
 @dataclass(frozen=True, slots=True)
 class RepairList:
-    """The repairs of a tenant, the worst first.
+    """The repairs of a tenant, the most severe first.
 
     Attributes:
-        open: Those that somebody has to see to.
-        ignored: Those that somebody said to leave alone, with who did and when.
+        open: Those that a person has to act on.
+        ignored: Those that are ignored, with the decision.
     """
 
     open: tuple[Repair, ...]
@@ -45,89 +46,97 @@ class RepairList:
 
 
 class RepairService:
-    """Finds, mends and ignores.
+    """Detects, performs and ignores repairs.
 
     Args:
-        looking: Gathers facts.
-        mending: Does what buttons say.
-        store: Where it is kept what people ignore.
+        collector: Collects facts.
+        actions: Performs the actions of buttons.
+        store: Holds the decisions to ignore repairs.
     """
 
-    def __init__(self, looking: FactCollector, mending: RepairActions, store: StoreThread) -> None:
-        self._collector = looking
-        self._actions = mending
+    def __init__(self, collector: FactCollector, actions: RepairActions, store: StoreThread) -> None:
+        self._collector = collector
+        self._actions = actions
         self._store = store
-        # Every operator's first page asks, again and again while it is open.
-        self._shared_collection: SingleFlight[Tenant, CollectedFacts] = SingleFlight(looking.collect)
+        # Every open console page polls this: share one run.
+        self._shared_collection: SingleFlight[Tenant, CollectedFacts] = SingleFlight(collector.collect)
 
     async def list_repairs(self, tenant: Tenant, *, anew: bool = False) -> RepairList:
-        """All of them as they are now; `anew` looks at the machine again too.
+        """List all current repairs; `anew` also probes the machine again.
 
         Raises:
             PaddockError: the store cannot be read.
         """
-        seen = await (self._collector.collect(tenant, anew=True) if anew else self._shared_collection.run(tenant))
-        repairs = detect_repairs(seen.facts)
-        left_alone = [(one, word) for one in repairs if (word := seen.ignored.get(one.id)) and word.matches(one)]
-        silent = {one.id for one, _ in left_alone}
-        found = RepairList(tuple(one for one in repairs if one.id not in silent), tuple(left_alone))
-        if over := [name for name in seen.ignored.keys() - {one.id for one in repairs} if not is_transient(name)]:
-            with suppress(StoreUnavailable):  # then another time
+        collected = await (self._collector.collect(tenant, anew=True) if anew else self._shared_collection.run(tenant))
+        repairs = detect_repairs(collected.facts)
+        ignored = [
+            (repair, decision)
+            for repair in repairs
+            if (decision := collected.ignored.get(repair.id)) and decision.matches(repair)
+        ]
+        ignored_ids = {repair.id for repair, _ in ignored}
+        repair_list = RepairList(tuple(repair for repair in repairs if repair.id not in ignored_ids), tuple(ignored))
+        if obsolete := [
+            name for name in collected.ignored.keys() - {repair.id for repair in repairs} if not is_transient(name)
+        ]:
+            with suppress(StoreUnavailable):  # retried at the next request
                 await self._store.run(
-                    lambda store: store.database.write(lambda tx: delete_ignored(tx, store.tenant, over)), tenant
+                    lambda store: store.database.write(lambda tx: delete_ignored(tx, store.tenant, obsolete)), tenant
                 )
-        return found
+        return repair_list
 
     async def run_action(
-        self, tenant: Tenant, repair: str, action: str, by: PrincipalId, *, operates_host: bool
+        self, tenant: Tenant, repair_id: str, action: str, by: PrincipalId, *, operates_host: bool
     ) -> Repair:
-        """Press a button of a repair that is there right now.
+        """Press a button of a current repair.
 
         Raises:
-            NotFound: it is not there any more: somebody was quicker, or its cause is gone.
-            Denied: the button is for whoever operates the host.
-            PaddockError: it did not help; says why.
+            NotFound: the repair is gone: another person was quicker, or its cause is gone.
+            Denied: the button is for operators of the host.
+            PaddockError: the action failed; says why.
         """
-        one = await self._require(tenant, repair)
-        pressed = one.find_button(action)
-        if pressed is not None and pressed.host_only and not operates_host:
+        repair = await self._require(tenant, repair_id)
+        button = repair.find_button(action)
+        if button is not None and button.host_only and not operates_host:
             raise Denied(
                 "this changes a plugin for everybody on this host",
                 code="auth.not_for_you",
                 hint="ask whoever operates the host",
             )
-        await self._actions.run(tenant, one, action, by)
-        return one
+        await self._actions.run(tenant, repair, action, by)
+        return repair
 
-    async def ignore(self, tenant: Tenant, repair: str, by: PrincipalId) -> None:
-        """Leave it alone as long as its cause is the one that there is now.
-
-        Raises:
-            NotFound: it is not there any more.
-        """
-        one = await self._require(tenant, repair)
-        await self._store.run(
-            lambda store: store.database.write(lambda tx: ignore_repair(store.audited_change(tx), one)), tenant, by=by
-        )
-
-    async def unignore(self, tenant: Tenant, repair: str, by: PrincipalId) -> None:
-        """Tell of it again.
+    async def ignore(self, tenant: Tenant, repair_id: str, by: PrincipalId) -> None:
+        """Ignore a repair as long as its current cause stays the same.
 
         Raises:
-            NotFound: nobody ignores it.
+            NotFound: the repair is gone.
         """
+        repair = await self._require(tenant, repair_id)
         await self._store.run(
-            lambda store: store.database.write(lambda tx: unignore_repair(store.audited_change(tx), repair)),
+            lambda store: store.database.write(lambda tx: ignore_repair(store.audited_change(tx), repair)),
             tenant,
             by=by,
         )
 
-    async def _require(self, tenant: Tenant, repair: str) -> Repair:
-        seen = await self._collector.collect(tenant)
-        found = next((one for one in detect_repairs(seen.facts) if one.id == repair), None)
-        if found is None:
+    async def unignore(self, tenant: Tenant, repair_id: str, by: PrincipalId) -> None:
+        """Report a repair again.
+
+        Raises:
+            NotFound: it is not ignored.
+        """
+        await self._store.run(
+            lambda store: store.database.write(lambda tx: unignore_repair(store.audited_change(tx), repair_id)),
+            tenant,
+            by=by,
+        )
+
+    async def _require(self, tenant: Tenant, repair_id: str) -> Repair:
+        collected = await self._collector.collect(tenant)
+        repair = next((candidate for candidate in detect_repairs(collected.facts) if candidate.id == repair_id), None)
+        if repair is None:
             raise _gone_error()
-        return found
+        return repair
 
 
 def _gone_error() -> NotFound:

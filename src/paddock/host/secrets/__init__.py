@@ -1,1 +1,1 @@
-"""TODO: paddock.host.secrets."""
+"""Secrets of a running host: keys, values, usage and requirements."""

@@ -1,4 +1,4 @@
-"""The keys for secrets of one home, as its settings say."""
+"""Builds the wrapping keys for secrets of one home, according to its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load_secret_keys(
     ask: Callable[[], Secret] | None = None,
     ask_new: Callable[[], Secret] | None = None,
 ) -> WrappingKeys:
-    """The keys that this process can get; a person is asked for a passphrase only where `ask` is given."""
+    """Return the keys available to this process; a person is asked for a passphrase only if `ask` is given."""
     return build_wrapping_keys(
         environ,
         directories.state,

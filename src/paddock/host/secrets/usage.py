@@ -1,4 +1,4 @@
-"""The secrets of a tenant with who uses them, as the rows and manifests are now."""
+"""Shared secrets of a tenant and the plugins that use them, from the database and the manifests."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from paddock.store.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class PluginSecretAccess:
-    """One plugin, as far as secrets go.
+    """The access of one plugin to secrets.
 
     Attributes:
         enabled: Whether the tenant has it enabled.
-        granted: Whether it was granted to have secrets at all.
+        granted: Whether it was granted access to secrets at all.
         refers_to: The secrets that its configuration refers to.
     """
 
@@ -42,38 +42,38 @@ class PluginSecretUsage:
     """How one plugin uses one secret.
 
     Attributes:
-        may: Whether it may have the secret now: it is enabled, and was granted that.
-        operations: What of it cannot run without the secret.
-        whose: Whose secret it looks for, in this order.
-        hosts: Where the host writes it into requests, and the plugin never has it; empty where it is given it.
-        configured: Whether it is the plugin's configuration that refers to it.
+        may: Whether it may read the secret now: it is enabled, and was granted access.
+        operations: The operations that require the secret.
+        scopes: The scopes in which it is looked up, in order.
+        hosts: The hosts for which it is injected into requests, hidden from the plugin; empty if it reads the value.
+        configured: Whether the plugin's configuration refers to it.
     """
 
     plugin: str
     may: bool
     operations: tuple[str, ...]
-    whose: LookupOrder
+    scopes: LookupOrder
     hosts: tuple[str, ...] = ()
     configured: bool = False
 
     @property
     def personal(self) -> bool:
         """Whether each person has one of their own."""
-        return SecretScope.USER in self.whose
+        return SecretScope.USER in self.scopes
 
     @property
     def shared(self) -> bool:
-        """Whether the whole tenant's one is used."""
-        return SecretScope.SYSTEM in self.whose
+        """Whether the tenant's shared secret is used."""
+        return SecretScope.SYSTEM in self.scopes
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSecret:
-    """A secret of the whole tenant: what may be known of it where it is set, and who uses it.
+    """A shared secret of a tenant: its metadata if it is set, and its usages.
 
     Attributes:
-        listed: None where it is not set, and somebody uses it.
-        configures: The plugin that it belongs to, where it is a part of its configuration.
+        listed: None if it is not set but used.
+        configures: The plugin that it belongs to, if it is part of its configuration.
     """
 
     name: str
@@ -83,54 +83,60 @@ class SharedSecret:
 
     @property
     def missing(self) -> tuple[PluginSecretUsage, ...]:
-        """Those that cannot go on because it is not set."""
-        return () if self.listed is not None else tuple(one for one in self.uses if one.may and _is_required(one))
+        """The usages that fail because it is not set."""
+        return (
+            () if self.listed is not None else tuple(usage for usage in self.uses if usage.may and _is_required(usage))
+        )
 
     @property
     def needed_by(self) -> tuple[PluginSecretUsage, ...]:
-        """Those that would stop working without it."""
-        return tuple(one for one in self.uses if one.may and _is_required(one))
+        """The usages that would fail without it."""
+        return tuple(usage for usage in self.uses if usage.may and _is_required(usage))
 
 
-def _is_required(use: PluginSecretUsage) -> bool:
-    return use.configured or bool(use.operations and use.shared)
+def _is_required(usage: PluginSecretUsage) -> bool:
+    return usage.configured or bool(usage.operations and usage.shared)
 
 
 def find_usages(name: str, plugins: Iterable[PluginSecretAccess]) -> tuple[PluginSecretUsage, ...]:
-    """Who uses a secret."""
-    found: list[PluginSecretUsage] = []
-    for one in plugins:
-        manifest = one.manifest
+    """Find the plugins that use a secret, and how."""
+    usages: list[PluginSecretUsage] = []
+    for plugin in plugins:
+        manifest = plugin.manifest
         order = lookup_order(manifest, name)
         operations = tuple(auth.operation for auth in manifest.operation_auth if name in auth.secrets)
         if order is not None:
-            whose = _allowed_scopes(manifest, name, order)
-            hosts = tuple(str(to) for to in manifest.secret_hosts.get(name, ()))
-            found.append(PluginSecretUsage(manifest.name, one.enabled and one.granted, operations, whose, hosts))
-        if name in one.refers_to:
-            found.append(PluginSecretUsage(manifest.name, one.enabled, (), (SecretScope.SYSTEM,), configured=True))
-    return tuple(sorted(found, key=lambda use: (not use.may, use.plugin)))
+            scopes = _allowed_scopes(manifest, name, order)
+            hosts = tuple(str(host) for host in manifest.secret_hosts.get(name, ()))
+            usages.append(
+                PluginSecretUsage(manifest.name, plugin.enabled and plugin.granted, operations, scopes, hosts)
+            )
+        if name in plugin.refers_to:
+            usages.append(PluginSecretUsage(manifest.name, plugin.enabled, (), (SecretScope.SYSTEM,), configured=True))
+    return tuple(sorted(usages, key=lambda usage: (not usage.may, usage.plugin)))
 
 
 def _allowed_scopes(manifest: Manifest, name: str, order: LookupOrder) -> LookupOrder:
-    """Whose it may be for any of its operations."""
+    """Return the scopes that any of its operations allows."""
     orders = [required_secrets(manifest, auth.operation).get(name, ()) for auth in manifest.operation_auth]
-    allowed = {scope for one in orders for scope in one} or set(order)
+    allowed = {scope for scopes in orders for scope in scopes} or set(order)
     return tuple(scope for scope in SecretScope if scope in allowed)
 
 
 def collect_shared_secrets(listed: Iterable[SecretInfo], plugins: Iterable[PluginSecretAccess]) -> list[SharedSecret]:
-    """The secrets of a whole tenant: those that are set, and those that somebody of its plugins looks for."""
-    declared = list(plugins)
-    have: Mapping[str, SecretInfo] = {one.name: one for one in listed if not one.owner}
-    names: set[str] = set(have)
-    for one in declared:
-        names |= {name for name in one.manifest.secrets if not is_config_secret(name)} | one.refers_to
-    found = [
-        SharedSecret(name, have.get(name), find_usages(name, declared), _configured_plugin(name))
+    """Collect the shared secrets of a tenant: those that are set, and those that its plugins look up."""
+    plugin_list = list(plugins)
+    set_secrets: Mapping[str, SecretInfo] = {secret.name: secret for secret in listed if not secret.owner}
+    names: set[str] = set(set_secrets)
+    for plugin in plugin_list:
+        names |= {name for name in plugin.manifest.secrets if not is_config_secret(name)} | plugin.refers_to
+    shared_secrets = [
+        SharedSecret(name, set_secrets.get(name), find_usages(name, plugin_list), _configured_plugin(name))
         for name in sorted(names)
     ]
-    return [one for one in found if one.listed is not None or any(use.shared for use in one.uses)]
+    return [
+        secret for secret in shared_secrets if secret.listed is not None or any(usage.shared for usage in secret.uses)
+    ]
 
 
 def _configured_plugin(name: str) -> str:
@@ -141,34 +147,34 @@ _SECRETS_CAPABILITY: Final = "host:secrets"
 
 
 class SecretUsageService:
-    """Looks at the secrets of tenants.
+    """Reads the usage of secrets.
 
     Args:
-        views: Where rows are read, which holds up nobody.
+        views: The plugin store, for reads.
     """
 
     def __init__(self, views: StoreThread) -> None:
         self._views = views
-        self._manifests: dict[str, Manifest] = {}  # by digest: reading one takes longer than all else here
+        self._manifests: dict[str, Manifest] = {}  # by digest: parsing one is the slowest part here
 
     async def list_shared(self, tenant: Tenant) -> list[SharedSecret]:
-        """Those of the whole tenant, set or looked for, by name."""
+        """List the shared secrets of a tenant, set or looked up, by name."""
 
-        def work(store: PluginStore) -> list[SharedSecret]:
-            def unit(tx: Transaction) -> tuple[dict[str, VersionRow], dict[str, Grant], list[SecretInfo]]:
+        def collect(store: PluginStore) -> list[SharedSecret]:
+            def query(tx: Transaction) -> tuple[dict[str, VersionRow], dict[str, Grant], list[SecretInfo]]:
                 return current_versions(tx), all_grants(tx, tenant), list_secrets(tx, tenant, "")
 
-            versions, grants, listed = store.database.read(unit)
+            versions, grants, listed = store.database.read(query)
             entries = _read_entries(store)
             self._manifests = {row.digest: self._load_manifest(row) for row in versions.values()}
-            declared = [
+            plugins = [
                 _plugin_access(self._manifests[row.digest], grants.get(name), entries.get(name))
                 for name, row in versions.items()
-                if tenant == DEFAULT_TENANT or name in grants  # what a tenant has nothing to do with is not its affair
+                if tenant == DEFAULT_TENANT or name in grants  # other tenants see only plugins granted to them
             ]
-            return collect_shared_secrets(listed, declared)
+            return collect_shared_secrets(listed, plugins)
 
-        return await self._views.run(work, tenant)
+        return await self._views.run(collect, tenant)
 
     def _load_manifest(self, row: VersionRow) -> Manifest:
         return self._manifests.get(row.digest) or manifest_of(row)
@@ -178,7 +184,7 @@ def _read_entries(store: PluginStore) -> Mapping[str, PluginEntry]:
     try:
         return read_entries(store.config_file)
     except PaddockError:
-        return {}  # a file with mistakes is a repair of its own
+        return {}  # an invalid file is reported as a repair
 
 
 def _plugin_access(manifest: Manifest, grant: Grant | None, entry: PluginEntry | None) -> PluginSecretAccess:

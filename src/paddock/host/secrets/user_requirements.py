@@ -1,6 +1,6 @@
-"""What plugins want of one person: accounts of theirs at providers, and secrets of their own.
+"""Requirements of plugins for one person: accounts at providers, and secrets of their own.
 
-No provider can be connected to yet. What is declared is told all the same, so that nobody wonders why a tool refuses.
+Connecting accounts is not supported yet. Requirements are listed all the same, so that people see why a tool refuses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RequiredAccount:
     Attributes:
         mode: `user` acts as the person, `service_account` and `domain_delegate` as the organisation.
         optional: Whether the plugin works without it.
-        operations: What of it needs the account; empty where all of it does.
+        operations: The operations that need the account; empty if all do.
     """
 
     provider: str
@@ -43,14 +43,14 @@ class RequiredAccount:
 
 @dataclass(frozen=True, slots=True)
 class RequiredSecret:
-    """A secret that somebody may have of their own.
+    """A secret that a person may set for themselves.
 
     Attributes:
-        operations: What cannot run without one.
-        hosts: Where the host writes it into requests, and the plugin never has it; empty where it is given it.
-        mine: What may be known of theirs; None where they have none.
-        shared: Whether the tenant's one is used where they have none.
-        state: `set` where they have one, `shared` where the tenant's stands in, else `missing`.
+        operations: The operations that require one.
+        hosts: The hosts for which it is injected into requests, hidden from the plugin; empty if it reads the value.
+        mine: The metadata of the person's own; None if they have none.
+        shared: Whether the tenant's secret is used if they have none.
+        state: `set` if they have one, `shared` if the tenant's is used instead, else `missing`.
     """
 
     name: str
@@ -68,7 +68,7 @@ class RequiredSecret:
 
 @dataclass(frozen=True, slots=True)
 class PluginRequirements:
-    """What one plugin wants of a person."""
+    """The accounts and secrets that one plugin requires of a person."""
 
     plugin: str
     title: str
@@ -77,95 +77,106 @@ class PluginRequirements:
 
     @property
     def lacking(self) -> bool:
-        """Whether something of it cannot run for them as it is."""
-        secrets = any(one.state == "missing" and one.operations for one in self.secrets)
-        return secrets or any(not one.optional for one in self.accounts)
+        """Whether some of its operations cannot run for the person yet."""
+        secrets = any(secret.state == "missing" and secret.operations for secret in self.secrets)
+        return secrets or any(not account.optional for account in self.accounts)
 
 
 def required_accounts(manifest: Manifest) -> tuple[RequiredAccount, ...]:
-    """The accounts that a manifest declares: for the whole plugin, and for single operations. Pure."""
-    found = [RequiredAccount(one.provider, one.mode, one.scopes, one.optional) for one in manifest.identities]
-    known = {(one.provider, one.mode) for one in found}
+    """Return the accounts that a manifest declares: for the whole plugin, and for single operations. Pure."""
+    accounts = [
+        RequiredAccount(identity.provider, identity.mode, identity.scopes, identity.optional)
+        for identity in manifest.identities
+    ]
+    declared = {(account.provider, account.mode) for account in accounts}
     by_account: dict[tuple[str, str], list[Any]] = {}
     for auth in manifest.operation_auth:
-        if auth.provider is not None and (auth.provider, auth.mode or "user") not in known:
+        if auth.provider is not None and (auth.provider, auth.mode or "user") not in declared:
             by_account.setdefault((auth.provider, auth.mode or "user"), []).append(auth)
     for (provider, mode), auths in by_account.items():
         scopes = tuple(dict.fromkeys(scope for auth in auths for scope in auth.scopes))
-        found.append(RequiredAccount(provider, mode, scopes, False, tuple(auth.operation for auth in auths)))
-    return tuple(found)
+        accounts.append(RequiredAccount(provider, mode, scopes, False, tuple(auth.operation for auth in auths)))
+    return tuple(accounts)
 
 
 def required_user_secrets(
-    manifest: Manifest, mine: Mapping[str, SecretInfo], of_tenant: frozenset[str]
+    manifest: Manifest, own: Mapping[str, SecretInfo], shared: frozenset[str]
 ) -> tuple[RequiredSecret, ...]:
-    """The secrets of a manifest that may be a person's own. Pure.
+    """Return the secrets of a manifest that a person may set for themselves. Pure.
 
     Args:
-        manifest: What the plugin declares.
-        mine: The person's secrets by name.
-        of_tenant: The names of those of the whole tenant.
+        manifest: The plugin's manifest.
+        own: The person's secrets by name.
+        shared: The names of the tenant's shared secrets.
     """
-    found: list[RequiredSecret] = []
+    secrets: list[RequiredSecret] = []
     for name in manifest.secrets:
         orders = {
             auth.operation: required_secrets(manifest, auth.operation).get(name) for auth in manifest.operation_auth
         }
-        named = {operation: order for operation, order in orders.items() if order is not None}
-        whose = [scope for order in named.values() for scope in order] or lookup_order(manifest, name) or ()
-        if SecretScope.USER not in whose:
+        required = {operation: order for operation, order in orders.items() if order is not None}
+        scopes = [scope for order in required.values() for scope in order] or lookup_order(manifest, name) or ()
+        if SecretScope.USER not in scopes:
             continue
-        hosts = tuple(str(to) for to in manifest.secret_hosts.get(name, ()))
-        stands_in = name in of_tenant and all(SecretScope.SYSTEM in order for order in named.values())
-        found.append(RequiredSecret(name, tuple(named), hosts, mine.get(name), stands_in))
-    return tuple(found)
+        hosts = tuple(str(host) for host in manifest.secret_hosts.get(name, ()))
+        has_fallback = name in shared and all(SecretScope.SYSTEM in order for order in required.values())
+        secrets.append(RequiredSecret(name, tuple(required), hosts, own.get(name), has_fallback))
+    return tuple(secrets)
 
 
 class UserRequirements:
-    """What plugins want of the people of a tenant.
+    """Lists what plugins require of the people of a tenant.
 
     Args:
-        catalogue: The plugins of a tenant.
-        offers: Which of them somebody may use.
-        secrets: Keeps theirs.
+        catalogue: Returns a tenant's catalogue.
+        permitted: Lists the plugins that a person may use.
+        secrets: Stores people's secrets.
     """
 
-    def __init__(self, catalogue: CatalogueLookup, offers: PermittedPlugins, secrets: SecretService) -> None:
+    def __init__(self, catalogue: CatalogueLookup, permitted: PermittedPlugins, secrets: SecretService) -> None:
         self._catalogue = catalogue
-        self._offers = offers
+        self._permitted = permitted
         self._secrets = secrets
 
     async def list_for(self, context: CallContext) -> list[PluginRequirements]:
-        """Of each plugin that somebody may use and that wants something of them, by name."""
+        """List the requirements of each plugin that the caller may use and that has any, by name."""
         manifests = await self._permitted_manifests(context)
-        mine = {one.name: one for one in await self._secrets.list_secrets(context.tenant, context.principal.person)}
-        of_tenant = frozenset(one.name for one in await self._secrets.list_secrets(context.tenant, ""))
-        found = [
+        own = {
+            secret.name: secret for secret in await self._secrets.list_secrets(context.tenant, context.principal.person)
+        }
+        shared = frozenset(secret.name for secret in await self._secrets.list_secrets(context.tenant, ""))
+        requirements = [
             PluginRequirements(
-                one.name, one.display_name, required_accounts(one), required_user_secrets(one, mine, of_tenant)
+                manifest.name,
+                manifest.display_name,
+                required_accounts(manifest),
+                required_user_secrets(manifest, own, shared),
             )
-            for one in manifests
+            for manifest in manifests
         ]
-        return [one for one in found if one.accounts or one.secrets]
+        return [plugin for plugin in requirements if plugin.accounts or plugin.secrets]
 
     async def plugins_requiring_secret(self, context: CallContext, name: str) -> list[str]:
-        """The plugins that want a secret of somebody: nobody keeps here what nobody asks for.
+        """List the plugins that require a secret of the caller: secrets that no plugin requires cannot be set.
 
         Raises:
-            NotFound: none does.
+            NotFound: no plugin requires it.
         """
-        wanted = [
-            one.plugin for one in await self.list_for(context) if any(secret.name == name for secret in one.secrets)
+        plugins = [
+            plugin.plugin
+            for plugin in await self.list_for(context)
+            if any(secret.name == name for secret in plugin.secrets)
         ]
-        if not wanted:
+        if not plugins:
             raise NotFound(
                 f"no plugin that you use asks for {printable(name, 128)}",
                 code="secret.not_wanted",
                 hint="look at your accounts for what is asked for",
             )
-        return wanted
+        return plugins
 
     async def _permitted_manifests(self, context: CallContext) -> Iterable[Manifest]:
-        offered = {one["name"] for one in await self._offers.plugins(context)}
+        names = {plugin["name"] for plugin in await self._permitted.plugins(context)}
         entries = self._catalogue(context.tenant).entries()
-        return sorted((one.manifest for one in entries if one.manifest.name in offered), key=lambda one: one.name)
+        manifests = (entry.manifest for entry in entries if entry.manifest.name in names)
+        return sorted(manifests, key=lambda manifest: manifest.name)

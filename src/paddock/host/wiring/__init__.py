@@ -1,1 +1,1 @@
-"""TODO: paddock.host.wiring."""
+"""Builds a host, its gate and its background jobs from their parts."""

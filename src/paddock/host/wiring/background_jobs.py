@@ -1,4 +1,4 @@
-"""What a daemon does by itself when its time has come."""
+"""Background jobs of a daemon: approval expiry, effect recovery, operator polling and result retention."""
 
 from __future__ import annotations
 
@@ -30,68 +30,74 @@ from paddock.queue.worker import EventSinkFactory, JobType, Worker, open_worker
 from paddock.runtime.calls import MAX_CALL_S
 from paddock.store.database import Database
 
-FORGET_EFFECTS = "effect.forget"
-_FORGET_INTERVAL = timedelta(hours=1)
-_FORGET_BATCH_ROWS = 1000
+EFFECT_RETENTION_JOB = "effect.forget"
+_RETENTION_INTERVAL = timedelta(hours=1)
+_RETENTION_BATCH_ROWS = 1000
 
 RETRY_FOR_A_DAY = RetryPolicy(max_delay_s=900.0, max_tries=105)
-"""For what only has to wait: a plugin may be switched off for a while, or whatever it asks may be down."""
+"""For jobs that only have to wait: a plugin may be disabled for a while, or its upstream may be down."""
 
 
-def approval_expiry_job(approvals: Approvals, resumption: PendingCallResumer) -> JobType:
-    """Ends requests that nobody answered in time, and the calls that waited for them."""
+def approval_expiry_job(approvals: Approvals, resumer: PendingCallResumer) -> JobType:
+    """Job that expires unanswered approval requests and the calls waiting for them."""
 
-    async def expire(work: Job) -> RescheduleAt | None:
+    async def expire(job: Job) -> RescheduleAt | None:
         try:
-            over = await approvals.expire_one(work.tenant, work.key)
-            if over is not None:
-                await resumption.on_answered(over)
+            expired = await approvals.expire_one(job.tenant, job.key)
+            if expired is not None:
+                await resumer.on_answered(expired)
                 return None
-            still = await approvals.find(work.tenant, work.key)
+            open_request = await approvals.find(job.tenant, job.key)
         except NotFound:
             return None
-        # The clock was set back: its time is not over.
-        return RescheduleAt(datetime.fromisoformat(still.binding.expires_at)) if still.state in OPEN_STATES else None
+        # The clock was set back: the request is not due yet.
+        return (
+            RescheduleAt(datetime.fromisoformat(open_request.binding.expires_at))
+            if open_request.state in OPEN_STATES
+            else None
+        )
 
     return JobType(expire)
 
 
-def effect_retention_job(database: Database, clock: Clock, keep: timedelta) -> JobType:
-    """Lets go of what came of effects once it was kept for that long, a thousand at a time."""
+def effect_retention_job(database: Database, clock: Clock, retention: timedelta) -> JobType:
+    """Job that deletes stored effect results older than `retention`, in batches."""
 
-    async def forget(_work: Job) -> RescheduleAt | None:
+    async def forget(_job: Job) -> RescheduleAt | None:
         now = clock.now()
-        some = partial(expire_results, before=(now - keep).isoformat(), now=now.isoformat(), limit=_FORGET_BATCH_ROWS)
-        while await database.write(some) == _FORGET_BATCH_ROWS:
+        expire_batch = partial(
+            expire_results, before=(now - retention).isoformat(), now=now.isoformat(), limit=_RETENTION_BATCH_ROWS
+        )
+        while await database.write(expire_batch) == _RETENTION_BATCH_ROWS:
             pass
-        return RescheduleAt(now + _FORGET_INTERVAL)
+        return RescheduleAt(now + _RETENTION_INTERVAL)
 
     return JobType(forget, RETRY_FOR_A_DAY)
 
 
 def recovery_job(recovery: EffectRecovery) -> JobType:
-    """Finds out what became of effects. What cannot be found out in a day waits for a person, or for the next start."""
+    """Job that recovers effects. After a day of failed tries the effect waits for a person or the next start."""
 
-    async def recover(work: Job) -> RescheduleAt | None:
-        return await recovery.recover(work.tenant, work.key)
+    async def recover(job: Job) -> RescheduleAt | None:
+        return await recovery.recover(job.tenant, job.key)
 
     return JobType(recover, RETRY_FOR_A_DAY, timeout_s=MAX_CALL_S + 60)
 
 
-def polling_job(looks: OperatorPoller) -> JobType:
-    """Asks operators that are still at work. What they say is no failure: those count where hosts die over it."""
-    return JobType(looks.run_job, timeout_s=MAX_CALL_S + 60, on_given_up=looks.on_given_up)
+def polling_job(poller: OperatorPoller) -> JobType:
+    """Job that polls long-running operators. "Still working" is no failure; only polls that kill the host count."""
+    return JobType(poller.run_job, timeout_s=MAX_CALL_S + 60, on_given_up=poller.on_given_up)
 
 
 def build_recovery(
-    gate: Gate, database: Database, clock: Clock, random: Random, notes: CallJournal, settle: timedelta
+    gate: Gate, database: Database, clock: Clock, random: Random, journal: CallJournal, settle_time: timedelta
 ) -> EffectRecovery:
-    """What finds out what became of effects; see `open_timed_work`. A command does that for whoever waits for it."""
-    return EffectRecovery(gate, database, clock, notes, ledger_publisher(clock, random), settle)
+    """Build the effect recovery; see `open_background_jobs`. A one-shot command runs it for its own calls."""
+    return EffectRecovery(gate, database, clock, journal, ledger_publisher(clock, random), settle_time)
 
 
 def ledger_publisher(clock: Clock, random: Random) -> EventSinkFactory:
-    """Where a unit of work that the host does by itself tells what it did."""
+    """Build the event sink factory for transactions that the host makes by itself."""
     return lambda tx, tenant, call: TransactionLedger(tx, clock, random, tenant, call)
 
 
@@ -104,35 +110,39 @@ async def open_background_jobs(
     *,
     gate: Gate,
     approvals: Approvals,
-    resumption: PendingCallResumer,
-    notes: CallJournal,
+    resumer: PendingCallResumer,
+    journal: CallJournal,
     calls: CallRegistry,
-    keep: timedelta = timedelta(days=30),
-    settle: timedelta = timedelta(seconds=10),
+    retention: timedelta = timedelta(days=30),
+    settle_time: timedelta = timedelta(seconds=10),
 ) -> AsyncGenerator[Worker, None]:
-    """Do what falls due for as long as the block runs; `keep` says how long what came of effects is kept, and `settle`
-    how long after a first look it is certain that one has not happened."""
+    """Run due jobs while the block runs.
 
-    def worker_of(kinds: Mapping[str, JobType]) -> Worker:
-        return Worker(database, node, clock, random, kinds, ledger_publisher(clock, random))
+    `retention` is how long effect results are kept; `settle_time` how long after a first probe a "not found" is final.
+    """
 
-    recover = recovery_job(build_recovery(gate, database, clock, random, notes, settle))
-    # The host's own work has places of its own: plugins that hang, of however many tenants, hold up none of it.
-    own = {
-        EXPIRE_JOB: approval_expiry_job(approvals, resumption),
-        FORGET_EFFECTS: effect_retention_job(database, clock, keep),
+    def build_worker(job_types: Mapping[str, JobType]) -> Worker:
+        return Worker(database, node, clock, random, job_types, ledger_publisher(clock, random))
+
+    recover_job = recovery_job(build_recovery(gate, database, clock, random, journal, settle_time))
+    # The host's own jobs have a worker of their own: hanging plugins, of however many tenants, cannot delay them.
+    host_jobs = {
+        EXPIRE_JOB: approval_expiry_job(approvals, resumer),
+        EFFECT_RETENTION_JOB: effect_retention_job(database, clock, retention),
     }
-    of_plugins = {RECOVER_JOB: recover, recovery_job_type_at(node.name): recover}
+    plugin_jobs = {RECOVER_JOB: recover_job, recovery_job_type_at(node.name): recover_job}
     if gate.long_running is not None:
-        of_plugins[POLL_JOB] = polling_job(gate.long_running.poller)
-    with suppress(StoreUnavailable):  # a full disk does not keep a host from starting
+        plugin_jobs[POLL_JOB] = polling_job(gate.long_running.poller)
+    with suppress(StoreUnavailable):  # a full disk must not keep a host from starting
         await gate.starter.effects.schedule_recoveries()
         if gate.long_running is not None:
             await gate.long_running.reschedule_parked()
-        with suppress(Busy):  # then at the next start
+        with suppress(Busy):  # retried at the next start
             now = clock.now()
-            await database.write(lambda tx: queue.enqueue(tx, DEFAULT_TENANT, FORGET_EFFECTS, "old", due=now, now=now))
-    async with open_worker(worker_of(own), node), open_worker(worker_of(of_plugins), node) as worker:
+            await database.write(
+                lambda tx: queue.enqueue(tx, DEFAULT_TENANT, EFFECT_RETENTION_JOB, "old", due=now, now=now)
+            )
+    async with open_worker(build_worker(host_jobs), node), open_worker(build_worker(plugin_jobs), node) as worker:
         gate.starter.effects.on_in_doubt = worker.wake
         if gate.long_running is not None:
             gate.long_running.on_parked = worker.wake

@@ -1,4 +1,4 @@
-"""The one door with everything that it needs, as a host and a workshop build it."""
+"""Builds the gate and the approvals with their dependencies, for a host and for a dev host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paddock.gate.effects.poll_state import DEFAULT_MAX_PROGRESS_S
 from paddock.gate.effects.polling import OperatorPoller
 from paddock.gate.effects.starter import CallStarter
 from paddock.gate.gate import Gate
-from paddock.gate.idempotency.records import IdempotencyRecord as InDatabase
+from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.invocation import Invocation
 from paddock.gate.ports import SecretChecker
 from paddock.ledger.entry import EntryDraft, EventSource, IdentifiedDraft
@@ -34,7 +34,7 @@ from paddock.store.database import Database, Transaction
 
 @dataclass(frozen=True, slots=True)
 class DropMethodEvents:
-    """Passes on what happens to plugins, but for calls: the gate tells of each of them, with all that it knows."""
+    """Forwards plugin events except method calls: the gate records those, with more context."""
 
     publisher: EventSink
 
@@ -43,13 +43,13 @@ class DropMethodEvents:
             self.publisher.publish(event)
 
 
-def build_approvals(database: Database, clock: Clock, random: Random, room: PendingLimits | None = None) -> Approvals:
-    """The requests for a person's yes, each kept with its entry in the ledger; `room` says how much may wait."""
+def build_approvals(database: Database, clock: Clock, random: Random, limits: PendingLimits | None = None) -> Approvals:
+    """Build the approval service; a request commits with its ledger entry. `limits` bounds open requests."""
 
     def publish_in(tx: Transaction, tenant: Tenant, call: str | None) -> TransactionLedger:
         return TransactionLedger(tx, clock, random, tenant, call)
 
-    return Approvals(database, clock, random, publish_in, room=room)
+    return Approvals(database, clock, random, publish_in, limits=limits)
 
 
 def build_gate(
@@ -57,38 +57,40 @@ def build_gate(
     *,
     ledger: LedgerWriter,
     database: Database,
-    decides: Authorizer,
+    authorizer: Authorizer,
     approvals: Approvals,
-    limits: RateLimiter,
+    rate_limiter: RateLimiter,
     secrets: SecretChecker,
     clock: Clock,
     random: Random,
     node: Node,
-    in_progress_s: float = DEFAULT_MAX_PROGRESS_S,
+    max_progress_s: float = DEFAULT_MAX_PROGRESS_S,
 ) -> Gate:
-    """The door to these plugins; `node` is the run of a host that it belongs to, and `in_progress_s` how long operators
-    may be at work on one call."""
+    """Build the gate to a supervisor's plugins.
+
+    `node` is the run of the host that it belongs to; `max_progress_s` limits how long an operator may work on one call.
+    """
 
     def append_all(tx: Transaction, drafts: Sequence[IdentifiedDraft]) -> None:
         append_entries(tx, drafts, random, sanitize=True)
 
-    def record_in(tx: Transaction, course: Invocation, event: EventSource) -> None:
-        # Calls start and end together where many are under way: their entries are made together too, which takes a few
+    def record_in(tx: Transaction, invocation: Invocation, event: EventSource) -> None:
+        # Many calls start and end at the same time: appending their entries together before the commit takes only a few
         # statements for all of them.
-        name, now, context = new_id("evt", clock, random), clock.now(), course.context
-        draft = EntryDraft(event, context.tenant, now, course.call_id, context.request, context.principal.id)
-        tx.before_commit(append_all, (name, draft))
+        event_id, now, context = new_id("evt", clock, random), clock.now(), invocation.context
+        draft = EntryDraft(event, context.tenant, now, invocation.call_id, context.request, context.principal.id)
+        tx.before_commit(append_all, (event_id, draft))
 
-    def record_lost(tx: Transaction, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
+    def record_abandoned(tx: Transaction, events: Sequence[tuple[Tenant, CallId, Event]]) -> None:
         record_all(tx, clock, random, events)
 
-    effects = EffectCoordinator(database, approvals, clock, node, record_in, record_lost)
+    effects = EffectCoordinator(database, approvals, clock, node, record_in, record_abandoned)
     node.on_lease_ended.append(effects.mark_abandoned)
     node.on_lease_lost.append(supervisor.abort_effects)
     supervisor.is_node_lost = lambda: node.lease_at_risk
-    start = CallStarter(decides, approvals, effects, database, record_in)
-    gate = Gate(supervisor, ledger, decides, start, limits, secrets, clock, random)
-    looks = OperatorPoller(
+    starter = CallStarter(authorizer, approvals, effects, database, record_in)
+    gate = Gate(supervisor, ledger, authorizer, starter, rate_limiter, secrets, clock, random)
+    poller = OperatorPoller(
         database,
         clock,
         effects,
@@ -97,13 +99,13 @@ def build_gate(
         catalogue=gate.catalogue,
         require_promised=gate.output_validator.validate,
         told=gate.notify_ended,
-        longest=in_progress_s,
+        longest=max_progress_s,
     )
-    gate.long_running = following = LongRunningCalls(database, clock, node, looks, record_in)
+    gate.long_running = long_running = LongRunningCalls(database, clock, node, poller, record_in)
 
-    async def until_over(effect: InDatabase) -> None:
-        with contextlib.suppress(PaddockError):  # whoever joins finds out by the record
-            await following.wait_for_outcome(effect.effect_key.tenant, effect.call)
+    async def wait_until_over(record: IdempotencyRecord) -> None:
+        with contextlib.suppress(PaddockError):  # joining callers read the outcome from the record
+            await long_running.wait_for_outcome(record.effect_key.tenant, record.call)
 
-    effects.wait_until_over = until_over
+    effects.wait_until_over = wait_until_over
     return gate

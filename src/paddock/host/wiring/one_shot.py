@@ -1,4 +1,4 @@
-"""The host for the length of one command that only reads or changes what is installed; nothing runs."""
+"""A host for one command that only reads or changes what is installed; no plugin runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paddock.plugins.store.store import PluginStore, open_plugin_store
 
 @dataclass(frozen=True, slots=True)
 class OneShotHost:
-    """What a one-shot command works with."""
+    """The parts that a one-shot command works with."""
 
     directories: Directories
     loaded: LoadedSettings
@@ -27,7 +27,7 @@ class OneShotHost:
 def open_one_shot(
     environ: Mapping[str, str], home: Path, *, cwd: Path | None = None, clock: Clock | None = None
 ) -> Generator[OneShotHost, None, None]:
-    """The host for the length of one command, without a daemon.
+    """Open the plugin store for one command, without a daemon.
 
     Raises:
         Invalid: the settings have mistakes; carries all of them.

@@ -1,4 +1,4 @@
-"""Opening a host: builds every part, hands each what it needs, and closes them all in reverse."""
+"""Opens a host: builds every part, injects its dependencies, and closes them all in reverse order."""
 
 from __future__ import annotations
 
@@ -80,15 +80,15 @@ from paddock.store.database import open_database, open_direct
 from paddock.webhooks.live_events import LiveEvents
 from paddock.webhooks.sender import ReceiverDestinations, WebhookSender
 
-FIRST_EXPIRY_TIMEOUT_S = 1.0  # seconds at most, at the start of a daemon
+FIRST_EXPIRY_TIMEOUT_S = 1.0  # bounds the expiry of approval requests at the start of a daemon
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """How to open a host.
 
-    `home` stands for `$PADDOCK_HOME`. With `start="enabled"` the enabled plugins start at once, with `"nothing"` each
-    starts at its first call. A `daemon` is the only one on its embedded store; a `command` works beside it.
+    `home` overrides `$PADDOCK_HOME`. With `start="enabled"` the enabled plugins start at once, with `"nothing"` each
+    starts at its first call. A `daemon` owns its embedded store exclusively; a `command` works beside it.
     """
 
     home: Path | None = None
@@ -100,13 +100,13 @@ class Config:
 
 @asynccontextmanager
 async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
-    """The host for as long as the block runs; afterwards no plugin is left.
+    """Open a host for as long as the block runs; afterwards no plugin process is left.
 
-    A daemon puts in order what the one before it left, each step over before the next: the lock, whether the store is
-    whole, whether the ledger goes on from its last checkpoints (`open_database`, `open_ledger`); no process of a plugin
-    outlives its host; an epoch of its own, in the same step as what was under way is in doubt (`node.here`); requests
-    whose time is over end; what was approved is made. Then it takes calls. Killed at any point, the next one begins
-    anew and ends in the same state: each step looks for what is left to do, and is written as a whole or not at all.
+    A daemon recovers the state of its predecessor, each step complete before the next: take the lock and check the
+    store (`open_database`); check that the ledger continues from its last checkpoints (`open_ledger`); no plugin
+    process outlives its host; claim a new epoch in the same transaction that marks effects in flight as in doubt
+    (`Node.current_run`); expire overdue approval requests; make approved calls. Then it accepts calls. Each step
+    looks for work left to do and is atomic: after a daemon is killed at any point, the next ends in the same state.
 
     Raises:
         Invalid: the settings have mistakes; carries all of them.
@@ -116,28 +116,28 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
     environ = dict(config.environ) | ({"PADDOCK_HOME": str(config.home)} if config.home else {})
     directories = find_directories(environ, Path.home())
     create_directories(directories)
-    loaded = load_settings(directories, environ, cwd=config.cwd)
-    settings = loaded.settings
+    loaded_settings = load_settings(directories, environ, cwd=config.cwd)
+    settings = loaded_settings.settings
     clock, random = SystemClock(), SystemRandom()
     keys = load_secret_keys(directories, settings, environ)
-    opening = partial(open_plugin_store, directories, settings, clock=clock)
+    open_store = partial(open_plugin_store, directories, settings, clock=clock)
     address = settings.store.url or directories.database_file
     async with (
         open_plugin_logs(directories.state / "logs", clock) as logs,
         open_database(address, role=config.role) as database,
-        open_ledger(database, clock, random, state=directories.state, long_running=config.role == "daemon") as events,
+        open_ledger(database, clock, random, state=directories.state, long_running=config.role == "daemon") as ledger,
         open_node(database, clock, random, state=directories.state, daemon=config.role == "daemon") as node,
-        open_store_thread(opening) as store,
-        open_store_thread(opening) as views,
-        open_cage_network(lambda tenant: DenialLogger(events.publisher(tenant), logs, tenant)) as network,
+        open_store_thread(open_store) as store,
+        open_store_thread(open_store) as views,
+        open_cage_network(lambda tenant: DenialLogger(ledger.publisher(tenant), logs, tenant)) as network,
         open_warden(network=network, trees=trees_directory(directories.data)) as warden,
-        open_active_policy(directories, settings.policy, database, clock, random) as rulebook,
+        open_active_policy(directories, settings.policy, database, clock, random) as active_policy,
         open_capability_services(
             directories.data / "storage",
             database,
             logs,
-            PolicyCheck(rulebook),
-            publish_for=lambda tenant: DenialLogger(events.publisher(tenant), logs, tenant),
+            PolicyCheck(active_policy),
+            publish_for=lambda tenant: DenialLogger(ledger.publisher(tenant), logs, tenant),
             clock=clock,
             random=random,
             keys=keys,
@@ -146,40 +146,40 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         open_span_exporter(settings.telemetry.otlp_endpoint) as spans,
         scoped_tasks() as tasks,
     ):
-        room = PendingLimits(settings.limits.waiting_per_principal, settings.limits.waiting_per_tenant)
-        approvals = build_approvals(database, clock, random, room)
-        news = SupervisorEvents(logs)
-        starter = LaunchPreparer(store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs)
-        around = SupervisorDeps(
+        pending_limits = PendingLimits(settings.limits.waiting_per_principal, settings.limits.waiting_per_tenant)
+        approvals = build_approvals(database, clock, random, pending_limits)
+        supervisor_events = SupervisorEvents(logs)
+        preparer = LaunchPreparer(store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs)
+        deps = SupervisorDeps(
             launcher=RemoteEndpointLauncher(EmbeddedEndpointLauncher(CagedEndpointLauncher(warden, clock, network))),
             adapter_for=partial(select_adapter, capabilities=services.dispatcher),
-            prepare=starter,
-            publish_for=lambda tenant: DropMethodEvents(events.publisher(tenant)),
-            observer=news,
+            prepare=preparer,
+            publish_for=lambda tenant: DropMethodEvents(ledger.publisher(tenant)),
+            observer=supervisor_events,
             clock=clock,
             random=random,
             start_throttle=StartThrottle(),
             long_lived=config.role == "daemon",
         )
         limits = settings.limits
-        a_day = CallLimits(
+        daily_limits = CallLimits(
             limits.daily_calls_per_tenant, limits.daily_calls_per_principal, limits.daily_calls_per_plugin
         )
         async with (
-            open_quotas(a_day, database, clock) as quotas,
-            open_supervisor(around, call_timeout=limits.call_timeout_s) as supervisor,
+            open_quotas(daily_limits, database, clock) as quotas,
+            open_supervisor(deps, call_timeout=limits.call_timeout_s) as supervisor,
         ):
             gate = build_gate(
                 supervisor,
-                ledger=events,
+                ledger=ledger,
                 database=database,
-                decides=AgentAllowlistAuthorizer(
-                    PolicyAuthorizer(rulebook, ConsentCache(database, clock)),
-                    rulebook,
+                authorizer=AgentAllowlistAuthorizer(
+                    PolicyAuthorizer(active_policy, ConsentCache(database, clock)),
+                    active_policy,
                     lambda tenant: gate.catalogue(tenant),
                 ),
                 approvals=approvals,
-                limits=RateLimiter(
+                rate_limiter=RateLimiter(
                     CallLimits(limits.calls_per_tenant, limits.calls_per_principal, limits.calls_per_plugin),
                     quotas,
                     clock.monotonic,
@@ -188,125 +188,127 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 clock=clock,
                 random=random,
                 node=node,
-                in_progress_s=limits.in_progress_s,
+                max_progress_s=limits.in_progress_s,
             )
             gate.output_validator.artifacts = services.artifacts
             gate.starter.effects.on_succeeded = services.discard_effect_note
-            gate.output_validator.proposals = ProposalChecker(rulebook, gate.catalogue)
-            running = CallTasks()
-            tasks.start_soon(running.run_until_cancelled)
-            calls = CallRegistry(gate, running, clock, random)
+            gate.output_validator.proposals = ProposalChecker(active_policy, gate.catalogue)
+            call_tasks = CallTasks()
+            tasks.start_soon(call_tasks.run_until_cancelled)
+            calls = CallRegistry(gate, call_tasks, clock, random)
             gate.starter.effects.is_shutting_down = lambda: calls.is_shutting_down
-            resumption = PendingCallResumer(gate, calls, approvals, database, clock)
+            resumer = PendingCallResumer(gate, calls, approvals, database, clock)
             eager = config.start == "enabled"
-            reconciler = Reconciler(store, supervisor, gate, starter, logs, tasks, eager=eager)
-            departures = UninstallCleanup(store, reconciler, services, logs, tasks)
+            reconciler = Reconciler(store, supervisor, gate, preparer, logs, tasks, eager=eager)
+            uninstall_cleanup = UninstallCleanup(store, reconciler, services, logs, tasks)
             definitions = DefinitionService(store, views, logs, reconciler)
-            news.on_given_up = reconciler.disable_failed
-            news.on_definitions = definitions.record_discovered
-            news.on_ended = lambda key: tasks.start_soon(
+            supervisor_events.on_given_up = reconciler.disable_failed
+            supervisor_events.on_definitions = definitions.record_discovered
+            supervisor_events.on_ended = lambda key: tasks.start_soon(
                 services.storage.rollback_of_instance, key.tenant, key.plugin, key.digest
             )
-            metrics = Metrics(supervisor.statuses, calls, events, database)
+            metrics = Metrics(supervisor.statuses, calls, ledger, database)
             gate.observers += [metrics, CallLogger(), *([spans] if spans else [])]
             receivers = ReceiverDestinations(settings.events.private_receivers)
             sender, source = WebhookSender(receivers, clock), settings.events.source
-            live = LiveEvents(database, source, events.wait_for_write)
+            live_events = LiveEvents(database, source, ledger.wait_for_write)
             credentials = CredentialVerifier(database, clock, tasks)
-            console = ConsoleSessions(database, credentials, clock, random)
-            changes = PrincipalTransactions(database, credentials, clock, random)
-            installing = InstallService(opening, staging_root_in(directories.data), clock, random)
+            console_sessions = ConsoleSessions(database, credentials, clock, random)
+            transactions = PrincipalTransactions(database, credentials, clock, random)
+            install_service = InstallService(open_store, staging_root_in(directories.data), clock, random)
             host = Host(
                 directories=directories,
-                loaded=loaded,
+                loaded_settings=loaded_settings,
                 store=store,
                 views=views,
                 supervisor=supervisor,
                 gate=gate,
                 calls=calls,
-                claims=ApprovalTokens(approvals, resumption, calls, gate),
-                approving=ApprovalService(approvals, resumption),
+                approval_tokens=ApprovalTokens(approvals, resumer, calls, gate),
+                approvals=ApprovalService(approvals, resumer),
                 credentials=credentials,
-                console=console,
-                people=PeopleService(changes),
-                api_keys=ApiKeyService(changes),
-                consents=ConsentService(changes),
-                sign_ins=OidcIdentities(database, services.secrets, credentials, settings.oidc, clock, random),
-                explaining=ExplainService(views, rulebook, events, gate.catalogue, clock),
-                ledger=LedgerReader(database, events),
-                verifying=VerificationService(partial(open_direct, address), directories.state, events, tasks, clock),
+                console_sessions=console_sessions,
+                people=PeopleService(transactions),
+                api_keys=ApiKeyService(transactions),
+                consents=ConsentService(transactions),
+                oidc_identities=OidcIdentities(database, services.secrets, credentials, settings.oidc, clock, random),
+                explain_service=ExplainService(views, active_policy, ledger, gate.catalogue, clock),
+                ledger=LedgerReader(database, ledger),
+                verification=VerificationService(
+                    partial(open_direct, address), directories.state, ledger, tasks, clock
+                ),
                 activation=Activation(gate, database, views),
-                installing=installing,
-                rules=rulebook,
-                policy=PolicyService(views, rulebook, gate.catalogue, directories, settings.policy, clock),
-                condition=HostHealth(events, rulebook),
+                install_service=install_service,
+                active_policy=active_policy,
+                policy=PolicyService(views, active_policy, gate.catalogue, directories, settings.policy, clock),
+                health=HostHealth(ledger, active_policy),
                 metrics=metrics,
                 reconciler=reconciler,
-                departures=departures,
-                turning=KnobService(store, supervisor, reconciler, starter),
-                activity=ActivityReader(database, events, clock),
-                configuring=ConfigService(store, views, reconciler, keys, environ),
+                uninstall_cleanup=uninstall_cleanup,
+                knob_service=KnobService(store, supervisor, reconciler, preparer),
+                activity=ActivityReader(database, ledger, clock),
+                config_service=ConfigService(store, views, reconciler, keys, environ),
                 artifacts=services.artifacts,
                 definitions=definitions,
-                live=live,
+                live_events=live_events,
                 webhooks=WebhookService(views, keys, receivers, sender, source, clock, random),
-                doubts=UnknownOutcomes(database, views, gate.starter.effects, clock, random),
+                unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects, clock, random),
                 keys=keys,
-                machine=HostProbe(directories.data, warden.mechanisms, tasks, clock),
+                host_probe=HostProbe(directories.data, warden.mechanisms, tasks, clock),
                 environ=environ,
                 logs=logs,
-                news=news,
+                supervisor_events=supervisor_events,
                 clock=clock,
                 random=random,
             )
-            with suppress(StoreUnavailable):  # else before the first effect, which needs room on the disk as well
-                # What runs of this home had started that are over is in doubt from here on.
+            with suppress(StoreUnavailable):  # retried before the first effect, which needs disk space as well
+                # Effects that dead runs of this home had started are in doubt from here on.
                 if config.role == "daemon":
                     await node.current_run()
                 await node.end_dead_runs()
             await reconciler.reconcile()
             tasks.start_soon(reconciler.run_forever)
-            tasks.start_soon(rulebook.run_forever)
-            settle = timedelta(seconds=settings.effects.settle_s)
-            recover = None  # a daemon finds out by itself what became of effects
+            tasks.start_soon(active_policy.run_forever)
+            settle_time = timedelta(seconds=settings.effects.settle_s)
+            recover = None  # a daemon recovers effects by itself
             if config.role == "command":
-                recover = build_recovery(gate, database, clock, random, services.storage, settle).recover
+                recover = build_recovery(gate, database, clock, random, services.storage, settle_time).recover
             gate.starter.effects.wait_until_resolved = RecoveryWaiter(
                 database, clock, node, recover
             ).wait_until_resolved
-            async with AsyncExitStack() as by_itself:
-                await by_itself.enter_async_context(installing.accept_jobs())
-                if config.role == "daemon":  # beside one, what a plugin keeps may be in use there
-                    tasks.start_soon(departures.run_forever)
-                    await resumption.expire_at_startup(FIRST_EXPIRY_TIMEOUT_S)
-                    await resumption.restore_open()
-                    tasks.start_soon(resumption.expire_forever)
-                    timed = open_background_jobs(
+            async with AsyncExitStack() as daemon_stack:
+                await daemon_stack.enter_async_context(install_service.accept_jobs())
+                if config.role == "daemon":  # a command must not: the daemon may be using a plugin's stored data
+                    tasks.start_soon(uninstall_cleanup.run_forever)
+                    await resumer.expire_at_startup(FIRST_EXPIRY_TIMEOUT_S)
+                    await resumer.restore_open()
+                    tasks.start_soon(resumer.expire_forever)
+                    background_jobs = open_background_jobs(
                         database,
                         node,
                         clock,
                         random,
                         gate=gate,
                         approvals=approvals,
-                        resumption=resumption,
-                        notes=services.storage,
+                        resumer=resumer,
+                        journal=services.storage,
                         calls=calls,
-                        keep=timedelta(days=settings.effects.retention_days),
-                        settle=settle,
+                        retention=timedelta(days=settings.effects.retention_days),
+                        settle_time=settle_time,
                     )
-                    await by_itself.enter_async_context(timed)
-                    telling = open_webhook_delivery(
-                        live,
+                    await daemon_stack.enter_async_context(background_jobs)
+                    webhook_delivery = open_webhook_delivery(
+                        live_events,
                         sender,
                         settings.events,
                         database=database,
-                        ledger=events,
+                        ledger=ledger,
                         node=node,
                         keys=keys,
                         clock=clock,
                         random=random,
                     )
-                    await by_itself.enter_async_context(telling)
+                    await daemon_stack.enter_async_context(webhook_delivery)
                 try:
                     yield host
                 finally:

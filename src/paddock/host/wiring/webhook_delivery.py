@@ -1,4 +1,4 @@
-"""Telling others of events for as long as a daemon runs: webhooks, and whoever follows."""
+"""Delivers events to webhooks and live followers while a daemon runs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _MAX_JOB_S = MAX_TURN_S + 4 * ATTEMPT_TIMEOUT_S  # an entry may be two events, e
 
 @asynccontextmanager
 async def open_webhook_delivery(
-    live: LiveEvents,
+    live_events: LiveEvents,
     sender: WebhookSender,
-    events: EventSettings,
+    settings: EventSettings,
     *,
     database: Database,
     ledger: LedgerWriter,
@@ -38,17 +38,21 @@ async def open_webhook_delivery(
     clock: Clock,
     random: Random,
 ) -> AsyncGenerator[None, None]:
-    """Deliver to webhooks, and read for whoever follows, while the block runs."""
-    told = ledger_publisher(clock, random)
-    terms = DeliveryRetryPolicy(events.attempts, events.first_pause_s)
-    delivery = WebhookDelivery(database, Vault(database, keys), sender, clock, random, terms, events.source, told)
-    # A worker of its own: receivers that do not answer hold up nothing else.
-    worker = Worker(database, node, clock, random, {DELIVERY_JOB: JobType(delivery.run, timeout_s=_MAX_JOB_S)}, told)
-    noticing = WebhookOutbox(database, clock, events.source, ledger.wait_for_write, worker.wake)
+    """Deliver webhooks and feed live event followers while the block runs."""
+    publisher = ledger_publisher(clock, random)
+    retry_policy = DeliveryRetryPolicy(settings.attempts, settings.first_pause_s)
+    delivery = WebhookDelivery(
+        database, Vault(database, keys), sender, clock, random, retry_policy, settings.source, publisher
+    )
+    # A worker of its own: receivers that do not answer delay nothing else.
+    worker = Worker(
+        database, node, clock, random, {DELIVERY_JOB: JobType(delivery.run, timeout_s=_MAX_JOB_S)}, publisher
+    )
+    outbox = WebhookOutbox(database, clock, settings.source, ledger.wait_for_write, worker.wake)
     async with open_worker(worker, node):
         tasks = [
-            asyncio.create_task(noticing.run(), name="look for what webhooks are to be told"),
-            asyncio.create_task(live.run(), name="read events for whoever follows"),
+            asyncio.create_task(outbox.run(), name="look for what webhooks are to be told"),
+            asyncio.create_task(live_events.run(), name="read events for whoever follows"),
         ]
         try:
             yield

@@ -36,7 +36,9 @@ def erase_principal(tenant: str, principal: str, reason: str) -> ErasureReport:
         def unit(tx: Transaction) -> ErasureResult:
             names = principal_aliases(tx, tenant, principal)
             beside = erase_usage(tx, tenant, names) + erase_people(tx, tenant, names, store.now())
-            return erase_person(approval_transaction(store, tx), principal, by=by, explanation=reason, beside=beside)
+            return erase_person(
+                approval_transaction(store, tx), principal, by=by, explanation=reason, other_rows=beside
+            )
 
         forgotten = store.database.write(unit)
         return ErasureReport(forgotten, store.database.truncate_log())

@@ -100,7 +100,7 @@ def _discover_tools(name: str, tenant: str) -> dict[str, Any]:
         return daemon.post(f"/plugins/{path_segment(name)}/tools/meet", timeout_s=None)
     from paddock.cli.client.in_process import read_in_process
 
-    return read_in_process(lambda host, context: host.tools(name, tenant=context.tenant, meet=True), tenant)
+    return read_in_process(lambda host, context: host.tools(name, tenant=context.tenant, discover=True), tenant)
 
 
 def _print_all_tools(recorded: Mapping[str, Any]) -> None:

@@ -138,7 +138,7 @@ def _stack_bars(bucket: ActivityBucket, max_calls: int, x: float, slot_width: fl
     # The largest segment comes last: it can give up height to the minimum of the others.
     for kind, count in (
         ("failed", bucket.failed),
-        ("turned-away", bucket.turned_away),
+        ("turned-away", bucket.rejected),
         ("succeeded", bucket.succeeded),
     ):
         if count:
@@ -191,6 +191,6 @@ def _counts_text(bucket: ActivityBucket) -> str:
     texts = [f"{bucket.calls:,} call{'' if bucket.calls == 1 else 's'}"]
     if bucket.failed:
         texts.append(f"{bucket.failed:,} failed")
-    if bucket.turned_away:
-        texts.append(f"{bucket.turned_away:,} denied or cancelled")
+    if bucket.rejected:
+        texts.append(f"{bucket.rejected:,} denied or cancelled")
     return ", ".join(texts)

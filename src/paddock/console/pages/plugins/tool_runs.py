@@ -127,7 +127,7 @@ class ToolRunPages:
         context, call_id = await call_context(self._host, request), path_param(request, "id")
         explanations = await self._host.explain_service.explain(call_id, context.principal)
         if not any(
-            isinstance(explanation, CallExplanation) and explanation.story.call == call_id
+            isinstance(explanation, CallExplanation) and explanation.timeline.call == call_id
             for explanation in explanations
         ):
             raise NotFound(f"no call {call_id!r} is known", code="call.not_found")

@@ -155,4 +155,4 @@ class VersionPages:
         removed = await self._host.uninstall_service.uninstall(
             history.plugin.name, require_interactive_person(context.principal).id
         )
-        return redirect_with_flash("/plugins", "uninstalled_leaving" if removed.leaving else "uninstalled")
+        return redirect_with_flash("/plugins", "uninstalled_leaving" if removed.purge_pending else "uninstalled")

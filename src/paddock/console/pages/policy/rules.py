@@ -46,9 +46,9 @@ class PolicyPages:
             "all": len(summaries),
             "words": search,
             "effect": effect,
-            "unusable": active.unusable,
-            "problems": _problems_in(active.unusable),
-            "doubtful": active.doubtful,
+            "unusable": active.load_error,
+            "problems": _problems_in(active.load_error),
+            "doubtful": active.unknown_names,
             # Only operators of the host may see paths of this machine.
             "folder": active.folder if context.tenant == DEFAULT_TENANT else None,
         }

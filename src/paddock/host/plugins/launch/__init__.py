@@ -1,1 +1,1 @@
-"""TODO: paddock.host.plugins.launch."""
+"""Preparation of a plugin's start: command, configuration and cage."""

@@ -1,10 +1,10 @@
-"""Looking at the machine's files where a look may never return: on threads of its own, each with a deadline.
+"""Probes the machine's file system on separate threads, each with a deadline, because a probe may never return.
 
-A dead network mount holds whoever asks about it, and nothing can be done about that but to ask elsewhere and to wait no
-longer. A thread that hangs is left alone: it ends when the mount answers or is taken away, and keeps nobody from going.
+A dead network mount blocks the thread that asks about it. All one can do is to ask on another thread and stop waiting.
+A thread that hangs is left alone: it ends when the mount answers or is unmounted, and does not keep the process alive.
 
-Each plugin has one look at a time. So one whose places hang leaves one thread behind, and not one for each try, and
-those that have nothing to do with that mount do not notice.
+Each plugin has one probe at a time. So a plugin whose paths hang leaves one thread behind, not one for each try, and
+plugins that do not use that mount are not affected.
 """
 
 from __future__ import annotations
@@ -27,84 +27,88 @@ MAX_CONCURRENT_PROBES = 256
 
 
 class FilesystemProbe:
-    """Runs looks beside everything else.
+    """Runs file system probes on threads of their own.
 
     Args:
-        machine: What is looked at.
-        within: Seconds that each may take.
-        most: How many may be under way, those that hang included. The next is refused at once.
+        filesystem: The file system to probe.
+        timeout_s: Deadline of each probe in seconds.
+        max_concurrent: Maximum number of running probes, hanging ones included. The next is rejected at once.
     """
 
     def __init__(
-        self, machine: HostFilesystem, *, within: float = PROBE_TIMEOUT_S, most: int = MAX_CONCURRENT_PROBES
+        self,
+        filesystem: HostFilesystem,
+        *,
+        timeout_s: float = PROBE_TIMEOUT_S,
+        max_concurrent: int = MAX_CONCURRENT_PROBES,
     ) -> None:
-        self._machine = machine
-        self._within = within
-        self._most = most
-        self._running: dict[Hashable, _RunningProbe] = {}  # by whom it is for
+        self._filesystem = filesystem
+        self._timeout_s = timeout_s
+        self._max_concurrent = max_concurrent
+        self._running: dict[Hashable, _RunningProbe] = {}  # by owner: the plugin instance
 
-    async def run(self, whose: Hashable, look: Callable[[HostFilesystem], T]) -> T:
-        """What the look finds, once the last one for the same plugin is over.
+    async def run(self, owner: Hashable, probe: Callable[[HostFilesystem], T]) -> T:
+        """Run a probe, once the previous one for the same owner is over.
 
         Raises:
-            CageUnavailable: a place of this plugin does not answer (`cage.place_hangs`), there are too many looks
-                for others (`cage.looks_busy`), or whatever the look itself raises.
+            CageUnavailable: a path of this plugin does not answer (`cage.place_hangs`), too many probes of others
+                run (`cage.looks_busy`), or whatever the probe itself raises.
         """
-        await self._wait_for_previous(whose)
-        if len(self._running) >= self._most:
+        await self._wait_for_previous(owner)
+        if len(self._running) >= self._max_concurrent:
             raise CageUnavailable(
                 "too many places of other plugins do not answer",
                 code="cage.looks_busy",
                 hint="look whether the file systems that plugins may read still answer (ls)",
             )
-        noting = _PathRecorder(self._machine)
-        found = self._start_thread(whose, look, noting)
+        recorder = _PathRecorder(self._filesystem)
+        result = self._start_thread(owner, probe, recorder)
         try:
-            async with asyncio.timeout(self._within):
-                return await found
+            async with asyncio.timeout(self._timeout_s):
+                return await result
         except TimeoutError:
-            raise _path_hangs_error(noting) from None
+            raise _path_hangs_error(recorder) from None
 
-    async def _wait_for_previous(self, whose: Hashable) -> None:
-        """Wait for a look that nobody waits for any more, and not for one that hangs."""
-        while last := self._running.get(whose):
+    async def _wait_for_previous(self, owner: Hashable) -> None:
+        """Wait for an abandoned probe of the same owner, but not for one that hangs."""
+        while previous := self._running.get(owner):
             try:
-                async with asyncio.timeout_at(last.since + self._within):
-                    await last.finished.wait()
+                async with asyncio.timeout_at(previous.since + self._timeout_s):
+                    await previous.finished.wait()
             except TimeoutError:
-                raise _path_hangs_error(last.recorder) from None
+                raise _path_hangs_error(previous.recorder) from None
 
     def _start_thread(
-        self, whose: Hashable, look: Callable[[HostFilesystem], T], noting: _PathRecorder
+        self, owner: Hashable, probe: Callable[[HostFilesystem], T], recorder: _PathRecorder
     ) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
-        found: asyncio.Future[T] = loop.create_future()
-        self._running[whose] = _RunningProbe(noting, since=loop.time())
+        result: asyncio.Future[T] = loop.create_future()
+        self._running[owner] = _RunningProbe(recorder, since=loop.time())
 
-        def work() -> None:
+        def run() -> None:
             try:
-                settle = partial(found.set_result, look(noting))
+                settle = partial(result.set_result, probe(recorder))
             except Exception as error:
-                settle = partial(found.set_exception, error)
-            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody asks any more
-                loop.call_soon_threadsafe(self._finish, whose, found, settle)
+                settle = partial(result.set_exception, error)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the result
+                loop.call_soon_threadsafe(self._finish, owner, result, settle)
 
         try:
-            threading.Thread(target=work, name="paddock-look", daemon=True).start()
-        except RuntimeError:  # the machine has no thread left
-            self._finish(whose, found, found.cancel)
+            threading.Thread(target=run, name="paddock-look", daemon=True).start()
+        except RuntimeError:  # the system cannot start another thread
+            self._finish(owner, result, result.cancel)
             raise
-        return found
+        return result
 
-    def _finish(self, whose: Hashable, found: asyncio.Future[Any], settle: Callable[[], object]) -> None:
-        self._running.pop(whose).finished.set()
-        if not found.done():  # whoever waited may have gone
+    def _finish(self, owner: Hashable, result: asyncio.Future[Any], settle: Callable[[], object]) -> None:
+        self._running.pop(owner).finished.set()
+        if not result.done():  # the waiter may have been cancelled
             settle()
 
 
-def _path_hangs_error(noting: _PathRecorder) -> CageUnavailable:
+def _path_hangs_error(recorder: _PathRecorder) -> CageUnavailable:
     return CageUnavailable(
-        f"{noting.last_path or 'a place that was granted'} does not answer",
+        f"{recorder.last_path or 'a place that was granted'} does not answer",
         code="cage.place_hangs",
         hint="look whether its file system still answers (ls), or take the grant back",
     )
@@ -118,28 +122,28 @@ class _RunningProbe:
 
 
 class _PathRecorder:
-    """A machine that remembers which path was looked at last."""
+    """A file system that records which path was accessed last."""
 
-    def __init__(self, machine: HostFilesystem) -> None:
-        self._machine = machine
+    def __init__(self, filesystem: HostFilesystem) -> None:
+        self._filesystem = filesystem
         self.last_path = ""
 
     def kind(self, path: str) -> FileKind | None:
         self.last_path = path
-        return self._machine.kind(path)
+        return self._filesystem.kind(path)
 
     def link(self, path: str) -> str:
         self.last_path = path
-        return self._machine.link(path)
+        return self._filesystem.link(path)
 
     def entries(self, path: str) -> list[str]:
         self.last_path = path
-        return self._machine.entries(path)
+        return self._filesystem.entries(path)
 
     def runnable(self, path: str) -> bool:
         self.last_path = path
-        return self._machine.runnable(path)
+        return self._filesystem.runnable(path)
 
     def read_head(self, path: str) -> bytes:
         self.last_path = path
-        return self._machine.read_head(path)
+        return self._filesystem.read_head(path)

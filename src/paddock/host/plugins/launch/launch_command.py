@@ -1,4 +1,4 @@
-"""What is really run for a plugin on this machine: its own command, a program of its packages, or a worker."""
+"""Builds the command that runs a plugin on this machine: its own, a program of its environment, or a Python worker."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaunchCommand:
-    """What to run, and what that needs around it."""
+    """The command to run, and the variables and directories it needs."""
 
-    argv: tuple[str, ...] | None = None  # None: what the manifest says
+    argv: tuple[str, ...] | None = None  # None: the command of the manifest
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    trees: tuple[str, ...] = ()  # directories to be shown besides the plugin's own
+    trees: tuple[str, ...] = ()  # directories to mount besides the plugin's own
 
 
 def build_launch_command(
@@ -31,27 +31,27 @@ def build_launch_command(
     root: str,
     granted: Sequence[Capability],
     environment: Environment | None,
-    machine: HostFilesystem,
+    filesystem: HostFilesystem,
 ) -> LaunchCommand:
-    """The command of one plugin.
+    """Build the launch command of a plugin.
 
     Args:
-        manifest: The plugin's.
-        root: Where its files are.
-        granted: What a person granted, as far as its kind may have it.
-        environment: The packages that it needs, where it needs any.
-        machine: The host's files.
+        manifest: The plugin's manifest.
+        root: The directory of its files.
+        granted: The granted capabilities, limited to those its kind may have.
+        environment: Its installed packages, if it needs any.
+        filesystem: The host's file system.
 
     Raises:
-        PluginError: its packages do not have the program that it names.
+        PluginError: its packages lack the program that the manifest names.
     """
     trees = (str(environment.root),) if environment is not None else ()
     match manifest.runtime:
         case PythonRuntime() as runtime:
             python = str(environment.python) if environment else None
-            words = worker_command(manifest.kind, machine, base_interpreter(), python)
-            site = tuple(str(place) for place in environment.site_packages) if environment else ()
-            return LaunchCommand(words, worker_environment(manifest, runtime, root, granted, site), trees)
+            argv = worker_command(manifest.kind, filesystem, base_interpreter(), python)
+            site_packages = tuple(str(path) for path in environment.site_packages) if environment else ()
+            return LaunchCommand(argv, worker_environment(manifest, runtime, root, granted, site_packages), trees)
         case CommandRuntime(command=command) if environment is not None and environment_program(command) is not None:
             from paddock.plugins.environments.requirements import resolve_command
 
@@ -61,5 +61,5 @@ def build_launch_command(
 
 
 def base_interpreter() -> str:
-    """The interpreter that we run in, without a virtual environment around it."""
+    """Return the interpreter that we run in, outside of any virtual environment."""
     return getattr(sys, "_base_executable", "") or sys.executable

@@ -1,4 +1,4 @@
-"""The last steps before a plugin starts: its files compared, its configuration read, its cage compiled."""
+"""Prepares a plugin's start: verify its files, resolve its configuration, compile its cage."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ if TYPE_CHECKING:
 
 
 def make_directory_nofollow(base: Path, path: Path) -> None:
-    """Make `path`, which lies below `base`, and every directory between them that is missing.
+    """Create `path`, which lies below `base`, with all missing directories between them.
 
-    Only `base` itself is trusted. Each step below it is taken by descriptor and refuses a link: a plugin that put one
-    there would otherwise have us create directories, as ourselves, wherever it points.
+    Only `base` itself is trusted. Each step below it is opened by descriptor and rejects symbolic links: a plugin that
+    put one there would otherwise make us create directories, with our permissions, wherever it points.
 
     Raises:
-        PluginError: something else than a directory stands in the way.
+        PluginError: something other than a directory is in the way.
     """
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    here = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory_fd = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in path.relative_to(base).parts:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=here)
-            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-            os.close(here)
-            here = below
+                os.mkdir(name, 0o700, dir_fd=directory_fd)
+            child_fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd)
+            os.close(directory_fd)
+            directory_fd = child_fd
     except OSError as error:
         raise PluginError(
             f"{path} cannot be made for the plugin: {error.strerror}",
@@ -70,12 +70,12 @@ def make_directory_nofollow(base: Path, path: Path) -> None:
             hint=f"look at what is there: ls -ld {path}",
         ) from error
     finally:
-        os.close(here)
+        os.close(directory_fd)
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchInputs:
-    """What the store says about one start: these files are the ones that were consented to."""
+    """The inputs of one start from the store; the files were verified against the digest that was consented to."""
 
     cage_id: str
     root: str
@@ -86,7 +86,7 @@ class LaunchInputs:
 
 @dataclass(frozen=True, slots=True)
 class LaunchPreparer:
-    """Prepares every start of every plugin; see `Prepare`."""
+    """Prepares every start of every plugin; see `SupervisorDeps.prepare`."""
 
     store: StoreThread
     filesystem_probe: FilesystemProbe
@@ -99,29 +99,29 @@ class LaunchPreparer:
     async def __call__(self, deployment: Deployment) -> StartSpec:
         if deployment.functions is not None:
             return StartSpec(InProcessTarget(deployment.manifest, deployment.functions))
-        checked = await self.store.run(lambda store: self.resolve_inputs(store, deployment), deployment.key.tenant)
-        for one in checked.left_out:
-            words = f"[paddock] the knob {one.knob} is not at what was set: {one.reason}"
-            self.logs.write(log_name(deployment.key.tenant, deployment.name), words)
-        own = str(self.own_folder(deployment.key.tenant, deployment.name))
-        manifest = substitute_references(deployment.manifest, checked.config, checked.root, own)
+        inputs = await self.store.run(lambda store: self.resolve_inputs(store, deployment), deployment.key.tenant)
+        for rejected in inputs.left_out:
+            message = f"[paddock] the knob {rejected.knob} is not at what was set: {rejected.reason}"
+            self.logs.write(log_name(deployment.key.tenant, deployment.name), message)
+        own_folder = str(self.own_folder(deployment.key.tenant, deployment.name))
+        manifest = substitute_references(deployment.manifest, inputs.config, inputs.root, own_folder)
         if isinstance(manifest.runtime, RemoteRuntime):
             runtime = manifest.runtime
-            return StartSpec(RemoteTarget(runtime.url, runtime.headers, runtime.transport), checked.config)
+            return StartSpec(RemoteTarget(runtime.url, runtime.headers, runtime.transport), inputs.config)
         deployment = replace(deployment, manifest=manifest)
-        # Not on the store's thread, which every plugin needs: a granted place may be a mount that never answers.
+        # Not on the store's thread, which every plugin needs: a granted path may be on a mount that never answers.
         try:
             cage = await self.filesystem_probe.run(
-                deployment.key, lambda machine: self._compile_cage(deployment, checked, machine)
+                deployment.key, lambda filesystem: self._compile_cage(deployment, inputs, filesystem)
             )
         except CageUnavailable as error:
             if error.error_code == "cage.path_missing":
                 error.hint += self.retry_hint(deployment)
             raise
-        return StartSpec(cage, checked.config)
+        return StartSpec(cage, inputs.config)
 
     def resolve_inputs(self, store: PluginStore, deployment: Deployment) -> LaunchInputs:
-        """Which files to start, and with which configuration. Blocks; on the store's thread.
+        """Resolve the files and the configuration to start with. Blocking; on the store's thread.
 
         Raises:
             PaddockError: it must not run.
@@ -139,10 +139,10 @@ class LaunchPreparer:
             fields = f"paddock plugin configure {manifest.name}{tenant_option(store.tenant)}"
             error.hint = error.hint or f"its fields: {fields}{self.retry_hint(deployment)}"
             raise
-        checked = self.build_inputs(
+        inputs = self.build_inputs(
             store, deployment, ensure_local_files(store, row), config, find_environment(store, row)
         )
-        return replace(checked, left_out=stored_knob_values(store, manifest).left_out)
+        return replace(inputs, left_out=stored_knob_values(store, manifest).left_out)
 
     def build_inputs(
         self,
@@ -152,22 +152,22 @@ class LaunchPreparer:
         config: Mapping[str, Any],
         environment: Environment | None = None,
     ) -> LaunchInputs:
-        """A start with these files and this configuration, once the plugin's own folder is there."""
-        # Its own folder is the host's to make; other places are the machine owner's.
-        own = self.own_folder(deployment.key.tenant, deployment.name)
-        for path in config_directories(deployment.capabilities, str(own)):
-            make_directory_nofollow(own, Path(path))
+        """Build the inputs of a start, after creating the plugin's own folders."""
+        # The host creates the plugin's own folder; all other paths belong to the machine's owner.
+        own_folder = self.own_folder(deployment.key.tenant, deployment.name)
+        for path in config_directories(deployment.capabilities, str(own_folder)):
+            make_directory_nofollow(own_folder, Path(path))
         return LaunchInputs(new_id("cage", store.clock, store.random), str(root), config, environment)
 
-    def _compile_cage(self, deployment: Deployment, checked: LaunchInputs, machine: HostFilesystem) -> CageSpec:
+    def _compile_cage(self, deployment: Deployment, inputs: LaunchInputs, filesystem: HostFilesystem) -> CageSpec:
         manifest, limits = deployment.manifest, self.settings.limits
         granted = limit_to_kind(manifest.kind, deployment.capabilities)
-        command = build_launch_command(manifest, checked.root, granted, checked.environment, machine)
-        environment = spawn_environment(manifest, checked.root, manifest.observability.log_level)
+        command = build_launch_command(manifest, inputs.root, granted, inputs.environment, filesystem)
+        environment = spawn_environment(manifest, inputs.root, manifest.observability.log_level)
         cage = compile_cage(
-            cage_id=checked.cage_id,
+            cage_id=inputs.cage_id,
             manifest=manifest,
-            root=checked.root,
+            root=inputs.root,
             capabilities=granted,
             environment={**environment, **command.variables},
             command=command.argv,
@@ -175,9 +175,9 @@ class LaunchPreparer:
             surroundings=HostPaths(
                 python=base_interpreter(),
                 sdk=str(Path(__file__).parents[4]),
-                hidden=tuple(str(place) for place in self.directories.all()),
+                hidden=tuple(str(path) for path in self.directories.all()),
             ),
-            machine=machine,
+            machine=filesystem,
             places=self.cage_places(deployment.key.tenant, deployment.name),
             limits=ResourceLimits(
                 memory_bytes=limits.memory_mb * MIB,
@@ -189,21 +189,21 @@ class LaunchPreparer:
         return replace(cage, tenant=deployment.key.tenant)
 
     def retry_hint(self, deployment: Deployment) -> str:
-        """What ends the advice to mend this machine: a start that was refused is not tried again at each call."""
+        """Return the end of a hint for problems of this machine: calls do not retry a start that was rejected."""
         return f"; then: paddock plugin enable {deployment.name}{tenant_option(deployment.key.tenant)}"
 
     def cage_places(self, tenant: Tenant, plugin: str) -> GrantRoots:
-        """What `config:` stands for: a folder of the plugin's own. Projects come with their own sessions."""
+        """Return the root of `config:` paths: a folder of the plugin's own. Project roots come with sessions."""
         return GrantRoots(config=str(self.own_folder(tenant, plugin)))
 
     def own_folder(self, tenant: Tenant, plugin: str) -> Path:
         return plugin_folder(self.directories.data, tenant, plugin)
 
     def effective_config(self, store: PluginStore, manifest: Manifest) -> dict[str, Any]:
-        """The configuration as the plugin gets it.
+        """Return the configuration that the plugin gets.
 
         Raises:
-            Invalid: it does not fit what the plugin declares; carries every mistake.
+            Invalid: it violates the plugin's schema; carries every mistake.
         """
         return self.config_with_project_values(
             store, manifest, config_fields(manifest, stored_knob_values(store, manifest).values)
@@ -212,14 +212,14 @@ class LaunchPreparer:
     def config_with_project_values(
         self, store: PluginStore, manifest: Manifest, project: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The same with these values on the project's side."""
+        """Return the plugin's configuration with these project values."""
         entry = read_entries(store.config_file).get(manifest.name)
         system = entry.system_values(self.reference_environment(store)) if entry else {}
         merged = merge_config(manifest.config_schema, manifest.system_config_schema, project, system)
         return resolve_config_paths(manifest, merged, self.cage_places(store.tenant, manifest.name))
 
     def reference_environment(self, store: PluginStore) -> Mapping[str, str]:
-        """What a plugin's configuration may refer to: variables, and secrets of the tenant."""
+        """Return what a plugin's configuration may refer to: environment variables and the tenant's secrets."""
         return SecretEnvironment(self.environ, store, self.keys)
 
     def _record_invalid(self, store: PluginStore, manifest: Manifest, error: Invalid) -> None:
@@ -229,12 +229,12 @@ class LaunchPreparer:
         store.database.write(lambda tx: store.publish(tx, event))
 
 
-def resolve_config_paths(manifest: Manifest, config: Mapping[str, Any], places: GrantRoots) -> dict[str, Any]:
-    """The configuration with every path knob's `config:/…` made a real path, as the plugin's cage shows it."""
+def resolve_config_paths(manifest: Manifest, config: Mapping[str, Any], roots: GrantRoots) -> dict[str, Any]:
+    """Resolve every path knob's `config:/…` to a real path, as the plugin's cage mounts it."""
     resolved = dict(config)
     for knob in manifest.knobs:
         field = knob.binds_to.removeprefix("config.")
         value = resolved.get(field)
-        if knob.type == "path" and isinstance(value, str) and value.startswith("config:") and places.config:
-            resolved[field] = str(Path(places.config) / value.removeprefix("config:").lstrip("/"))
+        if knob.type == "path" and isinstance(value, str) and value.startswith("config:") and roots.config:
+            resolved[field] = str(Path(roots.config) / value.removeprefix("config:").lstrip("/"))
     return resolved

@@ -1,10 +1,10 @@
-"""References in what a plugin runs with, filled when it starts. Pure.
+"""Substitutes references in a plugin's runtime settings when it starts. Pure, except for `SecretEnvironment`.
 
-`${user_config.NAME}` and `${__dirname}` may stand anywhere in it. A word of a command or a variable may also begin
-with `config:/`, which stands for the plugin's own folder there as it does in capabilities.
+`${user_config.NAME}` and `${__dirname}` may occur anywhere. An argument of a command or a variable may also begin
+with `config:/`, the plugin's own folder, as in capabilities.
 
-Only here, at the last moment, do values that a person typed into `local.toml` stand in a command, a variable or a
-header; the manifest that was consented to, recorded and shown holds the reference.
+Values from `local.toml` enter a command, a variable or a header only here, at the last moment; the manifest that is
+consented to, recorded and displayed holds the references.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _OWN_FOLDER_PREFIX = f"{_OWN_FOLDER_SCHEME}/"
 
 
 def substitute_references(manifest: Manifest, config: Mapping[str, Any], root: str, own_folder: str) -> Manifest:
-    """The manifest with every reference in its runtime replaced.
+    """Replace every reference in the manifest's runtime.
 
     Args:
-        manifest: As it was consented to.
-        config: The plugin's configuration, in the clear.
-        root: Where its files are.
-        own_folder: Where it keeps files of its own, if it may.
+        manifest: The manifest as consented to.
+        config: The plugin's configuration, in plain text.
+        root: The directory of its files.
+        own_folder: The directory for its own files.
 
     Raises:
         Invalid: it refers to a field that has no value; carries every such field.
@@ -52,36 +52,38 @@ def substitute_references(manifest: Manifest, config: Mapping[str, Any], root: s
             return ""
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    def text(given: str) -> str:
-        return _REFERENCE.sub(value_of, given)
+    def substitute(template: str) -> str:
+        return _REFERENCE.sub(value_of, template)
 
-    def place(given: str) -> str:
-        """A text that may begin with the plugin's own folder. What a person configured means itself."""
+    def substitute_path(template: str) -> str:
+        """Substitute a text that may begin with `config:/`. Configured values are taken literally."""
         return (
-            own_folder + text(given.removeprefix(_OWN_FOLDER_SCHEME))
-            if given.startswith(_OWN_FOLDER_PREFIX)
-            else text(given)
+            own_folder + substitute(template.removeprefix(_OWN_FOLDER_SCHEME))
+            if template.startswith(_OWN_FOLDER_PREFIX)
+            else substitute(template)
         )
 
-    def words(given: str) -> list[str]:
-        """A word of a command; one that is nothing but a field with several values becomes as many words."""
-        whole = _REFERENCE.fullmatch(given)
-        value = config.get(whole["field"]) if whole and whole["field"] else None
-        return [str(one) for one in cast("list[Any]", value)] if isinstance(value, list) else [place(given)]
+    def substitute_argument(template: str) -> list[str]:
+        """Substitute an argument of a command; one that is only a reference to a list becomes one argument per item."""
+        reference = _REFERENCE.fullmatch(template)
+        value = config.get(reference["field"]) if reference and reference["field"] else None
+        return (
+            [str(item) for item in cast("list[Any]", value)] if isinstance(value, list) else [substitute_path(template)]
+        )
 
-    def places(given: Mapping[str, str]) -> dict[str, str]:
-        return {name: place(value) for name, value in given.items()}
+    def substitute_variables(variables: Mapping[str, str]) -> dict[str, str]:
+        return {name: substitute_path(value) for name, value in variables.items()}
 
     runtime = manifest.runtime
     match runtime:
         case CommandRuntime():
-            command = tuple(word for given in runtime.command for word in words(given))
-            runtime = replace(runtime, command=command, env=places(runtime.env))
+            command = tuple(word for argument in runtime.command for word in substitute_argument(argument))
+            runtime = replace(runtime, command=command, env=substitute_variables(runtime.env))
         case PythonRuntime():
-            runtime = replace(runtime, env=places(runtime.env))
+            runtime = replace(runtime, env=substitute_variables(runtime.env))
         case RemoteRuntime():
-            headers = {name: text(value) for name, value in runtime.headers.items()}
-            runtime = replace(runtime, url=text(runtime.url), headers=headers)
+            headers = {name: substitute(value) for name, value in runtime.headers.items()}
+            runtime = replace(runtime, url=substitute(runtime.url), headers=headers)
         case None:
             pass
     if missing:
@@ -93,24 +95,25 @@ def substitute_references(manifest: Manifest, config: Mapping[str, Any], root: s
 
 @dataclass(frozen=True, slots=True)
 class SecretEnvironment(Mapping[str, str]):
-    """Variables by name, and the tenant's own secrets by `secret:NAME`; no person's, for it starts for all of them.
+    """Environment variables by name, and the tenant's own secrets as `secret:NAME`.
 
-    Each is looked up when it is asked for, and none is kept. Blocks.
+    Secrets of persons are excluded: the process serves all of the tenant's people. Each value is looked up when it is
+    read, and none is kept. Blocking.
     """
 
     environ: Mapping[str, str]
     store: PluginStore
-    sealed_with: WrappingKeys
+    wrapping_keys: WrappingKeys
 
     def __getitem__(self, name: str) -> str:
         if not name.startswith(SECRET_PREFIX):
             return self.environ[name]
-        wanted = name.removeprefix(SECRET_PREFIX)
+        secret_name = name.removeprefix(SECRET_PREFIX)
         database, tenant = self.store.database, self.store.tenant
-        found = read_secret(database, self.sealed_with, tenant, None, wanted, (SecretScope.SYSTEM,))
-        if found is None:
+        secret = read_secret(database, self.wrapping_keys, tenant, None, secret_name, (SecretScope.SYSTEM,))
+        if secret is None:
             raise KeyError(name)
-        return found.reveal()
+        return secret.reveal()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.environ)

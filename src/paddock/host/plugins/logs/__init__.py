@@ -1,1 +1,1 @@
-"""TODO: paddock.host.plugins.logs."""
+"""Logs of plugins: files, lines and followers."""

@@ -1,6 +1,6 @@
-"""The files that keep what plugins write to their standard error: one each, with one older file behind it. Blocks.
+"""The log files of plugins' standard error: one per plugin, with one rotated file. Blocking.
 
-Each goes by a name: the plugin's own, and for another tenant than the default one `<tenant>/<plugin>`.
+A log's name is the plugin's name, or `<tenant>/<plugin>` for tenants other than the default one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROTATED_SUFFIX = ".1"
 
 
 class LogFiles:
-    """The files while they are written to."""
+    """The open log files, for writing."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -27,10 +27,10 @@ class LogFiles:
         self._descriptors: dict[str, int] = {}
 
     def append(self, name: str, data: bytes) -> None:
-        """Put whole lines behind the others.
+        """Append whole lines.
 
         Raises:
-            OSError: the disk is full or gone; some of it may have been written.
+            OSError: the disk is full or gone; part of the data may have been written.
         """
         descriptor = self._descriptors.get(name)
         if descriptor is None or self._sizes[name] + len(data) > MAX_LOG_FILE_BYTES:
@@ -41,10 +41,10 @@ class LogFiles:
             data = data[written:]
 
     def remove_plugin(self, plugin: str) -> None:
-        """Remove what was kept of a plugin, for all tenants.
+        """Remove the logs of a plugin, for all tenants.
 
         Raises:
-            OSError: the disk does not let us.
+            OSError: the files cannot be removed.
         """
         for name in [name for name in self._descriptors if name.rpartition("/")[2] == plugin]:
             os.close(self._descriptors.pop(name))
@@ -70,20 +70,20 @@ class LogFiles:
 
 
 def log_name(tenant: str, plugin: str) -> str:
-    """What a plugin's lines go by, as they are kept for a tenant. No name of either has a slash in it."""
+    """Return the log name of a tenant's plugin. Neither name contains a slash."""
     return plugin if tenant == DEFAULT_TENANT else f"{tenant}/{plugin}"
 
 
 def log_path(directory: Path, name: str) -> Path:
-    """Where a plugin's lines are. Its parts passed the name rules, so it cannot climb."""
+    """Return the path of a log. The name's parts passed the name rules, so it cannot escape the directory."""
     return directory / f"{name}.log"
 
 
 def remove_log_files(directory: Path, plugin: str) -> None:
-    """Remove what was kept of a plugin, for all tenants, while no daemon writes there.
+    """Remove the logs of a plugin, for all tenants, while no daemon writes to them.
 
     Raises:
-        OSError: the disk does not let us.
+        OSError: the files cannot be removed.
     """
     tenants = [folder for folder in directory.iterdir() if folder.is_dir()] if directory.is_dir() else []
     for path in (log_path(folder, plugin) for folder in (directory, *tenants)):
@@ -92,12 +92,12 @@ def remove_log_files(directory: Path, plugin: str) -> None:
 
 
 def read_last_lines(directory: Path, name: str, count: int) -> list[dict[str, Any]]:
-    """The last lines that were kept, oldest first; works without a daemon."""
+    """Read the last lines of a log, oldest first; works without a daemon."""
     path = log_path(directory, name)
-    kept: deque[dict[str, Any]] = deque(maxlen=count)
+    entries: deque[dict[str, Any]] = deque(maxlen=count)
     for file in (path.with_name(path.name + _ROTATED_SUFFIX), path):
         with contextlib.suppress(OSError), file.open("rb") as lines:
             for line in lines:
-                with contextlib.suppress(ValueError, RecursionError):  # cut short by a full disk, or not ours
-                    kept.append(json.loads(line))
-    return list(kept)
+                with contextlib.suppress(ValueError, RecursionError):  # truncated by a full disk, or not written by us
+                    entries.append(json.loads(line))
+    return list(entries)
