@@ -148,7 +148,7 @@ STILL_ROOT = Edit("bwrap/launcher.py", "        if as_nobody:\n", "        if Fa
 UNCOVERED_TREES = (
     Edit("zygote/namespaces.py", "    _small_tmpfs(trees)\n", ""),
     # The trees of these tests lie below /tmp.
-    Edit("zygote/namespaces.py", 'for place in ("/tmp", "/dev/shm"):', 'for place in ("/dev/shm",):'),
+    Edit("zygote/namespaces.py", 'for target in ("/tmp", "/dev/shm"):', 'for target in ("/dev/shm",):'),
 )
 ZYGOTES_PROC = Edit(
     "zygote/namespaces.py",

@@ -176,8 +176,8 @@ def _field_conflicts(manifest: Manifest, new: Mapping[str, Any]) -> list[Problem
         if knob.name in new:
             other = first.setdefault(config_field(knob), knob.name)
             if new[other] != new[knob.name]:
-                words = f"{other} writes the same field, and something else"
-                problems.append(Problem(join_path(["knobs", knob.name]), words, "turn one of them", "knob_clash"))
+                message = f"{other} writes the same field, and something else"
+                problems.append(Problem(join_path(["knobs", knob.name]), message, "turn one of them", "knob_clash"))
     return problems
 
 

@@ -19,13 +19,13 @@ _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
 
 
 def check_host_names(value: Sequence[str]) -> str | None:
-    """What is wrong when one of these is not a plain host name."""
+    """Return the problem when one of these is not a plain host name."""
     wrong = [name for name in value if not _HOST_NAME.match(name)]
     return f"not a host name: {', '.join(printable(name) for name in wrong)}" if wrong else None
 
 
 def check_address(value: str) -> str | None:
-    """What is wrong when this is not `host:port`."""
+    """Return the problem when this is not `host:port`."""
     host, _, port = value.rpartition(":")
     if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
         return f"{printable(value)} is not host:port with a port from 1 to 65535"
@@ -42,7 +42,7 @@ def check_address(value: str) -> str | None:
 
 
 def check_web_address(value: str | None) -> str | None:
-    """What is wrong when this is not an HTTP URL."""
+    """Return the problem when this is not an HTTP URL."""
     if value is None:
         return None
     from urllib.parse import urlsplit
@@ -79,7 +79,7 @@ def parse_private_network(text: str) -> tuple[IPv4Network | IPv6Network, int | N
 
 
 def check_private_networks(value: Sequence[str]) -> str | None:
-    """What is wrong when one of these is neither an IP address nor a network, with or without a port."""
+    """Return the problem when one of these is neither an IP address nor a network, with or without a port."""
     wrong: list[str] = []
     for entry in value:
         try:
@@ -90,13 +90,13 @@ def check_private_networks(value: Sequence[str]) -> str | None:
 
 
 def check_uri(value: str) -> str | None:
-    """What is wrong when this cannot be the start of a URI."""
+    """Return the problem when this cannot be the start of a URI."""
     valid = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9:/._~-]{1,200}", value)
     return None if valid else f"{printable(value)} is no URI such as urn:paddock"
 
 
 def check_store_url(value: str | None) -> str | None:
-    """What is wrong when this names no supported database. Never repeats the value: it may contain a password."""
+    """Return the problem when this names no supported database. Never repeats the value: it may contain a password."""
     if value is None or value.startswith(("postgresql://", "postgres://")):
         return None
     if PurePosixPath(value.removeprefix("sqlite://")).is_absolute() and "\0" not in value:
@@ -105,13 +105,13 @@ def check_store_url(value: str | None) -> str | None:
 
 
 def check_directory(value: str | None) -> str | None:
-    """What is wrong when this is not an absolute path."""
+    """Return the problem when this is not an absolute path."""
     if value is None or (PurePosixPath(value).is_absolute() and "\0" not in value):
         return None
     return f"{printable(value)} is not an absolute path"
 
 
 def check_tags(value: Sequence[str]) -> str | None:
-    """What is wrong when one of these cannot be a policy tag."""
+    """Return the problem when one of these cannot be a policy tag."""
     wrong = [tag for tag in value if not _TAG.fullmatch(tag)]
     return f"not a policy tag: {', '.join(printable(tag) for tag in wrong)}" if wrong else None

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]+\]")
 
 
 def check_listen_address(value: str) -> str | None:
-    """What is wrong when this is neither `host:port` nor `off`. Port 0 is any that is free."""
+    """Return the problem when this is neither `host:port` nor `off`. Port 0 is any that is free."""
     if value == OFF:
         return None
     problem = check_address(re.sub(r":0\Z", ":1", value))
@@ -25,19 +25,19 @@ def check_listen_address(value: str) -> str | None:
 
 
 def check_http_hosts(value: Sequence[str]) -> str | None:
-    """What is wrong when one of these is not a host without a port: a name, or an IP address."""
+    """Return the problem when one of these is not a host without a port: a name, or an IP address."""
     wrong = [name for name in value if not _NAME.fullmatch(name)]
     return f"not a host without a port: {', '.join(printable(name) for name in wrong)}" if wrong else None
 
 
 def check_origins(value: Sequence[str]) -> str | None:
-    """What is wrong when one of these is not a web origin."""
+    """Return the problem when one of these is not a web origin."""
     wrong = [origin for origin in value if not _ORIGIN.fullmatch(origin)]
     return f"not an origin such as https://app.example.org: {', '.join(map(printable, wrong))}" if wrong else None
 
 
 def check_public_url(value: str | None) -> str | None:
-    """What is wrong when this is not the URL of a host: a scheme, a name, and nothing behind it."""
+    """Return the problem when this is not the URL of a host: a scheme, a name, and nothing behind it."""
     if value is None:
         return None
     if problem := check_web_address(value):
@@ -130,7 +130,7 @@ _PAIR = re.compile(r"[a-zA-Z0-9_-]{1,64}=\S+")  # a name that model providers ac
 
 
 def check_exposed_names(value: Sequence[str]) -> str | None:
-    """What is wrong when one of these is not `name=plugin.callable`, or a name is given twice."""
+    """Return the problem when one of these is not `name=plugin.callable`, or a name is given twice."""
     wrong = [pair for pair in value if not _PAIR.fullmatch(pair)]
     if wrong:
         text = ", ".join(printable(pair) for pair in wrong)

@@ -43,8 +43,8 @@ class Secret:
         if not isinstance(other, Secret):
             return NotImplemented
         # surrogatepass: a value read from a file name or environment must not make a comparison raise
-        mine, theirs = (text.encode("utf-8", "surrogatepass") for text in (self.__value, other.__value))
-        return hmac.compare_digest(mine, theirs)
+        own_bytes, other_bytes = (text.encode("utf-8", "surrogatepass") for text in (self.__value, other.__value))
+        return hmac.compare_digest(own_bytes, other_bytes)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a secret is not written out; reveal() it where it is needed")

@@ -146,11 +146,11 @@ class MemoryTransport:
     def _move(self) -> None:
         self._move_scheduled = False
         other = self._peer
-        left = MAX_PORTION_BYTES
-        while other is not None and other._accepting and self._queue and left > 0:
+        remaining = MAX_PORTION_BYTES
+        while other is not None and other._accepting and self._queue and remaining > 0:
             frame = self._queue.popleft()
             self._size -= len(frame)
-            left -= len(frame)
+            remaining -= len(frame)
             other._inbox.feed(frame)
         if not self._size:
             self._notify_drained()

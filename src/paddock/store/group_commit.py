@@ -1,8 +1,7 @@
 """The embedded database for many callers: one writer that commits in groups, and readers beside it.
 
-Units queue up for one writer thread. It runs those that are waiting one after another, each in a savepoint of its
-own, and commits them together: the sync to disk is what costs, and a group pays it once. Commit hooks of several units
-run
+Units queue up for one writer thread. It runs those that are waiting one after another, each in a savepoint of its own,
+and commits them together: the sync to disk is what costs, and a group pays it once. Commit hooks of several units run
 once for all. No caller is answered before the commit is durable. A unit that raises rolls back its own savepoint and
 affects no other, nor does one whose commit hook fails; a commit that fails fails the whole group.
 

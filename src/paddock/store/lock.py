@@ -2,9 +2,8 @@
 
 The lock is a `flock` on a file next to the database, so the kernel frees it however the process ends. A daemon holds it
 for its whole life and writes its pid into the file for processes that are refused. Commands work beside the daemon
-without
-it, since SQLite serializes all writes; only one that has to migrate takes it, for that moment. The file is never
-removed: removing a lock file that another process is opening makes two locks.
+without it, since SQLite serializes all writes; only one that has to migrate takes it, for that moment. The file is
+never removed: removing a lock file that another process is opening makes two locks.
 
 A child made by `fork` alone would keep the lock; every process we start is a fresh program, and those get no copy.
 """

@@ -1,9 +1,8 @@
 """Schema migrations: numbered SQL files, the same on both engines.
 
-Each file runs in a transaction of its own together with the row that records it, so a crash leaves the database at
-the version before or after, never between. Applied files are recorded with a checksum: a file that changed afterwards,
-or
-a database that a newer Paddock has migrated, is refused rather than guessed at.
+Each file runs in a transaction of its own together with the row that records it, so a crash leaves the database at the
+version before or after, never between. Applied files are recorded with a checksum: a file that changed afterwards, or a
+database that a newer Paddock has migrated, is refused rather than guessed at.
 
 Files are plain SQL with placeholders in braces where the engines differ:
 

@@ -2,8 +2,7 @@
 
 Bubblewrap runs as user nobody and could not reach a tree below a private directory. The warden, which can, bind-mounts
 each tree once more below a directory that nobody can traverse, in a mount namespace that only the warden has. A tree
-that
-the plugin owns is mounted idmapped, with its owner changed to nobody; on disk its files keep their owner.
+that the plugin owns is mounted idmapped, with its owner changed to nobody; on disk its files keep their owner.
 
 A stage exists only while its cage is built: bubblewrap then has mounts of its own.
 """

@@ -4,11 +4,10 @@ A spec names real paths: the compiler saw no symlink in them. But a plugin that 
 could put a symlink there a moment later, and a mount would follow it. So a mount is made from a descriptor opened
 here, component by component and without following links; if a symlink has appeared meanwhile, nothing is mounted.
 
-Opening a path on a file system whose server is gone (a network disk, a FUSE program) blocks, perhaps forever
-and uninterruptible by signals. The warden has one thread and must not block: every plugin would hang with it. So a
-forked
-helper opens the paths and passes the descriptors back. It is kept for the next cage, unless it does not answer in
-time: then it is abandoned, and that launch is refused.
+Opening a path on a file system whose server is gone (a network disk, a FUSE program) blocks, perhaps forever and
+uninterruptible by signals. The warden has one thread and must not block: every plugin would hang with it. So a forked
+helper opens the paths and passes the descriptors back. It is kept for the next cage, unless it does not answer in time:
+then it is abandoned, and that launch is refused.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """The seccomp filter of every cage, assembled here as classic BPF so that no library is needed. Pure.
 
 It is a second layer behind the namespaces: the calls it refuses would mostly fail anyway, but each refused call is
-kernel
-code that a plugin can never reach. Some restrictions only exist here: no Unix sockets (a read-only bind does not stop a
-connect to a socket file), no set-user-id files (in a writable tree they would outlive the cage), no memfds (they could
-be
-executed, and where no cgroup counts memory, nothing would count theirs), and for the same reason no System V segments,
-queues and semaphores.
+kernel code that a plugin can never reach. Some restrictions only exist here: no Unix sockets (a read-only bind does not
+stop a connect to a socket file), no set-user-id files (in a writable tree they would outlive the cage), no memfds (they
+could be executed, and where no cgroup counts memory, nothing would count theirs), and for the same reason no System V
+segments, queues and semaphores.
 
 The program is built from blocks. A block is entered with the value loaded last, and either returns a verdict or falls
 through at its end; so jumps only ever skip the rest of their own block and no labels are needed.

@@ -1,8 +1,7 @@
 """Decides which programs may run in one cage, and mounts them with the files they need. Pure.
 
 A package chooses its command and the `#!` lines of its scripts, and every allowed program is mounted. So that no
-package
-reads a file of the host by naming it there, a program must be one of these:
+package reads a file of the host by naming it there, a program must be one of these:
 
     a file of the package itself
     an entry of a directory on the program path, wherever its links lead from there: the host's owner made those

@@ -34,15 +34,15 @@ def _is_abandoned(process: Path) -> bool:
     name, parent = _name_and_parent(process)
     if name != _BWRAP_NAME or _name_and_parent(process.parent / parent)[0] == _BWRAP_NAME:
         return False
-    words = (process / "cmdline").read_bytes().split(b"\0")
-    return _is_namespace_init(process) and not _OUR_ARGUMENTS.isdisjoint(words)
+    arguments = (process / "cmdline").read_bytes().split(b"\0")
+    return _is_namespace_init(process) and not _OUR_ARGUMENTS.isdisjoint(arguments)
 
 
 def _is_namespace_init(process: Path) -> bool:
     """Whether it is the inner process; the outer one has a single pid."""
     lines = (process / "status").read_text().splitlines()
-    numbers = [line.split()[1:] for line in lines if line.startswith("NSpid:")]
-    return any(len(found) > 1 and found[-1] == "1" for found in numbers)
+    pid_lists = [line.split()[1:] for line in lines if line.startswith("NSpid:")]
+    return any(len(pids) > 1 and pids[-1] == "1" for pids in pid_lists)
 
 
 def _name_and_parent(process: Path) -> tuple[str, str]:

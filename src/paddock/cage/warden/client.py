@@ -207,28 +207,28 @@ class _PluginPipes:
         Raises:
             OSError: No descriptor is free; `close` closes what was created.
         """
-        inward, outward, errors = (self._pipe() for _ in range(3))
-        self.ours = (inward[1], outward[0], errors[0])
-        theirs: tuple[int, ...] = (inward[0], outward[1], errors[1])
+        stdin, stdout, stderr = (self._pipe() for _ in range(3))
+        self.ours = (stdin[1], stdout[0], stderr[0])
+        plugin_ends: tuple[int, ...] = (stdin[0], stdout[1], stderr[1])
         if spec.artifacts:
             # Pipes, not a socket: over a socket a plugin could pass descriptors out, and read our credentials.
-            sending, arriving = self._pipe(), self._pipe()
-            self.artifacts = (arriving[0], sending[1])
-            theirs += (sending[0], arriving[1])
-        kept = [*self.ours, *(self.artifacts or ())]
-        for descriptor in kept:
+            to_plugin, from_plugin = self._pipe(), self._pipe()
+            self.artifacts = (from_plugin[0], to_plugin[1])
+            plugin_ends += (to_plugin[0], from_plugin[1])
+        own_ends = [*self.ours, *(self.artifacts or ())]
+        for descriptor in own_ends:
             os.set_blocking(descriptor, False)
-        birth = connection.launch(spec, theirs)
-        self._open = kept
-        return birth
+        pending = connection.launch(spec, plugin_ends)
+        self._open = own_ends
+        return pending
 
     def first_stderr_line(self) -> str:
         """The first line of stderr: where no program ran, it is bubblewrap's."""
         try:
-            said = os.read(self.ours[2], 4096)
+            output = os.read(self.ours[2], 4096)
         except OSError:
             return ""
-        return said.decode("utf-8", "replace").strip().partition("\n")[0]
+        return output.decode("utf-8", "replace").strip().partition("\n")[0]
 
     def close(self) -> None:
         """Close every end that is still ours."""

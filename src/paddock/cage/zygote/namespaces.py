@@ -95,8 +95,8 @@ def mount_plugin_files(*, tree: int, root: str, trees: str, tmp_bytes: int, etc:
         etc: Files of /etc that differ from the zygote's.
     """
     # First, since the trees may lie below them.
-    for place in ("/tmp", "/dev/shm"):  # noqa: S108 the cage's own
-        _mount("tmpfs", place, "tmpfs", _NO_SET_ID | _NO_DEVICES, f"size={tmp_bytes},mode=1777")
+    for target in ("/tmp", "/dev/shm"):  # noqa: S108 the cage's own
+        _mount("tmpfs", target, "tmpfs", _NO_SET_ID | _NO_DEVICES, f"size={tmp_bytes},mode=1777")
     os.makedirs(trees, exist_ok=True)  # noqa: PTH103
     _small_tmpfs(trees)
     os.makedirs(root, exist_ok=True)  # noqa: PTH103

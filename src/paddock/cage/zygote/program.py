@@ -224,7 +224,7 @@ def reset_interpreter(program: PluginProgram) -> None:
 
 
 if __name__ == "__main__":
-    wanted = main()
-    reset_interpreter(wanted)
+    plugin_program = main()
+    reset_interpreter(plugin_program)
     # At the top of the stack: when the script is over the interpreter ends as usual, with its exit handlers.
-    sandbox_init.run_as_main(wanted.script)
+    sandbox_init.run_as_main(plugin_program.script)

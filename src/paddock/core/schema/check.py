@@ -1,8 +1,8 @@
 """Checks an untrusted JSON Schema before it is compiled.
 
-A schema is a small program that we run on every call, so an untrusted one has to be small, self-contained, and
-bounded in time: no remote references, no expression that backtracks, no reference
-loop, and no chain of references that doubles at every level.
+A schema is a small program that we run on every call, so an untrusted one has to be small, self-contained, and bounded
+in time: no remote references, no expression that backtracks, no reference loop, and no chain of references that doubles
+at every level.
 """
 
 from __future__ import annotations

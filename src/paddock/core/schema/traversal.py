@@ -1,7 +1,7 @@
 """Traverses a JSON Schema: its subschemas, and the targets of its local references.
 
-Reads the schemas of every draft alike: a keyword that a draft does not know is
-still traversed, because a limit that checks too much is safe and one that checks too little is not.
+Reads the schemas of every draft alike: a keyword that a draft does not know is still traversed, because a limit that
+checks too much is safe and one that checks too little is not.
 """
 
 from __future__ import annotations
