@@ -158,8 +158,8 @@ async def on_stage(publish: EventSink) -> AsyncGenerator[BenchStage, None]:
                 root=root,
                 capabilities=deployment.capabilities,
                 environment=spawn_environment(deployment.manifest, root, "warning"),
-                surroundings=CageSurroundings(python=sys.executable, sdk=str(SOURCE)),
-                machine=DiskFilesystem(),
+                host_paths=CageSurroundings(python=sys.executable, sdk=str(SOURCE)),
+                filesystem=DiskFilesystem(),
             )
         )
 

@@ -110,8 +110,8 @@ def _installed(trees: Path, name: str, script: str) -> CageSpec:
         root=str(root),
         capabilities=(),
         environment=spawn_environment(manifest, str(root), "info"),
-        surroundings=HostPaths(python=PYTHON, sdk=str(trees)),
-        machine=DiskFilesystem(),
+        host_paths=HostPaths(python=PYTHON, sdk=str(trees)),
+        filesystem=DiskFilesystem(),
     )
 
 

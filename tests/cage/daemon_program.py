@@ -160,8 +160,8 @@ class Daemon:
             root=str(root),
             capabilities=manifest.capabilities,
             environment=spawn_environment(manifest, str(root), "info"),
-            surroundings=HostPaths(python="/usr/bin/python3"),
-            machine=DiskFilesystem(),
+            host_paths=HostPaths(python="/usr/bin/python3"),
+            filesystem=DiskFilesystem(),
             limits=ResourceLimits(**limits),
         )
 

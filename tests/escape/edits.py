@@ -57,8 +57,8 @@ def without(removal: Removal, folder: Path) -> Path:
 
 NO_FILTER = Edit("confine/seccomp.py", "return [*program, _verdict(_ALLOW)]", "return [_verdict(_ALLOW)]")
 UNFILTERED = (
-    Edit("plan/bwrap_arguments.py", '        *("--seccomp", str(file(fittings.seccomp))),\n', ""),
-    Edit("zygote/program.py", '    namespaces.filter_system_calls(bytes.fromhex(asked["seccomp"]))\n', ""),
+    Edit("plan/bwrap_arguments.py", '        *("--seccomp", str(file(assets.seccomp))),\n', ""),
+    Edit("zygote/program.py", '    namespaces.filter_system_calls(bytes.fromhex(request["seccomp"]))\n', ""),
 )
 NO_LANDLOCK = Edit("confine/sandbox_init.py", "    _restrict(rules)\n    return", "    return")
 NO_NETWORK_NAMESPACE = (
@@ -93,15 +93,19 @@ KEPT_CAPABILITIES = (
 WRITABLE_PLACES = (
     Edit(
         "plan/bwrap_arguments.py",
-        'for path in (*spec.covers, "/proc", "/dev", "/") for word',
-        "for path in () for word",
+        'for path in (*spec.covers, "/proc", "/dev", "/") for option',
+        "for path in () for option",
     ),
-    Edit("plan/bwrap_arguments.py", 'for path in (*spec.covers, "/dev", "/") for word', "for path in () for word"),
+    Edit("plan/bwrap_arguments.py", 'for path in (*spec.covers, "/dev", "/") for option', "for path in () for option"),
 )
 WRITABLE_BINDS = (Edit("plan/bwrap_arguments.py", '"--bind" if bind.writable else "--ro-bind"', '"--bind"'),)
 WHOLE_VIEW = (
     # Everything is shown, as if it had been granted.
-    Edit("plan/compile.py", "    job.show_granted(", '    job.layout.show("/")\n    job.show_granted('),
+    Edit(
+        "plan/compile.py",
+        "    compilation.show_granted(",
+        '    compilation.layout.show("/")\n    compilation.show_granted(',
+    ),
     Edit(
         "plan/mount_layout.py",
         'NEVER_MOUNTED = ("/proc", "/sys", "/dev", "/run", "/.cage")',
@@ -112,8 +116,8 @@ WHOLE_VIEW = (
 SHOWN_BY_MISTAKE = Edit(
     # A bind that the rules of Landlock know nothing of.
     "plan/bwrap_arguments.py",
-    "    placed.sort(",
-    '    placed.append(("/var/tmp", 0, ["--ro-bind", "/var/tmp", "/var/tmp"]))\n    placed.sort(',
+    "    mounts.sort(",
+    '    mounts.append(("/var/tmp", 0, ["--ro-bind", "/var/tmp", "/var/tmp"]))\n    mounts.sort(',
 )
 NO_LIMITS = Edit("confine/sandbox_init.py", "    _lower(limits)\n", "")
 NO_GROUP = Edit(
@@ -124,12 +128,12 @@ NO_SIZE = (
     Edit("zygote/namespaces.py", 'f"size={tmp_bytes},mode=1777"', '"mode=1777"'),
 )
 LEFT_OPEN = (
-    Edit("confine/sandbox_init.py", "        os.closerange(kept + 1, ceiling if ceiling > 0 else 1 << 20)\n", ""),
-    Edit("zygote/program.py", "    os.closerange(kept + 1, _descriptors())\n    return", "    return"),
+    Edit("confine/sandbox_init.py", "        os.closerange(last_fd + 1, ceiling if ceiling > 0 else 1 << 20)\n", ""),
+    Edit("zygote/program.py", "    os.closerange(last_fd + 1, _descriptor_ceiling())\n    return", "    return"),
 )
 KEPT_ENVIRONMENT = (
     Edit("warden/connection.py", "env={},", "env=None,"),
-    Edit("bwrap/launcher.py", "os.execve(words[0], words, {})", "os.execve(words[0], words, dict(os.environ))"),
+    Edit("bwrap/launcher.py", "os.execve(argv[0], argv, {})", "os.execve(argv[0], argv, dict(os.environ))"),
     Edit("plan/bwrap_arguments.py", ', "--clearenv"', ""),
 )
 ROOT_BY_NUMBER = (
@@ -144,7 +148,7 @@ STILL_ROOT = Edit("bwrap/launcher.py", "        if as_nobody:\n", "        if Fa
 UNCOVERED_TREES = (
     Edit("zygote/namespaces.py", "    _small_tmpfs(trees)\n", ""),
     # The trees of these tests lie below /tmp.
-    Edit("zygote/namespaces.py", 'for place in ("/tmp", "/dev/shm"):', 'for place in ("/dev/shm",):'),
+    Edit("zygote/namespaces.py", 'for target in ("/tmp", "/dev/shm"):', 'for target in ("/dev/shm",):'),
 )
 ZYGOTES_PROC = Edit(
     "zygote/namespaces.py",

@@ -68,7 +68,7 @@ def test_what_is_written_is_one_line_and_read_back_the_same(id, method, params, 
     assert decode(notification) == RpcNotification(method, params)
     assert decode(result) == RpcResult(id, value)
     read = decode(failure)
-    assert isinstance(read, RpcFailure) and (read.id, read.fault.message, read.fault.data) == (id, method, value)
+    assert isinstance(read, RpcFailure) and (read.id, read.error.message, read.error.data) == (id, method, value)
 
 
 @pytest.mark.req("G-02")
@@ -163,7 +163,7 @@ def test_only_plain_json_is_written(value: Any):
 @pytest.mark.parametrize("data", [Secret("s"), "x" * MAX_FRAME_BYTES])
 def test_an_error_answer_is_written_whatever_its_data_is(data):
     read = decode(encode_failure(1, RpcError(-32000, "failed", data)))
-    assert isinstance(read, RpcFailure) and (read.fault.code, read.fault.message, read.fault.data) == (
+    assert isinstance(read, RpcFailure) and (read.error.code, read.error.message, read.error.data) == (
         -32000,
         "failed",
         None,
@@ -174,4 +174,4 @@ def test_an_error_answer_is_written_whatever_its_data_is(data):
 def test_an_error_whose_data_cannot_be_written_still_says_that_nothing_happened() -> None:
     for data, kept in (({"no_effect": True, "a": {1}}, {"no_effect": True}), ({"no_effect": 1, "a": {1}}, None)):
         read = decode(encode_failure(1, RpcError(-32000, "failed", data)))
-        assert isinstance(read, RpcFailure) and read.fault.data == kept
+        assert isinstance(read, RpcFailure) and read.error.data == kept

@@ -84,7 +84,7 @@ def test_a_look_that_takes_too_long_is_given_up_and_the_store_can_be_used(store:
     database = SqliteDirect.open(store, migrations=MIGRATIONS_DIR, role="command", wait=0)
     try:
         assert check_integrity(database.connection, store) is True
-        assert check_integrity(database.connection, store, longest=-1) is False
+        assert check_integrity(database.connection, store, max_seconds=-1) is False
         assert database.read(lambda tx: tx.one("SELECT count(*) AS count FROM aliases")) == {"count": 3_000}
     finally:
         database.close()

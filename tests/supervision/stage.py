@@ -291,9 +291,9 @@ class Stage:
             capabilities=deployment.capabilities,
             environment={**spawn_environment(deployment.manifest, root, "info"), **command.variables},
             command=command.argv,
-            surroundings=CageSurroundings(python=sys.executable, sdk=str(SDK)),
-            machine=DiskFilesystem(),
-            places=self.places,
+            host_paths=CageSurroundings(python=sys.executable, sdk=str(SDK)),
+            filesystem=DiskFilesystem(),
+            roots=self.places,
             limits=self.limits,
         )
         return StartSpec(cage, self.configs.get(deployment.name, {}))

@@ -1,14 +1,14 @@
-"""The fence: what a plugin's process sees of the machine, what it may use, and how it is started and ended.
+"""The sandbox of plugin processes: what a process sees of the host, which resources it may use, how it starts and ends.
 
-    spec, launcher   what the rest of the house knows: a cage as a value, and whoever starts one
-    walls            what holds a plugin from the inside: system calls, files, limits
-    plan             from granted capabilities to a spec, and from a spec to bubblewrap's arguments
-    limits           memory, processes and CPU: the kernel's groups, or what stands in for them
-    ways             what a way to start a cage has to do; two do it:
-    cold             bubblewrap builds it from nothing
-    warm             a copy of a warm interpreter builds it around itself
-    network          what a plugin connects to inside is carried outside
-    warden           the process that starts, watches and ends all cages, and the daemon's line to it
+    spec, launcher    the interface for other packages: a cage as a value, and the protocol that launches one
+    confine           restrictions applied from inside: seccomp, Landlock, rlimits
+    plan              granted capabilities to a spec, and a spec to bubblewrap's arguments
+    cgroups           memory, process and CPU limits: cgroups, or the fallback where there are none
+    launch_strategy   the interface of a way to start a cage; it has two implementations:
+    bwrap             bubblewrap builds the cage from scratch
+    zygote            a fork of a pre-started interpreter builds the cage around itself
+    network           relays the plugin's connections to the outside, as far as granted
+    warden            the process that starts, watches and ends all cages, and the daemon's connection to it
 
-Each uses only what stands above it. `probe` finds out whether a cage can be built here at all.
+Each package uses only those listed above it. `probe` finds out whether this host can build a cage at all.
 """

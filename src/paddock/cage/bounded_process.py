@@ -1,4 +1,4 @@
-"""Running another program for a moment: bounded in time and output, in its own process group, never left behind."""
+"""Runs a helper program with bounded time and output, in its own process group, leaving no process behind."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _MAX_OUTPUT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BoundedRun:
-    """How it ended. `status` is None when it had to be stopped; output holds both of its streams."""
+    """The result of a run. `status` is None when the program had to be killed; `output` holds stdout and stderr."""
 
     status: int | None
     output: str
 
     @property
     def first_line(self) -> str:
-        """The first thing it said."""
+        """The first line of the output."""
         return self.output.strip().partition("\n")[0]
 
 
 def run_bounded(
     command: Sequence[str], environ: Mapping[str, str], *, seconds: float = 5.0, as_nobody: bool = False
 ) -> BoundedRun:
-    """Run a program and read what it says.
+    """Run a program and read its output.
 
     Args:
         command: The program and its arguments; the program by absolute path.
@@ -62,14 +62,14 @@ def run_bounded(
     try:
         output = _read_output(pipe.fileno(), deadline)
         try:
-            # One that is cut short while still talking would only wait for a reader.
-            patience = 0.0 if len(output) >= _MAX_OUTPUT_BYTES else max(0.0, deadline - time.monotonic())
-            status = process.wait(patience)
+            # A program cut off while still writing would only wait for a reader.
+            wait_s = 0.0 if len(output) >= _MAX_OUTPUT_BYTES else max(0.0, deadline - time.monotonic())
+            status = process.wait(wait_s)
         except subprocess.TimeoutExpired:
             status = None
     finally:
         pipe.close()
-        # The group and not the process: whatever it started goes with it.
+        # Kill the group, not the process, so that its children end too.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -77,14 +77,14 @@ def run_bounded(
 
 
 def _read_output(descriptor: int, deadline: float) -> bytes:
-    """What comes through the pipe until it ends, is too much, or time is over."""
+    """Read the pipe until it ends, the output limit is reached, or the deadline passes."""
     output = b""
     while len(output) < _MAX_OUTPUT_BYTES:
         ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             break
-        part = os.read(descriptor, 8192)
-        if not part:
+        chunk = os.read(descriptor, 8192)
+        if not chunk:
             break
-        output += part
+        output += chunk
     return output

@@ -1,4 +1,4 @@
-"""What the warden knows of a way to start a cage, whichever it is: cold through bubblewrap, warm from a zygote."""
+"""The interface of a way to start a cage: cold through bubblewrap, or warm from a zygote."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from paddock.cage.spec import CageSpec
 
 @dataclass(frozen=True, slots=True)
 class PluginStreams:
-    """The plugin's ends of its pipes. The warden closes its copies once a way was started."""
+    """The plugin's ends of its pipes. The warden closes its copies once the cage was started."""
 
     stdin: int
     stdout: int
     stderr: int
-    artifacts: tuple[int, int] | None = None  # where it reads big bytes from, and where it writes them to
+    artifacts: tuple[int, int] | None = None  # the pipes it reads artifacts from and writes them to
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -28,14 +28,14 @@ class PluginStreams:
 class LaunchRequest:
     """One cage to be started."""
 
-    name: str  # no other cage of this warden has or had it
+    name: str  # unique among all cages of this warden, past ones too
     spec: CageSpec
     streams: PluginStreams
-    resource_limits: Mapping[int, int]  # what the process carries itself, by the kernel's numbers
+    resource_limits: Mapping[int, int]  # rlimits of the process, by the kernel's numbers
 
 
 class CageHandle(Protocol):
-    """A cage that is being built, runs, or has just ended. It never does anything unless asked to look."""
+    """A cage that is being built, runs, or has just ended. It only makes progress when polled."""
 
     @property
     def init_pid(self) -> int | None:
@@ -44,15 +44,15 @@ class CageHandle(Protocol):
 
     @property
     def plugin_pid(self) -> int | None:
-        """The plugin's own process, once it stands behind every wall and waits for `go`."""
+        """The plugin's own process, once it is fully confined and waits for `release`."""
         ...
 
     def watched_fds(self) -> list[int]:
-        """Descriptors that become readable when there is something to look at; they may change with each look."""
+        """Descriptors that become readable when `poll` has something to do; they may change with each poll."""
         ...
 
     def poll(self) -> int | None:
-        """Take in what happened, without waiting.
+        """Process what happened, without blocking.
 
         Returns None until everything in the cage is gone; then how the plugin ended: an exit code, or a signal as a
         negative number.
@@ -64,11 +64,11 @@ class CageHandle(Protocol):
         ...
 
     def kill(self) -> None:
-        """End everything in the cage, in whatever state it is."""
+        """Kill everything in the cage, in whatever state it is."""
         ...
 
     def close(self) -> None:
-        """Let go of every descriptor, once everything is gone."""
+        """Close every descriptor, once everything is gone."""
         ...
 
 
@@ -76,17 +76,17 @@ class LaunchStrategy(Protocol):
     """Starts cages."""
 
     def cgroup_for(self, spec: CageSpec) -> Cgroup:
-        """The group for the cage that is started next.
+        """Create the cgroup for the cage that is started next.
 
         Raises:
-            OSError: the kernel refused; nothing is left of it.
+            OSError: The kernel refused; nothing is left of it.
         """
         ...
 
-    def start(self, order: LaunchRequest) -> CageHandle:
+    def start(self, request: LaunchRequest) -> CageHandle:
         """Begin to build a cage.
 
         Raises:
-            OSError: something the spec names is not there, or we ran out of something. Nothing is left behind.
+            OSError: Something the spec names does not exist, or the host is out of a resource. Nothing is left behind.
         """
         ...

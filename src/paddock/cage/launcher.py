@@ -1,6 +1,6 @@
-"""What the rest of the house knows of the cage: launch a spec, get a process, wait for its end.
+"""The interface of the cage for other packages: launch a spec, get a process, wait for its end.
 
-Two things stand behind it: the warden's real cages, and a process that a test plays.
+It has two implementations: the warden's real cages, and the fake process of the tests.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from paddock.core.errors import Category, PluginError
 
 
 class CageUnavailable(PluginError):
-    """This machine cannot build a cage, or not this one; the plugin is refused and the daemon lives on.
+    """This host cannot build a cage, or not this one. The plugin does not start; the daemon goes on.
 
-    The code says which wall is missing (`cage.bwrap_missing`, …) and the hint is the line to type.
+    The code says what is missing (`cage.bwrap_missing`, …) and the hint is the command to type.
     """
 
     code = "cage.unavailable"
@@ -22,7 +22,7 @@ class CageUnavailable(PluginError):
 
 
 class CagedProcess(Protocol):
-    """One plugin process. Whoever launched it owns the descriptors and closes them."""
+    """One plugin process. The caller of `launch` owns the descriptors and closes them."""
 
     @property
     def pid(self) -> int:
@@ -40,11 +40,11 @@ class CagedProcess(Protocol):
 
     @property
     def artifacts(self) -> tuple[int, int] | None:
-        """The pipes on which big bytes travel, to read from and to write to; None where the spec asks for none."""
+        """The artifact pipes, to read from and to write to; None where the spec asks for none."""
         ...
 
     async def wait(self) -> ProcessExit:
-        """How it ended, once everything that was in the cage is gone. May be awaited again."""
+        """Wait until everything in the cage is gone, and return how the plugin ended. May be awaited again."""
         ...
 
     def signal(self, number: int) -> None:
@@ -52,7 +52,7 @@ class CagedProcess(Protocol):
         ...
 
     def kill(self) -> None:
-        """End everything in the cage, at once. Harmless when it is gone already."""
+        """Kill everything in the cage at once. Does nothing when it is gone already."""
         ...
 
 
@@ -63,6 +63,6 @@ class Launcher(Protocol):
         """Build the cage and start its program.
 
         Raises:
-            CageUnavailable: no cage can be built here, or the spec asks for what is not there.
+            CageUnavailable: No cage can be built here, or the spec names something that does not exist.
         """
         ...

@@ -1,6 +1,6 @@
-"""System calls that Python does not offer: mounts, namespaces, and the care for orphans.
+"""Wrappers for Linux system calls and /proc that Python lacks: mounts, namespaces, pidfds, memfds, process trees.
 
-Each raises OSError as Python's own do. Only the warden calls them: it has one thread and can be root.
+Failed system calls raise OSError, as Python's own do. Only the warden calls them: it has one thread and can be root.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FULL_UID_MAP = ["0", "0", "4294967295"]
 
 
 def is_host_root() -> bool:
-    """Whether we are root of the machine itself, which must not build cages under its own name.
+    """Whether we are root of the host itself, which must not build cages under its own uid.
 
     Root of a container or of a user namespace is not: it cannot become a user that is not mapped.
     """
@@ -49,7 +49,7 @@ def is_host_root() -> bool:
 
 
 def unshare_mounts() -> None:
-    """From now on our mounts are seen by us and our children alone; those of the machine, also later ones, by us too.
+    """Move to a private mount namespace that still receives the host's mounts, also later ones.
 
     So a disk that is mounted while we run can be shown, and one that is unmounted is not kept busy by us.
     """
@@ -58,28 +58,28 @@ def unshare_mounts() -> None:
 
 
 def enter_namespace(namespace: int) -> None:
-    """Live in another namespace from now on, whichever kind it is of (`os.setns` comes with Python 3.12)."""
+    """Move this process to another namespace of any kind (`os.setns` comes with Python 3.12)."""
     _check(_libc.setns(namespace, 0), "setns")
 
 
 def mount_tmpfs(target: str, options: str) -> None:
-    """An empty file system in memory, for small things of ours."""
+    """Mount an empty tmpfs, for small things of ours."""
     _mount("paddock", target, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
 
 
 def mount_bind(source: int, target: str, user_namespace: int | None = None) -> None:
-    """Show a tree at `target` too, with what is mounted in it; its owners changed as that user namespace maps them.
+    """Bind-mount a tree at `target`, recursively, idmapped by a user namespace if one is given.
 
-    With what is mounted in it, because what is written to a bare mount point is lost below the mount. What is mounted
-    there later does not appear: it would come without the limits that this tree is shown with.
+    Recursively, because data written to a bare mount point is lost below the mount. Submounts that are added
+    later do not appear: they would come without the restrictions that this tree is mounted with.
 
     Args:
-        source: A descriptor of it. No path is walked and no file system asked, so that none can keep us waiting.
+        source: A descriptor of it. No path is walked and no file system asked, so that none can block us.
         target: A mount point of our own.
         user_namespace: A descriptor; None leaves the owners as they are.
 
     Raises:
-        OSError: EINVAL where one of the file systems cannot do it; EPERM where one has been changed like this already.
+        OSError: EINVAL where one of the file systems has no idmapped mounts; EPERM where one is idmapped already.
     """
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
     tree = _check(_libc.syscall(_SYS_OPEN_TREE, source, b"", flags | _AT_EMPTY_PATH), target)
@@ -88,14 +88,14 @@ def mount_bind(source: int, target: str, user_namespace: int | None = None) -> N
             _set_mount_attributes(tree, target)
         else:
             _set_mount_attributes(tree, target, _MOUNT_ATTR_IDMAP, user_namespace)
-        moved = _libc.syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
-        _check(moved, target)
+        result = _libc.syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+        _check(result, target)
     finally:
         os.close(tree)
 
 
 def clone_mount_tree(source: str) -> int:
-    """The tree at `source` as a read-only mount that hangs nowhere yet; whoever gets the descriptor may place it."""
+    """Clone the tree at `source` as a detached read-only mount; the owner of the descriptor may attach it."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
     tree = _check(_libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), flags), source)
     try:
@@ -106,27 +106,27 @@ def clone_mount_tree(source: str) -> int:
     return tree
 
 
-def _set_mount_attributes(tree: int, about: str, attributes: int = 0, user_namespace: int = 0) -> None:
-    """Give every mount of a tree these attributes, and cut it off from what is mounted elsewhere."""
-    change = struct.pack("=QQQQ", attributes, 0, _MS_PRIVATE, user_namespace)
+def _set_mount_attributes(tree: int, path: str, attributes: int = 0, user_namespace: int = 0) -> None:
+    """Set these attributes on every mount of a tree, and make it private."""
+    mount_attr = struct.pack("=QQQQ", attributes, 0, _MS_PRIVATE, user_namespace)
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
-    _check(_libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", flags, change, ctypes.c_size_t(len(change))), about)
+    _check(_libc.syscall(_SYS_MOUNT_SETATTR, tree, b"", flags, mount_attr, ctypes.c_size_t(len(mount_attr))), path)
 
 
 def unmount(target: str) -> None:
-    """Take a mount away at once, even while something still looks into it."""
+    """Detach a mount at once, even while it is in use."""
     _check(_libc.umount2(os.fsencode(target), _MNT_DETACH), target)
 
 
 def create_mapped_userns(uid_map: str, gid_map: str) -> int:
-    """A user namespace with these maps, as a descriptor; nobody lives in it."""
+    """Create an empty user namespace with these maps, and return its descriptor."""
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        # Whatever happens, the copy of us must not go on as us.
+        # Whatever happens, the forked copy must not go on as the warden.
         try:
-            made = _libc.unshare(_CLONE_NEWUSER) == 0
-            os.write(ready[1], b"y" if made else b"n")
+            created = _libc.unshare(_CLONE_NEWUSER) == 0
+            os.write(ready[1], b"y" if created else b"n")
             os.close(go[1])
             os.read(go[0], 1)
         finally:
@@ -145,12 +145,12 @@ def create_mapped_userns(uid_map: str, gid_map: str) -> int:
 
 
 def exit_status_of(process: int) -> int | None:
-    """How a process ended that somebody else has waited for: an exit code, or a signal as a negative number.
+    """How a process ended that another process has reaped: an exit code, or a signal as a negative number.
 
     Args:
-        process: A handle of it (pidfd) from when it was alive.
+        process: A pidfd from when it was alive.
 
-    Returns None when the kernel does not say: it does since 6.15.
+    Returns None when the kernel does not say; it does since 6.15.
     """
     info = bytearray(struct.pack("=Q", _PIDFD_INFO_EXIT)) + bytes(_PIDFD_INFO_SIZE - 8)
     try:
@@ -163,7 +163,7 @@ def exit_status_of(process: int) -> int | None:
 
 
 def become_subreaper() -> None:
-    """Become the parent of what our children leave behind, in place of the machine's first process."""
+    """Become the reaper of orphaned descendants, in place of the host's init."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
@@ -174,10 +174,10 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
     _check(_libc.mount(text(source), text(target), text(kind), ctypes.c_ulong(flags), text(options)), source or target)
 
 
-def _check(result: int, about: str) -> int:
+def _check(result: int, subject: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), about)
+        raise OSError(number, os.strerror(number), subject)
     return result
 
 
@@ -186,15 +186,15 @@ RAISE_NOFILE_HINT = "raise the limit on open files (ulimit -n)"
 
 
 def is_descriptor_exhaustion(error: OSError) -> bool:
-    """Whether this is the error of a process, or of a machine, without a free descriptor."""
+    """Whether the process, or the host, has no free descriptor."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def create_memfd(content: bytes) -> int:
-    """An anonymous file with this content, read from its start; the caller closes it.
+    """Create an anonymous file with this content, positioned at its start; the caller closes it.
 
     Raises:
-        OSError: no descriptor or no memory is free.
+        OSError: No descriptor or no memory is free.
     """
     descriptor = os.memfd_create("paddock", os.MFD_CLOEXEC)
     try:
@@ -208,7 +208,7 @@ def create_memfd(content: bytes) -> int:
 
 
 def is_readable(descriptor: int) -> bool:
-    """Whether something is to be read right now; of a process, whether it has ended."""
+    """Whether a descriptor is readable right now; for a pidfd, whether the process has ended."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))
@@ -218,32 +218,34 @@ _PROC = Path("/proc")
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process began, in ticks; together with the pid it names a process for good. None when there is none."""
+    """When a process started, in clock ticks; together with the pid it identifies a process for good. None if it is
+    gone.
+    """
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
-    # The program's name stands in brackets and may hold anything, brackets too.
+    # The program's name stands in brackets and may contain anything, brackets too.
     return int(text.rpartition(")")[2].split()[19])
 
 
 def child_pids(pid: int) -> list[int]:
-    """The processes that this one started, whichever thread did, or that were handed to it."""
-    found: list[int] = []
+    """The children of a process, of any of its threads, including adopted ones."""
+    pids: list[int] = []
     try:
         threads = list((_PROC / str(pid) / "task").iterdir())
         for thread in threads:
-            found += [int(child) for child in (thread / "children").read_text().split()]
+            pids += [int(child) for child in (thread / "children").read_text().split()]
     except OSError:
         # Gone while we looked.
-        return found
-    return found
+        return pids
+    return pids
 
 
 def subtree_pids(pid: int) -> list[int]:
-    """The process and everything below it, parents first."""
-    found = [pid]
-    for member in found:
-        # Grows while it is walked: that is the walk.
-        found += [child for child in child_pids(member) if child not in found]
-    return found
+    """The process and all its descendants, parents first."""
+    pids = [pid]
+    for member in pids:
+        # The list grows while it is walked: that is the traversal.
+        pids += [child for child in child_pids(member) if child not in pids]
+    return pids

@@ -1,6 +1,6 @@
-"""Whether a cage can be built on this machine; if not, which wall is missing and the line to type.
+"""Checks whether this host can build a cage; if not, says what is missing and the command that fixes it.
 
-The daemon asks before its first launch, `paddock doctor` whenever it is run; both get their answer here.
+The daemon runs it before its first launch, `paddock doctor` whenever it is run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONTAINER_FIX = "docker run --security-opt seccomp=unconfined --security-opt ap
 
 PATH_PERMISSION_FIX = "namei -l PATH   # then chmod what its user may not pass; for a root daemon that is nobody, o+rx"
 
-# What bubblewrap says on standard error, and what is behind it.
+# What bubblewrap writes to stderr, and the code of its cause.
 _BWRAP_COMPLAINTS = (
     ("setting up uid map: Permission denied", "cage.userns_apparmor"),
     ("Failed RTM_NEWADDR: Operation not permitted", "cage.userns_apparmor"),
@@ -60,14 +60,14 @@ class Bubblewrap:
 
 
 def find_bubblewrap(path: str | None = None) -> Bubblewrap:
-    """Look for bubblewrap: present, new enough, and really able to build a first small cage.
+    """Find bubblewrap, and check that it is new enough and can really build a small cage.
 
     Args:
-        path: Where to look, as in PATH; None for our own.
+        path: A search path, as in PATH; None for our own.
 
     Raises:
-        CageUnavailable: it is not, with the code of what is wrong and what to type.
-        OSError: there is no descriptor or process to find out with.
+        CageUnavailable: It is not usable, with the code of the problem and the command to type.
+        OSError: There is no free descriptor or process to check with.
     """
     program = shutil.which("bwrap", path=os.environ.get("PATH", os.defpath) if path is None else path)
     if program is None:
@@ -76,71 +76,71 @@ def find_bubblewrap(path: str | None = None) -> Bubblewrap:
     if Path(program).stat().st_mode & 0o4000:
         fix = f"sudo chmod u-s {program}"
         raise CageUnavailable(f"{program} is setuid root", code="cage.bwrap_setuid", hint=fix)
-    # A root daemon builds cages as nobody, so that is what has to work.
+    # A root daemon builds cages as user nobody, so that is what has to work.
     as_nobody = is_host_root()
     smoke = [program, "--unshare-all", "--ro-bind", "/", "/", "true"]
     try:
-        ran = run_bounded(smoke, {"PATH": "/usr/bin:/bin"}, seconds=10, as_nobody=as_nobody)
+        run = run_bounded(smoke, {"PATH": "/usr/bin:/bin"}, seconds=10, as_nobody=as_nobody)
     except OSError as error:
         if is_descriptor_exhaustion(error):
             raise
         message = f"{program} cannot be started{' by user nobody' if as_nobody else ''}: {error.strerror}"
         raise CageUnavailable(message, code="cage.bwrap_failed", hint=_INSTALL) from error
-    if ran.status != 0:
-        said = ran.first_line or ("no answer within 10 s" if ran.status is None else f"exit status {ran.status}")
-        raise setup_error(said, output=ran.output, by_hand=" ".join(smoke))
+    if run.status != 0:
+        reason = run.first_line or ("no answer within 10 s" if run.status is None else f"exit status {run.status}")
+        raise setup_error(reason, output=run.output, by_hand=" ".join(smoke))
     return Bubblewrap(program, version)
 
 
-def setup_error(said: str, *, output: str = "", by_hand: str = "") -> CageUnavailable:
-    """What bubblewrap complained about, as the error to raise.
+def setup_error(message: str, *, output: str = "", by_hand: str = "") -> CageUnavailable:
+    """Turn bubblewrap's error output into the error to raise.
 
     Args:
-        said: Its first line.
+        message: Its first line.
         output: All of it, where there is more.
-        by_hand: The line that shows the same failure again, for a complaint that we do not know.
+        by_hand: The command that reproduces the failure, for an unknown message.
     """
-    code = diagnose_bwrap(output or said)
+    code = diagnose_bwrap(output or message)
     if code == "cage.userns_forbidden":
         code = diagnose_namespace("unshare", errno.EPERM, userns_sysctls())
-    return CageUnavailable(said, code=code, hint=FIXES.get(code, by_hand))
+    return CageUnavailable(message, code=code, hint=FIXES.get(code, by_hand))
 
 
-def diagnose_bwrap(complaint: str) -> str:
-    """The code for what bubblewrap complained about; `cage.bwrap_failed` when we do not know it."""
-    return next((code for words, code in _BWRAP_COMPLAINTS if words in complaint), "cage.bwrap_failed")
+def diagnose_bwrap(output: str) -> str:
+    """The code for bubblewrap's error output; `cage.bwrap_failed` when it is unknown."""
+    return next((code for pattern, code in _BWRAP_COMPLAINTS if pattern in output), "cage.bwrap_failed")
 
 
-def diagnose_namespace(step: str, error: int, switches: Mapping[str, str]) -> str:
-    """The code for a namespace that failed at this step with this errno, on a kernel set up like this."""
-    if switches.get("user/max_user_namespaces") == "0" or error == errno.ENOSPC:
+def diagnose_namespace(step: str, error: int, sysctls: Mapping[str, str]) -> str:
+    """The code for a namespace step that failed with this errno, given the kernel's sysctls."""
+    if sysctls.get("user/max_user_namespaces") == "0" or error == errno.ENOSPC:
         return "cage.userns_disabled"
-    if switches.get("kernel/apparmor_restrict_unprivileged_userns") == "1":
+    if sysctls.get("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return "cage.userns_apparmor"
     return "cage.userns_forbidden" if step == "unshare" else "cage.container_mount"
 
 
 def userns_sysctls() -> dict[str, str]:
-    """The switches that forbid user namespaces, where this kernel has them."""
+    """Read the sysctls that forbid user namespaces, where this kernel has them."""
     names = (
         "user/max_user_namespaces",
         "kernel/unprivileged_userns_clone",
         "kernel/apparmor_restrict_unprivileged_userns",
     )
-    found: dict[str, str] = {}
+    sysctls: dict[str, str] = {}
     for name in names:
         path = Path("/proc/sys") / name
         if path.exists():
-            found[name] = path.read_text().strip()
-    return found
+            sysctls[name] = path.read_text().strip()
+    return sysctls
 
 
 def _version(program: str) -> str:
-    told: BoundedRun = run_bounded([program, "--version"], {})
-    version = re.search(r"(\d+)\.(\d+)(?:\.\d+)*", told.first_line)
-    if told.status != 0 or version is None:
-        said = f"{program} does not tell its version: {told.first_line or 'nothing'}"
-        raise CageUnavailable(said, code="cage.bwrap_failed", hint=_INSTALL)
+    run: BoundedRun = run_bounded([program, "--version"], {})
+    version = re.search(r"(\d+)\.(\d+)(?:\.\d+)*", run.first_line)
+    if run.status != 0 or version is None:
+        message = f"{program} does not tell its version: {run.first_line or 'nothing'}"
+        raise CageUnavailable(message, code="cage.bwrap_failed", hint=_INSTALL)
     if (int(version[1]), int(version[2])) < MIN_BWRAP_VERSION:
         needed = ".".join(map(str, MIN_BWRAP_VERSION))
         raise CageUnavailable(

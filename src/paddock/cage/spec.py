@@ -13,7 +13,7 @@ from typing import Any
 from paddock.net.egress import EgressGrant
 
 MIB = 1024 * 1024
-# Whom a plugin is, user and group: always for itself, and for the machine too where the daemon is root.
+# The uid and gid of every plugin: always inside the cage, and on the host too where the daemon is root.
 NOBODY = 65534
 SDK_PATH = "/.cage/lib"  # not below /usr: a grant may show all of that, and then nothing can be added to it
 WORKER_SCRIPT = f"{SDK_PATH}/paddock_sdk/worker/run.py"  # imports and calls a plugin that is Python code
@@ -23,10 +23,10 @@ WORKER_SCRIPT = f"{SDK_PATH}/paddock_sdk/worker/run.py"  # imports and calls a p
 class BindMount:
     """A file or directory of the host, seen inside at `target`."""
 
-    source: str  # resolved: no link on the way
+    source: str  # resolved: contains no symlink
     target: str
     writable: bool = False
-    plugin_owned: bool = False  # the plugin's own folder: its user is the owner of what lies there
+    plugin_owned: bool = False  # a directory of the plugin's own: its user owns the files there
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SymbolicLink:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """What one cage may use of the machine."""
+    """Resource limits of one cage."""
 
     memory_bytes: int = 512 * MIB
     pids: int = 100
@@ -52,7 +52,7 @@ class ResourceLimits:
 
 @dataclass(frozen=True, slots=True)
 class PythonScript:
-    """A command that is nothing but an interpreter and a script, so that a warm interpreter may run it."""
+    """A command that is only an interpreter and a script, so that a zygote can run it."""
 
     interpreter: str
     script: str
@@ -64,22 +64,22 @@ class CageSpec:
     """One cage and the program in it."""
 
     cage_id: str
-    plugin: str  # whose process it is, for records
+    plugin: str  # the plugin's name, for records
     command: tuple[str, ...]  # as the cage sees it; the first is absolute
     directory: str  # the working directory, as the cage sees it
     environment: Mapping[str, str]
     binds: tuple[BindMount, ...] = ()
     links: tuple[SymbolicLink, ...] = ()
-    covers: tuple[str, ...] = ()  # directories inside a bind that are shown empty: they are the host's own
+    covers: tuple[str, ...] = ()  # directories inside a bind that are shown empty, because they are the host's own
     executables: tuple[str, ...] = ()  # the only files that may be executed, as the cage sees them
-    # The host's Python that raises the inner walls before the command runs, as the cage sees it. Unless it is among the
-    # executables too, it can be neither run nor read once they stand.
+    # The host's Python that runs `sandbox_init` before the command, as the cage sees it. Unless it is among the
+    # executables too, it can be neither run nor read once the restrictions apply.
     trampoline: str = "/usr/bin/python3"
     network: tuple[EgressGrant, ...] = ()
     limits: ResourceLimits = ResourceLimits()
     python: PythonScript | None = None
-    artifacts: bool = False  # whether the plugin gets two more pipes, on which big bytes travel beside its messages
-    tenant: str = "default"  # for whose people it runs, for records
+    artifacts: bool = False  # whether the plugin gets two more pipes, for artifacts
+    tenant: str = "default"  # for records
 
     def to_json(self) -> dict[str, Any]:
         """The spec as JSON data, for the socket between the daemon and the warden."""
@@ -108,10 +108,10 @@ class CageSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CageSpec:
-        """The spec from what `to_wire` gave. Both ends are ours and of one version: nothing is forgiven.
+        """The spec from the data that `to_json` gave. Both ends are of one version, so nothing is tolerated.
 
         Raises:
-            KeyError, TypeError: it is not such data.
+            KeyError, TypeError: The data is no spec.
         """
         python = data["python"]
         return cls(
@@ -139,5 +139,5 @@ class ProcessExit:
 
     code: int | None
     signal: int | None = None
-    cause: str = ""  # why the host ended it or the kernel did, e.g. `memory`; empty when it ended by itself
+    cause: str = ""  # why the host or the kernel killed it, e.g. `memory`; empty when it ended by itself
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -1,1 +1,1 @@
-"""Settings and where they come from, our directories, and what `local.toml` says about each plugin."""
+"""Settings and their sources, Paddock's directories, and the plugin entries of `local.toml`."""

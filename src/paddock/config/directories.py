@@ -1,6 +1,6 @@
-"""Where Paddock keeps its files on this machine, and the rules those places must keep.
+"""The directories of Paddock on this host, and the checks of their ownership and mode.
 
-With `$PADDOCK_HOME` everything stands below that one directory; without it the XDG places are used.
+With `$PADDOCK_HOME` everything is below that one directory; without it the XDG directories are used.
 Finding them is a pure function of the environment; only `create_directories` touches the disk.
 """
 
@@ -18,9 +18,9 @@ from pathlib import Path
 from paddock.core.errors import OperatorError, Unreachable
 
 
-@lru_cache(maxsize=64)  # asking takes as long as the rest of a small request
+@lru_cache(maxsize=64)  # the lookup takes as long as the rest of a small request
 def user_name(uid: int) -> str:
-    """The login name of a user of this machine, or the number where it has none."""
+    """The login name of a user of this host, or the uid where it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -28,7 +28,7 @@ def user_name(uid: int) -> str:
 
 
 def sudo_prefix(owner: int) -> str:
-    """The beginning of a line that runs a command as somebody; `sudo` takes those without a name by their number."""
+    """The start of a command that runs as another user; `sudo` takes a user without a name by uid."""
     try:
         name = pwd.getpwuid(owner).pw_name
     except KeyError:
@@ -37,10 +37,10 @@ def sudo_prefix(owner: int) -> str:
 
 
 def wrong_owner_hint(owner: int, path: Path, user: int | None = None) -> str:
-    """The hint for whoever found it.
+    """The hint for a path with the wrong owner.
 
-    Root is never told to take over what is somebody's: that would lock its owner out. What root left behind in
-    somebody's home, by a `sudo` too many, is theirs to take.
+    Root is never told to take over another user's files: that would lock the owner out. Files that root left in
+    a user's home, by a `sudo` too many, may be taken over by that user.
     """
     user = os.geteuid() if user is None else user
     if user and not owner:
@@ -52,7 +52,7 @@ def wrong_owner_hint(owner: int, path: Path, user: int | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """Every place Paddock reads or writes outside a project."""
+    """Every directory that Paddock reads or writes outside a project."""
 
     config: Path
     data: Path
@@ -81,12 +81,12 @@ class Directories:
 
 
 def find_directories(environ: Mapping[str, str], home: Path) -> Directories:
-    """Name our directories for this environment, without looking at the disk.
+    """Compute our directories for this environment, without touching the disk.
 
-    An empty variable counts as unset, and an XDG variable that is not absolute is ignored, as XDG asks.
+    An empty variable counts as unset, and an XDG variable that is not absolute is ignored, as XDG requires.
 
     Raises:
-        OperatorError: `PADDOCK_HOME` is relative, so two commands could mean two different places.
+        OperatorError: `PADDOCK_HOME` is relative, so two commands could mean two different directories.
     """
     own_home = environ.get("PADDOCK_HOME", "")
     if own_home:
@@ -116,11 +116,11 @@ def find_directories(environ: Mapping[str, str], home: Path) -> Directories:
 
 
 def create_directories(directories: Directories) -> None:
-    """Make every directory, private to its owner, after refusing places that others can change.
+    """Create every directory, private to its owner, and refuse directories that others can change.
 
     Raises:
-        OperatorError: A directory belongs to someone else or is writable by others.
-        Unreachable: A directory cannot be made or looked at.
+        OperatorError: A directory belongs to another user or is writable by others.
+        Unreachable: A directory cannot be created or read.
     """
     for directory in directories.all():
         try:
@@ -136,13 +136,13 @@ def create_directories(directories: Directories) -> None:
 
 
 def refuse_unsafe_directory(directory: Path) -> None:
-    """Refuse a directory whose contents someone else could swap.
+    """Refuse a directory whose contents another user could replace.
 
     Raises:
-        OperatorError: It is not ours, or group or world may write to it; the hint is the line to type.
+        OperatorError: It is not ours, or group or world may write to it; the hint is the command to type.
     """
     try:
-        found = directory.stat()
+        status = directory.stat()
     except OSError as error:
         raise Unreachable(
             f"cannot look at {directory}: {error.strerror}",
@@ -151,15 +151,15 @@ def refuse_unsafe_directory(directory: Path) -> None:
         ) from error
     quoted = shlex.quote(str(directory))
     user = os.geteuid()
-    if found.st_uid != user:
+    if status.st_uid != user:
         raise OperatorError(
-            f"{directory} belongs to user {found.st_uid}, not to you (user {user})",
+            f"{directory} belongs to user {status.st_uid}, not to you (user {user})",
             code="config.home_foreign",
-            hint=wrong_owner_hint(found.st_uid, directory),
+            hint=wrong_owner_hint(status.st_uid, directory),
         )
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise OperatorError(
-            f"{directory} can be written by others (mode {stat.S_IMODE(found.st_mode):04o})",
+            f"{directory} can be written by others (mode {stat.S_IMODE(status.st_mode):04o})",
             code="config.home_writable",
             hint=f"chmod 0700 {quoted}",
         )

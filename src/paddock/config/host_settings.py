@@ -1,4 +1,4 @@
-"""The settings of what this host keeps, where and for how long. Rows of the table in `settings.py`."""
+"""Settings of the host's own data: artifacts, effects, secrets, store, policy, events, log, telemetry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paddock.config.validators import (
 
 @dataclass(frozen=True, slots=True)
 class ArtifactSettings:
-    """Big results that plugins hand over."""
+    """Artifacts of plugins."""
 
     max_size_mb: int = setting(
         50,
@@ -32,7 +32,7 @@ class ArtifactSettings:
 
 @dataclass(frozen=True, slots=True)
 class EffectSettings:
-    """What is kept of calls that changed something."""
+    """Retention of effects."""
 
     retention_days: int = setting(
         30,
@@ -54,7 +54,7 @@ class EffectSettings:
 
 @dataclass(frozen=True, slots=True)
 class SecretSettings:
-    """Where the key is that secrets are sealed under."""
+    """Where the key that encrypts secrets is kept."""
 
     key: str = setting(
         "auto",
@@ -74,7 +74,7 @@ class SecretSettings:
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Where rows live."""
+    """Where rows are stored."""
 
     url: str | None = setting(
         None,
@@ -87,7 +87,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The rules about what may happen."""
+    """The policy rules."""
 
     directory: str | None = setting(
         None,
@@ -107,7 +107,7 @@ class PolicySettings:
 
 @dataclass(frozen=True, slots=True)
 class EventSettings:
-    """Events that are told to others: see the guide on events."""
+    """Delivery of events to webhooks: see the guide on events."""
 
     source: str = setting(
         "urn:paddock",
@@ -142,7 +142,7 @@ class EventSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What goes to the log."""
+    """Logging."""
 
     level: str = setting(
         "info",
@@ -154,7 +154,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class TelemetrySettings:
-    """What others are told of calls."""
+    """Telemetry export."""
 
     otlp_endpoint: str | None = setting(
         None,

@@ -1,4 +1,4 @@
-"""The settings of what plugins and callers may use. Rows of the table in `settings.py`."""
+"""Settings of what plugins and callers may use: resources, timeouts and rate limits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from paddock.config.setting_spec import SettingKind, Tightening, setting
 
-#: OSQR plugins get a hard CPU quota even when nobody configured one; its own document says so.
+#: OSQR plugins get a hard CPU quota even when none is configured; its own document says so.
 OSQR_CPU_QUOTA = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """What one plugin process may use of the machine."""
+    """Resource and rate limits."""
 
     memory_mb: int = setting(
         512,
@@ -123,7 +123,7 @@ class LimitSettings:
     )
 
     def hard_quota(self, dialect: str) -> float | None:
-        """The CPU quota that holds for a plugin of this dialect, None for no hard limit."""
+        """The CPU quota for a plugin of this dialect, None for no hard limit."""
         if self.cpu_quota is None and dialect == "osqr":
             return OSQR_CPU_QUOTA
         return self.cpu_quota

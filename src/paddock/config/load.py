@@ -1,4 +1,4 @@
-"""Reading the settings of this machine: our two files, the project's, the environment and the flags."""
+"""Loads the settings of this host: our two files, the project's, the environment and the flags."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def load_settings(
     cwd: Path | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> LoadedSettings:
-    """Settle every setting from where people write them.
+    """Resolve every setting from all its sources.
 
     Args:
-        directories: Where `config.toml` and `local.toml` stand; either may be missing.
+        directories: Where `config.toml` and `local.toml` are; either may be missing.
         environ: The environment.
-        cwd: Where to look for a project from; None to use no project.
+        cwd: Where to search for a project from; None to use no project.
         flags: Values given on the command line, by setting name.
 
     Raises:
@@ -35,7 +35,7 @@ def load_settings(
             at all, with that. A project's mistakes are warnings.
         OperatorError: A file cannot be read, or others can write it.
     """
-    refusals: list[Invalid] = []
+    errors: list[Invalid] = []
     files: list[TomlFile] = []
     for path in (directories.local_file, directories.config_file):
         try:
@@ -43,12 +43,12 @@ def load_settings(
                 refuse_unsafe_file(file)
                 files.append(file)
         except Invalid as error:
-            refusals.append(error)
-    if len(refusals) == 1:
-        raise refusals[0]
-    if refusals:
-        problems = [problem for refusal in refusals for problem in refusal.problems]
-        hint = "; ".join(refusal.hint for refusal in refusals)
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        problems = [problem for refusal in errors for problem in refusal.problems]
+        hint = "; ".join(refusal.hint for refusal in errors)
         raise Invalid("neither settings file can be read as TOML", problems, code="config.not_toml", hint=hint)
     project, unreadable = _load_project(cwd, directories)
     loaded = resolve_settings(SettingSources(flags or {}, environ, project, tuple(files)))

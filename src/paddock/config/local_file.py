@@ -1,10 +1,10 @@
-"""What `local.toml` says about each plugin: `[plugins."<name>"]`, read and edited without losing a comment.
+"""The plugin entries of `local.toml`, `[plugins."<name>"]`, read and edited without losing a comment.
 
 An entry holds which version is installed (`installed`, `local`) and the plugin's system configuration, often secrets.
-Writing is one step for every reader: a private temporary file, synced, renamed over the old one, under a lock.
+Writing is atomic for every reader: a private temporary file, synced, renamed over the old one, under a lock.
 
 A file that others can read is repaired by the next write (always 0600) and warned about until then; one that others
-can write, or that someone else owns, is refused: what it says may not be what its owner wrote.
+can write, or that another user owns, is refused: its content may not be what its owner wrote.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PluginEntry:
 
     @property
     def path(self) -> str:
-        """Where it stands in the file."""
+        """Its path in the file."""
         return f'plugins."{self.name}"'
 
     def system_values(self, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class PluginEntry:
 
 
 def _as_secrets(value: Any) -> Any:
-    """The value with each text in it, at any depth, made a secret."""
+    """Wrap each text in a value, at any depth, in a `Secret`."""
     if isinstance(value, str):
         return Secret(value)
     if isinstance(value, dict):
@@ -82,7 +82,7 @@ def read_entries(path: Path) -> dict[str, PluginEntry]:
 
     Raises:
         Invalid: The file is not TOML, or an entry has the wrong shape; all of them at once.
-        OperatorError: The file is not safe to believe.
+        OperatorError: The file is not safe to trust.
     """
     file = read_toml(path)
     if file is None:
@@ -91,15 +91,15 @@ def read_entries(path: Path) -> dict[str, PluginEntry]:
     problems: list[Problem] = []
     entries: dict[str, PluginEntry] = {}
     for name, table in _entry_tables(file.values).items():
-        where = f'{path}: plugins."{printable(name)}"'
+        location = f'{path}: plugins."{printable(name)}"'
         installed, is_local = table.get("installed"), table.get("local", True)
         if installed is not None and not isinstance(installed, str):
-            problems.append(Problem(f"{where}.installed", "expected a version as text", code="config.type"))
+            problems.append(Problem(f"{location}.installed", "expected a version as text", code="config.type"))
         elif not isinstance(is_local, bool):
-            problems.append(Problem(f"{where}.local", "expected true or false", code="config.type"))
+            problems.append(Problem(f"{location}.local", "expected true or false", code="config.type"))
         else:
-            written = {key: value for key, value in table.items() if key not in RESERVED_FIELDS}
-            entries[name] = PluginEntry(name, installed, is_local, MappingProxyType(written))
+            system_values = {key: value for key, value in table.items() if key not in RESERVED_FIELDS}
+            entries[name] = PluginEntry(name, installed, is_local, MappingProxyType(system_values))
     if problems:
         raise Invalid(f"{path} has entries of the wrong shape", problems, code="config.invalid")
     return entries
@@ -108,13 +108,13 @@ def read_entries(path: Path) -> dict[str, PluginEntry]:
 def record_installed(
     path: Path, name: str, version: str, *, local: bool = True, values: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
-    """Note that this version is installed, keeping what the entry already says otherwise.
+    """Record that this version is installed, keeping the entry's other values.
 
     Args:
-        path: The `local.toml`; made when missing.
+        path: The `local.toml`; created when missing.
         name: The plugin.
         version: The version that is now the default.
-        local: Whether the whole machine may use it, or only the project that asked for it.
+        local: Whether the whole machine may use it, or only the project that requested it.
         values: System configuration that came with it, written in the same step.
     """
 
@@ -132,7 +132,7 @@ def check_entry_writable(path: Path, name: str, keys: Iterable[str] = ()) -> Non
 
     Raises:
         Invalid: The file is not TOML.
-        OperatorError: The file is not safe to believe, a setting has that name, or a field is one of ours.
+        OperatorError: The file is not safe to trust, a setting has that name, or a field is one of ours.
     """
     reserved = sorted(RESERVED_FIELDS.intersection(keys))
     if reserved:
@@ -158,31 +158,31 @@ def set_system_value(path: Path, name: str, key: str, value: Any) -> None:
     edit_local_file(path, edit)
 
 
-def change_system_values(path: Path, name: str, values: Mapping[str, Any], forgotten: Iterable[str] = ()) -> list[str]:
+def change_system_values(path: Path, name: str, values: Mapping[str, Any], removed: Iterable[str] = ()) -> list[str]:
     """Write fields of a plugin's system configuration and remove others, all in one step.
 
     Returns:
-        Which of those to forget were set.
+        Which of the removed ones were set.
 
     Raises:
         OperatorError: A field is one of ours (`installed`, `local`).
     """
-    reserved = sorted(RESERVED_FIELDS.intersection({*values, *forgotten}))
+    reserved = sorted(RESERVED_FIELDS.intersection({*values, *removed}))
     if reserved:
         raise OperatorError(f"{reserved[0]} is written by Paddock itself", code="config.reserved")
     entry = read_entries(path).get(name)
-    gone = [key for key in forgotten if entry is not None and key in entry.raw_values]
-    if not values and not gone:
+    removed_keys = [key for key in removed if entry is not None and key in entry.raw_values]
+    if not values and not removed_keys:
         return []
 
     def edit(document: MutableMapping[str, Any]) -> None:
         table = _entry_table(document, name, path)
-        for key in gone:
+        for key in removed_keys:
             table.pop(key, None)
         table.update(values)
 
     edit_local_file(path, edit)
-    return gone
+    return removed_keys
 
 
 def remove_entry(path: Path, name: str) -> bool:
@@ -201,13 +201,13 @@ def remove_entry(path: Path, name: str) -> bool:
 
 
 def edit_local_file(path: Path, edit: Callable[[MutableMapping[str, Any]], None]) -> None:
-    """Apply an edit to the file in one step, keeping comments and layout.
+    """Apply an edit to the file atomically, keeping comments and layout.
 
-    The same edit is applied to the plain values as well, and nothing is written unless both come out equal.
+    The same edit is applied to the plain values as well, and nothing is written unless both give the same result.
 
     Raises:
         Invalid: The file is not TOML; it stays as it is.
-        OperatorError: The file is a foreign link, not ours, or writable by others.
+        OperatorError: The file is a link of another user, not ours, or writable by others.
         Conflict: Another command has held the lock for 10 seconds.
     """
     target = _resolve_target(path)
@@ -223,7 +223,7 @@ def edit_local_file(path: Path, edit: Callable[[MutableMapping[str, Any]], None]
 
 
 def _apply_edit(text: str, edit: Callable[[MutableMapping[str, Any]], None], path: Path) -> tuple[str, dict[str, Any]]:
-    """The new text, and the values it must read back as."""
+    """The new text, and the values it must parse to."""
     # Imported here: it is slow to load, and only commands that write need it.
     import tomlkit
 
@@ -235,7 +235,7 @@ def _apply_edit(text: str, edit: Callable[[MutableMapping[str, Any]], None], pat
 
 
 def _entry_table(document: MutableMapping[str, Any], name: str, path: Path) -> MutableMapping[str, Any]:
-    """The plugin's table, made when missing."""
+    """The plugin's table, created when missing."""
     plugins = document.setdefault("plugins", {})
     entry = plugins.setdefault(name, {})
     if not isinstance(entry, MutableMapping):
@@ -251,21 +251,21 @@ def _entry_tables(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     plugins = values.get("plugins", {})
     if not isinstance(plugins, dict):
         return {}
-    found = cast("dict[str, Any]", plugins)
-    return {name: cast("dict[str, Any]", table) for name, table in found.items() if isinstance(table, dict)}
+    tables = cast("dict[str, Any]", plugins)
+    return {name: cast("dict[str, Any]", table) for name, table in tables.items() if isinstance(table, dict)}
 
 
 def _resolve_target(path: Path) -> Path:
-    """The file to replace: behind a symbolic link only when the link is ours, for people who link their dotfiles."""
+    """The file to replace. A symbolic link is followed only when it is ours, for people who link their dotfiles."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return path
     if not path.is_symlink():
         return path
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise OperatorError(
-            f"{path} is a symbolic link that belongs to user {found.st_uid}",
+            f"{path} is a symbolic link that belongs to user {status.st_uid}",
             code="config.foreign_link",
             hint=f"rm {shlex.quote(str(path))}",
         )
@@ -275,7 +275,7 @@ def _resolve_target(path: Path) -> Path:
 @contextmanager
 def _file_lock(path: Path) -> Generator[None]:
     """Keep other commands from editing the same file meanwhile."""
-    # A file beside it: the file itself is replaced, and a lock on the old one would hold nobody.
+    # A separate file: the file itself is replaced, and a lock on the old one would exclude no process.
     lock = path.with_name(f".{path.name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -298,7 +298,7 @@ def _file_lock(path: Path) -> Generator[None]:
 
 
 def _write_atomically(path: Path, text: str, expected: dict[str, Any]) -> None:
-    """Put the new text in place for every reader at once, private, and durable when this returns."""
+    """Replace the file atomically, private, and durable when this returns."""
     _, values = parse_toml(text.encode(), path)
     if values != expected:
         raise HostError(
@@ -306,14 +306,14 @@ def _write_atomically(path: Path, text: str, expected: dict[str, Any]) -> None:
             code="config.edit_unsafe",
             hint="edit it by hand",
         )
-    # One fixed name: we hold the lock, and what a killed command left behind is cleared away by the next.
+    # One fixed name: we hold the lock, and the next command removes what a killed one left.
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
-    # Private from its first byte, so no moment exists in which others can read it.
+    # Private from its first byte, so that others can read it at no moment.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(text.encode())
-        opened.flush()
-        os.fsync(opened.fileno())
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
     sync_directory(path.parent)

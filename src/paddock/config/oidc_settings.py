@@ -1,4 +1,4 @@
-"""The settings of signing in with an identity provider. Rows of the table in `settings.py`."""
+"""Settings for signing in with an identity provider (OpenID Connect)."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from paddock.config.validators import check_web_address
 from paddock.core.printable import printable
 
 _LOOPBACK = re.compile(r"http://(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?(/|$)")
-_PAIR = re.compile(r"\S(.*\S)?=[^=\s]+")  # their names may have spaces and equal signs in them, ours have not
+_PAIR = re.compile(r"\S(.*\S)?=[^=\s]+")  # their names may contain spaces and equals signs, ours may not
 
 
 def check_issuer(value: str | None) -> str | None:
-    """A complaint when this cannot be an issuer: whoever could change what it says could sign in as anybody."""
+    """Why this cannot be an issuer, or None. Control of the issuer's responses would allow signing in as any person."""
     if value is None:
         return None
-    if complaint := check_web_address(value):
-        return complaint
+    if problem := check_web_address(value):
+        return problem
     if not value.startswith("https://") and not _LOOPBACK.match(value):
         return f"{printable(value)} is neither https:// nor on this machine"
     return f"{printable(value)} has a query or fragment, which no issuer has" if "?" in value or "#" in value else None
 
 
 def check_pairs(value: Sequence[str]) -> str | None:
-    """A complaint when one of these is not `theirs=ours`."""
+    """Why one of these is not `theirs=ours`, or None."""
     wrong = [pair for pair in value if not _PAIR.fullmatch(pair)]
     return f"not written as theirs=ours: {', '.join(printable(pair) for pair in wrong)}" if wrong else None
 
 
 def parse_pairs(value: Sequence[str]) -> list[tuple[str, str]]:
-    """Each `theirs=ours` as two words."""
+    """Split each `theirs=ours`."""
     return [(theirs, ours) for theirs, _, ours in (pair.rpartition("=") for pair in value)]
 
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """Signing in with an identity provider (OpenID Connect), and taking its access tokens."""
+    """Signing in with an identity provider (OpenID Connect), and accepting its access tokens."""
 
     issuer: str | None = setting(
         None,

@@ -1,4 +1,4 @@
-"""A plugin's configuration: what its project says joined with what only this machine's owner may say.
+"""Merges a plugin's configuration: the project's values and this machine's system values.
 
 A field belongs to one side, and the schema that declares it says which. The plugin gets the union and never sees
 the split.
@@ -17,7 +17,7 @@ from paddock.core.secret import Secret
 
 Schema = Mapping[str, Any]
 
-# Complaints that name fields and types only. Any other may quote the value, and on the system side that is a secret.
+# Problems that name fields and types only. Any other may quote the value, and on the system side that is a secret.
 _VALUE_FREE_KEYWORDS = frozenset({"required", "type", "additionalProperties"})
 _REDACTED_PROBLEM = Problem("", "the value does not fit what the plugin declares for this field")
 
@@ -28,10 +28,10 @@ def merge_config(
     project_values: Mapping[str, Any],
     system_values: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One configuration from both sides, with the schemas' top-level defaults filled in.
+    """Merge both sides into one configuration, with the schemas' top-level defaults filled in.
 
-    The result shares nothing with the arguments. Each `Secret` among the system values stands in it in the clear,
-    because the plugin needs it so: hand it to the plugin and to nobody else.
+    The result shares nothing with the arguments. Each `Secret` among the system values is revealed in it,
+    because the plugin needs it so: pass it to the plugin and nowhere else.
 
     Raises:
         Invalid: Every mistake of both sides, as `project.<field>` and `system.<field>`. Problems of the system side
@@ -50,12 +50,12 @@ def merge_config(
     system = _with_defaults(system_fields, _reveal_secrets(system_values))
     misplaced = {problem.path for problem in problems}
     problems += [
-        found
-        for found in (
+        found_problem
+        for found_problem in (
             *_schema_problems("project", "config_schema", config_schema, project),
             *_schema_problems("system", "system_config_schema", system_config_schema, system),
         )
-        if found.path not in misplaced
+        if found_problem.path not in misplaced
     ]
     if problems:
         raise Invalid(
@@ -65,7 +65,7 @@ def merge_config(
 
 
 def project_config_problems(config_schema: Schema | None, values: Mapping[str, Any]) -> list[Problem]:
-    """What the plugin's schema has against the project's values, its defaults filled in; with paths as above."""
+    """The problems of the project's values, with defaults filled in; paths as in `merge_config`."""
     filled = _with_defaults(_declared_fields(config_schema), values)
     return _schema_problems("project", "config_schema", config_schema, filled)
 
@@ -76,7 +76,7 @@ def _declared_fields(schema: Schema | None) -> Mapping[str, Any]:
 
 
 def _collisions(project_fields: Mapping[str, Any], system_fields: Mapping[str, Any]) -> list[Problem]:
-    """Fields that no side can own."""
+    """Fields that are declared on both sides, or that Paddock reserves."""
     shared = [
         Problem(
             join_path(["system", key]),
@@ -104,8 +104,8 @@ def _misplaced_values(
     for key in values:
         path = join_path([side, key])
         if key in other_fields and key not in own_fields:
-            place = "local.toml" if side == "project" else "the project"
-            hint = f"{other_schema} declares it, so it is set in {place}"
+            right_side = "local.toml" if side == "project" else "the project"
+            hint = f"{other_schema} declares it, so it is set in {right_side}"
             problems.append(Problem(path, f"the {side} side may not set this", hint, "config.wrong_side"))
         elif schema is None:
             problems.append(Problem(path, f"the plugin declares no {side} configuration", code="config.undeclared"))
@@ -134,8 +134,8 @@ def _schema_problems(side: str, schema_name: str, schema: Schema | None, values:
     if schema is None:
         return []
     problems: list[Problem] = []
-    for found in compile_schema(dict(schema), schema_name).errors(values):
-        path = found.path if found.path.startswith("[") else f".{found.path}" if found.path else ""
-        told = found if side == "project" or found.code in _VALUE_FREE_KEYWORDS else _REDACTED_PROBLEM
-        problems.append(Problem(f"{side}{path}", told.message, told.hint, found.code))
+    for problem in compile_schema(dict(schema), schema_name).errors(values):
+        path = problem.path if problem.path.startswith("[") else f".{problem.path}" if problem.path else ""
+        shown = problem if side == "project" or problem.code in _VALUE_FREE_KEYWORDS else _REDACTED_PROBLEM
+        problems.append(Problem(f"{side}{path}", shown.message, shown.hint, problem.code))
     return problems

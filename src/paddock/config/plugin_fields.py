@@ -1,4 +1,4 @@
-"""The fields of a plugin's system configuration, one by one: what they are, and a value from what a person typed."""
+"""The declared fields of a plugin's system configuration, and the parsing of typed values for them."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ def declared_fields(schema: Schema | None) -> tuple[PluginField, ...]:
     declared = (schema or {}).get("properties", {})
     required: Any = (schema or {}).get("required", [])
     return tuple(
-        _read_field(name, cast("Schema", one) if isinstance(one, Mapping) else {}, required=name in required)
-        for name, one in cast("Mapping[str, Any]", declared).items()
+        _read_field(
+            name, cast("Schema", field_schema) if isinstance(field_schema, Mapping) else {}, required=name in required
+        )
+        for name, field_schema in cast("Mapping[str, Any]", declared).items()
     )
 
 
@@ -66,32 +68,32 @@ def require_field(schema: Schema | None, plugin: str, name: str) -> PluginField:
     """The declared field of that name.
 
     Raises:
-        NotFound: the plugin declares none such; the hint names those that it does.
+        NotFound: The plugin declares none such; the hint names those that it does.
     """
     fields = {field.name: field for field in declared_fields(schema)}
     if name in fields:
         return fields[name]
     near = difflib.get_close_matches(name, fields, n=1)
-    named = printable(", ".join(fields), 400)
-    hint = f"did you mean {printable(near[0])}?" if near else f"it declares: {named}" if named else ""
+    names = printable(", ".join(fields), 400)
+    hint = f"did you mean {printable(near[0])}?" if near else f"it declares: {names}" if names else ""
     raise NotFound(
         f"{plugin} declares no configuration field {printable(name)!r}", code="config.no_such_field", hint=hint
     )
 
 
 def parse_field_value(schema: Schema, field: PluginField, text: str) -> Any:
-    """The value that this text means for this field, in the form that `local.toml` keeps.
+    """Parse a typed text for this field, to the form that `local.toml` stores.
 
     A text that is one `${NAME}` or `${secret:NAME}` stays a reference; any other `${` is kept as typed.
 
     Raises:
-        Invalid: it does not fit what the plugin declares. Never repeats what was typed: it may be a secret.
+        Invalid: It does not fit what the plugin declares. Never repeats the typed text: it may be a secret.
     """
     if field.takes_text and is_reference(text):
         return text
-    judge = _field_validator(schema, field.name)
+    validator = _field_validator(schema, field.name)
     for value in _interpretations(text, takes_text=field.takes_text):
-        if not _holds_null(value) and judge.is_valid({field.name: value}):
+        if not _holds_null(value) and validator.is_valid({field.name: value}):
             return _escape_references(value)
     raise Invalid(
         f"the value does not fit what the plugin declares for {printable(field.name)}",
@@ -101,12 +103,12 @@ def parse_field_value(schema: Schema, field: PluginField, text: str) -> Any:
 
 
 def prepare_for_file(schema: Schema, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Values as `local.toml` keeps them, and every mistake in them, at its path.
+    """Convert values to the form that `local.toml` stores, and list every mistake with its path.
 
-    A text is kept as typed, but for a whole `${secret:NAME}`. Mistakes of secret fields do not repeat what was given.
+    A text is kept as typed, but for a whole `${secret:NAME}`. Problems of secret fields do not repeat the value.
     """
     fields = {field.name: field for field in declared_fields(schema)}
-    kept: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, value in values.items():
         field = fields.get(name)
@@ -120,18 +122,18 @@ def prepare_for_file(schema: Schema, values: Mapping[str, Any]) -> tuple[dict[st
             and value.startswith(_SECRET_REFERENCE_START)
             and field.takes_text
         ):
-            kept[name] = value
+            stored[name] = value
         elif _holds_null(value):
             problems.append(Problem(join_path([name]), "may not hold null", code="config.type"))
-        elif wrong := _field_validator(schema, name).errors({name: value}):
-            problems += [_redact_problem(one) for one in wrong] if field.secret else wrong
+        elif field_problems := _field_validator(schema, name).errors({name: value}):
+            problems += [_redact_problem(one) for one in field_problems] if field.secret else field_problems
         else:
-            kept[name] = _escape_references(value)
-    return kept, problems
+            stored[name] = _escape_references(value)
+    return stored, problems
 
 
 def _redact_problem(problem: Problem) -> Problem:
-    """A mistake in a secret; other words than these may quote it."""
+    """Redact a problem of a secret field: other messages may quote the value."""
     if problem.code == "type":
         return problem
     return Problem(problem.path, "does not fit what the plugin declares for this field", code=problem.code)
@@ -140,27 +142,29 @@ def _redact_problem(problem: Problem) -> Problem:
 def _read_field(name: str, schema: Schema, *, required: bool) -> PluginField:
     types: Any = schema.get("type", ())
     choices: Any = schema.get("enum", ())
-    described: Any = schema.get("description") or schema.get("title") or ""
-    declared = schema.get("x-secret") is True or schema.get("writeOnly") is True or schema.get("format") == "password"
-    named = "x-secret" not in schema and is_secret_name(name)
+    description: Any = schema.get("description") or schema.get("title") or ""
+    secret_by_schema = (
+        schema.get("x-secret") is True or schema.get("writeOnly") is True or schema.get("format") == "password"
+    )
+    secret_by_name = "x-secret" not in schema and is_secret_name(name)
     return PluginField(
         name,
-        str(described),
+        str(description),
         required and "default" not in schema,
-        declared or named,
+        secret_by_schema or secret_by_name,
         (types,) if isinstance(types, str) else tuple(map(str, types)),
         tuple(choice if isinstance(choice, str) else json.dumps(choice) for choice in choices),
     )
 
 
 def _field_validator(schema: Schema, name: str) -> CompiledSchema:
-    """The whole schema narrowed to one field, so that its references still find their targets."""
+    """The whole schema narrowed to one field, so that its references still resolve."""
     narrowed = {key: value for key, value in schema.items() if key in ("$schema", "$id", "$defs", "definitions")}
     return compile_schema({**narrowed, "type": "object", "properties": {name: schema["properties"][name]}}, name)
 
 
 def _interpretations(text: str, *, takes_text: bool) -> Iterator[Any]:
-    """What the text may stand for, the likeliest first."""
+    """The possible meanings of a text, the likeliest first."""
     if takes_text:
         yield text
     if text.strip().lower() in _BOOLEANS:
@@ -176,7 +180,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _holds_null(value: Any) -> bool:
-    """Whether TOML could not hold it."""
+    """Whether the value contains null, which TOML cannot express."""
     if isinstance(value, dict):
         return any(_holds_null(part) for part in cast("dict[str, Any]", value).values())
     if isinstance(value, list):
@@ -185,7 +189,7 @@ def _holds_null(value: Any) -> bool:
 
 
 def _escape_references(value: Any) -> Any:
-    """The value with each `${` in its texts written so that it is read back as typed."""
+    """Escape each `${` in the texts of a value, so that it is read back as typed."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The settings of plugins: which run, their fence and their versions. Rows of the table in `settings.py`."""
+"""Settings of plugins: which may run, the fixed cage settings, versions, analytics and personas."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PluginSettings:
 
 @dataclass(frozen=True, slots=True)
 class CageSettings:
-    """Names that other documents use for the fence. They exist so that loosening it is refused, not ignored."""
+    """Names that other documents use for the cage. They exist so that loosening it is refused, not ignored."""
 
     network_isolation: bool = setting(
         True,

@@ -1,4 +1,4 @@
-"""The page about settings, written from the table so that it cannot fall behind it."""
+"""Generates the reference page of settings from their table."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def settings_reference() -> str:
     sections: list[str] = [_INTRODUCTION]
     group = ""
     for name, row in SETTINGS.items():
-        if (its_group := name.partition(".")[0]) != group:
-            group = its_group
+        if (row_group := name.partition(".")[0]) != group:
+            group = row_group
             sections.append(f"## `[{group}]`\n")
         sections.append(_section(row))
     return "\n".join(sections)

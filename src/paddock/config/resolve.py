@@ -1,4 +1,4 @@
-"""What each setting is, and where that value came from.
+"""Resolves each setting to a value and its origin.
 
 Flag over environment over project over local over default; in the local layer `local.toml` wins over `config.toml`.
 Every mistake of every source is reported at once, also in a value that another one overrides.
@@ -26,12 +26,12 @@ _BY_PARAMETER = {name: row for row in SETTINGS.values() for name in row.paramete
 _MAX_PROBLEMS = 50
 _GROUPS = frozenset(name.partition(".")[0] for name in SETTINGS)
 _MAX_PROJECT_WARNINGS = 5
-# Ours, and not settings: they are read before there is anything to set.
+# Ours, and not settings: they are read before any setting.
 _OTHER_VARIABLES = frozenset({"PADDOCK_HOME", "PADDOCK_DEBUG"})
 
 
 class SettingLayer(StrEnum):
-    """Who speaks, strongest first."""
+    """The layers, strongest first."""
 
     FLAG = "flag"
     ENVIRONMENT = "environment"
@@ -58,7 +58,7 @@ class SettingOrigin:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The settings, and for each its origin; warnings are worth showing and stop nothing."""
+    """The settings and their origins; warnings are worth showing and stop nothing."""
 
     settings: Settings
     origins: Mapping[str, SettingOrigin]
@@ -74,7 +74,7 @@ class LoadedSettings:
 
 @dataclass(frozen=True, slots=True)
 class SettingSources:
-    """Everything that may say something about a setting. `local` comes strongest first."""
+    """Everything that may set a setting. `local` comes strongest first."""
 
     flags: Mapping[str, object]
     environ: Mapping[str, str]
@@ -84,7 +84,7 @@ class SettingSources:
 
 @dataclass(frozen=True, slots=True)
 class _RawValue:
-    """One value as someone wrote it: the words to point at it with, and whether text may stand for a number."""
+    """One value as written: its location for messages, and whether text may stand for a number."""
 
     row: SettingSpec
     key: str
@@ -98,9 +98,9 @@ AcceptedValues = dict[str, tuple[Any, SettingOrigin]]
 
 
 def resolve_settings(sources: SettingSources) -> LoadedSettings:
-    """Settle every setting.
+    """Resolve every setting.
 
-    A project's file with a mistake is ignored as a whole and warned about: a repository that someone else wrote must
+    A project's file with a mistake is ignored as a whole, with a warning: a repository that someone else wrote must
     not be able to stop our commands.
 
     Raises:
@@ -108,19 +108,21 @@ def resolve_settings(sources: SettingSources) -> LoadedSettings:
     """
     problems: list[Problem] = []
     warnings: list[Problem] = []
-    below: AcceptedValues = {name: (row.default, SettingOrigin(SettingLayer.DEFAULT)) for name, row in SETTINGS.items()}
+    resolved: AcceptedValues = {
+        name: (row.default, SettingOrigin(SettingLayer.DEFAULT)) for name, row in SETTINGS.items()
+    }
     for file in reversed(sources.local):
-        below |= _accept_values(_from_file(file, SettingLayer.LOCAL, sources.environ, problems), problems)
+        resolved |= _accept_values(_from_file(file, SettingLayer.LOCAL, sources.environ, problems), problems)
     if sources.project is not None:
         mistakes: list[Problem] = []
-        said = _accept_values(_from_file(sources.project, SettingLayer.PROJECT, None, mistakes), mistakes)
-        allowed = _accept_tightening(said, below, mistakes)
+        project_values = _accept_values(_from_file(sources.project, SettingLayer.PROJECT, None, mistakes), mistakes)
+        allowed = _accept_tightening(project_values, resolved, mistakes)
         if mistakes:
             warnings += project_warnings(sources.project.printable_path, mistakes)
         else:
-            below |= allowed
-    below |= _accept_values(_from_environment(sources.environ, warnings), problems)
-    below |= _accept_values(_from_flags(sources.flags, problems), problems)
+            resolved |= allowed
+    resolved |= _accept_values(_from_environment(sources.environ, warnings), problems)
+    resolved |= _accept_values(_from_flags(sources.flags, problems), problems)
     if problems:
         raise Invalid(
             f"the settings have {len(problems)} mistake{'s' if len(problems) > 1 else ''}",
@@ -128,14 +130,14 @@ def resolve_settings(sources: SettingSources) -> LoadedSettings:
             code="config.invalid",
         )
     return LoadedSettings(
-        settings=settings_from({name: value for name, (value, _) in below.items()}),
-        origins=MappingProxyType({name: origin for name, (_, origin) in below.items()}),
+        settings=settings_from({name: value for name, (value, _) in resolved.items()}),
+        origins=MappingProxyType({name: origin for name, (_, origin) in resolved.items()}),
         warnings=tuple(warnings),
     )
 
 
 def project_warnings(path: str, mistakes: Sequence[Problem]) -> list[Problem]:
-    """The warnings about a project's file that says something it may not say; a few of its mistakes stand for all."""
+    """The warnings about a project's invalid file; a few of its mistakes stand for all."""
     count = f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}"
     first = Problem(path, f"this project's settings are ignored, for they have {count}", "", "config.project_ignored")
     return [first, *mistakes[:_MAX_PROJECT_WARNINGS]]
@@ -147,39 +149,39 @@ def setting_value(settings: Settings, name: str) -> Any:
     return getattr(getattr(settings, group), key)
 
 
-def _accept_values(written: Iterable[_RawValue], problems: list[Problem]) -> AcceptedValues:
-    """The values one source gives; a setting written twice under two names must say the same twice."""
+def _accept_values(raw_values: Iterable[_RawValue], problems: list[Problem]) -> AcceptedValues:
+    """Parse the values of one source; a setting written twice under two names must have the same value."""
     accepted: AcceptedValues = {}
     first: dict[str, _RawValue] = {}
-    for one in written:
+    for raw in raw_values:
         try:
-            value = parse_setting(one.row, one.value, from_text=one.from_text)
+            value = parse_setting(raw.row, raw.value, from_text=raw.from_text)
         except InvalidSettingValue as error:
-            problems.append(Problem(one.where, str(error), error.hint, error.code, one.origin.line))
+            problems.append(Problem(raw.where, str(error), error.hint, error.code, raw.origin.line))
             continue
-        earlier = first.setdefault(one.row.name, one)
-        if earlier is not one and accepted[one.row.name][0] != value:
+        earlier = first.setdefault(raw.row.name, raw)
+        if earlier is not raw and accepted[raw.row.name][0] != value:
             problems.append(
                 Problem(
-                    one.where,
-                    f"{one.key} and {earlier.key} are both set, and differently",
-                    f"keep one of them; both mean {one.row.name}",
+                    raw.where,
+                    f"{raw.key} and {earlier.key} are both set, and differently",
+                    f"keep one of them; both mean {raw.row.name}",
                     "config.conflict",
-                    one.origin.line,
+                    raw.origin.line,
                 )
             )
             continue
-        if earlier is one:
-            accepted[one.row.name] = (value, one.origin)
+        if earlier is raw:
+            accepted[raw.row.name] = (value, raw.origin)
     return accepted
 
 
-def _accept_tightening(project: AcceptedValues, below: AcceptedValues, problems: list[Problem]) -> AcceptedValues:
-    """What a project may say: a repository someone else wrote must not be able to loosen anything."""
+def _accept_tightening(project: AcceptedValues, resolved: AcceptedValues, problems: list[Problem]) -> AcceptedValues:
+    """Accept a project's values only where they tighten: a repository someone else wrote must not loosen anything."""
     allowed: AcceptedValues = {}
     for name, (value, origin) in project.items():
-        row, own = SETTINGS[name], below[name][0]
-        where = f"{origin.source}: {name}"
+        row, own = SETTINGS[name], resolved[name][0]
+        location = f"{origin.source}: {name}"
         if row.tighter is Tightening.NEVER:
             message, hint = "a project may not set this", "set it in config.toml, local.toml or the environment"
         elif own is not None and (value > own if row.tighter is Tightening.LOWER else value < own):
@@ -188,7 +190,7 @@ def _accept_tightening(project: AcceptedValues, below: AcceptedValues, problems:
         else:
             allowed[name] = (value, origin)
             continue
-        problems.append(Problem(where, message, hint, "config.project_forbidden", origin.line))
+        problems.append(Problem(location, message, hint, "config.project_forbidden", origin.line))
     return allowed
 
 
@@ -207,7 +209,7 @@ def _from_environment(environ: Mapping[str, str], warnings: list[Problem]) -> It
             continue
         row = _BY_VARIABLE.get(name)
         if row is None:
-            # Only a warning: other programs may use the prefix for their own ends.
+            # Only a warning: other programs may use the prefix too.
             if close := difflib.get_close_matches(name, _BY_VARIABLE, n=1, cutoff=0.8):
                 hint = f"did you mean {close[0]}?"
                 warnings.append(Problem(printable(name), "no setting goes by this name", hint, "config.unknown"))
@@ -220,11 +222,11 @@ def _from_environment(environ: Mapping[str, str], warnings: list[Problem]) -> It
 def _from_file(
     file: TomlFile, layer: SettingLayer, environ: Mapping[str, str] | None, problems: list[Problem]
 ) -> Iterator[_RawValue]:
-    """What a file says. Only our own files take `${VAR}` (environ given): a project must not read the environment."""
+    """The values in a file. Only our own files take `${VAR}` (`environ` given): a project must not read variables."""
     lines = key_lines(file.text)
     for path, value in _leaves(file.values, ()):
         if len(problems) >= _MAX_PROBLEMS:
-            break  # whoever mends fifty will be told the next fifty
+            break  # after these fifty are fixed, the next fifty are reported
         key = printable(".".join(path))
         where, line = f"{file.printable_path}: {key}", lines.get(path)
         row = SETTINGS.get(".".join(path)) or (_BY_PARAMETER.get(path[0]) if len(path) == 1 else None)
@@ -250,11 +252,11 @@ def _from_file(
 def _leaves(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every key that could be a setting; an unknown table counts as one key, and so does a plugin's entry."""
     for key, value in table.items():
-        here = (*path, key)
+        key_path = (*path, key)
         if isinstance(value, dict) and not path and key in _GROUPS:
-            yield from _leaves(cast("dict[str, Any]", value), here)
+            yield from _leaves(cast("dict[str, Any]", value), key_path)
         else:
-            yield here, value
+            yield key_path, value
 
 
 def _is_plugin_entry(path: tuple[str, ...], value: object) -> bool:

@@ -1,4 +1,4 @@
-"""What one setting is: a row with a name, a type, a default, bounds, and who may change it."""
+"""The specification of one setting: name, type, default, limits, and who may change it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ T = TypeVar("T")
 
 
 class SettingKind(StrEnum):
-    """What a value looks like."""
+    """The type of a setting's value."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
     NUMBER = "number"
     TEXT = "text"
     NAMES = "list of names"
-    WORDS = "list of words"  # kept as written, where names are in small letters
+    WORDS = "list of words"  # kept as written, where names are lower-cased
 
 
 class Tightening(StrEnum):
-    """Which way a project may move a value; everything else in a project file is refused."""
+    """In which direction a project may change a value; everything else in a project file is refused."""
 
     NEVER = "never"
     LOWER = "lower"
@@ -31,7 +31,7 @@ class Tightening(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SettingSpec:
-    """One row of the table."""
+    """One row of the table of settings."""
 
     name: str
     kind: SettingKind
@@ -49,12 +49,12 @@ class SettingSpec:
 
     @property
     def environment(self) -> str:
-        """Our own name for it in the environment."""
+        """The name of its environment variable."""
         return "PADDOCK_" + self.name.upper().replace(".", "_")
 
     @property
     def optional(self) -> bool:
-        """Whether leaving it unset means something of its own."""
+        """Whether it may be unset."""
         return self.default is None
 
 
@@ -78,7 +78,7 @@ def setting(
     `variables` and `parameters` are the names OSQR gives it (environment, file key). `fixed` means that its default
     is the only value we accept, because any other would loosen the cage. `sensitive` values stay out of `repr`.
     """
-    declared = SettingSpec(
+    spec = SettingSpec(
         "",
         kind,
         default,
@@ -93,4 +93,4 @@ def setting(
         sensitive,
         check,
     )
-    return field(default=default, repr=not sensitive, metadata={"row": declared})
+    return field(default=default, repr=not sensitive, metadata={"row": spec})

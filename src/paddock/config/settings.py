@@ -1,6 +1,6 @@
-"""Every setting Paddock knows, as one table that is also the type people read values from.
+"""The table of all settings, which is also the type that code reads values from.
 
-Its groups stand in files of their own. Each of their fields is one row: default, meaning, bounds, and the names other
+The groups are in files of their own. Each of their fields is one row: default, description, limits, and the names other
 documents give it. `SETTINGS` is that table by dotted name; `Settings` is the frozen result with attribute access. A new
 setting is one new field.
 """
@@ -66,10 +66,10 @@ def _groups() -> dict[str, type[Any]]:
 
 def _table() -> dict[str, SettingSpec]:
     return {
-        name: dataclasses.replace(cast("SettingSpec", one.metadata["row"]), name=name)
+        name: dataclasses.replace(cast("SettingSpec", group_field.metadata["row"]), name=name)
         for group, group_type in _groups().items()
-        for one in dataclasses.fields(group_type)
-        for name in [f"{group}.{one.name}"]
+        for group_field in dataclasses.fields(group_type)
+        for name in [f"{group}.{group_field.name}"]
     }
 
 
@@ -78,7 +78,7 @@ SETTINGS: Mapping[str, SettingSpec] = MappingProxyType(_table())
 
 
 def settings_from(values: Mapping[str, Any]) -> Settings:
-    """Build the typed result from checked values by dotted name; what is left out keeps its default."""
+    """Build the typed result from checked values by dotted name; missing ones keep their default."""
     grouped: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         group, _, key = name.partition(".")

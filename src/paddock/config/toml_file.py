@@ -1,4 +1,4 @@
-"""One TOML file as untrusted bytes: read with bounds, parsed, and asked on which line a key stands."""
+"""Reads one TOML file as untrusted bytes: bounded, parsed, with the line of each key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ERROR_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)\s*$")
 
 @dataclass(frozen=True, slots=True)
 class TomlFile:
-    """A parsed file that remembers its text and its mode, so that mistakes can be pointed at."""
+    """A parsed file with its text and its mode, so that problems can name a line."""
 
     path: Path
     text: str = field(repr=False)
@@ -42,16 +42,16 @@ class TomlFile:
 
     @property
     def printable_path(self) -> str:
-        """The path as a terminal may see it; a project's directories have names that strangers chose."""
+        """The path as a terminal may see it; the names of a project's directories are untrusted."""
         return printable(str(self.path), MAX_PATH_CHARS)
 
 
-def read_toml(path: Path, largest: int = MAX_TOML_BYTES) -> TomlFile | None:
-    """Read and parse the file of at most `largest` bytes; None when there is none.
+def read_toml(path: Path, max_bytes: int = MAX_TOML_BYTES) -> TomlFile | None:
+    """Read and parse the file of at most `max_bytes`; None when there is none.
 
     Raises:
         Invalid: It is not TOML; the problem carries the line.
-        OperatorError: It cannot be read, is no ordinary file, or is too large.
+        OperatorError: It cannot be read, is no regular file, or is too large.
     """
     shown = printable(str(path), MAX_PATH_CHARS)
     try:
@@ -61,25 +61,25 @@ def read_toml(path: Path, largest: int = MAX_TOML_BYTES) -> TomlFile | None:
         return None
     except OSError as error:
         raise OperatorError(f"cannot read {shown}: {error.strerror}", code="config.unreadable") from error
-    with os.fdopen(descriptor, "rb") as opened:
-        found = os.fstat(opened.fileno())
-        if not stat.S_ISREG(found.st_mode):
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise OperatorError(f"{shown} is not an ordinary file", code="config.unreadable")
-        content = opened.read(largest + 1)
-    if len(content) > largest:
-        raise OperatorError(f"{shown} is larger than {largest >> 10:,} KiB", code="config.too_large")
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OperatorError(f"{shown} is larger than {max_bytes >> 10:,} KiB", code="config.too_large")
     text, values = _parse_cached(content, path)
-    return TomlFile(path, text, values, stat.S_IMODE(found.st_mode), found.st_uid)
+    return TomlFile(path, text, values, stat.S_IMODE(status.st_mode), status.st_uid)
 
 
-@lru_cache(maxsize=1)  # the last one alone: what was replaced, a password perhaps, is not kept
+@lru_cache(maxsize=1)  # only the last one: replaced content, perhaps a password, is not kept
 def _parse_cached(content: bytes, path: Path) -> tuple[str, Mapping[str, Any]]:
-    """Once for all who read the same: a host does at every start of a plugin, and parsing takes milliseconds."""
+    """Parse once for repeated reads: a host reads at every start of a plugin, and parsing takes milliseconds."""
     return parse_toml(content, path)
 
 
 def refuse_unsafe_file(file: TomlFile) -> None:
-    """Refuse a file of ours that someone else could have written.
+    """Refuse a file of ours that another user could have written.
 
     Raises:
         OperatorError: Another user owns it, or group or world may write it.
@@ -100,7 +100,7 @@ def refuse_unsafe_file(file: TomlFile) -> None:
 
 
 def parse_toml(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
-    """The text and its values.
+    """Decode and parse TOML: the text and its values.
 
     Raises:
         Invalid: With the line of the mistake, never with the text around it, which may be a secret.
@@ -110,7 +110,7 @@ def parse_toml(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise _not_toml_error(path, "this is not UTF-8 text", line) from error
-    # The parser's time grows with the square of a key's parts, so that a long one would hold us for minutes.
+    # The parser's time is quadratic in a key's parts, so that a long one would block us for minutes.
     if (line := _overlong_key(text)) is not None:
         raise _not_toml_error(path, f"a key has more than {_MAX_DEPTH} parts", line)
     try:
@@ -130,7 +130,7 @@ def parse_toml(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _overlong_key(text: str) -> int | None:
-    """The first line with a dotted key of more parts than levels are allowed, wherever in the line it stands."""
+    """The first line with a dotted key of more parts than levels are allowed, anywhere in the line."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.count(".") > _MAX_DEPTH:
             bare = _AROUND_DOT.sub(".", _TEXT.sub("s", line))
@@ -140,18 +140,18 @@ def _overlong_key(text: str) -> int | None:
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Where each key and table header stands, for the ways people write them; multi-line strings are skipped."""
+    """The line of each key and table header, for the usual ways to write them; multi-line strings are skipped."""
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
-    inside: str | None = None
+    open_string: str | None = None
     for number, line in enumerate(text.splitlines(), start=1):
-        if inside is None:
+        if open_string is None:
             if header := _HEADER.match(line):
                 table = _key_parts(header.group(1))
                 lines.setdefault(table, number)
             elif assignment := _ASSIGNMENT.match(line):
                 lines.setdefault(table + _key_parts(assignment.group(1)), number)
-        inside = _open_string_after(line, inside)
+        open_string = _open_string_after(line, open_string)
     return lines
 
 
@@ -159,16 +159,16 @@ def _key_parts(key: str) -> tuple[str, ...]:
     return tuple(part.strip("\"'") for part in _KEY_PART.findall(key))
 
 
-def _open_string_after(line: str, inside: str | None) -> str | None:
+def _open_string_after(line: str, open_string: str | None) -> str | None:
     """Which multi-line string, if any, is still open at the end of this line."""
     for mark in re.findall(r'"""|\'\'\'', line):
-        inside = mark if inside is None else None if inside == mark else inside
-    return inside
+        open_string = mark if open_string is None else None if open_string == mark else open_string
+    return open_string
 
 
-def _depth_exceeds(value: Any, deepest: int) -> bool:
+def _depth_exceeds(value: Any, max_depth: int) -> bool:
     level: list[Any] = [value]
-    for _ in range(deepest):
+    for _ in range(max_depth):
         level = [
             child
             for parent in level
@@ -181,9 +181,9 @@ def _depth_exceeds(value: Any, deepest: int) -> bool:
 
 
 def _parser_message(message: str) -> str:
-    """The parser's words without the place; they name keys and single characters, never a value."""
-    words = printable(_ERROR_LINE.sub("", message).removesuffix("(at end of document)").strip())
-    return words[:1].lower() + words[1:] if words else "it cannot be parsed"
+    """The parser's message without the position; it names keys and single characters, never a value."""
+    text = printable(_ERROR_LINE.sub("", message).removesuffix("(at end of document)").strip())
+    return text[:1].lower() + text[1:] if text else "it cannot be parsed"
 
 
 def _not_toml_error(path: Path, message: str, line: int | None) -> Invalid:

@@ -1,4 +1,4 @@
-"""Turning one written value into the value a setting means, or into the sentence that says why not."""
+"""Parses a written value to the type of its setting, or says why it cannot be."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class InvalidSettingValue(ValueError):
         self.code = code
 
 
-def parse_setting(setting: SettingSpec, written: object, *, from_text: bool) -> Any:
-    """The value this setting takes from what was written.
+def parse_setting(setting: SettingSpec, raw: object, *, from_text: bool) -> Any:
+    """Parse a written value for this setting.
 
     Args:
         setting: The row it is for.
@@ -42,9 +42,9 @@ def parse_setting(setting: SettingSpec, written: object, *, from_text: bool) -> 
         from_text: Whether text may stand for booleans, numbers and comma-separated lists.
 
     Raises:
-        BadValueError: Wrong type, out of bounds, or a value that would loosen the cage.
+        InvalidSettingValue: Wrong type, out of bounds, or a value that would loosen the cage.
     """
-    value = _parse_text(setting, written) if from_text and isinstance(written, str) else _check_typed(setting, written)
+    value = _parse_text(setting, raw) if from_text and isinstance(raw, str) else _check_typed(setting, raw)
     if setting.fixed and value != setting.default:
         raise InvalidSettingValue(
             f"{format_setting(setting, value)} would loosen the cage, which Paddock never does",
@@ -56,13 +56,13 @@ def parse_setting(setting: SettingSpec, written: object, *, from_text: bool) -> 
             f"{format_setting(setting, value)} is not one of {', '.join(setting.choices)}", code="config.out_of_bounds"
         )
     _check_bounds(setting, value)
-    if setting.check and (complaint := setting.check(value)):
-        raise InvalidSettingValue(complaint, code="config.out_of_bounds")
+    if setting.check and (problem := setting.check(value)):
+        raise InvalidSettingValue(problem, code="config.out_of_bounds")
     return value
 
 
 def format_setting(setting: SettingSpec, value: object) -> str:
-    """The value as a person may see it: without passwords, control characters or endless length."""
+    """Format the value for people: without passwords, control characters or unlimited length."""
     if value is None:
         return "unset"
     if setting.sensitive:
@@ -75,7 +75,7 @@ def format_setting(setting: SettingSpec, value: object) -> str:
 
 
 def _parse_text(setting: SettingSpec, text: str) -> Any:
-    """Text from the environment, a flag or a substituted variable, as the setting's type."""
+    """Parse text from the environment, a flag or a substituted variable to the setting's type."""
     stripped = text.strip()
     match setting.kind:
         case SettingKind.BOOLEAN:
@@ -83,7 +83,7 @@ def _parse_text(setting: SettingSpec, text: str) -> Any:
                 return stripped.lower() in _TRUE
             raise InvalidSettingValue(f"{format_setting(setting, text)} is neither true nor false")
         case SettingKind.INTEGER:
-            # The length is bounded first: int() of endless digits takes endless time.
+            # The length is limited first: int() of very many digits takes very long.
             if re.fullmatch(r"[+-]?[0-9]{1,18}", stripped):
                 return int(stripped)
             raise InvalidSettingValue(f"{format_setting(setting, text)} is not a whole number")
@@ -98,35 +98,35 @@ def _parse_text(setting: SettingSpec, text: str) -> Any:
             return stripped
 
 
-def _check_typed(setting: SettingSpec, written: object) -> Any:
-    """A value that already has a type, checked against the setting's."""
+def _check_typed(setting: SettingSpec, raw: object) -> Any:
+    """Check a value that already has a type."""
     match setting.kind:
-        case SettingKind.BOOLEAN if isinstance(written, bool):
-            return written
-        case SettingKind.INTEGER | SettingKind.NUMBER if isinstance(written, int) and abs(written) > _MAX_NUMBER:
+        case SettingKind.BOOLEAN if isinstance(raw, bool):
+            return raw
+        case SettingKind.INTEGER | SettingKind.NUMBER if isinstance(raw, int) and abs(raw) > _MAX_NUMBER:
             raise InvalidSettingValue("the number is too large")
-        case SettingKind.INTEGER if isinstance(written, int) and not isinstance(written, bool):
-            return written
-        case SettingKind.NUMBER if isinstance(written, int | float) and not isinstance(written, bool):
-            return float(written)
-        case SettingKind.TEXT if isinstance(written, str):
-            return written
-        case SettingKind.NAMES | SettingKind.WORDS if isinstance(written, list | tuple):
-            parts = cast("Sequence[object]", written)
+        case SettingKind.INTEGER if isinstance(raw, int) and not isinstance(raw, bool):
+            return raw
+        case SettingKind.NUMBER if isinstance(raw, int | float) and not isinstance(raw, bool):
+            return float(raw)
+        case SettingKind.TEXT if isinstance(raw, str):
+            return raw
+        case SettingKind.NAMES | SettingKind.WORDS if isinstance(raw, list | tuple):
+            parts = cast("Sequence[object]", raw)
             if all(isinstance(part, str) for part in parts):
                 return tuple(_normalize_item(setting, str(part)) for part in parts)
         case _:
             pass
-    raise InvalidSettingValue(f"expected {_KIND_TEXT[setting.kind]}, found {_describe_kind(cast('object', written))}")
+    raise InvalidSettingValue(f"expected {_KIND_TEXT[setting.kind]}, found {_describe_kind(cast('object', raw))}")
 
 
 def _normalize_item(setting: SettingSpec, part: str) -> str:
     return part if setting.kind is SettingKind.WORDS else part.lower()
 
 
-def _describe_kind(written: object) -> str:
-    """What kind of thing was written, in words; never the thing itself, which may be a secret."""
-    match written:
+def _describe_kind(raw: object) -> str:
+    """The type of the written value, in words; never the value itself, which may be a secret."""
+    match raw:
         case bool():
             return "true or false"
         case int():
@@ -156,7 +156,7 @@ def _check_bounds(setting: SettingSpec, value: Any) -> None:
 
 
 def format_number(number: float) -> str:
-    """A number as people write it: no exponent, and no fraction where there is none."""
+    """Format a number without an exponent, and without a fraction where there is none."""
     return str(int(number)) if math.isfinite(number) and number == int(number) else str(number)
 
 
@@ -165,7 +165,7 @@ def _without_credentials(value: object) -> str:
         return "(hidden)"
     if "://" not in value:
         return printable(value)
-    # Imported here: most commands never show an address, and start-up time counts.
+    # Imported here: most commands never show a URL, and start-up time counts.
     from urllib.parse import urlsplit
 
     try:

@@ -1,6 +1,6 @@
-"""`${VAR}` inside strings of our own files: filled from the environment when a file is loaded.
+"""Substitutes `${VAR}` in strings of our own files from the environment when a file is loaded.
 
-Where the host has secrets, `${secret:NAME}` is one of them. `$${` stands for a plain `${`. What a variable held is
+Where the host has secrets, `${secret:NAME}` is one of them. `$${` stands for a plain `${`. The value of a variable is
 never part of a message.
 """
 
@@ -15,7 +15,7 @@ from paddock.core.errors import Problem
 from paddock.core.secret import SECRET_NAME_PATTERN
 
 SECRET_PREFIX = "secret:"  # noqa: S105 - how a name begins, and no password
-"""How the name of a secret begins among those of variables, which cannot hold a colon."""
+"""The prefix that marks a secret among variable names, which cannot contain a colon."""
 
 _REFERENCE = re.compile(rf"\$\$\{{|\$\{{([A-Za-z_][A-Za-z0-9_]*|secret:{SECRET_NAME_PATTERN})\}}|\$\{{")
 
@@ -40,7 +40,7 @@ def referenced_secrets(value: Any) -> set[str]:
 
 
 def unescape(text: str) -> str:
-    """What a text without references stands for."""
+    """The meaning of a text without references."""
     return text.replace("$${", "${")
 
 
@@ -53,7 +53,7 @@ def is_reference(text: str) -> bool:
 def substitute(
     value: Any, environ: Mapping[str, str], path: str, problems: list[Problem], line: int | None = None
 ) -> Any:
-    """The value with every reference in it filled, at any depth; each mistake is added to `problems`."""
+    """Substitute every reference in a value, at any depth; each mistake is added to `problems`."""
     if isinstance(value, str):
         return _substitute_text(value, environ, path, problems, line)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The settings of the API over TCP. Rows of the table in `settings.py`."""
+"""Settings of the HTTP API, the MCP gateway and the console."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]+\]")
 
 
 def check_listen_address(value: str) -> str | None:
-    """A complaint when this is neither `host:port` nor `off`. Port 0 is any that is free."""
+    """Return the problem when this is neither `host:port` nor `off`. Port 0 is any that is free."""
     if value == OFF:
         return None
-    complaint = check_address(re.sub(r":0\Z", ":1", value))
-    return f"{complaint}, nor {OFF}" if complaint else None
+    problem = check_address(re.sub(r":0\Z", ":1", value))
+    return f"{problem}, nor {OFF}" if problem else None
 
 
 def check_http_hosts(value: Sequence[str]) -> str | None:
-    """A complaint when one of these is no host as it stands in an address: a name, or an address of a machine."""
+    """Return the problem when one of these is not a host without a port: a name, or an IP address."""
     wrong = [name for name in value if not _NAME.fullmatch(name)]
     return f"not a host without a port: {', '.join(printable(name) for name in wrong)}" if wrong else None
 
 
 def check_origins(value: Sequence[str]) -> str | None:
-    """A complaint when one of these is no origin of pages."""
+    """Return the problem when one of these is not a web origin."""
     wrong = [origin for origin in value if not _ORIGIN.fullmatch(origin)]
     return f"not an origin such as https://app.example.org: {', '.join(map(printable, wrong))}" if wrong else None
 
 
 def check_public_url(value: str | None) -> str | None:
-    """A complaint when this is not where a host can be found: a scheme, a name, and nothing behind it."""
+    """Return the problem when this is not the URL of a host: a scheme, a name, and nothing behind it."""
     if value is None:
         return None
-    if complaint := check_web_address(value):
-        return complaint
-    known = _ORIGIN.fullmatch(value.lower())
-    return None if known else f"{printable(value)} has more than a scheme, a name and a port"
+    if problem := check_web_address(value):
+        return problem
+    is_origin = _ORIGIN.fullmatch(value.lower())
+    return None if is_origin else f"{printable(value)} has more than a scheme, a name and a port"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +126,21 @@ class HttpSettings:
     )
 
 
-_PAIR = re.compile(r"[a-zA-Z0-9_-]{1,64}=\S+")  # what model providers take, and what it is a name of
+_PAIR = re.compile(r"[a-zA-Z0-9_-]{1,64}=\S+")  # a name that model providers accept, and what it is a name of
 
 
 def check_exposed_names(value: Sequence[str]) -> str | None:
-    """A complaint when one of these is not `name=plugin.callable`, or a name is given twice."""
+    """Return the problem when one of these is not `name=plugin.callable`, or a name is given twice."""
     wrong = [pair for pair in value if not _PAIR.fullmatch(pair)]
     if wrong:
-        told = ", ".join(printable(pair) for pair in wrong)
-        return f"not written as name=plugin.callable, with letters, digits, _ and - in the name: {told}"
+        text = ", ".join(printable(pair) for pair in wrong)
+        return f"not written as name=plugin.callable, with letters, digits, _ and - in the name: {text}"
     twice = [name for name, count in Counter(pair.partition("=")[0] for pair in value).items() if count > 1]
     return f"given to more than one: {', '.join(twice)}" if twice else None
 
 
 def parse_exposed_names(value: Sequence[str]) -> Mapping[str, str]:
-    """The names that were chosen, by what they are names of."""
+    """The chosen names, by the callable they are for."""
     return {full_name: name for name, _, full_name in (pair.partition("=") for pair in value)}
 
 

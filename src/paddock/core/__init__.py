@@ -1,1 +1,1 @@
-"""Values and rules everything else is built from. Nothing here touches disk, network or the clock."""
+"""Values and rules that everything else is built from. Nothing here touches disk or network."""

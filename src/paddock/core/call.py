@@ -1,4 +1,4 @@
-"""A call, who makes it and where, and what came of it. Plain values; the gate gives them meaning."""
+"""A call: its principal, context, request and outcome. Plain values; the gate gives them meaning."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from paddock.core.ids import (
 )
 
 OPERATOR: Final = "operator"
-"""The role of whoever operates this host. They have every scope."""
+"""The role of the host's operators. They have every scope."""
 
 
 PrincipalKind = Literal["person", "key", "agent", "adapter", "plugin", "local"]
-"""What somebody who acts is. `local` is whoever sits at this machine; a `key` acts for the person it belongs to."""
+"""The kind of a principal. `local` is the user of this machine; a `key` acts for the person it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who acts, with what the credential says they may do. Never taken from a request's body.
+    """Who makes a call, with the rights of their credential. Never taken from a request's body.
 
-    The defaults say the least: nobody is taken for a human who can answer without a credential that says so.
+    The defaults grant the least: no principal counts as a human who can answer unless a credential says so.
     """
 
     id: PrincipalId
@@ -45,56 +45,56 @@ class Principal:
     kind: PrincipalKind = "person"
     groups: frozenset[str] = frozenset()
     interactive: bool = False
-    """Whether it is the credential of a human at a terminal or console: only such may answer for others."""
+    """Whether the credential is that of a human at a terminal or console: only such may answer for others."""
     tenant: Tenant = DEFAULT_TENANT
     owner: PrincipalId | None = None
-    """Whose key it is."""
+    """The owner of the key."""
 
     def __hash__(self) -> int:
-        return hash(self.id)  # tells enough of them apart; all of it would be hashed for every call
+        return hash(self.id)  # distinguishes well enough; hashing every field would cost time in each call
 
     @property
     def person(self) -> PrincipalId:
-        """Whom a call of theirs is for: who confirms it and consents to it."""
+        """The person a call is for: they confirm it and consent to it."""
         return self.owner or self.id
 
     def effective_scopes(self, scopes: Iterable[str]) -> frozenset[str]:
-        """The scopes that they have in a call which needs these."""
+        """The scopes that the principal has in a call which needs these."""
         return self.scopes.union(scopes) if OPERATOR in self.roles else self.scopes
 
     def missing_scopes(self, scopes: Iterable[str]) -> list[str]:
-        """Those of the scopes that they do not have."""
+        """Those of the scopes that the principal does not have."""
         return [] if OPERATOR in self.roles else sorted({*scopes} - self.scopes)
 
     def granted_scopes(self, scopes: Iterable[str]) -> list[str]:
-        """Those of the scopes that they have."""
-        asked = {*scopes}
-        return sorted(asked.difference(self.missing_scopes(asked)))
+        """Those of the scopes that the principal has."""
+        requested = {*scopes}
+        return sorted(requested.difference(self.missing_scopes(requested)))
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySnapshot:
-    """What the rules said of a call, for a plugin that looks once more."""
+    """The policy decision on a call, for a plugin that checks again."""
 
     decision: str
     policies: tuple[str, ...] = ()
     version: str | None = None
     approval: str | None = None
-    """The yes that it was made with."""
+    """The approval that the call was made with."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorProgress:
-    """What an operator said of work that was not over, for when it is asked again."""
+    """An operator's last report on unfinished work, passed along when it is polled again."""
 
     asked: int
-    """How often it was asked since, this time included."""
+    """How often it was polled since, this time included."""
     result: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Everything about a call's surroundings; each contract sees a part of it.
+    """The context of a call; each contract sees a part of it.
 
     `project`, `agent_path` and `session` belong to an agent run and are known together or not at all.
     """
@@ -110,16 +110,16 @@ class CallContext:
     workflow: WorkflowId | None = None
     step: StepId | None = None
     trace: str | None = None
-    """The `traceparent` that the caller named, for whoever traces."""
+    """The caller's `traceparent`, for tracing."""
     idempotency_key: str | None = None
-    """Under one key an effect happens once. A call that is given none stands for itself."""
+    """Under one key an effect happens once. A call without a key is a call of its own."""
     fence: int | None = None
-    """Of a call with an effect: how often its key was claimed. What comes with a lower one is stale."""
+    """For a call with an effect: how often its key was claimed. A request with a lower fence is stale."""
     call: CallId | None = None
-    """Of a call with an effect: its id, for whoever gets requests that are made for it."""
+    """For a call with an effect: its id, passed on to the receivers of requests made for it."""
     policy: PolicySnapshot | None = None
     so_far: OperatorProgress | None = None
-    """Of a call that was made before, and whose operator was still at work then."""
+    """For a call that was made before, whose operator was still working then."""
 
     def __post_init__(self) -> None:
         if (self.project is None) is (self.agent_path is None) is (self.session is None):
@@ -157,7 +157,7 @@ class CallRequest:
 
 
 class OutcomeStatus(StrEnum):
-    """How far a call got, in the Kernel's words."""
+    """How far a call got, in the Kernel's terms."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -165,7 +165,7 @@ class OutcomeStatus(StrEnum):
 
 
 class Stability(StrEnum):
-    """How alike the answers to the same question are."""
+    """How much the answers to the same request vary."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -174,7 +174,7 @@ class Stability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArtifactReference:
-    """Something a call produced that is kept elsewhere."""
+    """An artifact of a call that is stored elsewhere."""
 
     type: str
     path: str
@@ -183,7 +183,7 @@ class ArtifactReference:
 
 @dataclass(frozen=True, slots=True)
 class Nondeterminism:
-    """Whether and why the same call could answer differently."""
+    """Whether and why the same call could be answered differently."""
 
     is_nondeterministic: bool = False
     reasons: tuple[str, ...] = ()
@@ -203,7 +203,7 @@ class CallFailure:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """What came of a call."""
+    """The outcome of a call."""
 
     status: OutcomeStatus
     result: Any = None

@@ -1,7 +1,7 @@
-"""One value, one sequence of bytes: the JSON Canonicalization Scheme, RFC 8785.
+"""Canonical JSON: one value, one sequence of bytes (JSON Canonicalization Scheme, RFC 8785).
 
-Hashes, signatures and approvals are over these bytes. Nearly every value takes a fast way through orjson; the
-few for which orjson's order or number format differ from the standard go through the reference library.
+Hashes, signatures and approvals are over these bytes. Nearly every value takes a fast path through orjson; the
+few for which orjson's key order or number format differ from the standard go through the reference library.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from paddock.core.errors import CallerError
 MAX_SAFE_INTEGER = 2**53 - 1
 MAX_DEPTH = 200
 
-# What orjson may write otherwise than the standard: fractions and exponents. A text that merely looks like one costs
-# time and nothing else. It begins with a set of bytes and not with a choice, for which `re` is three times as slow.
+# Numbers that orjson may write differently from the standard: fractions and exponents. A string that merely looks like
+# one costs time and nothing else. It begins with a set of bytes and not with an alternative, for which `re` is three
+# times as slow.
 _FRACTION = re.compile(rb"[:,\[]-?\d+[.eE]")
 _SORTED_DIFFERENTLY = re.compile(rb"[\xed-\xff]")  # where keys may be: the standard sorts by UTF-16 units
-_NON_NUMBER_STARTS = b'{["tfn'  # how a value begins that is none
+_NON_NUMBER_STARTS = b'{["tfn'  # first bytes of values other than numbers
 _SORTED_STRICT = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 _SHA256 = hashlib.sha256()
 
@@ -31,7 +32,7 @@ def canonical_bytes(value: object) -> bytes:
     """The RFC 8785 form of a JSON value.
 
     Raises:
-        CallerError: The value has no such form (NaN, integers beyond 2^53, half characters, keys that are not
+        CallerError: The value has no such form (NaN, integers beyond 2^53, lone surrogates, keys that are not
             text, other types, nesting deeper than `MAX_DEPTH`).
     """
     odd: list[object] = []
@@ -49,18 +50,19 @@ def sha256_of(value: object) -> str:
 
 
 def hash_of(value: object) -> str:
-    """The same for any value that goes over a wire as JSON, quickly, since this is done for every call.
+    """Hash any JSON value, fast, since this is done for every call.
 
-    Where one has no canonical form, as with integers beyond 2^53, it is `sha256-as-written:` of how it is written,
-    sorted. What JSON has no word for is hashed as it is sent: NaN is null.
+    A value without a canonical form, such as integers beyond 2^53, gives `sha256-as-written:` of its sorted JSON.
+    Values that JSON cannot express are hashed as they are sent: NaN is null.
     """
     try:
-        written = orjson.dumps(value, option=_SORTED_STRICT)
-        # Without numbers that are written otherwise, and keys that are sorted otherwise, this is the canonical form.
-        alike = written.isascii() or _SORTED_DIFFERENTLY.search(written) is None
-        if alike and written[0] in _NON_NUMBER_STARTS and _FRACTION.search(written) is None:
-            digest = _SHA256.copy()  # takes two thirds of the time that making one does
-            digest.update(written)
+        encoded = orjson.dumps(value, option=_SORTED_STRICT)
+        # Without numbers that are written differently, and keys that are sorted differently, this is the canonical
+        # form.
+        same_order = encoded.isascii() or _SORTED_DIFFERENTLY.search(encoded) is None
+        if same_order and encoded[0] in _NON_NUMBER_STARTS and _FRACTION.search(encoded) is None:
+            digest = _SHA256.copy()  # copying takes two thirds of the time that creating one does
+            digest.update(encoded)
             return "sha256:" + digest.hexdigest()
         return sha256_of(value)
     except (orjson.JSONEncodeError, CallerError):
@@ -71,12 +73,12 @@ def _fallback_bytes(value: object) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
-        # No JSON at all, such as half a character: it reaches no plugin, and is recorded all the same.
+        # No JSON at all, such as a lone surrogate: it reaches no plugin, but is recorded all the same.
         return repr(value).encode(errors="backslashreplace")
 
 
 def _normalize(value: object, depth: int, odd: list[object]) -> object:
-    """A checked copy with one spelling for each number; what orjson would write differently is put into `odd`."""
+    """A checked copy with one spelling for each number; collects in `odd` what orjson would write differently."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value
@@ -106,7 +108,7 @@ def _normalize_float(number: float, odd: list[object]) -> float | int:
     if number.is_integer() and abs(number) <= MAX_SAFE_INTEGER:
         return int(number)  # 1.0 is written 1, and -0.0 is written 0
     if not 1e-5 <= abs(number) <= MAX_SAFE_INTEGER:
-        odd.append(number)  # exponents are spelled differently; NaN and infinity are refused by the slow way
+        odd.append(number)  # exponents are spelled differently; the slow path refuses NaN and infinity
     return number
 
 

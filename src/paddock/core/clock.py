@@ -1,4 +1,4 @@
-"""Time and chance, behind interfaces so that a test or a simulation can supply its own."""
+"""Clock and randomness, behind interfaces so that a test or a simulation can supply its own."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What time it is."""
+    """Gives the time."""
 
     def now(self) -> datetime:
         """The wall time, in UTC. May jump; good for records."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow. Good for measuring and for deadlines."""
+        """Seconds that never go back. Good for measuring and for deadlines."""
         ...
 
 
 class Random(Protocol):
-    """Where unguessable bytes come from."""
+    """A source of unguessable bytes."""
 
     def bytes(self, count: int) -> bytes:
         """That many random bytes."""
@@ -43,8 +43,8 @@ class SystemClock:
 class SystemRandom:
     """The operating system's source of randomness.
 
-    Short pieces are fetched many at a time: each question lets go of the interpreter's lock, which a busy host may then
-    wait for longer than for all else that a call needs.
+    Short pieces are fetched many at a time: each system call releases the GIL, and a busy host may then wait longer to
+    get it back than for all else that a call needs.
     """
 
     def bytes(self, count: int) -> bytes:
@@ -52,21 +52,25 @@ class SystemRandom:
             return os.urandom(count)
         while True:
             try:
-                return _pieces.pop()[:count]  # one step: no two threads get the same
+                return _pieces.pop()[:count]  # atomic: no two threads get the same piece
             except IndexError:
                 fetched = os.urandom(_PIECE_BYTES * _PIECES_PER_READ)
-                _pieces.extend(fetched[at : at + _PIECE_BYTES] for at in range(0, len(fetched), _PIECE_BYTES))
+                _pieces.extend(fetched[start : start + _PIECE_BYTES] for start in range(0, len(fetched), _PIECE_BYTES))
 
 
 _PIECE_BYTES = 16
 _PIECES_PER_READ = 256
 _pieces: deque[bytes] = deque()
-os.register_at_fork(after_in_child=_pieces.clear)  # a copy of this process must not draw the same
+os.register_at_fork(after_in_child=_pieces.clear)  # a forked process must not draw the same bytes
 
 
-def format_utc(at: datetime) -> str:
-    """A moment in UTC as `isoformat` writes it, in a third of the time."""
-    return f"{_format_second(int(at.timestamp()))}.{at.microsecond:06}+00:00" if at.microsecond else at.isoformat()
+def format_utc(moment: datetime) -> str:
+    """A time in UTC as `isoformat` writes it, in a third of the time."""
+    return (
+        f"{_format_second(int(moment.timestamp()))}.{moment.microsecond:06}+00:00"
+        if moment.microsecond
+        else moment.isoformat()
+    )
 
 
 @lru_cache(maxsize=8)

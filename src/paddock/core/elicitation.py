@@ -1,4 +1,4 @@
-"""What a plugin asks the person behind a call while it works on it, and what they answer. Plain values."""
+"""Elicitation: what a plugin asks the person behind a call while it runs, and the answer. Plain values."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from paddock.core.errors import Problem
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something that a plugin wants to know, or a page it wants a person to visit.
+    """A question of a plugin, or a page it wants a person to visit.
 
-    Every word of it is the plugin's: whoever shows it says who asks, and shows it as text.
+    All of its text is the plugin's: the user interface says who asks, and shows it as plain text.
     """
 
     message: str
     kind: str = "elicitation"
-    schema: Mapping[str, Any] | None = None  # what the answer's content has to look like
+    schema: Mapping[str, Any] | None = None  # JSON Schema of the answer's content
     url: str | None = None  # a page to visit; what happens there is between the person and the page
     problems: tuple[Problem, ...] = ()  # what was wrong with the last answer
-    key: str = ""  # what the plugin itself calls it, where it does
+    key: str = ""  # the plugin's own id for it, if any
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswer:
-    """What the person did: agreed, said no, or went away."""
+    """What the person did: accepted, declined, or cancelled."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # may be private
 
 
-# Puts a question to whoever makes the call.
+# Puts a question to the caller.
 AskCaller: TypeAlias = Callable[[Question], Awaitable[QuestionAnswer]]

@@ -1,7 +1,7 @@
-"""What an error looks like from outside: the one place that translates it.
+"""Maps errors to exit codes, HTTP, JSON-RPC, MCP and other formats: the one place that translates them.
 
-Every table is keyed by `Category`, so a new error needs no entry here; a few codes that a source document gives
-a meaning of their own stand in `*_BY_CODE`. All functions are pure: the caller brings the `error_id`.
+Every table is keyed by `Category`, so a new error needs no entry here; a few codes to which a source document gives
+a meaning of their own are in `*_BY_CODE`. All functions are pure: the caller brings the `error_id`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141  # what a shell shows for other programs when whoever read their output went away
+EXIT_BROKEN_PIPE = 141  # what a shell shows for other programs when the reader of their output went away
 
 EXIT_CODES: Mapping[Category, int] = {
     Category.VALIDATION: 6,
@@ -75,14 +75,14 @@ HTTP_STATUS_BY_CODE: Mapping[str, int] = {
     "quota_exceeded": 429,
     "approval.too_many": 429,
     "answer.invalid": 422,  # the address and the form are right, and the question stays open
-    "auth.needed": 401,  # nobody was proven to be anybody
+    "auth.needed": 401,  # no credential
     "auth.refused": 401,
     "http.body_too_large": 413,
     "http.not_json": 415,
     "http.method_not_allowed": 405,
     "http.headers_too_large": 431,
     "http.too_slow": 408,
-    "http.wrong_host": 421,  # it asks for somebody else
+    "http.wrong_host": 421,  # the request is for another host
 }
 
 TITLES: Mapping[Category, str] = {
@@ -103,7 +103,7 @@ TITLES_BY_CODE: Mapping[str, str] = {
     "auth.not_for_you": "Not for this caller",
 }
 
-# MCP has the standard JSON-RPC numbers and keeps an unknown name among wrong parameters.
+# MCP has the standard JSON-RPC numbers and counts an unknown name among wrong parameters.
 MCP_CODES: Mapping[Category, int] = {
     Category.VALIDATION: -32602,
     Category.NOT_FOUND: -32602,
@@ -117,7 +117,7 @@ MCP_CODES: Mapping[Category, int] = {
     Category.INTERNAL: -32603,
 }
 
-# OSQR: whether the person may simply go on, and what to suggest when the error itself has no hint.
+# OSQR: whether the person can simply retry, and what to suggest when the error itself has no hint.
 OSQR_RECOVERY: Mapping[Category, tuple[bool, str]] = {
     Category.VALIDATION: (True, "Correct the input and try again"),
     Category.NOT_FOUND: (True, "Check the name"),
@@ -138,12 +138,11 @@ def exit_code(error: PaddockError) -> int:
 
 
 def http_status(error: PaddockError) -> int:
-    """The HTTP status."""
     return HTTP_STATUS_BY_CODE.get(error.error_code, HTTP_STATUS[error.category])
 
 
 def error_to_json(error: PaddockError) -> dict[str, Any]:
-    """The error as data: what `--json` prints and what the other forms carry along."""
+    """The error as data: the output of `--json`, and part of the other formats."""
     body: dict[str, Any] = {
         "code": error.error_code,
         "message": error.message,
@@ -178,13 +177,13 @@ def problem_details(error: PaddockError, error_id: str) -> dict[str, Any]:
 
 
 def _detail_text(error: PaddockError) -> str:
-    """All in one line, for clients that show no more than this; of several mistakes it has the first."""
-    told = error.message
+    """All in one line, for clients that show no more than this; of several problems it has the first."""
+    text = error.message
     if isinstance(error, Invalid) and error.problems:
         first = error.problems[0]
-        told += f": {first.path}: {first.message}" if first.path else f": {first.message}"
-        told += f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
-    return f"{told}. {error.hint}" if error.hint else told
+        text += f": {first.path}: {first.message}" if first.path else f": {first.message}"
+        text += f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
+    return f"{text}. {error.hint}" if error.hint else text
 
 
 def mcp_error(error: PaddockError) -> dict[str, Any]:
@@ -202,7 +201,7 @@ def mcp_tool_result(error: PaddockError) -> dict[str, Any]:
 
 
 def shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
-    """Shu's error envelope; its `message` is an object that keeps our code beside the text."""
+    """Shu's error envelope; its `message` is an object that keeps our code next to the text."""
     details = dict(error.details)
     if isinstance(error, Invalid):
         details["errors"] = [problem.to_dict() for problem in error.problems]

@@ -20,7 +20,7 @@ PaddockError
 └── HostError            ours: stop and say so
     └── StoreUnavailable the database cannot be opened, read or written
 
-What an error looks like to the outside (exit code, JSON-RPC, HTTP, MCP, …) is decided in `outward.py`.
+What an error looks like to the outside (exit code, JSON-RPC, HTTP, MCP, …) is decided in `error_mapping.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 
 
 class Category(StrEnum):
-    """What kind of trouble it is; the closed list that every outward table is keyed by."""
+    """The kind of error; every table of `error_mapping.py` is keyed by it."""
 
     VALIDATION = "validation"
     NOT_FOUND = "not_found"
@@ -64,13 +64,13 @@ class Problem:
         return f"{where}: {self.message}" + (f" — {self.hint}" if self.hint else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """The problem as it stands in `errors[]` of JSON output and problem bodies."""
-        shown: dict[str, Any] = {"path": self.path, "message": self.message, "code": self.code}
+        """The problem as an item of `errors[]` in JSON output and problem bodies."""
+        data: dict[str, Any] = {"path": self.path, "message": self.message, "code": self.code}
         if self.hint:
-            shown["hint"] = self.hint
+            data["hint"] = self.hint
         if self.line is not None:
-            shown["line"] = self.line
-        return shown
+            data["line"] = self.line
+        return data
 
 
 class PaddockError(Exception):
@@ -79,7 +79,7 @@ class PaddockError(Exception):
     Args:
         message: One sentence, without the hint.
         code: Stable and dotted (`package.unsafe_path`); the class's own when left out.
-        hint: What the reader can do about it, ideally a line to type.
+        hint: What the reader can do about it, ideally a command to type.
         details: Data for machines. Never a secret: details are shown and recorded.
     """
 
@@ -102,7 +102,7 @@ class PaddockError(Exception):
         self.details: Mapping[str, Any] = MappingProxyType(dict(details or {}))
 
     def as_problem(self) -> Problem:
-        """The same as a mistake in nothing in particular, for whoever lists mistakes."""
+        """The error as a problem without a path, for lists of problems."""
         return Problem("", self.message, self.hint, self.error_code)
 
 
@@ -132,7 +132,7 @@ class Invalid(OperatorError):
 
 
 class Unreachable(OperatorError):
-    """What the person named cannot be reached or used right now: a host, a repository, a directory."""
+    """Something the person named cannot be reached or used right now: a host, a repository, a directory."""
 
     code = "unreachable"
     category = Category.DEPENDENCY
@@ -174,7 +174,7 @@ class TimedOut(PluginError):
 
 
 class NoEffect(PluginError):
-    """It failed and nothing happened: for functions of an application, whose every other error may come too late."""
+    """It failed and nothing happened. For functions of an application, whose other errors may come after an effect."""
 
 
 class CallerError(PaddockError):
@@ -185,21 +185,21 @@ class CallerError(PaddockError):
 
 
 class NotFound(CallerError):
-    """Nothing goes by that name."""
+    """There is nothing of that name."""
 
     code = "not_found"
     category = Category.NOT_FOUND
 
 
 class Conflict(CallerError):
-    """The request clashes with what is already there."""
+    """The request conflicts with the present state."""
 
     code = "conflict"
     category = Category.CONFLICT
 
 
 class Busy(CallerError):
-    """Too much is under way already; the same request may pass later."""
+    """Too much is in progress already; the same request may succeed later."""
 
     code = "resource_busy"
     category = Category.TRANSIENT
@@ -207,14 +207,14 @@ class Busy(CallerError):
 
 
 class NeedsConsent(CallerError):
-    """A person has to say yes first; nothing has changed."""
+    """A person has to consent first; nothing has changed."""
 
     code = "consent_required"
     category = Category.AUTHORIZATION
 
 
 class NeedsApproval(CallerError):
-    """The call waits for a person's yes, and is made once it has it; `details` say which, and what would be done."""
+    """The call waits for a person's approval, and runs once it has it; `details` say which, and what would be done."""
 
     code = "approval_required"
     category = Category.AUTHORIZATION
@@ -243,13 +243,15 @@ class StoreUnavailable(HostError):
 
 
 def clear_tracebacks(error: BaseException) -> None:
-    """Forget through which functions an error came, and those that led to it: it is kept for a while, and everything
-    that stood in them would be kept with it, such as what a call was made with."""
+    """Drop the tracebacks of an error and of its causes.
+
+    The error is kept for a while, and its frames would keep their locals, such as a call's arguments.
+    """
     seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            one.__traceback__ = None
-            waiting += (one.__cause__, one.__context__)
+    pending: list[BaseException | None] = [error]
+    while pending:
+        current = pending.pop()
+        if current is not None and id(current) not in seen:
+            seen.add(id(current))
+            current.__traceback__ = None
+            pending += (current.__cause__, current.__context__)

@@ -1,4 +1,4 @@
-"""Names for the kinds of identifier, and the maker of new ones."""
+"""The types of identifiers, and the generator of new ones."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ DEFAULT_TENANT = Tenant("default")
 
 # Crockford's alphabet: no i, l, o, u, and in ASCII order, so that ids sort as their numbers do.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_RANDOM_DIGITS = 16  # digits; those of time are ten
-_COUNTER_DIGITS = 4  # of them, those that count ids which are made at once
-# Ids are made for every call and every event: of each random byte five bits become a digit, all in one step, and of the
-# time two digits at a time.
+_RANDOM_DIGITS = 16  # digits; the time has ten
+_COUNTER_DIGITS = 4  # of them, those that number ids created together
+# Ids are made for every call and every event: five bits of each random byte become a digit, all in one step, and the
+# time is encoded two digits at a time.
 _DIGIT_OF = bytes(ord(_ALPHABET[byte & 31]) for byte in range(256))
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _SHIFTS = (40, 30, 20, 10, 0)
@@ -41,21 +41,21 @@ _PREFIX = re.compile(r"[a-z]{1,12}\Z")
 
 
 def new_id(prefix: str, clock: Clock, random: Random) -> str:
-    """A unique id such as `call_01kd3v…`: 48 bits of milliseconds, then 80 of chance. Sorts by time.
+    """Create a unique id such as `call_01kd3v…`: 48 bits of milliseconds, then 80 random ones. Sorts by time.
 
     Args:
         prefix: What it is an id of; lower-case letters.
-        clock: Gives the time it carries.
+        clock: Gives the time in it.
         random: Gives the rest.
     """
-    chance = random.bytes(_RANDOM_DIGITS).translate(_DIGIT_OF).decode("ascii")
-    return f"{_checked_prefix(prefix)}{_encode_milliseconds(int(clock.now().timestamp() * 1000))}{chance}"
+    random_digits = random.bytes(_RANDOM_DIGITS).translate(_DIGIT_OF).decode("ascii")
+    return f"{_checked_prefix(prefix)}{_encode_milliseconds(int(clock.now().timestamp() * 1000))}{random_digits}"
 
 
 def new_ids(prefix: str, count: int, clock: Clock, random: Random) -> list[str]:
-    """So many at once, which sort in this order; a million at most."""
-    begin = new_id(prefix, clock, random)[:-_COUNTER_DIGITS]
-    return [begin + _PAIRS[place >> 10] + _PAIRS[place & 1023] for place in range(count)]
+    """Create several ids that sort in this order; a million at most."""
+    stem = new_id(prefix, clock, random)[:-_COUNTER_DIGITS]
+    return [stem + _PAIRS[index >> 10] + _PAIRS[index & 1023] for index in range(count)]
 
 
 @cache

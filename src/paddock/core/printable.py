@@ -1,17 +1,17 @@
-"""Text from outside, made safe to show on a terminal or in a log line."""
+"""Makes untrusted text safe to show on a terminal or in a log line."""
 
 from __future__ import annotations
 
 MAX_PATH_CHARS = 4_096
 
 
-def printable(text: str, longest: int = 160) -> str:
-    """One bounded line with whatever does not print written out: no escape sequence survives."""
-    cut = text if len(text) <= longest else text[: longest - 1] + "…"
-    if cut.isprintable():
-        return cut
+def printable(text: str, max_chars: int = 160) -> str:
+    """One bounded line with non-printable characters escaped: no escape sequence survives."""
+    shortened = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+    if shortened.isprintable():
+        return shortened
     escaped = "".join(
         character if character.isprintable() else character.encode("unicode_escape", "backslashreplace").decode()
-        for character in cut
+        for character in shortened
     )
-    return escaped if len(escaped) <= longest else escaped[: longest - 1] + "…"
+    return escaped if len(escaped) <= max_chars else escaped[: max_chars - 1] + "…"

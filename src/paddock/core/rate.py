@@ -1,4 +1,4 @@
-"""How much in how long: windows of a second that drop a flood, and buckets that fill as time passes. Pure."""
+"""Rate limits: one-second windows that drop a flood, and token buckets that refill over time. Pure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ _MINUTE_S = 60.0
 
 
 class TokenBucketState(NamedTuple):
-    """What is left of a minute's worth, and since when."""
+    """The tokens of a bucket with a capacity of one minute, and when they were counted."""
 
     left: float
     at: float
 
     def available(self, a_minute: float, now: float) -> float:
-        """What is in it now: never more than a minute's worth."""
+        """The tokens it has now: never more than a minute's worth."""
         return min(a_minute, self.left + (now - self.at) * a_minute / _MINUTE_S)
 
 
 def seconds_until_available(cost: float, left: float, a_minute: float) -> float:
-    """Seconds until a bucket with so much left holds the cost, rounded up to a millisecond."""
+    """Seconds until a bucket with these tokens holds the cost, rounded up to a millisecond."""
     return max(0.0, math.ceil((cost - left) * _MINUTE_S / a_minute * 1000) / 1000)
 
 
 @dataclass(slots=True)
 class RateWindow:
-    """Counts within windows of one second. What is over the limit is dropped, and told once a window."""
+    """Counts within windows of one second. Excess is dropped, and reported once a window."""
 
     limit: int
     _started: float = float("-inf")
@@ -42,7 +42,7 @@ class RateWindow:
 
     @property
     def just_exceeded(self) -> bool:
-        """Whether the one just refused was the first of its window: the moment to tell somebody."""
+        """Whether the one just refused was the first of its window: the moment to report it."""
         return self._count == self.limit + 1
 
     @property

@@ -1,4 +1,4 @@
-"""Callables that are kept to callers with certain scopes."""
+"""Checks the scopes that a callable requires of its callers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from paddock.core.printable import printable
 
 
 def require_scopes(plugin: str, callable_name: str, needed: Iterable[str], principal: Principal) -> None:
-    """See to it that the caller has what a callable is kept to.
+    """Check that the caller has the scopes that a callable requires.
 
     Raises:
-        Denied: they lack some of it.
+        Denied: The caller lacks some of them.
     """
     missing = principal.missing_scopes(needed)
     if missing:

@@ -1,4 +1,4 @@
-"""A value that must not be seen: in a log, a traceback, a record or a pickle."""
+"""Secret values that must not appear in a log, a traceback, a record or a pickle; and the names of secrets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _HIDDEN = "Secret(…)"
 
 @final
 class Secret:
-    """Text that shows itself only to `reveal()`.
+    """Text that only `reveal()` shows.
 
-    Whatever prints, formats or encodes it by accident gets a placeholder or an error. It has no useful hash and
+    Printing, formatting or encoding it by accident gives a placeholder or an error. It has no useful hash and
     compares in constant time.
     """
 
@@ -24,7 +24,7 @@ class Secret:
         self.__value = value
 
     def reveal(self) -> str:
-        """The value itself. Every call of this is a place to look at in review."""
+        """The value itself. Review every call of this."""
         return self.__value
 
     def __repr__(self) -> str:
@@ -43,8 +43,8 @@ class Secret:
         if not isinstance(other, Secret):
             return NotImplemented
         # surrogatepass: a value read from a file name or environment must not make a comparison raise
-        mine, theirs = (text.encode("utf-8", "surrogatepass") for text in (self.__value, other.__value))
-        return hmac.compare_digest(mine, theirs)
+        own_bytes, other_bytes = (text.encode("utf-8", "surrogatepass") for text in (self.__value, other.__value))
+        return hmac.compare_digest(own_bytes, other_bytes)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a secret is not written out; reveal() it where it is needed")
@@ -57,8 +57,8 @@ class Secret:
 
 
 MAX_SECRET_NAME_CHARS = 128
-# Names come from strangers' manifests and stand in commands that people are told to type: what a shell would take for
-# something else, or a command for an option, is in none of them.
+# Names come from untrusted manifests and appear in commands that people are told to type: no character that is special
+# to a shell is allowed, and no name looks like an option.
 _NAME_CHARS = r"A-Za-z0-9_.:/@+%~-"
 SECRET_NAME_PATTERN = rf"[A-Za-z0-9_][{_NAME_CHARS}]{{0,{MAX_SECRET_NAME_CHARS - 1}}}"
 SECRET_NAME_RULE = (
@@ -76,15 +76,15 @@ def is_valid_secret_name(name: str) -> bool:
 
 
 def sanitize_secret_name(name: str) -> str:
-    """The name with another character for each that no name has."""
+    """Replace each character that no name may have."""
     return _INVALID_CHAR.sub("_", name)
 
 
 def config_secret_prefix(plugin: str) -> str:
-    """How the names of the keys begin that a plugin is configured with."""
+    """The name prefix of the secrets in a plugin's configuration."""
     return f"{_PLUGIN_PREFIX}{plugin}/"
 
 
 def is_config_secret(name: str) -> bool:
-    """Whether it is such a key: it reaches the plugin in its configuration, and nobody who asks for it by name."""
+    """Whether the name is of a plugin's configuration: the plugin gets it there, and cannot request it by name."""
     return name.startswith(_PLUGIN_PREFIX)

@@ -44,18 +44,18 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> Version:
-        """Read a full version; nothing is guessed or repaired.
+        """Parse a full version; nothing is guessed or repaired.
 
         Raises:
             OperatorError: It is not a semantic version.
         """
-        found = _VERSION.fullmatch(text) if len(text) <= MAX_VERSION_CHARS else None
-        if not found:
+        match = _VERSION.fullmatch(text) if len(text) <= MAX_VERSION_CHARS else None
+        if not match:
             raise _invalid_version_error(
                 text, "a version", "write MAJOR.MINOR.PATCH, for example 1.2.3 or 2.0.0-beta.1"
             )
-        major, minor, patch = (_parse_number(part, text) for part in found.group(1, 2, 3))
-        return cls(major, minor, patch, _parse_pre_release(found[4], text), found[5] or "")
+        major, minor, patch = (_parse_number(part, text) for part in match.group(1, 2, 3))
+        return cls(major, minor, patch, _parse_pre_release(match[4], text), match[5] or "")
 
     @property
     def core(self) -> tuple[int, int, int]:
@@ -112,7 +112,7 @@ class Constraint:
 
     @classmethod
     def parse(cls, text: str) -> Constraint:
-        """Read a constraint.
+        """Parse a constraint.
 
         Raises:
             OperatorError: It is not in one of the accepted forms; the hint lists them.
@@ -140,7 +140,7 @@ def _satisfies(version: Version, bounds: tuple[Bound, ...]) -> bool:
         return False
     if not version.pre:
         return True
-    # An unfinished version is taken only by somebody who asked for unfinished ones of that very release.
+    # A pre-release satisfies only a constraint that names a pre-release of the same version.
     return any(bound.version.pre and bound.version.core == version.core for bound in bounds)
 
 
@@ -155,11 +155,11 @@ def _parse_alternative(piece: str, text: str) -> tuple[Bound, ...]:
     bounds: tuple[Bound, ...] = ()
     position, found_any = 0, False
     while rest := piece[position:].strip(" \t"):
-        found = _OPERATOR.match(piece, position)
-        if not found:
+        match = _OPERATOR.match(piece, position)
+        if not match:
             raise _invalid_version_error(text, f"a version constraint (at {rest[:20]!r})", CONSTRAINT_SYNTAX_HINT)
-        bounds += _bounds(found[1] or "=", _parse_partial(found[2], text))
-        found_any, position = True, found.end()
+        bounds += _bounds(match[1] or "=", _parse_partial(match[2], text))
+        found_any, position = True, match.end()
         separator = _SEPARATOR.match(piece, position)
         if not separator:
             raise _invalid_version_error(
@@ -172,19 +172,19 @@ def _parse_alternative(piece: str, text: str) -> tuple[Bound, ...]:
 
 
 def _parse_partial(word: str, text: str) -> _Partial:
-    found = _PARTIAL.fullmatch(word)
-    if not found:
+    match = _PARTIAL.fullmatch(word)
+    if not match:
         raise _invalid_version_error(text, f"a version constraint (at {word[:40]!r})", CONSTRAINT_SYNTAX_HINT)
     numbers: list[int] = []
-    given = [part for part in found.group(1, 2, 3) if part is not None]
-    for index, part in enumerate(given):
+    parts = [part for part in match.group(1, 2, 3) if part is not None]
+    for index, part in enumerate(parts):
         if part in "xX*":
             # `1.x.3` would be a slip: after a wildcard only wildcards make sense.
-            if any(later not in "xX*" for later in given[index:]) or found[4]:
+            if any(later not in "xX*" for later in parts[index:]) or match[4]:
                 raise _invalid_version_error(text, f"a version constraint (at {word[:40]!r})", CONSTRAINT_SYNTAX_HINT)
             break
         numbers.append(_parse_number(part, text))
-    return tuple(numbers), _parse_pre_release(found[4], text)
+    return tuple(numbers), _parse_pre_release(match[4], text)
 
 
 def _bounds(operator: str, partial: _Partial) -> tuple[Bound, ...]:
@@ -241,6 +241,6 @@ def _parse_number(digits: str, whole: str) -> int:
     return int(digits)
 
 
-def _invalid_version_error(text: str, what: str, hint: str) -> OperatorError:
+def _invalid_version_error(text: str, expected: str, hint: str) -> OperatorError:
     shown = text if len(text) <= 60 else text[:59] + "…"
-    return OperatorError(f"{shown!r} is not {what}", code="version.invalid", hint=hint)
+    return OperatorError(f"{shown!r} is not {expected}", code="version.invalid", hint=hint)

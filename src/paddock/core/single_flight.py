@@ -1,4 +1,4 @@
-"""Looks that take a while, shared by all who wait for one: however many ask, one is taken at a time."""
+"""Single flight: concurrent callers of the same slow operation share one run of it."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Flight(Generic[T]):
-    """Those who wait to know the same."""
+    """The runs and the waiting callers of one key."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
-    started: int = 0  # how many looks have
-    last: tuple[int, T] | None = None  # which look it was, and what it found
+    started: int = 0  # number of runs so far
+    last: tuple[int, T] | None = None  # number and result of the last run
 
 
 class SingleFlight(Generic[K, T]):
-    """Takes looks, one at a time for each key. Nobody is told what was found by one that began before they asked.
+    """Runs an operation at most once at a time for each key. No caller gets the result of a run that began before it
+    asked.
 
     Args:
-        look: Takes one; what it finds may be given to several, and must be changed by none.
+        operation: Runs once; its result may be shared by several callers, and none may change it.
     """
 
-    def __init__(self, look: Callable[[K], Awaitable[T]]) -> None:
-        self._work = look
+    def __init__(self, operation: Callable[[K], Awaitable[T]]) -> None:
+        self._operation = operation
         self._flights: dict[K, _Flight[T]] = {}
 
     async def run(self, key: K) -> T:
-        """What there is to see; raises what the look does."""
-        turns = self._flights.setdefault(key, _Flight())
-        asked = turns.started
-        turns.waiting += 1
+        """The result of a run that began after this call; raises what the operation raises."""
+        flight = self._flights.setdefault(key, _Flight())
+        started_before = flight.started
+        flight.waiting += 1
         try:
-            async with turns.lock:
-                if turns.last is not None and turns.last[0] > asked:
-                    return turns.last[1]
-                turns.started += 1
-                number = turns.started
-                found = await self._work(key)
-                turns.last = (number, found)
-                return found
+            async with flight.lock:
+                if flight.last is not None and flight.last[0] > started_before:
+                    return flight.last[1]
+                flight.started += 1
+                number = flight.started
+                result = await self._operation(key)
+                flight.last = (number, result)
+                return result
         finally:
-            turns.waiting -= 1
-            if not turns.waiting:
+            flight.waiting -= 1
+            if not flight.waiting:
                 del self._flights[key]

@@ -1,4 +1,4 @@
-"""Work that has to come to its end, whoever stops waiting for it."""
+"""Tasks that must finish even when their caller stops waiting, and tasks bound to a block."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ T = TypeVar("T")
 
 
 async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
-    """What comes of this. Whoever is cancelled while it goes on is so once it has ended, whatever came of it.
+    """Run a coroutine to its end. A caller cancelled meanwhile raises only after that, whatever the result.
 
-    For what is short and bounded: units of work, of which nobody who left early could say whether they were committed.
+    For short, bounded work such as units of work: a caller that left early could not know whether they were committed.
     """
     task = asyncio.ensure_future(work)
-    gone: asyncio.CancelledError | None = None
+    cancellation: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError as cancelled:
-            gone = cancelled
-    if gone is None:
+            cancellation = cancelled
+    if cancellation is None:
         return task.result()
     if not task.cancelled():
-        task.exception()  # nobody is there to hear of it
-    raise gone
+        task.exception()  # mark it as retrieved: no caller is left
+    raise cancellation
 
 
 @asynccontextmanager
 async def scoped_tasks() -> AsyncGenerator[TaskGroup, None]:
     """A task group whose tasks are cancelled when the block ends.
 
-    A plain task group dresses an error of the block as a group of errors; a caller that catches `NotFound` around our
-    block must get `NotFound`. What the tasks raise still arrives as a group.
+    A plain task group wraps an error of the block in an exception group; a caller that catches `NotFound` around our
+    block must get `NotFound`. Errors of the tasks still arrive as a group.
     """
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:

@@ -1,1 +1,1 @@
-"""TODO: paddock.net."""
+"""Outbound network access: egress policy, dialling, URL checks and a small HTTP client."""

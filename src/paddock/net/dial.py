@@ -1,7 +1,7 @@
-"""Reaching the outside for a plugin: look the host up, check every address, connect to one that was checked.
+"""Outbound connections for a plugin: resolve the host, check every address, connect to one that was checked.
 
-The address that is dialled is the one that was judged; nobody looks the name up a second time, so it cannot lead
-elsewhere in between.
+The dialled address is the one that was checked; the name is not resolved a second time, so it cannot lead
+elsewhere in between (no DNS rebinding).
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ _MAX_CONCURRENT_LOOKUPS = 32
 
 
 class OutboundNetwork(Protocol):
-    """The world beyond this machine, as far as a plugin's connections need it."""
+    """Name resolution and TCP connections to the outside, as far as a plugin needs them."""
 
     async def resolve(self, host: str) -> Sequence[str]:
         """The addresses of a name, best first. Raises OSError where there are none."""
         ...
 
     def is_local_address(self, address: str) -> bool:
-        """Whether an address is one of this machine's."""
+        """Whether an address is one of this host's."""
         ...
 
     async def connect(self, address: str, port: int) -> socket.socket:
-        """A connection to an address, not blocking. Raises OSError where it cannot be made."""
+        """A non-blocking connection to an address. Raises OSError where it cannot be made."""
         ...
 
 
 class SystemNetwork:
-    """The real one: the system's resolver and its routes."""
+    """The real network: the system's resolver and its routes."""
 
     def __init__(self) -> None:
-        # Apart from the threads that the rest of the daemon uses: a slow name server holds these for many seconds.
+        # Separate from the daemon's other threads: a slow DNS server holds these for many seconds.
         self._lookups = anyio.CapacityLimiter(_MAX_CONCURRENT_LOOKUPS)
 
     async def resolve(self, host: str) -> Sequence[str]:
-        found = await anyio.to_thread.run_sync(
+        entries = await anyio.to_thread.run_sync(
             lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM),
             limiter=self._lookups,
             abandon_on_cancel=True,
         )
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
     def is_local_address(self, address: str) -> bool:
-        # The kernel answers a packet to one of our own addresses from that same address; none is sent by asking.
+        # The kernel picks the same source address for a packet to one of our own addresses; `connect` sends none.
         with socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect((address, 9))
@@ -73,14 +73,14 @@ class SystemNetwork:
             return bool(probe.getsockname()[0] == address)
 
     async def connect(self, address: str, port: int) -> socket.socket:
-        made = socket.socket(_family(address), socket.SOCK_STREAM)
+        connection = socket.socket(_family(address), socket.SOCK_STREAM)
         try:
-            made.setblocking(False)
-            await asyncio.get_running_loop().sock_connect(made, (address, port))
+            connection.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(connection, (address, port))
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
 
 def _family(address: str) -> socket.AddressFamily:
@@ -88,38 +88,38 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 class DialFailed(Exception):
-    """No connection was made: the code says why, and the address where it went wrong, if there was one."""
+    """No connection was made: the code says why, and the address where it failed, if there was one."""
 
     def __init__(self, code: str, address: str | None, *, denied: bool = False) -> None:
         super().__init__(code)
         self.code = code
         self.address = address
-        self.denied = denied  # our own rules kept it from being made, not the world
+        self.denied = denied  # by our own policy, not by the network
 
 
 async def dial(
     destination: Destination,
-    granted: EgressPolicy,
+    policy: EgressPolicy,
     outside: OutboundNetwork,
     *,
     lookups: anyio.Semaphore,
     seconds: float,
 ) -> tuple[socket.socket, str]:
-    """A connection to where the plugin meant to go, and the address that it goes to.
+    """Connect to a destination. Returns the connection and the address it goes to.
 
-    `lookups` is how many names one plugin may look up at a time, so that slow ones do not take all there are.
+    `lookups` limits how many names one plugin may resolve at a time, so that slow ones do not take all threads.
 
     Raises:
-        NotDialled: no address may be dialled, or none answered in time.
+        DialFailed: No address may be dialled, or none answered in time.
     """
-    trying: str | None = None
+    last_address: str | None = None
     failure = TIMED_OUT
-    with anyio.move_on_after(seconds) as patience:
-        addresses = await _allowed_addresses(destination, granted, outside, lookups)
-        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            trying = address
-            # Each address that is left gets its share, so that one that never answers does not hide the next.
-            share = (patience.deadline - anyio.current_time()) / left
+    with anyio.move_on_after(seconds) as scope:
+        addresses = await _allowed_addresses(destination, policy, outside, lookups)
+        for remaining, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+            last_address = address
+            # Each remaining address gets its share of the time, so that one that never answers does not hide the next.
+            share = (scope.deadline - anyio.current_time()) / remaining
             failure = TIMED_OUT
             with anyio.move_on_after(share):
                 try:
@@ -128,25 +128,25 @@ async def dial(
                     failure = REFUSED
                 except OSError:
                     failure = UNREACHABLE
-    raise DialFailed(failure, trying)
+    raise DialFailed(failure, last_address)
 
 
 async def _allowed_addresses(
-    destination: Destination, granted: EgressPolicy, outside: OutboundNetwork, lookups: anyio.Semaphore
+    destination: Destination, policy: EgressPolicy, outside: OutboundNetwork, lookups: anyio.Semaphore
 ) -> Sequence[str]:
-    found = await _resolve_addresses(destination.host, outside, lookups)
+    addresses = await _resolve_addresses(destination.host, outside, lookups)
     allowed: list[str] = []
     reason = PRIVATE_ADDRESS
-    for address in found[:_MAX_ADDRESSES]:
-        if not granted.allows_address(address, destination.port):
+    for address in addresses[:_MAX_ADDRESSES]:
+        if not policy.allows_address(address, destination.port):
             continue
-        # A public address of this machine leads to what listens on it, past whatever guards it from outside.
-        if outside.is_local_address(address) and not granted.grants_address(address, destination.port):
+        # A public address of this host leads to its own services, past the firewall that guards them from outside.
+        if outside.is_local_address(address) and not policy.grants_address(address, destination.port):
             reason = OWN_ADDRESS
             continue
         allowed.append(address)
     if not allowed:
-        raise DialFailed(reason, found[0], denied=True)
+        raise DialFailed(reason, addresses[0], denied=True)
     return allowed
 
 
@@ -158,9 +158,9 @@ async def _resolve_addresses(host: str, outside: OutboundNetwork, lookups: anyio
         return (address,)
     try:
         async with lookups:
-            found = await outside.resolve(host)
+            addresses = await outside.resolve(host)
     except (OSError, UnicodeError):
         raise DialFailed(UNRESOLVED, None) from None
-    if not found:
+    if not addresses:
         raise DialFailed(UNRESOLVED, None)
-    return found
+    return addresses

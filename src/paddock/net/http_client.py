@@ -1,7 +1,7 @@
-"""Plain HTTP/1.1 to one place and no other: its answers come in pieces, with bounds, and nothing is followed elsewhere.
+"""A small HTTP/1.1 client for one origin: streamed, bounded responses, and no redirects.
 
 Small on purpose: what is needed to talk to a server that a person has named, and no more. No proxies, no cookies, no
-compression, no redirects; what an answer means is for whoever asked.
+compression; the caller interprets the response.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ import httptools
 
 CONNECT_TIMEOUT_S: Final = 30.0
 MAX_HEAD_BYTES: Final = 64 * 1024
-"""How many bytes the head of an answer may have, or whatever else is not its body at one stretch."""
+"""Limit for the head of a response, and for other bytes outside the body at one stretch (trailers, chunk headers)."""
 IDLE_TIMEOUT_S: Final = 4.0
-"""Seconds that a connection is kept for the next request; most servers close theirs a little later."""
+"""How long a connection is kept for the next request; most servers close theirs a little later."""
 MAX_IDLE_CONNECTIONS: Final = 16
 _CHUNK_BYTES: Final = 64 * 1024
-_CLOSE_TIMEOUT_S: Final = 1.0  # seconds for the other side to say goodbye
-_NOT_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")  # OpenSSL's words for an answer in the clear
+_CLOSE_TIMEOUT_S: Final = 1.0  # for the TLS close handshake
+_NOT_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")  # OpenSSL's names for a response that is not TLS
 
 
 class HttpConnectionLost(Exception):
-    """The connection failed, or the other side does not speak HTTP as it should."""
+    """The connection failed, or the other side does not speak HTTP properly."""
 
 
 class ResponseTooLarge(Exception):
-    """An answer passed a bound."""
+    """A response exceeded a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpOrigin:
-    """Where to connect to."""
+    """Scheme, host and port to connect to."""
 
     scheme: str
     host: str
@@ -52,17 +52,17 @@ class HttpOrigin:
 
     @property
     def authority(self) -> str:
-        """The host as a request names it."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = {"http": 80, "https": 443}[self.scheme]
-        return host if self.port == usual else f"{host}:{self.port}"
+        default_port = {"http": 80, "https": 443}[self.scheme]
+        return host if self.port == default_port else f"{host}:{self.port}"
 
 
 def split_url(url: str) -> tuple[HttpOrigin, str]:
-    """The place that a web address names, and what to ask for there.
+    """Split a URL into the origin and the request target.
 
     Raises:
-        ValueError: it is no such address.
+        ValueError: It is no http(s) URL, or has credentials or characters that no URL can have.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
@@ -75,18 +75,18 @@ def split_url(url: str) -> tuple[HttpOrigin, str]:
 
 
 def _tls_error_text(error: ssl.SSLError) -> str:
-    """Why no TLS was agreed on, without where in OpenSSL that was noticed."""
+    """Why the TLS handshake failed, without OpenSSL's source location."""
     reason = str(getattr(error, "reason", None) or "the connection ended")
     return "it answers without" if reason in _NOT_TLS_REASONS else reason.lower().replace("_", " ")
 
 
 class HttpClient:
-    """Connections to one origin, kept for a moment and used again.
+    """Connections to one origin, kept alive for a moment and reused.
 
     Args:
-        origin: Where to.
-        tls: How to trust it; needed for https.
-        dial: Makes the connection, where its address is not for the system's resolver to say. The certificate still
+        origin: The origin.
+        tls: Trust settings; needed for https.
+        dial: Opens the connection, where the system's resolver must not choose the address. The certificate still
             has to be the origin's.
     """
 
@@ -104,10 +104,10 @@ class HttpClient:
         self._all: set[_Connection] = set()
 
     async def connect(self) -> None:
-        """Make a connection for the first request.
+        """Open a connection for the first request.
 
         Raises:
-            HttpLost: there is none to be had.
+            HttpConnectionLost: It cannot be opened.
         """
         self._keep_idle(await self._open())
 
@@ -121,13 +121,13 @@ class HttpClient:
         *,
         on_sent: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[ClientResponse, None]:
-        """The answer to one request, for as long as the block runs. Leaving it early ends the connection.
+        """The response to one request, for the duration of the block. Leaving it early closes the connection.
 
-        `on_sent` is told when the request was taken from us, which may be long before its answer begins.
+        `on_sent` is called when the request was written, which may be long before the response begins.
 
         Raises:
-            HttpLost: there is none.
-            TooLarge: its head is too long.
+            HttpConnectionLost: There is no response.
+            ResponseTooLarge: Its head is too long.
         """
         connection = self._take_idle() or await self._open()
         response = ClientResponse(connection)
@@ -143,16 +143,16 @@ class HttpClient:
                 self._discard(connection)
 
     def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         for connection in tuple(self._all):
             self._discard(connection)
         self._idle.clear()
 
     async def aclose(self) -> None:
-        """End every connection, and wait for a moment until each is: for who may be the last to use the event loop."""
-        ending = tuple(self._all)
+        """Close every connection, and wait briefly for each: for the last user of an event loop."""
+        connections = tuple(self._all)
         self.close()
-        for connection in ending:
+        for connection in connections:
             await connection.wait_closed()
 
     async def _open(self) -> _Connection:
@@ -176,12 +176,12 @@ class HttpClient:
     async def _open_streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._dial is None:
             return await asyncio.open_connection(self.origin.host, self.origin.port, ssl=self._tls)
-        made = await self._dial()
+        connection = await self._dial()
         try:
             name = self.origin.host if self._tls else None
-            return await asyncio.open_connection(sock=made, ssl=self._tls, server_hostname=name)
+            return await asyncio.open_connection(sock=connection, ssl=self._tls, server_hostname=name)
         except BaseException:
-            made.close()
+            connection.close()
             raise
 
     def _take_idle(self) -> _Connection | None:
@@ -215,7 +215,7 @@ class _Connection:
 
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
-        with contextlib.suppress(OSError):  # reading says more
+        with contextlib.suppress(OSError):  # reading gives a better error
             await self._writer.drain()
 
     async def receive(self) -> bytes:
@@ -236,7 +236,7 @@ class _Connection:
 
 
 class ClientResponse:
-    """An answer as it arrives. Made by `HttpClient.request`."""
+    """A response as it arrives. Made by `HttpClient.request`."""
 
     def __init__(self, connection: _Connection) -> None:
         self.status = 0
@@ -245,14 +245,14 @@ class ClientResponse:
         self._parser: Any = httptools.HttpResponseParser(self)
         self._parts: list[bytes] = []
         self._interim_bytes = 0  # bytes since the last of the body
-        self._begun = False
+        self._head_complete = False
         self._complete = False
-        self._ended_badly = False
+        self._broken = False
 
     @property
     def reusable(self) -> bool:
         """Whether the connection can carry another request."""
-        return self._complete and not self._ended_badly and self._parser.should_keep_alive() and self._connection.usable
+        return self._complete and not self._broken and self._parser.should_keep_alive() and self._connection.usable
 
     @property
     def content_type(self) -> str:
@@ -261,7 +261,7 @@ class ClientResponse:
 
     async def read_head(self) -> None:
         """Wait for the head."""
-        while not self._begun:
+        while not self._head_complete:
             await self._receive_more()
         if self.headers.get("content-encoding", "identity") != "identity":
             raise HttpConnectionLost("its answer is compressed, which it was not asked for")
@@ -270,8 +270,8 @@ class ClientResponse:
         """The body as it arrives.
 
         Raises:
-            HttpLost: the connection ended before the body did.
-            TooLarge: what stands between its parts, or after it, is too long.
+            HttpConnectionLost: The connection ended before the body did.
+            ResponseTooLarge: The bytes between its parts, or after it, are too many.
         """
         while True:
             parts, self._parts = self._parts, []
@@ -282,25 +282,25 @@ class ClientResponse:
             if not self._parts:
                 await self._receive_more()
 
-    async def read_body(self, most: int) -> bytes:
+    async def read_body(self, max_bytes: int) -> bytes:
         """The whole body.
 
         Raises:
-            TooLarge: it has more bytes than `most`.
-            HttpLost: as for `pieces`.
+            ResponseTooLarge: It has more than `max_bytes`.
+            HttpConnectionLost: As for `iter_body`.
         """
-        held = bytearray()
-        async for piece in self.iter_body():
-            held += piece
-            if len(held) > most:
-                raise ResponseTooLarge(f"its answer has more than {most} bytes")
-        return bytes(held)
+        content = bytearray()
+        async for part in self.iter_body():
+            content += part
+            if len(content) > max_bytes:
+                raise ResponseTooLarge(f"its answer has more than {max_bytes} bytes")
+        return bytes(content)
 
     async def _receive_more(self) -> None:
         data = await self._connection.receive()
         if not data:
-            self._ended_badly = True
-            if self._begun and not {"content-length", "transfer-encoding"} & self.headers.keys():
+            self._broken = True
+            if self._head_complete and not {"content-length", "transfer-encoding"} & self.headers.keys():
                 self._complete = True  # such a body ends with its connection
                 return
             raise HttpConnectionLost("the other side ended the connection before its answer was complete")
@@ -308,21 +308,21 @@ class ClientResponse:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._ended_badly = True
+            self._broken = True
             raise HttpConnectionLost(f"its answer is not HTTP: {error}") from error
         if self._interim_bytes > MAX_HEAD_BYTES and not self._complete:
-            raise ResponseTooLarge(f"the {'trailer' if self._begun else 'head'} of its answer is too long")
+            raise ResponseTooLarge(f"the {'trailer' if self._head_complete else 'head'} of its answer is too long")
 
-    # What the parser tells.
+    # Callbacks of the parser.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._begun:  # what follows a body tells us nothing
+        if not self._head_complete:  # trailers are ignored
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
-        self._begun = self.status >= 200
-        if self._begun:
+        self._head_complete = self.status >= 200
+        if self._head_complete:
             self._interim_bytes = 0
 
     def on_body(self, body: bytes) -> None:
@@ -330,10 +330,10 @@ class ClientResponse:
         self._interim_bytes = 0
 
     def on_message_complete(self) -> None:
-        if self._begun:
+        if self._head_complete:
             self._complete = True
         else:
-            self.headers.clear()  # an interim answer; the real one follows
+            self.headers.clear()  # an interim response; the final one follows
 
 
 def _request_head(
@@ -347,10 +347,10 @@ def _request_head(
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """See that headers from outside can be sent.
+    """Check that untrusted headers can be sent.
 
     Raises:
-        ValueError: a name or value has characters that would make it something else.
+        ValueError: A name or value has characters that would change its meaning.
     """
     for name, value in headers.items():
         token = name.isascii() and all(character.isalnum() or character in "!#$%&'*+-.^_`|~" for character in name)
@@ -362,13 +362,13 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:
-    """The seconds that an answer asks to wait for; None where it asks for nothing that can be read."""
+    """The seconds that a Retry-After header asks to wait; None where it is absent or unreadable."""
     if not value:
         return None
     if value.isascii() and value.isdigit():
         return float(value[:9])
     try:
-        at = parsedate_to_datetime(value)
+        moment = parsedate_to_datetime(value)
     except (ValueError, IndexError, OverflowError):
         return None
-    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
+    return max(0.0, ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds())

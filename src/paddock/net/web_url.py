@@ -1,10 +1,10 @@
-"""Which web addresses a plugin may ask for. Pure.
+"""Parses web URLs for plugins and decides which of them a plugin may fetch. Pure.
 
-An address is read strictly: whatever a browser, a resolver and this host could understand differently is refused, such
-as an IPv4 address in octal or with parts left out, or one in the clothes of IPv6. Where it may lead is judged as for a
+A URL is read strictly: whatever a browser, a resolver and this host could understand differently is refused, such
+as an IPv4 address in octal or with parts left out, or one embedded in IPv6. Its destination is checked as for a
 plugin's own connections (`net/egress.py`): hosts are those of its `net:` grants, private addresses only
-where a grant names them. A plugin with `host:http` and no `net:` grant may ask every public host, on the ports of the
-web and on those from 1024.
+where a grant names them. A plugin with `host:http` and no `net:` grant may fetch from every public host, on the web's
+ports and on those from 1024.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ MAX_URL_CHARS = 8_192
 
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?)*")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-# Where the last bytes of an IPv6 address are an IPv4 address: mapped, compatible, translated, 6to4, Teredo.
+# IPv6 prefixes with an embedded IPv4 address: compatible, mapped, translated, NAT64, 6to4, Teredo.
 _IPV4_EMBEDDINGS = tuple(
     map(ipaddress.ip_network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48",
                                "2002::/16", "2001::/32"))
 )  # fmt: skip
 _NOT_A_URL = "is none with a host, or has characters that none can have"
 _WEB_PORTS = (80, 443)
-_FIRST_UNPRIVILEGED_PORT = 1024  # below, other kinds of servers listen, and some take the lines of a request for theirs
+# below, other kinds of servers listen, and some would interpret a request's lines as their own protocol
+_FIRST_UNPRIVILEGED_PORT = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class WebTarget:
-    """A web address, read: whom to connect to, and what to ask for there."""
+    """A parsed web URL: the origin, and the request target."""
 
     origin: HttpOrigin
     target: str
@@ -48,11 +49,11 @@ class WebTarget:
 
 
 def parse_web_url(url: str) -> WebTarget:
-    """The place that a web address names.
+    """Parse a web URL.
 
     Raises:
-        CallerError: it is no web address, or has a name or password in it.
-        Denied: its host is an address in a spelling that others read differently.
+        CallerError: It is no web URL, or has credentials in it.
+        Denied: Its host is an address in a spelling that others read differently.
     """
     try:
         parts = urlsplit(url)
@@ -82,22 +83,22 @@ def parse_web_url(url: str) -> WebTarget:
 
 
 def embeds_ipv4(address: str) -> bool:
-    """Whether an address is an IPv4 address in the clothes of IPv6."""
-    at = ipaddress.ip_address(address)
-    return at.version == 6 and int(at) > 1 and any(at in network for network in _IPV4_EMBEDDINGS)
+    """Whether an address is an IPv6 address with an embedded IPv4 address."""
+    parsed = ipaddress.ip_address(address)
+    return parsed.version == 6 and int(parsed) > 1 and any(parsed in network for network in _IPV4_EMBEDDINGS)
 
 
 class WebEgressPolicy(EgressPolicy):
-    """What one plugin may reach through the host.
+    """The hosts that one plugin may reach through the host's HTTP capability.
 
     Args:
-        granted: What it was granted.
+        granted: Its capabilities.
     """
 
     def __init__(self, granted: Iterable[Capability]) -> None:
-        named = [EgressGrant(one.host, one.port) for one in granted if isinstance(one, NetworkAccess)]
-        super().__init__(named or [EgressGrant("*", None)])
-        self._web_only = not named
+        grants = [EgressGrant(one.host, one.port) for one in granted if isinstance(one, NetworkAccess)]
+        super().__init__(grants or [EgressGrant("*", None)])
+        self._web_only = not grants
 
     def allows(self, host: str, port: int) -> bool:
         if self._web_only and port not in _WEB_PORTS and port < _FIRST_UNPRIVILEGED_PORT:
@@ -111,22 +112,22 @@ class WebEgressPolicy(EgressPolicy):
 def _checked_host(host: str) -> str:
     if not _NAME.fullmatch(host):
         raise _bad_url_error("has no host that a name server would know")
-    # As browsers tell: whose last part is a number is meant as an address.
+    # As browsers decide: a host whose last label is a number is meant as an address.
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
         ipaddress.IPv4Address(host)
     return host
 
 
 def _checked_ipv6(host: str) -> str:
-    at = ipaddress.IPv6Address(host)
-    if at.scope_id is not None or embeds_ipv4(str(at)):
+    parsed = ipaddress.IPv6Address(host)
+    if parsed.scope_id is not None or embeds_ipv4(str(parsed)):
         raise ipaddress.AddressValueError
-    return str(at)
+    return str(parsed)
 
 
-def _bad_url_error(why: str, hint: str = "write it as https://host/path, in ASCII") -> CallerError:
-    # Never with the address itself: it may hold what is secret.
-    return CallerError(f"the url {why}", code="http.bad_url", hint=hint)
+def _bad_url_error(reason: str, hint: str = "write it as https://host/path, in ASCII") -> CallerError:
+    # Never show the URL itself: it may contain a secret.
+    return CallerError(f"the url {reason}", code="http.bad_url", hint=hint)
 
 
 def _ambiguous_address_error(origin: HttpOrigin) -> Denied:

@@ -1,7 +1,7 @@
-"""The two ways a call to the other side fails: it answers with an error, or it is gone; and how errors are told.
+"""RPC errors: an error response from the other side, a lost peer, and how our own errors are sent.
 
-Neither belongs to the tree of `core/errors.py`: whose fault it was is known only to whoever asked. A fault that leaves
-us comes from that tree (`fault_of`) or is made here.
+Neither belongs to the tree of `core/errors.py`: only the caller knows whose fault it was. An error that we send
+comes from that tree (`to_rpc_error`) or is made here.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ INTERNAL_ERROR: Final = -32603
 RESOURCE_BUSY: Final = -32005
 
 NO_EFFECT: Final = "no_effect"
-"""The field of an error's data that is true where whoever answers says: it failed, and nothing happened."""
+"""The field of an error's data that is true where the other side says: it failed, and nothing happened."""
 
 
 class RpcError(Exception):
-    """An error answer, theirs or ours.
+    """An error response, theirs or ours.
 
     Args:
         code: The JSON-RPC number.
@@ -42,7 +42,7 @@ class RpcError(Exception):
 
 
 class PeerLost(Exception):
-    """The other side is gone, or we have closed the connection; no answer will come."""
+    """The other side is gone, or we have closed the connection; no response will come."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -50,14 +50,14 @@ class PeerLost(Exception):
 
 
 def to_rpc_error(error: PaddockError) -> RpcError:
-    """The answer that tells the other side of an error of ours."""
-    shown = json_rpc_error(error)
-    return RpcError(shown["code"], shown["message"], shown["data"])
+    """Convert an error of ours for the other side."""
+    mapped = json_rpc_error(error)
+    return RpcError(mapped["code"], mapped["message"], mapped["data"])
 
 
-def error_member(fault: RpcError) -> dict[str, Any]:
-    """The `error` member of an answer."""
-    shown: dict[str, Any] = {"code": fault.code, "message": fault.message}
-    if fault.data is not None:
-        shown["data"] = fault.data
-    return shown
+def error_member(error: RpcError) -> dict[str, Any]:
+    """The `error` member of a response."""
+    member: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        member["data"] = error.data
+    return member

@@ -1,7 +1,7 @@
-"""Bytes into lines, with bounds that hold while a line is still arriving. Pure.
+"""Splits a byte stream into lines, with limits that apply while a line is still arriving. Pure.
 
 A line may have 4 MiB. One that is long and dense (`[[],[],[],…`) is short on the wire and slow to parse, and nothing
-can be done meanwhile: the parser holds the interpreter, in whatever thread. So the structure of long lines is counted,
+else runs meanwhile: the parser holds the GIL, in whatever thread. So the structure of long lines is counted,
 chunk by chunk as they arrive, and a line with too much of it is refused before it is parsed.
 """
 
@@ -15,11 +15,11 @@ STRUCTURE_CHECKED_FROM_BYTES: Final = 64 * 1024
 """Lines up to this size are not counted: they cannot hold much more than the longest may."""
 
 MAX_STRUCTURE_TOKENS: Final = 150_000
-"""How many of `{}[],:` a longer line may have outside its strings. Reading the worst of them takes some 30 ms."""
+"""How many of `{}[],:` a longer line may have outside its strings. Parsing the worst of them takes some 30 ms."""
 
 
 class FramingViolation(Exception):
-    """A line passed a bound. The connection cannot go on: where the next line starts is not looked for.
+    """A line exceeded a limit. The connection cannot go on: we do not search for the start of the next line.
 
     `before` holds the lines that were complete before it in the same chunk.
     """
@@ -45,7 +45,7 @@ class LineTooDense(FramingViolation):
 
 
 class LineSplitter:
-    """Gives the lines of a stream, whatever pieces it arrives in. Empty lines are skipped; `\\r\\n` ends a line too."""
+    r"""Splits a stream into lines, whatever chunks it arrives in. Empty lines are skipped; `\\r\\n` ends a line too."""
 
     __slots__ = ("_counted_from", "_counter", "_held", "_limit", "_max_structure", "_violation")
 
@@ -59,21 +59,21 @@ class LineSplitter:
         self._limit = limit
         self._counted_from = min(counted_from, limit)
         self._max_structure = max_structure
-        self._held = bytearray()  # of the line that is not complete
+        self._held = bytearray()  # the incomplete line
         self._counter: StructureCounter | None = None
         self._violation: FramingViolation | None = None
 
     @property
     def held(self) -> int:
-        """How many bytes of an incomplete line are kept."""
+        """How many bytes of an incomplete line are buffered."""
         return len(self._held)
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes.
 
         Raises:
-            Oversize: a line has passed the limit, complete or not. Raised again for whatever comes later.
-            TooDense: likewise, for its structure.
+            LineTooLong: A line has passed the limit, complete or not. Raised again for whatever comes later.
+            LineTooDense: Likewise, for its structure.
         """
         if self._violation is not None:
             raise type(self._violation)(self._violation.detail)
@@ -86,13 +86,13 @@ class LineSplitter:
         return _strip_line_ends(lines) if b"\r" in chunk or b"" in lines else lines
 
     def _feed_checked(self, ends: list[bytes], rest: bytes) -> list[bytes]:
-        """The same for lines that began earlier or may be long."""
+        """Split lines that began earlier or may be long."""
         lines: list[bytes] = []
         try:
             for end in ends:
                 self._hold(end)
                 lines.append(bytes(self._held))
-                self._held = bytearray()  # not clear(): what a long line took is given back
+                self._held = bytearray()  # not clear(): the memory of a long line is freed
                 self._counter = None
             if rest:
                 self._hold(rest)
@@ -113,10 +113,10 @@ class LineSplitter:
                 self._counter = StructureCounter()
                 part = bytes(self._held)
             if self._counter.count(part) > self._max_structure:
-                most = f"{self._max_structure} brackets, commas and colons"
-                raise LineTooDense(f"a line of more than {self._counted_from} bytes has more than {most}")
+                limit_text = f"{self._max_structure} brackets, commas and colons"
+                raise LineTooDense(f"a line of more than {self._counted_from} bytes has more than {limit_text}")
 
 
 def _strip_line_ends(lines: list[bytes]) -> list[bytes]:
-    """The lines without what `\\r\\n` leaves at their ends, and without empty ones."""
+    r"""Strip the `\\r` of `\\r\\n`, and drop empty lines."""
     return [bare for line in lines if (bare := line.rstrip(b"\r"))]

@@ -1,4 +1,4 @@
-"""What arrives, handed over in fair portions: a side that floods us gets its turn, and only its turn."""
+"""Delivers received lines in fair portions: a side that floods us gets its turn, and only its turn."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from paddock.rpc.framing import FramingViolation, LineSplitter
 from paddock.rpc.transport import Receiver
 
 MAX_PORTION_BYTES: Final = 64 * 1024
-"""How much is handed over before everybody else has a turn, in bytes."""
+"""How many bytes are delivered before other work has a turn."""
 
 LINE_OVERHEAD_BYTES: Final = 512
-"""What a line counts beside its length, so that a turn of tiny lines is short too."""
+"""What a line counts besides its length, so that a turn of tiny lines is short too."""
 
 
 class Inbox:
-    """Splits what arrives into lines and gives them to the receiver in order: lines, then a violation, then the end.
+    """Splits received bytes into lines and delivers them in order: lines, then a violation, then the end.
 
     Args:
-        receiver: Who gets them, from `start` until `stop`.
+        receiver: Gets them, from `start` until `stop`.
         pause: Called when we fall behind; better feed nothing until `resume` is called. It begins paused.
         resume: Called when we have caught up.
     """
@@ -33,12 +33,12 @@ class Inbox:
         self._splitter = LineSplitter()
         self._lines: deque[bytes] = deque()
         self._violation: FramingViolation | None = None
-        self._violation_told = False
+        self._violation_reported = False
         self._end: str | None = None
         self._delivering = False  # from start to stop
         self._stopped = False
         self._paused = True
-        self._booked = False  # the next portion comes by itself, in the next turn of the event loop
+        self._scheduled = False  # a portion is scheduled in the next turn of the event loop
 
     def start(self) -> None:
         """Begin to deliver, from the next turn of the event loop on."""
@@ -46,13 +46,13 @@ class Inbox:
         self._schedule()
 
     def stop(self) -> None:
-        """Deliver nothing more, not even the rest of this portion, and keep nothing."""
+        """Deliver nothing more, not even the rest of this portion, and buffer nothing."""
         self._delivering = False
         self._stopped = True
         self._lines.clear()
 
     def feed(self, chunk: bytes) -> None:
-        """Take what arrived."""
+        """Take received bytes."""
         if self._violation is not None or self._stopped:
             return
         try:
@@ -60,29 +60,29 @@ class Inbox:
         except FramingViolation as violation:
             self._lines.extend(violation.before)
             self._violation = violation
-        if not self._booked:
+        if not self._scheduled:
             self._deliver_portion()
 
     def end(self, reason: str) -> None:
         """Nothing more will arrive."""
         if self._end is None:
             self._end = reason
-            if not self._booked:
+            if not self._scheduled:
                 self._deliver_portion()
 
     def _schedule(self) -> None:
-        if not self._booked:
-            self._booked = True
+        if not self._scheduled:
+            self._scheduled = True
             asyncio.get_running_loop().call_soon(self._deliver_portion)
 
     def _deliver_portion(self) -> None:
-        self._booked = False
+        self._scheduled = False
         lines = self._lines
         deliver = self._receiver.frame_received
-        left = MAX_PORTION_BYTES
-        while lines and left > 0 and self._delivering:
+        remaining = MAX_PORTION_BYTES
+        while lines and remaining > 0 and self._delivering:
             line = lines.popleft()
-            left -= len(line) + LINE_OVERHEAD_BYTES
+            remaining -= len(line) + LINE_OVERHEAD_BYTES
             deliver(line)
         if not self._delivering:
             return
@@ -91,9 +91,9 @@ class Inbox:
             self._schedule()
         elif self._violation is not None or self._end is not None:
             self._finish()
-        self._wait(behind or self._violation is not None)
+        self._set_paused(behind or self._violation is not None)
 
-    def _wait(self, paused: bool) -> None:
+    def _set_paused(self, paused: bool) -> None:
         if paused != self._paused:
             self._paused = paused
             if paused:
@@ -102,8 +102,8 @@ class Inbox:
                 self._resume()
 
     def _finish(self) -> None:
-        if self._violation is not None and not self._violation_told:
-            self._violation_told = True
+        if self._violation is not None and not self._violation_reported:
+            self._violation_reported = True
             self._receiver.violated(self._violation.kind, self._violation.detail)
         if self._end is not None and self._delivering:
             self.stop()

@@ -1,14 +1,14 @@
-"""One line of JSON-RPC 2.0 as a value, and back. Pure: nothing here reads, writes or remembers.
+"""Decodes and encodes one line of JSON-RPC 2.0. Pure: nothing here does I/O or keeps state.
 
 What we accept is narrower than the standard where a wider reading would let two sides disagree:
 
-- A line that is no JSON, or JSON that is neither object nor array, is `Noise`: a program printed something.
+- A line that is no JSON, or JSON that is neither object nor array, is a `NonRpcLine`: a program printed something.
   NaN, Infinity, a byte order mark and broken UTF-8 are no JSON.
 - An array is a batch, and batches are not accepted.
 - `params` is an object or absent. Ids are integers or short text: not null, not true, not 1.0, and no integer beyond
   64 bits, which the parser would round.
-- A key that stands twice counts as written last. There is one parser and no one reads the line a second time, so
-  there is nobody to understand it otherwise; a message that is both request and answer is refused.
+- Of duplicate keys the last one counts. There is one parser and the line is never parsed a second time, so
+  no other reader can understand it differently; a message that is both request and response is refused.
 - Containers may be nested 64 deep.
 
 What we write is plain JSON only: dates, dataclasses and subclasses of `str` and `dict` are refused rather than guessed.
@@ -27,33 +27,34 @@ from paddock.rpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, 
 
 _NOT_STRUCTURE: Final = bytes(byte for byte in range(256) if byte not in b"{}[],:")
 _NOT_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"{}[]")
-_DEPTH_STEPS: Final = bytes.maketrans(b"{[]}", b"\x01\x01\xff\xff")  # one in, and one out as a signed byte
+# +1 for each opening and, as a signed byte, -1 for each closing bracket
+_DEPTH_STEPS: Final = bytes.maketrans(b"{[]}", b"\x01\x01\xff\xff")
 
 
 class StructureCounter:
-    """Counts `{}[],:` outside strings, over any number of pieces of one text.
+    """Counts `{}[],:` outside strings, over any number of chunks of one text.
 
-    For text that is no JSON the count means nothing, and does no harm: the parser refuses it where it goes wrong.
+    For text that is no JSON the count means nothing, and does no harm: the parser refuses it.
     """
 
     __slots__ = ("_escaped", "_quoted", "_total")
 
     def __init__(self) -> None:
-        self._quoted = False  # the last piece ended inside a string
+        self._quoted = False  # the last chunk ended inside a string
         self._escaped = False  # and on a backslash
         self._total = 0
 
-    def count(self, piece: bytes) -> int:
-        """How many there were so far, this piece included."""
-        if self._escaped and piece:
+    def count(self, chunk: bytes) -> int:
+        """The total so far, this chunk included."""
+        if self._escaped and chunk:
             self._escaped = False
-            if piece[0] in b'"\\':  # it belongs to the backslash before it
-                piece = piece[1:]
-        # Pairs of backslashes first: what is left of a run of them then escapes the byte behind it.
-        piece = piece.replace(b"\\\\", b"")
-        if piece.endswith(b"\\"):
+            if chunk[0] in b'"\\':  # it belongs to the backslash before it
+                chunk = chunk[1:]
+        # Remove pairs of backslashes first: what is left of a run of them then escapes the byte behind it.
+        chunk = chunk.replace(b"\\\\", b"")
+        if chunk.endswith(b"\\"):
             self._escaped = True
-        runs = piece.replace(b'\\"', b"").split(b'"')
+        runs = chunk.replace(b'\\"', b"").split(b'"')
         outside = runs[1::2] if self._quoted else runs[::2]
         self._quoted ^= len(runs) % 2 == 0
         self._total += len(b"".join(outside).translate(None, _NOT_STRUCTURE))
@@ -63,7 +64,7 @@ class StructureCounter:
 def exceeds_depth(text: bytes, depth: int) -> bool:
     """Whether the containers of a valid JSON text are nested more than `depth` deep.
 
-    Looks at the bytes alone: to walk a dense value takes longer than to parse it.
+    Scans the bytes alone: walking a dense value takes longer than parsing it.
     """
     outside = b"".join(text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
     steps = memoryview(outside.translate(_DEPTH_STEPS, _NOT_BRACKETS)).cast("b")
@@ -88,7 +89,7 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class RpcRequest:
-    """They ask, and expect an answer under this id."""
+    """A request; the sender expects a response under this id."""
 
     id: MessageId
     method: str
@@ -97,7 +98,7 @@ class RpcRequest:
 
 @dataclass(frozen=True, slots=True)
 class RpcNotification:
-    """They tell, and expect nothing."""
+    """A notification; no response is expected."""
 
     method: str
     params: dict[str, Any]
@@ -105,7 +106,7 @@ class RpcNotification:
 
 @dataclass(frozen=True, slots=True)
 class RpcResult:
-    """They answer."""
+    """A successful response."""
 
     id: MessageId
     value: Any
@@ -113,17 +114,17 @@ class RpcResult:
 
 @dataclass(frozen=True, slots=True)
 class RpcFailure:
-    """They answer with an error; without an id when they could not read what it is an answer to."""
+    """An error response; without an id when they could not read the request."""
 
     id: MessageId | None
-    fault: RpcError
+    error: RpcError
 
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
     """JSON that is not a message by the rules above.
 
-    `meant_as` is what it tried to be, as far as one can tell: only a request is answered.
+    `meant_as` is what it was probably meant to be: only a request gets a response.
     """
 
     code: int
@@ -144,7 +145,7 @@ RpcMessage = RpcRequest | RpcNotification | RpcResult | RpcFailure | MalformedMe
 
 
 def decode(frame: bytes) -> RpcMessage:
-    """What a line says. Takes any bytes and never raises."""
+    """Decode a line. Takes any bytes and never raises."""
     try:
         value = _loads(frame)
     except orjson.JSONDecodeError as error:
@@ -170,42 +171,42 @@ def decode(frame: bytes) -> RpcMessage:
 
 
 def encode_request(id: MessageId, method: str, params: dict[str, Any] | None = None) -> bytes:  # noqa: A002
-    """A request as a line.
+    """Encode a request.
 
     Raises:
-        RpcFault: it holds what JSON cannot, or is over 4 MiB.
+        RpcError: It contains what JSON cannot, or is over 4 MiB.
     """
     return _encode_line({"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}, INVALID_PARAMS)
 
 
 def encode_notification(method: str, params: dict[str, Any] | None = None) -> bytes:
-    """A notification as a line.
+    """Encode a notification.
 
     Raises:
-        RpcFault: it holds what JSON cannot, or is over 4 MiB.
+        RpcError: It contains what JSON cannot, or is over 4 MiB.
     """
     return _encode_line({"jsonrpc": "2.0", "method": method, "params": params or {}}, INVALID_PARAMS)
 
 
 def encode_result(id: MessageId, value: Any) -> bytes:  # noqa: A002
-    """An answer as a line.
+    """Encode a response.
 
     Raises:
-        RpcFault: it holds what JSON cannot, or is over 4 MiB.
+        RpcError: It contains what JSON cannot, or is over 4 MiB.
     """
     return _encode_line({"jsonrpc": "2.0", "id": id, "result": value}, INTERNAL_ERROR)
 
 
-def encode_failure(id: MessageId | None, fault: RpcError) -> bytes:  # noqa: A002
-    """An error answer as a line. Never raises: data that does not fit or is no JSON is left out, then the message.
+def encode_failure(id: MessageId | None, error: RpcError) -> bytes:  # noqa: A002
+    """Encode an error response. Never raises: data that does not fit or is no JSON is left out, then the message.
 
-    That nothing happened is still said.
+    The `no_effect` flag is kept.
     """
-    bare = {NO_EFFECT: True} if _is_object(fault.data) and fault.data.get(NO_EFFECT) is True else None
-    unwritten = RpcError(fault.code, "the error cannot be written", bare)
-    for told in (fault, RpcError(fault.code, fault.message, bare), unwritten):
+    bare = {NO_EFFECT: True} if _is_object(error.data) and error.data.get(NO_EFFECT) is True else None
+    placeholder = RpcError(error.code, "the error cannot be written", bare)
+    for variant in (error, RpcError(error.code, error.message, bare), placeholder):
         try:
-            return _encode_line({"jsonrpc": "2.0", "id": id, "error": error_member(told)}, INTERNAL_ERROR)
+            return _encode_line({"jsonrpc": "2.0", "id": id, "error": error_member(variant)}, INTERNAL_ERROR)
         except RpcError:
             continue
     raise AssertionError("a number and a constant can be written")
@@ -278,5 +279,5 @@ def _malformed(value: dict[str, Any], reason: str, code: int = INVALID_REQUEST) 
 
 
 def _too_deep(value: dict[str, Any]) -> MalformedMessage:
-    found = _malformed(value, f"nested more than {MAX_DEPTH} levels deep")
-    return MalformedMessage(found.code, found.reason, found.id, "too_deep", found.meant_as)
+    malformed = _malformed(value, f"nested more than {MAX_DEPTH} levels deep")
+    return MalformedMessage(malformed.code, malformed.reason, malformed.id, "too_deep", malformed.meant_as)

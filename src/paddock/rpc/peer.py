@@ -1,4 +1,4 @@
-"""One side of a JSON-RPC conversation: asks and matches answers, is asked and answers, over any transport."""
+"""A JSON-RPC peer: sends requests and matches responses, serves requests, over any transport."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from paddock.rpc.message import (
 from paddock.rpc.transport import Transport
 
 MAX_SERVING: Final = 32
-"""How many requests of the other side are worked on at a time; one more is answered -32005."""
+"""How many requests of the other side are served at a time; one more is answered -32005."""
 
 RESERVED_SLOTS: Final = 8
-"""How many beyond these are worked on of requests that `passes`."""
+"""How many more are served of requests that `passes` accepts."""
 
 
 REPLY_SENT: Final = object()
@@ -39,12 +39,12 @@ REPLY_SENT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class InboundRequest:
-    """A request that is being worked on.
+    """A request that is being served.
 
     Attributes:
-        id: Its number, or its name.
-        early: Answers it at once, from whichever thread has the result, and tells whether that was possible. Then
-            `SENT` is what serving it gives; where it was not, the result.
+        id: Its id.
+        reply_early: Answers it at once, from any thread that has the result, and returns whether that was possible.
+            Then the handler returns `REPLY_SENT`; where it was not, the result.
     """
 
     id: MessageId
@@ -52,10 +52,10 @@ class InboundRequest:
 
 
 class PeerHandler(Protocol):
-    """Whom a peer serves. All but `serve` are called from the event loop, must be quick and must not raise."""
+    """The owner of a peer. All but `serve` are called from the event loop, must be quick and must not raise."""
 
-    async def serve(self, method: str, params: dict[str, Any], asked: InboundRequest) -> Any:
-        """The answer to a request. An `RpcFault` or `PaddockError` becomes an error answer, anything else -32603."""
+    async def serve(self, method: str, params: dict[str, Any], request: InboundRequest, /) -> Any:
+        """Serve a request. An `RpcError` or `PaddockError` becomes an error response, anything else -32603."""
         ...
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
@@ -67,42 +67,44 @@ class PeerHandler(Protocol):
         ...
 
     def violated(self, kind: str, detail: str) -> None:
-        """They broke a rule; whether that ends the connection is the owner's to say.
+        """They broke a rule; the owner decides whether that ends the connection.
 
-        After `oversize_message` and `too_dense` nothing more can be read. After the others the conversation goes on:
-        `batch`, `malformed`, `too_deep`, `unknown_reply` (an answer to nothing we asked), `unaddressed_error` (an error
-        without an id: they could not read something of ours), `duplicate_id` (two requests at once under one id) and
-        `unread_answers` (they ask, and do not read what we answer).
+        After `oversize_message` and `too_dense` nothing more can be read. After the others the connection goes on:
+        `batch`, `malformed`, `too_deep`, `unknown_reply` (a response to no request of ours), `unaddressed_error` (an
+        error
+        without an id: they could not read a message of ours), `duplicate_id` (two requests at once under one id) and
+        `unread_answers` (they send requests, and do not read our responses).
         """
         ...
 
     def stalled(self) -> None:
-        """They have read nothing for 10 seconds although something waits for them."""
+        """They have read nothing for 10 seconds although data is queued for them."""
         ...
 
     def lost(self, reason: str) -> None:
-        """They are gone; every call that was under way has failed. Not called after our own `close`."""
+        """They are gone; every call in flight has failed. Not called after our own `close`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingRequest:
-    """A request that was sent. The future ends with the answer, an `RpcFault` or `PeerLost`."""
+    """A request that was sent. The future ends with the result, an `RpcError` or `PeerLost`."""
 
     id: int
     future: asyncio.Future[Any]
 
 
 class JsonRpcPeer:
-    """Speaks for its owner over one transport, from `attach` until `close` or until the other side is gone.
+    """One end of a JSON-RPC connection, from `attach` until `close` or until the other side is gone.
 
-    Ids are counted from 1, each side for itself. An answer that comes after its caller gave up, or comes twice, is
+    Ids are counted from 1, each side for itself. A response that comes after its caller gave up, or comes twice, is
     dropped and counted in `late_replies`.
 
     Args:
-        owner: Who answers requests and hears of the rest.
-        max_serving: How many requests of the other side are worked on at a time.
-        passes: Whether those may be waiting for this one, by its method and parameters, so that it must come through.
+        owner: Serves requests and gets all other events.
+        max_serving: How many requests of the other side are served at a time.
+        passes: Whether a request, by its method and parameters, must come through although the limit is reached,
+            because those being served may wait for it.
     """
 
     def __init__(
@@ -122,27 +124,27 @@ class JsonRpcPeer:
         self._pending: dict[MessageId | None, asyncio.Future[Any]] = {}
         self._late: dict[int, asyncio.Future[Any]] = {}  # detached from their callers
         self._serving: dict[MessageId, asyncio.Task[None]] = {}
-        self._answered: set[asyncio.Task[None]] = set()  # early, and not over yet
+        self._answered_early: set[asyncio.Task[None]] = set()  # answered early, and not finished yet
 
     def attach(self, transport: Transport) -> None:
-        """Begin the conversation. The transport is the peer's from now on."""
+        """Start on a transport, which the peer owns from now on."""
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         transport.start()
 
     @property
     def in_flight(self) -> int:
-        """How many of our requests wait for an answer."""
+        """How many of our requests wait for a response."""
         return len(self._pending)
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> PendingRequest:
-        """Ask. Whoever stops waiting calls `forget`.
+        """Send a request. A caller that stops waiting calls `forget`.
 
         Raises:
-            RpcFault: the request cannot be written or is too large (-32602), or they do not read (-32005).
-            PeerLost: the conversation is over.
+            RpcError: The request cannot be encoded or is too large (-32602), or they do not read (-32005).
+            PeerLost: The connection is over.
         """
-        transport = self._open()
+        transport = self._require_open()
         id = self._last_id + 1  # noqa: A001
         transport.send(encode_request(id, method, params))
         self._last_id = id
@@ -150,11 +152,11 @@ class JsonRpcPeer:
         return PendingRequest(id, future)
 
     async def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
-        """Ask, and wait for the answer as long as the caller does.
+        """Send a request, and wait for the response as long as the caller does.
 
         Raises:
-            RpcFault: they answered with an error, or as for `request`.
-            PeerLost: no answer will come.
+            RpcError: They answered with an error, or as for `request`.
+            PeerLost: No response will come.
         """
         pending = self.request(method, params)
         try:
@@ -163,15 +165,16 @@ class JsonRpcPeer:
             self.forget(pending)
 
     def forget(self, pending: PendingRequest) -> None:
-        """Nobody waits for this answer any more. Harmless when it has come."""
+        """Stop waiting for a response. Does nothing when it has come."""
         if self._pending.pop(pending.id, None) is not None:
             pending.future.cancel()
 
     def detach(self, pending: PendingRequest) -> asyncio.Future[Any]:
-        """Part the answer from its caller: `pending.future` is the caller's to end, and the returned one ends with the
-        answer if it still comes, or with `PeerLost`. It is done already when the answer has come.
+        """Detach the response from its caller.
 
-        Dropping what this returns is harmless.
+        The caller must end `pending.future` itself. The returned future ends with the response if it still comes, or
+        with
+        `PeerLost`. It is done already when the response has come. Dropping it does no harm.
         """
         late: asyncio.Future[Any] = self._loop.create_future()
         if self._pending.pop(pending.id, None) is not None:
@@ -182,23 +185,23 @@ class JsonRpcPeer:
         return late
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        """Tell.
+        """Send a notification.
 
         Raises:
-            RpcFault: as for `request`.
-            PeerLost: the conversation is over.
+            RpcError: As for `request`.
+            PeerLost: The connection is over.
         """
-        self._open().send(encode_notification(method, params))
+        self._require_open().send(encode_notification(method, params))
 
     def finish(self) -> None:
-        """Say nothing more, and listen until they leave. Harmless when the conversation is over."""
+        """Send nothing more, and receive until they leave. Does nothing when the connection is over."""
         if self._closed is None and self._transport is not None:
             self._transport.finish()
 
     def close(self, reason: str) -> None:
-        """End the conversation: what waits fails with `PeerLost(reason)`, what is being served is cancelled.
+        """End the connection: what waits fails with `PeerLost(reason)`, what is being served is cancelled.
 
-        Harmless when it is over already. The owner hears nothing more.
+        Does nothing when it is over already. The owner gets no more events.
         """
         if self._closed is not None:
             return
@@ -216,27 +219,27 @@ class JsonRpcPeer:
                 _mark_retrieved(future)
 
     async def wait_closed(self) -> None:
-        """After `close`: wait until nothing is being served any more and the transport has given everything back."""
-        under_way = [*self._serving.values(), *self._answered]
-        if under_way:
-            await asyncio.wait(under_way)
+        """After `close`: wait until nothing is being served any more and the transport has released everything."""
+        active = [*self._serving.values(), *self._answered_early]
+        if active:
+            await asyncio.wait(active)
         if self._transport is not None:
             await self._transport.wait_closed()
 
-    # What the transport tells us.
+    # Callbacks of the transport.
 
     def frame_received(self, frame: bytes) -> None:
         message = decode(frame)
         if isinstance(message, (RpcResult, RpcFailure)):
             self._settle(message)
         elif isinstance(message, RpcRequest):
-            self._begin(message)
+            self._start_serving(message)
         elif isinstance(message, RpcNotification):
             self._owner.notified(message.method, message.params)
         elif isinstance(message, NonRpcLine):
             self._owner.noise(frame)
         else:
-            self._refuse(message)
+            self._reject_malformed(message)
 
     def violated(self, kind: str, detail: str) -> None:
         self._owner.violated(kind, detail)
@@ -249,48 +252,50 @@ class JsonRpcPeer:
             self.close(reason)
             self._owner.lost(reason)
 
-    # Answers to us.
+    # Responses to us.
 
-    def _settle(self, answer: RpcResult | RpcFailure) -> None:
-        future = self._pending.pop(answer.id, None)
+    def _settle(self, response: RpcResult | RpcFailure) -> None:
+        future = self._pending.pop(response.id, None)
         if future is None:
-            self._unexpected(answer)
-        elif future.done():  # its caller was cancelled and has not told us yet
+            self._handle_unexpected(response)
+        elif future.done():  # its caller was cancelled and has not called `forget` yet
             self.late_replies += 1
         else:
-            _resolve(future, answer)
+            _resolve(future, response)
 
-    def _unexpected(self, answer: RpcResult | RpcFailure) -> None:
-        id = answer.id  # noqa: A001
+    def _handle_unexpected(self, response: RpcResult | RpcFailure) -> None:
+        id = response.id  # noqa: A001
         if type(id) is int and 0 < id <= self._last_id:
             self.late_replies += 1
             late = self._late.pop(id, None)
             if late is not None and not late.done():
-                _resolve(late, answer)
+                _resolve(late, response)
             return
-        if isinstance(answer, RpcFailure) and id is None:
-            self._owner.violated("unaddressed_error", f"they could not read something of ours: {answer.fault.message}")
+        if isinstance(response, RpcFailure) and id is None:
+            self._owner.violated(
+                "unaddressed_error", f"they could not read something of ours: {response.error.message}"
+            )
         else:
             self._owner.violated("unknown_reply", f"an answer to {id!r}, which was never asked")
 
     # Requests to us.
 
-    def _begin(self, request: RpcRequest) -> None:
+    def _start_serving(self, request: RpcRequest) -> None:
         id = request.id  # noqa: A001
         if id in self._serving:
-            self._answer(encode_failure(id, RpcError(INVALID_REQUEST, "a request with this id is under way")))
+            self._send_reply(encode_failure(id, RpcError(INVALID_REQUEST, "a request with this id is under way")))
             self._owner.violated("duplicate_id", f"two requests at once under the id {id!r}")
         elif len(self._serving) >= self._max_serving and not self._has_reserved(request):
             busy = f"{self._max_serving} requests are being worked on; try again"
-            self._answer(encode_failure(id, RpcError(RESOURCE_BUSY, busy)))
+            self._send_reply(encode_failure(id, RpcError(RESOURCE_BUSY, busy)))
         else:
             task = self._loop.create_task(self._serve(request))
             self._serving[id] = task
-            task.add_done_callback(partial(self._served, id))
+            task.add_done_callback(partial(self._serving_done, id))
 
-    def _served(self, id: MessageId, task: asyncio.Task[None]) -> None:  # noqa: A002
-        self._answered.discard(task)
-        if self._serving.get(id) is task:  # and not a later request, which may bear the id of one that is answered
+    def _serving_done(self, id: MessageId, task: asyncio.Task[None]) -> None:  # noqa: A002
+        self._answered_early.discard(task)
+        if self._serving.get(id) is task:  # and not a later request, which may reuse the id of one that is answered
             del self._serving[id]
 
     def _has_reserved(self, request: RpcRequest) -> bool:
@@ -307,61 +312,61 @@ class JsonRpcPeer:
                 if result is REPLY_SENT:
                     return
                 frame = encode_result(id, result)
-            except RpcError as fault:
-                frame = encode_failure(id, fault)
+            except RpcError as rpc_error:
+                frame = encode_failure(id, rpc_error)
             except PaddockError as error:
                 frame = encode_failure(id, to_rpc_error(error))
             except Exception as error:
-                # Theirs to know that it failed, ours to know why.
+                # They learn that it failed; only we learn why.
                 frame = encode_failure(id, RpcError(INTERNAL_ERROR, "internal error"))
                 self._loop.call_exception_handler({"message": f"serving {request.method!r} failed", "exception": error})
             await self._deliver(frame)
         except PeerLost:
-            pass  # nobody is left to read the answer
+            pass  # no peer is left to read the response
 
     def _reply_early(self, id: MessageId, result: Any) -> bool:  # noqa: A002
-        """See `Asked`; on any thread."""
+        """See `InboundRequest`; on any thread."""
         transport, task = self._transport, self._serving.get(id)
         if self._closed is not None or transport is None or task is None:
             return False
         frame = encode_result(id, result)
-        # First: their next request, which may bear the same id, can be here before the event loop hears of this.
-        self._answered.add(task)
+        # First: their next request, which may reuse the id, can be here before the event loop runs again.
+        self._answered_early.add(task)
         self._serving.pop(id, None)
         if transport.send_at_once(frame):
             return True
         self._serving[id] = task
-        self._answered.discard(task)
+        self._answered_early.discard(task)
         return False
 
     async def _deliver(self, frame: bytes) -> None:
-        """Send an answer as soon as there is room; until then it counts as being worked on."""
-        transport = self._open()
+        """Send a response as soon as there is room; until then it counts as being served."""
+        transport = self._require_open()
         while True:
             try:
                 return transport.send(frame)
             except RpcError:
                 await transport.drained()
 
-    def _refuse(self, message: MalformedMessage) -> None:
+    def _reject_malformed(self, message: MalformedMessage) -> None:
         if message.meant_as == "request":
-            self._answer(encode_failure(message.id, RpcError(message.code, message.reason)))
+            self._send_reply(encode_failure(message.id, RpcError(message.code, message.reason)))
         elif message.meant_as == "answer" and message.id is not None:
             future = self._pending.pop(message.id, None)
             if future is not None and not future.done():
                 future.set_exception(RpcError(INTERNAL_ERROR, f"the answer was malformed: {message.reason}"))
         self._owner.violated(message.kind, message.reason)
 
-    def _answer(self, frame: bytes) -> None:
-        """Send a short answer that nothing waits behind."""
+    def _send_reply(self, frame: bytes) -> None:
+        """Send a short response that nothing waits for."""
         try:
-            self._open().send(frame)
+            self._require_open().send(frame)
         except RpcError as fault:
             self._owner.violated("unread_answers", fault.message)
         except PeerLost:
             pass
 
-    def _open(self) -> Transport:
+    def _require_open(self) -> Transport:
         if self._closed is not None:
             raise PeerLost(self._closed)
         if self._transport is None:
@@ -369,14 +374,14 @@ class JsonRpcPeer:
         return self._transport
 
 
-def _resolve(future: asyncio.Future[Any], answer: RpcResult | RpcFailure) -> None:
-    if isinstance(answer, RpcResult):
-        future.set_result(answer.value)
+def _resolve(future: asyncio.Future[Any], response: RpcResult | RpcFailure) -> None:
+    if isinstance(response, RpcResult):
+        future.set_result(response.value)
     else:
-        future.set_exception(answer.fault)
+        future.set_exception(response.error)
 
 
 def _mark_retrieved(future: asyncio.Future[Any]) -> None:
-    """A caller that never looks at how it ended is no reason for a warning."""
+    """Retrieve the exception, so that an unawaited future causes no warning."""
     if not future.cancelled():
         future.exception()

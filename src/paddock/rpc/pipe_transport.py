@@ -1,7 +1,8 @@
-"""Handing a pipe to the event loop, so that its descriptor is closed exactly once.
+"""A transport over two pipes, and the hand-over of a pipe to the event loop.
 
-The loop of the standard library closes a pipe by closing the object that it was given. uvloop closes the descriptor by
-itself, and the object too: by then its number may be a file that another thread has just opened.
+A descriptor given to the event loop must be closed exactly once. The loop of the standard library closes a pipe by
+closing the object that it was given. uvloop closes the descriptor by itself, and the object too: by then its number may
+be a file that another thread has just opened.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ async def connect_read_pipe(protocol: Callable[[], P], number: int) -> asyncio.R
     """Read from a descriptor, which belongs to the event loop from here on.
 
     Raises:
-        OSError, ValueError: it is not open, or no pipe; it is closed.
+        OSError, ValueError: It is not open, or no pipe; it is closed.
     """
     loop, pipe = asyncio.get_running_loop(), _LoopPipe(number)
     with pipe.closed_unless_taken():
@@ -34,7 +35,11 @@ async def connect_read_pipe(protocol: Callable[[], P], number: int) -> asyncio.R
 
 
 async def connect_write_pipe(protocol: Callable[[], P], number: int) -> asyncio.WriteTransport:
-    """The same for writing."""
+    """Write to a descriptor, which belongs to the event loop from here on.
+
+    Raises:
+        OSError, ValueError: It is not open, or no pipe; it is closed.
+    """
     loop, pipe = asyncio.get_running_loop(), _LoopPipe(number)
     with pipe.closed_unless_taken():
         transport, _ = await loop.connect_write_pipe(protocol, pipe)
@@ -42,7 +47,7 @@ async def connect_write_pipe(protocol: Callable[[], P], number: int) -> asyncio.
 
 
 class _LoopPipe:
-    """As much of a file as event loops want."""
+    """As much of a file object as event loops need."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -52,7 +57,7 @@ class _LoopPipe:
         return self._number
 
     def close(self) -> None:
-        """For the event loop."""
+        """Close it for the event loop, unless the loop closes the descriptor itself."""
         if not self._loop_closes:
             self._close()
 
@@ -61,7 +66,7 @@ class _LoopPipe:
         try:
             yield
         except Exception:
-            # The loop did not want it. Where it only was not let wait any longer, it closes what it took.
+            # The loop did not take it. Where the caller was merely cancelled, the loop closes what it took.
             self._close()
             raise
 
@@ -73,7 +78,7 @@ class _LoopPipe:
 
 
 FINAL_WRITE_TIMEOUT_S: Final = 1.0
-"""How many seconds a side that has stopped listening may still talk, so that answers on their way are not lost."""
+"""How long a side that has closed its input may still send, so that responses on their way are not lost."""
 
 
 async def open_pipe_transport(
@@ -84,12 +89,12 @@ async def open_pipe_transport(
     max_backlog: int = MAX_BACKLOG_BYTES,
     stalled_after: float = STALL_TIMEOUT_S,
 ) -> PipeTransport:
-    """Connect the two descriptors to a receiver. From here on they are closed by the transport, whatever happens.
+    """Connect the two descriptors to a receiver. From here on the transport closes them, whatever happens.
 
     Nothing is delivered before `start`.
 
     Raises:
-        OSError, ValueError: a descriptor is not open, or no pipe; both are closed.
+        OSError, ValueError: A descriptor is not open, or no pipe; both are closed.
     """
     transport = PipeTransport(receiver, max_backlog, stalled_after)
     try:
@@ -108,7 +113,7 @@ async def open_pipe_transport(
 
 
 class PipeTransport:
-    """Lines over two pipes; see `Transport` for what each method promises. Made by `open_pipes`."""
+    """Lines over two pipes. Implements `Transport`. Made by `open_pipe_transport`."""
 
     def __init__(self, receiver: Receiver, max_backlog: int, stalled_after: float) -> None:
         self._max_backlog = max_backlog
@@ -117,73 +122,82 @@ class PipeTransport:
         self._read: asyncio.ReadTransport | None = None
         self._write: asyncio.WriteTransport | None = None
         self._write_fd = -1
-        # Held while something is written, and while it is decided that nothing is any more: another thread may write.
-        self._writing = Lock()
-        # The first line of a turn of the event loop is written at once, since somebody waits for its answer. The rest
+        # Held while something is written, and while sending is ended: another thread may write.
+        self._write_lock = Lock()
+        # The first line in a turn of the event loop is written at once, since a caller waits for its response. The rest
         # of the turn is written together: a system call costs more than a line.
-        self._fresh = True
-        self._out: list[bytes] = []
-        self._size = 0
+        self._write_immediately = True
+        self._queue: list[bytes] = []
+        self._queued_bytes = 0
         self._open_ends = 0
         self._paused = True
-        self._over: str | None = None  # why nothing can be sent any more
+        self._closed_reason: str | None = None  # why nothing can be sent any more
         self._closed = False
         self._finished = False
-        self._last_words: asyncio.TimerHandle | None = None
+        self._final_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
         self._all_closed: asyncio.Future[None] | None = None
 
     @property
     def backlog(self) -> int:
-        return 0 if self._write is None or self._over is not None else self._size + self._write.get_write_buffer_size()
+        return (
+            0
+            if self._write is None or self._closed_reason is not None
+            else self._queued_bytes + self._write.get_write_buffer_size()
+        )
 
     def start(self) -> None:
         self._inbox.start()
 
     def send(self, frame: bytes) -> None:
         write = self._write
-        if self._over is not None or write is None:
-            raise PeerLost(self._over or "the connection is not open")
-        waiting = self._size + write.get_write_buffer_size()
+        if self._closed_reason is not None or write is None:
+            raise PeerLost(self._closed_reason or "the connection is not open")
+        waiting = self._queued_bytes + write.get_write_buffer_size()
         if waiting > self._max_backlog:
             raise RpcError(RESOURCE_BUSY, f"{waiting} bytes wait to be read, no more is accepted")
-        if self._fresh:
-            self._fresh = False
+        if self._write_immediately:
+            self._write_immediately = False
             asyncio.get_running_loop().call_soon(self._flush)
-            with self._writing:
+            with self._write_lock:
                 write.write(frame)
             self._stall.queued(len(frame))
         else:
-            self._out.append(frame)
-            self._size += len(frame)
+            self._queue.append(frame)
+            self._queued_bytes += len(frame)
 
     def send_at_once(self, frame: bytes) -> bool:
         if len(frame) > PIPE_BUF:
-            return False  # it might go out in parts
-        with self._writing:
-            if self._over is not None or self._write is None or self._size or self._write.get_write_buffer_size():
+            return False  # it might be written in parts
+        with self._write_lock:
+            if (
+                self._closed_reason is not None
+                or self._write is None
+                or self._queued_bytes
+                or self._write.get_write_buffer_size()
+            ):
                 return False
             try:
                 return os.write(self._write_fd, frame) == len(frame)
             except OSError:
-                return False  # the pipe is full, or gone: the event loop sees to that
+                return False  # the pipe is full, or gone: the event loop handles that
 
     async def drained(self) -> None:
         while self.backlog:
             if self._drained is None:
                 self._drained = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drained)
-        if self._over is not None:
-            raise PeerLost(self._over)
+        if self._closed_reason is not None:
+            raise PeerLost(self._closed_reason)
 
     def finish(self) -> None:
         if self._closed or self._finished:
             return
         self._finished = True
         self._flush()
-        self._cannot_send("nothing more is sent")
+        self._end_sending("nothing more is sent")
         if self._write is not None:
-            self._write.close()  # once what waits is written
+            self._write.close()  # once what is queued is written
 
     def close(self) -> None:
         if self._closed:
@@ -191,12 +205,12 @@ class PipeTransport:
         self._closed = True
         self._inbox.stop()
         self._flush()
-        self._cannot_send("the connection was closed")
-        if self._last_words is not None:
-            self._last_words.cancel()
+        self._end_sending("the connection was closed")
+        if self._final_timer is not None:
+            self._final_timer.cancel()
         if self._read is not None:
             self._read.close()
-        # One that is over must not hear it twice; one that finishes may still wait for its reader.
+        # A write end that is closing must not be closed twice; one that finishes may still wait for its reader.
         if self._write is not None and (self._finished or not self._write.is_closing()):
             self._write.abort()  # close() would wait for a reader that may never read
 
@@ -217,7 +231,7 @@ class PipeTransport:
     def write_opened(self, write: asyncio.WriteTransport, descriptor: int) -> None:
         self._open_ends += 1
         self._write, self._write_fd = write, descriptor
-        # With both marks at zero we hear of every moment at which nothing waits any more.
+        # With both limits at zero we are notified each time the buffer becomes empty.
         write.set_write_buffer_limits(high=0, low=0)
         if self._closed:
             write.abort()
@@ -233,36 +247,36 @@ class PipeTransport:
     def read_ended(self) -> None:
         self._end_closed()
         self._read = None
-        self._cannot_send("the other side closed its output")
+        self._end_sending("the other side closed its output")
         self._inbox.end("the other side closed its output")
 
     def write_ended(self) -> None:
         self._end_closed()
-        self._cannot_send("the other side closed its input")
+        self._end_sending("the other side closed its input")
         self._write = None
         if self._read is not None and not self._closed and not self._finished:
             loop = asyncio.get_running_loop()
-            self._last_words = loop.call_later(
+            self._final_timer = loop.call_later(
                 FINAL_WRITE_TIMEOUT_S, self._inbox.end, "the other side closed its input"
             )
 
     def _flush(self) -> None:
-        self._fresh = True
-        if not self._out or self._write is None:
+        self._write_immediately = True
+        if not self._queue or self._write is None:
             return
-        size = self._size
-        out, self._out = self._out, []
-        with self._writing:
-            self._size = 0
-            self._write.write(out[0] if len(out) == 1 else b"".join(out))
+        size = self._queued_bytes
+        frames, self._queue = self._queue, []
+        with self._write_lock:
+            self._queued_bytes = 0
+            self._write.write(frames[0] if len(frames) == 1 else b"".join(frames))
         self._stall.queued(size)
         if not self._write.get_write_buffer_size():
             self.emptied()
 
-    def _cannot_send(self, reason: str) -> None:
-        if self._over is None:
-            with self._writing:
-                self._over = reason
+    def _end_sending(self, reason: str) -> None:
+        if self._closed_reason is None:
+            with self._write_lock:
+                self._closed_reason = reason
             self._stall.stop()
             self.emptied()
 

@@ -1,1 +1,1 @@
-"""What Paddock remembers: rows in SQLite or PostgreSQL, and blobs named by their content."""
+"""Persistent storage: rows in SQLite or PostgreSQL, and content-addressed blobs."""

@@ -1,4 +1,4 @@
-"""What every change of who may act needs: the unit of work, whose it is, who makes it, and where it is told."""
+"""A transaction together with its tenant, principal and event sink, for changes that are audited."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock.store.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class AuditedTransaction:
-    """One unit of work in which somebody changes who may act in a tenant. The event and the rows are kept together."""
+    """A unit of work that changes who may act in a tenant. The event and the rows are committed together."""
 
     tx: Transaction
     tenant: Tenant

@@ -1,8 +1,8 @@
-"""Bytes named by their content: packages, and whatever else is too big for a row.
+"""Content-addressed blobs: packages, and whatever else is too big for a row.
 
-A blob's name is the SHA-256 of its bytes, so putting one twice is putting it once, and reading checks that what is
-there is what was put. The embedded store keeps blobs as files; PostgreSQL keeps them as rows, where every node finds
-them.
+A blob's name is the SHA-256 of its bytes, so putting one twice is putting it once, and reading checks that the bytes
+are the ones that were put. The embedded store keeps blobs as files; PostgreSQL keeps them as rows, where every node
+finds them.
 
 All of it blocks, as files do: the daemon calls it from a worker thread.
 """
@@ -33,18 +33,18 @@ _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 class Blobs(Protocol):
-    """Where blobs are kept."""
+    """A store of blobs."""
 
     def put(self, data: bytes | BinaryIO | Path) -> str:
-        """Keep these bytes and return their name, `sha256:…`. Durable when it returns.
+        """Store these bytes and return their name, `sha256:…`. Durable when it returns.
 
         Raises:
-            CallerError: `blob.too_large` beyond `LARGEST_BLOB`.
+            CallerError: `blob.too_large` beyond `MAX_BLOB_BYTES`.
         """
         ...
 
     def open(self, digest: str) -> BinaryIO:
-        """The bytes of that name, already checked. The caller closes it.
+        """The bytes of that name, already verified. The caller closes it.
 
         Raises:
             NotFound: `blob.missing`.
@@ -55,16 +55,16 @@ class Blobs(Protocol):
     def has(self, digest: str) -> bool: ...
 
     def delete(self, digest: str) -> None:
-        """Forget it. Deleting what is not there is harmless."""
+        """Delete it. Does nothing when it does not exist."""
         ...
 
     def sweep(self, keep: Container[str]) -> None:
-        """Forget everything else, and what killed writers left. Only while nobody else puts anything."""
+        """Delete everything else, and what killed writers left. Only while nothing is being put."""
         ...
 
 
 class FileBlobs:
-    """Blobs as files below one directory, `ab/abcdef…`, readable by nobody else."""
+    """Blobs as files below one directory, `ab/abcdef…`, readable by their owner only."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -81,7 +81,7 @@ class FileBlobs:
 
     def _put(self, data: bytes | BinaryIO | Path) -> str:
         _make_directory(self._directory)
-        # Written beside its final place under a name of its own: a rename within one file system is atomic.
+        # Written next to its final path under a name of its own: a rename within one file system is atomic.
         draft = self._directory / f"draft-{token_hex(8)}"
         try:
             digest = sha256()
@@ -95,7 +95,7 @@ class FileBlobs:
             name = f"sha256:{digest.hexdigest()}"
             path = self._path(name)
             _make_directory(path.parent)
-            # Replaces an equal one too, which repairs it if it had rotted.
+            # Replaces an equal one too, which repairs it if it was damaged.
             draft.rename(path)
             sync_directory(path.parent)
         finally:
@@ -150,13 +150,13 @@ class RowBlobs:
     def put(self, data: bytes | BinaryIO | Path) -> str:
         content = b"".join(_chunks(data))
         digest = f"sha256:{sha256(content).hexdigest()}"
-        at = self._clock.now().isoformat()
+        put_at = self._clock.now().isoformat()
         self._database.write(
             lambda tx: tx.execute(
                 "INSERT INTO blobs (digest, size, data, put_at) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (digest) DO UPDATE "
                 "SET size = excluded.size, data = excluded.data, put_at = excluded.put_at",
-                (digest, len(content), content, at),
+                (digest, len(content), content, put_at),
             )
         )
         return digest
@@ -171,29 +171,29 @@ class RowBlobs:
 
     def has(self, digest: str) -> bool:
         _parse_digest(digest)
-        found = self._database.read(lambda tx: tx.one("SELECT 1 AS found FROM blobs WHERE digest = ?", (digest,)))
-        return found is not None
+        row = self._database.read(lambda tx: tx.one("SELECT 1 AS found FROM blobs WHERE digest = ?", (digest,)))
+        return row is not None
 
     def delete(self, digest: str) -> None:
         _parse_digest(digest)
         self._database.write(lambda tx: tx.execute("DELETE FROM blobs WHERE digest = ?", (digest,)))
 
     def sweep(self, keep: Container[str]) -> None:
-        # A blob that was put lately may be waiting for the row that will name it, on whatever node.
+        # A blob that was put recently may be waiting for the row that will name it, on whatever node.
         before = (self._clock.now() - SWEEP_GRACE).isoformat()
         old = self._database.read(lambda tx: tx.all("SELECT digest FROM blobs WHERE put_at < ?", (before,)))
-        gone = [row["digest"] for row in old if row["digest"] not in keep]
+        unused = [row["digest"] for row in old if row["digest"] not in keep]
 
         def unit(tx: Transaction) -> None:
-            for digest in gone:
+            for digest in unused:
                 tx.execute("DELETE FROM blobs WHERE digest = ? AND put_at < ?", (digest, before))
 
-        if gone:
+        if unused:
             self._database.write(unit)
 
 
 def open_blobs(database: DirectDatabase, directory: Path, clock: Clock) -> Blobs:
-    """Where this database's blobs are: rows on PostgreSQL, else files below the directory."""
+    """The blob store for this database: rows on PostgreSQL, else files below the directory."""
     return RowBlobs(database, clock) if database.engine == "postgresql" else FileBlobs(directory)
 
 
@@ -218,15 +218,15 @@ def _open_stream(data: bytes | BinaryIO | Path) -> Generator[BinaryIO, None, Non
             with data.open("rb") as file:
                 yield file
         case _:
-            yield data  # whoever opened it closes it
+            yield data  # the caller closes it
 
 
 def _parse_digest(digest: str) -> str:
-    """The digits of a blob's name. Anything else is refused here, before it could become part of a path."""
-    named = _DIGEST.fullmatch(digest)
-    if named is None:
+    """The hex digits of a blob's name. Anything else is refused here, before it could become part of a path."""
+    match = _DIGEST.fullmatch(digest)
+    if match is None:
         raise CallerError("that is not the name of a blob", code="blob.name", hint="names look like sha256:0a1b…")
-    return named[1]
+    return match[1]
 
 
 def _verify_digest(digest: str, actual: str) -> None:

@@ -1,6 +1,6 @@
-"""The seam to the database: units of work, and the choice of the engine behind them.
+"""The interface of the database: units of work, and the choice of the engine behind them.
 
-A unit of work is a plain function of a transaction: `await database.write(lambda tx: enable(tx, "notes"))`. Rooms
+A unit of work is a plain function of a transaction: `await database.write(lambda tx: enable(tx, "notes"))`. Packages
 export functions that take `tx`, so that what belongs together commits together. Four rules hold on every engine:
 
 * Nothing but the transaction. A unit may be run again (PostgreSQL retries one that lost a race), so it sends
@@ -11,7 +11,7 @@ export functions that take `tx`, so that what belongs together commits together.
 
 A caller cancelled while waiting cannot know whether its unit was committed; it was so wholly or not at all.
 
-There are two ways in. `open_database` is for a daemon: asynchronous, many callers at once. `open_direct` is for a
+There are two entry points. `open_database` is for a daemon: asynchronous, many callers at once. `open_direct` is for a
 one-shot command: the same units on the calling thread, without the event loop, whose import would cost several times
 what opening and reading the store does.
 """
@@ -36,7 +36,7 @@ Engine = Literal["sqlite", "postgresql"]
 
 
 class Database(Protocol):
-    """Rows that outlive the process, for many concurrent callers on one event loop."""
+    """A database for many concurrent callers on one event loop."""
 
     @property
     def engine(self) -> Engine: ...
@@ -45,23 +45,23 @@ class Database(Protocol):
         """Run the unit and return its result once it is durable.
 
         Raises:
-            Conflict: `store.constraint`, when the rows clash with those already there.
+            Conflict: `store.constraint`, when the rows violate a constraint.
             StoreUnavailable: When the store could not take it; nothing of it was kept, unless the code is
                 `store.outcome_unknown`.
         """
         ...
 
     async def read(self, fn: Callable[[Transaction], T]) -> T:
-        """Run the unit on one unchanging view that holds every write answered before."""
+        """Run the unit on one snapshot that includes every write answered before."""
         ...
 
     async def aclose(self) -> None:
-        """Finish what was accepted, then let go of the store."""
+        """Finish accepted units, then close the store."""
         ...
 
 
 class DirectDatabase(Protocol):
-    """The same units of work, run on the thread that asks."""
+    """A database whose units of work run on the calling thread."""
 
     @property
     def engine(self) -> Engine: ...
@@ -71,17 +71,18 @@ class DirectDatabase(Protocol):
     def read(self, fn: Callable[[Transaction], T]) -> T: ...
 
     def truncate_log(self) -> Path | None:
-        """Have what was overwritten lie in no log beside the rows any more.
+        """Remove overwritten data from the write-ahead log.
 
         Returns:
-            The file that still holds it, where others read in it right now. A server's log is its own affair.
+            The file that still holds it, where other processes read it right now; None otherwise. A server's log is
+            not ours to truncate.
         """
         ...
 
     def try_lock(self, work: str) -> AbstractContextManager[bool]:
-        """Whether nobody else is at this work, in any process; then nobody begins it before the block ends.
+        """Try to take the lock for a job; True if no process has it. Held until the block ends.
 
-        It is nobody's again however the process ends.
+        It is released however the process ends.
         """
         ...
 
@@ -92,13 +93,13 @@ class DirectDatabase(Protocol):
 async def open_database(
     where: str | Path, *, migrations: Path = MIGRATIONS_DIR, role: Role = "daemon", wait: float = 10.0
 ) -> AsyncGenerator[Database, None]:
-    """The database at a path, `sqlite:///path` or `postgresql://…`, migrated, for as long as the block runs.
+    """Open the database at a path, `sqlite:///path` or `postgresql://…`, migrated, for the duration of the block.
 
     Args:
-        where: A path and `sqlite:` URL mean the embedded engine.
-        migrations: The folder of migrations to bring it up to.
+        where: A path or `sqlite:` URL means the embedded engine.
+        migrations: The directory of migrations to bring it up to.
         role: The embedded store has at most one daemon, and any number of commands beside it. See `lock.py`.
-        wait: Seconds to wait for another process that is changing the shape of the embedded store.
+        wait: Seconds to wait for another process that is migrating the embedded store.
 
     Raises:
         StoreUnavailable: `store.locked` when another process holds it, else when it cannot be reached.
@@ -123,7 +124,7 @@ async def open_database(
 def open_direct(
     where: str | Path, *, migrations: Path = MIGRATIONS_DIR, role: Role = "command", wait: float = 10.0
 ) -> Generator[DirectDatabase, None, None]:
-    """The same for a one-shot command. Arguments and errors are those of `open_database`."""
+    """Open the database for a one-shot command. Arguments and errors are those of `open_database`."""
     database: DirectDatabase
     if (path := embedded_path(where)) is not None:
         from paddock.store.sqlite import SqliteDirect
@@ -152,14 +153,14 @@ def embedded_path(where: str | Path) -> Path | None:
         return Path(where)
     match scheme:
         case "sqlite":
-            # The third slash already belongs to the path: such an address is always absolute.
+            # The third slash already belongs to the path: such a URL is always absolute.
             if rest.startswith("/") and len(rest) > 1:
                 return Path(rest)
         case "postgresql" | "postgres":
             return None
         case _:
             pass
-    # The URL itself is not shown: it may hold a password.
+    # The URL itself is not shown: it may contain a password.
     raise OperatorError(
         f"there is no database engine for this {scheme[:20]!r} address",
         code="store.url",

@@ -1,4 +1,4 @@
-"""Making names on disk outlive a power cut."""
+"""Durable directory entries, and the errors of a full disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def sync_directory(directory: Path) -> None:
-    """Make names in the directory durable; syncing a file does not do that for its name."""
+    """Make the directory's entries durable; syncing a file does not do that for its name."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

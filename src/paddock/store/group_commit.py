@@ -1,12 +1,11 @@
 """The embedded database for many callers: one writer that commits in groups, and readers beside it.
 
-Units queue up for one writer thread. It runs those that are waiting one after another, each in a savepoint of its
-own, and commits them together: the sync to disk is what costs, and a group pays it once. What several of them leave to
-the end is done once for all. Nobody hears of success before the commit is durable. A unit that raises takes back its
-own savepoint and spoils nothing for the others, nor does one whose end cannot be done; a commit that fails fails the
-whole group.
+Units queue up for one writer thread. It runs those that are waiting one after another, each in a savepoint of its own,
+and commits them together: the sync to disk is what costs, and a group pays it once. Commit hooks of several units run
+once for all. No caller is answered before the commit is durable. A unit that raises rolls back its own savepoint and
+affects no other, nor does one whose commit hook fails; a commit that fails fails the whole group.
 
-Threads start with the first unit that needs them. The seam expects one event loop, the one it was opened on.
+Threads start with the first unit that needs them. All callers must use the event loop it was opened on.
 """
 
 # apsw's type stubs name a class that Python 3.11 does not have yet.
@@ -34,7 +33,7 @@ from paddock.store.transaction import Transaction
 T = TypeVar("T")
 
 _MAX_GROUP_UNITS = 256
-_MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller waits its turn
+_MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller waits
 _READERS = 4
 
 
@@ -50,7 +49,7 @@ class _Outcome(NamedTuple):
 
 
 async def open_group_commit(path: Path, *, migrations: Path, role: Role, wait: float) -> GroupCommit:
-    """Open the embedded database without holding up the event loop while another process has it."""
+    """Open the embedded database without blocking the event loop while another process has it."""
     return GroupCommit(
         await open_in_thread(lambda: SqliteDirect.open(path, migrations=migrations, role=role, wait=wait))
     )
@@ -74,7 +73,7 @@ class GroupCommit:
         self._closing: asyncio.Future[None] | None = None
 
     async def write(self, fn: Callable[[Transaction], T]) -> T:
-        await self._write_slots.acquire()  # given back when the unit is answered
+        await self._write_slots.acquire()  # released when the unit is answered
         if self._closing is not None:
             self._write_slots.release()
             raise _closed_error(self._direct.path)
@@ -123,8 +122,8 @@ class GroupCommit:
             self._idle_readers.append(connection)
 
     def _write_groups(self) -> None:
-        last = False
-        while not last:
+        closing = False
+        while not closing:
             group: list[_Unit] = []
             unit = self._queue.get()
             while unit is not None:
@@ -135,31 +134,31 @@ class GroupCommit:
                     unit = self._queue.get_nowait()
                 except Empty:
                     break
-            last = unit is None
+            closing = unit is None
             if group:
                 self._notify_callers(self._commit(group))
 
     def _commit(self, group: list[_Unit]) -> list[_Outcome]:
-        """Run a group in one transaction and say how each unit fared, once that is certain."""
-        unfinished: BaseException | None = None
+        """Run a group in one transaction, and return the outcome of each unit once it is certain."""
+        hook_error: BaseException | None = None
         try:
-            with transaction(self._direct.connection, self._direct.path, "BEGIN IMMEDIATE") as whole:
-                outcomes = [self._run(unit, whole) for unit in group]
+            with transaction(self._direct.connection, self._direct.path, "BEGIN IMMEDIATE") as group_tx:
+                outcomes = [self._run(unit, group_tx) for unit in group]
                 try:
-                    whole.run_without_hooks(whole.run_commit_hooks)
+                    group_tx.run_without_hooks(group_tx.run_commit_hooks)
                 except BaseException as error:
-                    unfinished = error
+                    hook_error = error
                     raise
         except BaseException as error:  # the thread must live on, and every caller be answered
-            if unfinished is None or isinstance(unfinished, StoreUnavailable):
+            if hook_error is None or isinstance(hook_error, StoreUnavailable):
                 return [_Outcome(unit.answer, None, _group_failed_error(error)) for unit in group]
             if len(group) == 1:
-                return [_Outcome(group[0].answer, None, unfinished)]
-            # What one of them left to the end cannot be done: it must not spoil it for the others.
+                return [_Outcome(group[0].answer, None, hook_error)]
+            # A commit hook of one unit failed: it must not fail the others.
             return [outcome for unit in group for outcome in self._commit([unit])]
         return outcomes
 
-    def _run(self, unit: _Unit, whole: SqliteTransaction) -> _Outcome:
+    def _run(self, unit: _Unit, group_tx: SqliteTransaction) -> _Outcome:
         connection, path = self._direct.connection, self._direct.path
         connection.execute("SAVEPOINT unit")
         tx = SqliteTransaction(connection, path)
@@ -167,19 +166,19 @@ class GroupCommit:
             result = tx.run_without_hooks(unit.fn)
         except BaseException as error:  # belongs to the unit's caller, whatever it is
             if not connection.in_transaction:
-                # Out of space or memory, SQLite took back the whole group: all of it has failed.
+                # Out of space or memory, SQLite rolled back the whole group: all of it has failed.
                 raise tx.failure or to_paddock_error(apsw.AbortError(str(error)), connection, path) from error
             connection.execute("ROLLBACK TO unit")
             connection.execute("RELEASE unit")
             return _Outcome(unit.answer, None, error)
         connection.execute("RELEASE unit")
-        for finish, items in tx.commit_hooks.items():
-            whole.commit_hooks.setdefault(finish, []).extend(items)
+        for hook, items in tx.commit_hooks.items():
+            group_tx.commit_hooks.setdefault(hook, []).extend(items)
         return _Outcome(unit.answer, result, None)
 
     def _notify_callers(self, outcomes: list[_Outcome]) -> None:
-        """Answer a whole group with one wake-up of the loop: a wake-up each would cost more than the writing."""
-        with suppress(RuntimeError):  # the loop is gone, and with it everyone who waited
+        """Answer a whole group with one wake-up of the loop: one for each would cost more than the writing."""
+        with suppress(RuntimeError):  # the loop is gone, and with it every caller
             self._loop.call_soon_threadsafe(self._set_results, outcomes)
 
     def _set_results(self, outcomes: list[_Outcome]) -> None:
@@ -194,13 +193,13 @@ class GroupCommit:
 
 
 def _group_failed_error(error: BaseException) -> StoreUnavailable:
-    """The news for one caller; each gets an error of its own, for an error remembers where it was raised."""
+    """The error for one caller; each gets its own, because an error keeps its traceback."""
     if isinstance(error, PaddockError):
-        told = StoreUnavailable(error.message, code=error.error_code, hint=error.hint, details=error.details)
+        failure = StoreUnavailable(error.message, code=error.error_code, hint=error.hint, details=error.details)
     else:
-        told = StoreUnavailable(f"the commit failed: {error}")
-    told.__cause__ = error
-    return told
+        failure = StoreUnavailable(f"the commit failed: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 def _closed_error(path: Path) -> StoreUnavailable:

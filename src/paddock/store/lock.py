@@ -1,9 +1,9 @@
-"""Who is the one daemon of an embedded store, and who may change its tables' shape.
+"""The lock of an embedded store: one daemon at a time, and one process that migrates.
 
-The lock is a `flock` on a file beside the database, so the kernel frees it however the process ends. A daemon holds it
-for its whole life and leaves its pid in the file for whoever is turned away. Commands work beside the daemon without
-it, since SQLite orders everybody's writes; only one that has to migrate takes it, for that moment. The file is never
-removed: removing a lock file that someone else is opening makes two locks.
+The lock is a `flock` on a file next to the database, so the kernel frees it however the process ends. A daemon holds it
+for its whole life and writes its pid into the file for processes that are refused. Commands work beside the daemon
+without it, since SQLite serializes all writes; only one that has to migrate takes it, for that moment. The file is
+never removed: removing a lock file that another process is opening makes two locks.
 
 A child made by `fork` alone would keep the lock; every process we start is a fresh program, and those get no copy.
 """
@@ -26,12 +26,12 @@ LOCK_NAME = "paddock.lock"
 
 Role = Literal["command", "daemon"]
 
-_RETRY_INTERVAL_S = 0.05  # seconds between attempts: flock has no timeout of its own
+_RETRY_INTERVAL_S = 0.05  # flock has no timeout of its own
 _MAX_NOTE_BYTES = 256
 
 
 class LockHolder(NamedTuple):
-    """The process that has the store, as far as it can be told."""
+    """The process that has the store, as far as known."""
 
     pid: int | None
     role: str
@@ -40,39 +40,39 @@ class LockHolder(NamedTuple):
 class StoreLock:
     """The lock, held from `take` until `release` or the end of the process.
 
-    `left` says that whoever had it before did not let go of it: they were killed, or the machine lost its power.
+    `unclean_shutdown` says that the previous holder did not release it: it was killed, or the machine lost power.
     """
 
-    def __init__(self, descriptor: int, *, left: bool = False) -> None:
+    def __init__(self, descriptor: int, *, unclean_shutdown: bool = False) -> None:
         self._descriptor: int | None = descriptor
-        self.unclean_shutdown = left
+        self.unclean_shutdown = unclean_shutdown
 
     @classmethod
     def take(cls, directory: Path, role: Role, *, wait: float = 10.0) -> StoreLock:
         """Take the lock of the store in this directory.
 
-        Waits for a command that migrates. A daemon that meets another daemon is refused without waiting: that one has
-        come to stay.
+        Waits for a command that migrates. A daemon that meets another daemon is refused without waiting: that one keeps
+        the lock.
 
         Raises:
-            StoreUnavailable: `store.locked`, naming who holds it and what to do.
+            StoreUnavailable: `store.locked`, naming the holder and what to do.
         """
         path = directory / LOCK_NAME
         descriptor = _open_lock_file(path)
         try:
             _wait_for_lock(descriptor, path, role, deadline=time.monotonic() + wait)
-            left = os.fstat(descriptor).st_size > 0
+            unclean_shutdown = os.fstat(descriptor).st_size > 0
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "role": role}).encode(), 0)
             with suppress(OSError):
-                os.fsync(descriptor)  # so that the note is there after a loss of power, of which it tells the next one
+                os.fsync(descriptor)  # so that the note survives a power loss, and the next holder sees it
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(descriptor, left=left)
+        return cls(descriptor, unclean_shutdown=unclean_shutdown)
 
     def release(self, *, sound: bool = True) -> None:
-        """Let go. Doing it twice is harmless. Where the store is not `sound`, the next one is to look again."""
+        """Release the lock. May be called again. Where the store is not `sound`, the next holder checks it again."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
@@ -85,10 +85,10 @@ class StoreLock:
 
 @contextmanager
 def try_file_lock(path: Path) -> Generator[bool, None, None]:
-    """Whether nobody else holds the lock at this path; if so it is ours for as long as the block runs.
+    """Try to take the lock at this path; True if no other process holds it. Held for the duration of the block.
 
     Raises:
-        StoreUnavailable: it cannot be opened.
+        StoreUnavailable: It cannot be opened.
     """
     descriptor = _open_lock_file(path)
     try:
@@ -126,7 +126,7 @@ def _try_flock(descriptor: int) -> bool:
 
 
 def _read_holder(descriptor: int) -> LockHolder:
-    """Who wrote the note; what a killed holder left is overwritten by the next."""
+    """The holder according to the note; the next holder overwrites what a killed one left."""
     try:
         note = json.loads(os.pread(descriptor, _MAX_NOTE_BYTES, 0))
         pid, role = note["pid"], note["role"]
@@ -136,14 +136,14 @@ def _read_holder(descriptor: int) -> LockHolder:
 
 
 def _locked_error(path: Path, holder: LockHolder) -> StoreUnavailable:
-    who = f"a Paddock {holder.role}" + (f" (pid {holder.pid})" if holder.pid else "")
+    holder_text = f"a Paddock {holder.role}" + (f" (pid {holder.pid})" if holder.pid else "")
     if holder.role == "daemon":
-        what = f"stop it first: kill {holder.pid}" if holder.pid else "stop it first"
-        hint = f"use the running daemon, or {what}"
+        advice = f"stop it first: kill {holder.pid}" if holder.pid else "stop it first"
+        hint = f"use the running daemon, or {advice}"
     else:
         hint = "wait for that command to finish, then try again"
     return StoreUnavailable(
-        f"the store in {path.parent} is in use by {who}",
+        f"the store in {path.parent} is in use by {holder_text}",
         code="store.locked",
         hint=hint,
         details={"pid": holder.pid, "role": holder.role, "lock": str(path)},

@@ -1,10 +1,10 @@
-"""Bringing a database forward, one numbered file at a time, the same files on both engines.
+"""Schema migrations: numbered SQL files, the same on both engines.
 
-Each file runs in a transaction of its own together with the row that records it, so a crash leaves the database at
-the version before or after, never between. What ran is remembered by checksum: a file that changed afterwards, or a
-database that a newer Paddock has moved on, is refused rather than guessed at.
+Each file runs in a transaction of its own together with the row that records it, so a crash leaves the database at the
+version before or after, never between. Applied files are recorded with a checksum: a file that changed afterwards, or a
+database that a newer Paddock has migrated, is refused rather than guessed at.
 
-Files are plain SQL with a few words in braces where the engines differ:
+Files are plain SQL with placeholders in braces where the engines differ:
 
     {text}    text that compares byte by byte on both engines, whatever the server's language
     {bigint}  64-bit numbers
@@ -35,7 +35,7 @@ _CREATE_TABLE_SQL = (
 
 
 class Migration(NamedTuple):
-    """One step forward."""
+    """One migration file."""
 
     number: int
     name: str
@@ -44,7 +44,7 @@ class Migration(NamedTuple):
 
 
 class AppliedMigration(NamedTuple):
-    """A step that a database has taken, and the version of the program that took it."""
+    """A migration that a database has, and the version of the program that applied it."""
 
     number: int
     name: str
@@ -56,16 +56,16 @@ class ScriptTransaction(Transaction, Protocol):
     """A transaction that may change the schema too."""
 
     def script(self, sql: str) -> None:
-        """Run statements that bind nothing."""
+        """Run statements without parameters."""
         ...
 
 
 class Migratable(Protocol):
-    """What migrating asks of an engine."""
+    """What migrating needs of an engine."""
 
     @property
     def type_names(self) -> Mapping[str, str]:
-        """What the words in braces stand for."""
+        """The values of the placeholders."""
         ...
 
     def has_table(self, name: str) -> bool: ...
@@ -78,27 +78,27 @@ class Migratable(Protocol):
 
 
 def load_migrations(folder: Path) -> tuple[Migration, ...]:
-    """The migrations of a folder, in order.
+    """The migrations of a directory, in order.
 
     Raises:
         HostError: `store.migrations` when a file is misnamed or a number is missing.
     """
-    found: list[Migration] = []
+    migrations: list[Migration] = []
     for path in sorted(folder.glob("*.sql")):
-        named = _FILE_NAME.fullmatch(path.name)
-        if named is None or int(named[1]) != len(found) + 1:
+        match = _FILE_NAME.fullmatch(path.name)
+        if match is None or int(match[1]) != len(migrations) + 1:
             raise HostError(
                 f"migration {path.name} is out of place",
                 code="store.migrations",
-                hint=f"the next file is {len(found) + 1:04}_what_it_does.sql",
+                hint=f"the next file is {len(migrations) + 1:04}_what_it_does.sql",
             )
         content = path.read_bytes()
-        found.append(Migration(int(named[1]), named[2], content.decode(), sha256(content).hexdigest()))
-    return tuple(found)
+        migrations.append(Migration(int(match[1]), match[2], content.decode(), sha256(content).hexdigest()))
+    return tuple(migrations)
 
 
 def pending_migrations(applied: Sequence[AppliedMigration], known: Sequence[Migration]) -> tuple[Migration, ...]:
-    """The steps a database still has to take.
+    """The migrations that a database still lacks.
 
     Raises:
         HostError: `store.newer` or `store.migration_changed` when this program must leave the database alone.
@@ -112,19 +112,19 @@ def pending_migrations(applied: Sequence[AppliedMigration], known: Sequence[Migr
             hint=f"run Paddock {last.program} or newer",
             details={"store": last.number, "known": len(known)},
         )
-    for done, ours in zip(applied, known, strict=False):
-        if (done.number, done.checksum) != (ours.number, ours.checksum):
+    for recorded, shipped in zip(applied, known, strict=False):
+        if (recorded.number, recorded.checksum) != (shipped.number, shipped.checksum):
             raise HostError(
-                f"migration {ours.number:04}_{ours.name} is not the one that made this store",
+                f"migration {shipped.number:04}_{shipped.name} is not the one that made this store",
                 code="store.migration_changed",
                 hint="reinstall Paddock; a migration is never edited once it has run, a new one is added",
-                details={"number": ours.number, "program": done.program},
+                details={"number": shipped.number, "program": recorded.program},
             )
     return tuple(known[len(applied) :])
 
 
 def is_current(engine: Migratable, folder: Path = MIGRATIONS_DIR) -> bool:
-    """Whether no step is missing: the everyday case, which takes no lock."""
+    """Whether no migration is missing: the common case, which takes no lock."""
     if not engine.has_table("migrations"):
         return False
     with engine.read_transaction() as tx:
@@ -132,43 +132,43 @@ def is_current(engine: Migratable, folder: Path = MIGRATIONS_DIR) -> bool:
 
 
 def migrate(engine: Migratable, folder: Path = MIGRATIONS_DIR) -> int:
-    """Take every step that is missing and return how many there were."""
+    """Apply every missing migration and return how many there were."""
     if is_current(engine, folder):
         return 0
     known = load_migrations(folder)
-    taken = 0
+    applied_count = 0
     while True:
         with engine.exclusive_transaction() as tx:
             tx.script(_CREATE_TABLE_SQL)
-            # Asked again now that nobody else can migrate: another process may have been quicker.
+            # Checked again now that no other process can migrate: one may have been quicker.
             steps = pending_migrations(_applied_migrations(tx), known)
             if not steps:
-                return taken
+                return applied_count
             _apply_migration(tx, steps[0], engine.type_names)
-        taken += 1
+        applied_count += 1
 
 
-def _apply_migration(tx: ScriptTransaction, step: Migration, words: Mapping[str, str]) -> None:
-    tx.script(render_migration(step.sql, words))
+def _apply_migration(tx: ScriptTransaction, step: Migration, type_names: Mapping[str, str]) -> None:
+    tx.script(render_migration(step.sql, type_names))
     tx.execute(
         "INSERT INTO migrations (number, name, checksum, program) VALUES (?, ?, ?, ?)",
         (step.number, step.name, step.checksum, __version__),
     )
 
 
-def render_migration(sql: str, words: Mapping[str, str]) -> str:
-    """A migration in the spelling of one engine.
+def render_migration(sql: str, type_names: Mapping[str, str]) -> str:
+    """Fill the placeholders of a migration for one engine.
 
     Raises:
-        HostError: `store.migrations` for a word in braces that no engine knows.
+        HostError: `store.migrations` for an unknown placeholder.
     """
 
-    def spelled(word: re.Match[str]) -> str:
-        if word[1] not in words:
-            raise HostError(f"a migration uses {word[0]}, which means nothing", code="store.migrations")
-        return words[word[1]]
+    def fill(placeholder: re.Match[str]) -> str:
+        if placeholder[1] not in type_names:
+            raise HostError(f"a migration uses {placeholder[0]}, which means nothing", code="store.migrations")
+        return type_names[placeholder[1]]
 
-    return _TYPE_PLACEHOLDER.sub(spelled, sql)
+    return _TYPE_PLACEHOLDER.sub(fill, sql)
 
 
 def _applied_migrations(tx: Transaction) -> list[AppliedMigration]:

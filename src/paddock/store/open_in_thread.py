@@ -1,4 +1,4 @@
-"""Opening something slow on a thread, so that being cancelled meanwhile leaks nothing."""
+"""Opens a slow resource on a thread, so that a cancelled caller leaks nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """Something that must be closed once it was opened."""
+    """A resource that must be closed once it was opened."""
 
     def close(self) -> None: ...
 
@@ -17,7 +17,7 @@ C = TypeVar("C", bound=Closable)
 
 
 async def open_in_thread(open_it: Callable[[], C]) -> C:
-    """What `open_it` opens. A caller cancelled meanwhile leaves it to be closed as soon as it is open."""
+    """The resource that `open_it` opens. If the caller is cancelled meanwhile, it is closed as soon as it is open."""
     opening = asyncio.ensure_future(asyncio.to_thread(open_it))
     try:
         return await asyncio.shield(opening)

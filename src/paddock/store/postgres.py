@@ -1,7 +1,7 @@
 """The PostgreSQL engine: the same units of work on a server that several nodes share.
 
 A writing unit is one SERIALIZABLE transaction, so that units behave as if they ran one after another, as they do on
-the embedded engine. The server may answer that a unit lost a race; it is then run again, which is why a unit must do
+the embedded engine. The server may report that a unit lost a race; it is then run again, which is why a unit must do
 nothing but work on rows. A reading unit sees one snapshot.
 """
 
@@ -32,14 +32,14 @@ ConnectionFactory = Callable[[], AbstractContextManager[Connection]]
 _MAX_ATTEMPTS = 20
 _MAX_RETRY_DELAY_S = 0.1
 _MIGRATION_LOCK = 0x7061_6464_6F63_6B  # "paddock", the number every node locks while it migrates
-_JOB_LOCK_CLASS = 0x7061_6464  # "padd", beside a number for each kind of work that one node at a time does
+_JOB_LOCK_CLASS = 0x7061_6464  # "padd", combined with a number for each kind of job that one node at a time does
 
 
 def connect(url: str) -> Connection:
-    """One connection with our settings.
+    """Open one connection with our settings.
 
     Raises:
-        StoreUnavailable: When the server cannot be reached or turns us away.
+        StoreUnavailable: When the server cannot be reached or rejects us.
     """
     try:
         connection = psycopg.Connection[Row].connect(url, row_factory=dict_row, connect_timeout=10)
@@ -50,15 +50,15 @@ def connect(url: str) -> Connection:
 
 
 def configure_connection(connection: Connection) -> None:
-    """Our settings on a fresh connection."""
-    # sum() of 64-bit numbers comes back as numeric; SQLite's comes back as a plain number.
+    """Apply our settings to a fresh connection."""
+    # sum() of 64-bit numbers returns numeric; SQLite's returns a plain number.
     connection.adapters.register_loader("numeric", _NumberLoader)
     connection.execute("SET lock_timeout = '10s'")
     connection.commit()
 
 
 class _NumberLoader(NumericBinaryLoader):
-    """PostgreSQL's `numeric` as the number SQLite would have answered."""
+    """Loads PostgreSQL's `numeric` as the number SQLite would have returned."""
 
     def load(self, data: Any) -> Any:
         number = super().load(data)
@@ -66,11 +66,11 @@ class _NumberLoader(NumericBinaryLoader):
 
 
 def to_paddock_error(error: psycopg.Error) -> PaddockError:
-    """The error of our own tree for one of psycopg's. Never shows the address, which may hold a password."""
+    """The error of our own tree for one of psycopg's. Never shows the URL, which may contain a password."""
     first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    told = (error.diag.message_primary or first_line).rstrip(".")
+    text = (error.diag.message_primary or first_line).rstrip(".")
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
-        # No server said this: the driver could not read the address, and its words repeat it.
+        # Not from the server: the driver could not parse the URL, and its message repeats it.
         return StoreUnavailable(
             "the address of the PostgreSQL server cannot be read",
             hint="write it as postgresql://user:password@host:5432/name; special characters as %40",
@@ -93,23 +93,23 @@ def to_paddock_error(error: psycopg.Error) -> PaddockError:
         case errors.ReadOnlySqlTransaction():
             return HostError("a reading unit of work tried to write", code="store.read_only")
         case psycopg.ProgrammingError() | psycopg.DataError() | psycopg.NotSupportedError():
-            return HostError(f"PostgreSQL refused a statement: {told}", code="store.statement")
+            return HostError(f"PostgreSQL refused a statement: {text}", code="store.statement")
         case _:
             return StoreUnavailable(
-                f"PostgreSQL cannot be used: {told}",
+                f"PostgreSQL cannot be used: {text}",
                 hint="check that the server runs and that the address, user and password are right",
             )
 
 
 class PostgresTransaction(CheckedTransaction):
-    """A transaction on one connection. Whoever makes it ends it."""
+    """A transaction on one connection. Its creator ends it."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._connection = connection
 
     def script(self, sql: str) -> None:
-        """Run statements that bind nothing; for migrations."""
+        """Run statements without parameters; for migrations."""
         # The bytes of a file of ours, not a query built from input.
         try:
             self._connection.execute(sql.encode())
@@ -149,7 +149,7 @@ class PostgresDirect:
         return cls(lambda: nullcontext(connection), connection.close).migrate_or_close(migrations)
 
     def migrate_or_close(self, migrations: Path) -> PostgresDirect:
-        """This database, brought up to date; closed when that fails."""
+        """Migrate this database and return it; closed when that fails."""
         try:
             migrate(self, migrations)
         except BaseException:
@@ -174,17 +174,17 @@ class PostgresDirect:
             return tx.run(fn)
 
     def truncate_log(self) -> Path | None:
-        return None  # the server's own affair
+        return None  # not ours to truncate
 
     @contextmanager
     def try_lock(self, work: str) -> Generator[bool, None, None]:
-        # Of the session, so that it outlasts the units of work that are done meanwhile.
+        # A session lock, so that it outlasts the units of work that are done meanwhile.
         with self._connections() as connection:
-            got = _query_advisory_lock(connection, "SELECT pg_try_advisory_lock(%s, hashtext(%s)) AS held", work)
+            acquired = _query_advisory_lock(connection, "SELECT pg_try_advisory_lock(%s, hashtext(%s)) AS held", work)
             try:
-                yield bool(got)
+                yield bool(acquired)
             finally:
-                if got and not connection.closed:
+                if acquired and not connection.closed:
                     _query_advisory_lock(connection, "SELECT pg_advisory_unlock(%s, hashtext(%s)) AS held", work)
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class PostgresDirect:
 
     def has_table(self, name: str) -> bool:
         with self.read_transaction() as tx:
-            # Only where new tables would go: another schema of the search path may hold another program's.
+            # Only where new tables would be created: another schema of the search path may belong to another program.
             return (
                 tx.one(
                     "SELECT 1 AS found FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?", (name,)
@@ -207,7 +207,7 @@ class PostgresDirect:
     @contextmanager
     def exclusive_transaction(self) -> Generator[PostgresTransaction, None, None]:
         """A transaction during which no other node migrates."""
-        # READ COMMITTED: what a node sees must be newer than its wait for the lock.
+        # READ COMMITTED: the snapshot must be newer than the wait for the lock.
         with self._transaction(read_only=False, isolation=psycopg.IsolationLevel.READ_COMMITTED) as tx:
             tx.script(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
             yield tx
@@ -232,9 +232,9 @@ class PostgresDirect:
                 raise
 
 
-def _query_advisory_lock(connection: Connection, question: LiteralString, work: str) -> Any:
+def _query_advisory_lock(connection: Connection, query: LiteralString, work: str) -> Any:
     try:
-        row = connection.execute(question, (_JOB_LOCK_CLASS, work)).fetchone()
+        row = connection.execute(query, (_JOB_LOCK_CLASS, work)).fetchone()
         connection.commit()
     except psycopg.Error as error:
         raise to_paddock_error(error) from error
@@ -260,7 +260,7 @@ def _roll_back(connection: Connection) -> None:
     try:
         connection.rollback()
     except psycopg.Error:
-        connection.close()  # a connection in an unknown state is of no use to the next unit
+        connection.close()  # a connection in an unknown state cannot be reused
 
 
 def _is_serialization_failure(error: StoreUnavailable) -> bool:

@@ -21,16 +21,16 @@ from paddock.store.transaction import Row, Transaction
 T = TypeVar("T")
 
 _MAX_CONNECTIONS = 8
-_MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller waits its turn
+_MAX_PENDING_UNITS = 1024  # units accepted and not answered; the next caller waits
 
 
 async def open_pool(url: str, *, migrations: Path) -> PostgresPool:
-    """Open the database without holding up the event loop while the server answers."""
+    """Open the database without blocking the event loop while the server answers."""
     return PostgresPool(await open_in_thread(lambda: _open_pool(url, migrations)))
 
 
 def _open_pool(url: str, migrations: Path) -> PostgresDirect:
-    # Asked once without the pool: a wrong address shall say so, where a pool would only report that it waited.
+    # Connect once without the pool: a wrong URL must say so, where a pool would only report a timeout.
     connect(url).close()
     pool = ConnectionPool(
         url,

@@ -1,4 +1,4 @@
-"""The embedded engine: one SQLite file beside the lock that says who has it open."""
+"""The embedded engine: one SQLite file, next to the lock file of its daemon."""
 
 # apsw's type stubs name a class that Python 3.11 does not have yet.
 # pyright: reportUnknownMemberType=false
@@ -29,12 +29,12 @@ _BUSY_MS = 10_000
 
 
 def connect(path: Path, *, read_only: bool = False, unshared: bool = False) -> apsw.Connection:
-    """A connection with our settings: write-ahead log, synced on every commit, foreign keys held, erased is gone.
+    """Open a connection with our settings: WAL, synced on every commit, foreign keys enforced, secure delete.
 
     Args:
         path: The file; it exists.
-        read_only: For looking only.
-        unshared: Keep the log's index in memory instead of in a file. Nobody else can use the store meanwhile.
+        read_only: Open for reading only.
+        unshared: Keep the log's index in memory instead of in a file. No other process can use the store meanwhile.
 
     Raises:
         StoreUnavailable: When the file cannot be opened.
@@ -49,21 +49,21 @@ def connect(path: Path, *, read_only: bool = False, unshared: bool = False) -> a
         if not read_only:
             _use_write_ahead_log(connection)
             connection.pragma("synchronous", "FULL")
-            # What is erased is overwritten: pages would keep it, for anybody who reads the file, until they are reused.
+            # Deleted data is overwritten: it would stay readable in the file until its pages are reused.
             connection.pragma("secure_delete", True)
-            # What a statement may have to take back is kept beside it; SQLite would write it to a file elsewhere.
+            # Statement journals stay in memory; SQLite would write them to a file elsewhere.
             connection.pragma("temp_store", "MEMORY")
         connection.pragma("foreign_keys", True)
     except apsw.Error as error:
-        told = to_paddock_error(error, connection, path)  # asks the connection, so before it is closed
+        failure = to_paddock_error(error, connection, path)  # asks the connection, so before it is closed
         if connection is not None:
             connection.close()
-        raise told from error
+        raise failure from error
     return connection
 
 
 def _connect_even_if_full(path: Path) -> apsw.Connection:
-    """A connection that can at least read, also where the disk has no room for the index that processes share."""
+    """A connection that can at least read, also where the disk has no room for the shared index."""
     try:
         return connect(path)
     except StoreUnavailable as error:
@@ -73,7 +73,7 @@ def _connect_even_if_full(path: Path) -> apsw.Connection:
 
 
 def _use_write_ahead_log(connection: apsw.Connection) -> None:
-    # When several processes open a new file at once, SQLite tells all but one that it is busy without waiting.
+    # When several processes open a new file at once, SQLite reports busy to all but one without waiting.
     deadline = time.monotonic() + _BUSY_MS / 1000
     while True:
         try:
@@ -87,11 +87,11 @@ def _use_write_ahead_log(connection: apsw.Connection) -> None:
 
 
 def create_file(path: Path) -> None:
-    """Make the file, and the directory if it is missing, readable by nobody else.
+    """Create the file, and the directory if it is missing, readable by their owner only.
 
-    SQLite gives its log the mode of the database, so this one mode covers all. The file is never opened here: whoever
-    closes it takes away the locks of every connection that this process has, and then the next process that is done
-    with the store takes itself for the last one, and removes the log that we go on to write.
+    SQLite gives its log the mode of the database, so this one mode covers all. The file is never opened here: closing
+    it would drop the locks of every connection that this process has, and then the next process that is done
+    with the store would take itself for the last one, and remove the log that we go on to write.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def to_paddock_error(error: apsw.Error, connection: apsw.Connection | None, path
 
 
 class SqliteTransaction(CheckedTransaction):
-    """A transaction on one connection. Whoever makes it begins and ends it."""
+    """A transaction on one connection. Its creator begins and ends it."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class SqliteTransaction(CheckedTransaction):
         self._path = path
 
     def script(self, sql: str) -> None:
-        """Run statements that bind nothing; for migrations."""
+        """Run statements without parameters; for migrations."""
         try:
             self._connection.execute(sql)
         except apsw.Error as error:
@@ -157,7 +157,7 @@ class SqliteTransaction(CheckedTransaction):
     def _change(self, statement: Statement, values: tuple[Value, ...]) -> int:
         before = self._connection.total_changes()
         self._rows(statement, values)
-        # changes() keeps the number of the last statement that changed anything, so ask whether this one did.
+        # changes() keeps the number of the last statement that changed anything, so check whether this one did.
         return self._connection.changes() if self._connection.total_changes() != before else 0
 
     def _fetch(self, statement: Statement, values: tuple[Value, ...]) -> list[Row]:
@@ -191,7 +191,7 @@ def transaction(connection: apsw.Connection, path: Path, begin: str) -> Generato
     except BaseException as error:
         # Out of space or memory, SQLite may have rolled back by itself.
         if connection.in_transaction:
-            with suppress(apsw.Error):  # the first error is the one to tell
+            with suppress(apsw.Error):  # the first error is the one to report
                 connection.execute("ROLLBACK")
         if isinstance(error, apsw.Error):
             raise to_paddock_error(error, connection, path) from error
@@ -201,7 +201,7 @@ def transaction(connection: apsw.Connection, path: Path, begin: str) -> Generato
 class SqliteDirect:
     """The embedded database on the calling thread: one connection, no threads, no event loop.
 
-    Not for sharing between threads; the daemon's way in is `group_commit.py`.
+    Not for sharing between threads; the daemon uses `group_commit.py`.
     """
 
     engine: Literal["sqlite"] = "sqlite"
@@ -214,14 +214,14 @@ class SqliteDirect:
 
     @classmethod
     def open(cls, path: Path, *, migrations: Path, role: Role, wait: float) -> SqliteDirect:
-        """Open the file and bring it up to date; a daemon takes the lock first and keeps it.
+        """Open the file and migrate it; a daemon takes the lock first and keeps it.
 
-        Where the one before it was not stopped but ended, it looks whether the file is whole.
+        If the previous daemon did not shut down cleanly, the file's integrity is checked.
         """
         create_file(path)
         lock = StoreLock.take(path.parent, role, wait=wait) if role == "daemon" else None
         try:
-            # A daemon needs its readers beside the writer; it says that the disk is full instead of limping.
+            # A daemon needs its readers beside the writer; it reports a full disk instead of running degraded.
             connection = _connect_even_if_full(path) if role == "command" else connect(path)
         except BaseException:
             if lock is not None:
@@ -253,7 +253,8 @@ class SqliteDirect:
             if self._lock is not None:
                 migrate(self, migrations)
                 continue
-            # Nobody may have the tables open while their shape changes. Whoever held us up may have migrated.
+            # No other process may have the tables open while the schema changes. The one that held us up may have
+            # migrated.
             try:
                 lock = StoreLock.take(self.path.parent, "command", wait=0)
             except StoreUnavailable as error:

@@ -1,10 +1,10 @@
-"""The one SQL that both engines speak, and the check that a statement keeps to it.
+"""The SQL subset that both engines understand, and the check that a statement keeps to it.
 
 A statement is one SELECT, INSERT, UPDATE, DELETE or WITH, its values bound with `?`. What only one engine would
 accept is refused on both, so that a mistake shows in the first test and not on the first PostgreSQL server.
 
-Where the engines differ in silence, write it so that they do not: give every computed column a name (`count(*) AS n`),
-compare flags with a number (`enabled = 1`), and use `ON CONFLICT` rather than catching a clash.
+Where the engines differ silently, write it so that they do not: give every computed column a name (`count(*) AS n`),
+compare flags with a number (`enabled = 1`), and use `ON CONFLICT` rather than catching a violation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Value = str | int | float | bytes | None
 
 _MAX_INT64 = 2**63 - 1
 
-# Quoted text first, so that what stands inside quotes is never taken for a mark.
+# Quoted text first, so that a `?` inside quotes is never taken for a placeholder.
 _TOKENS = re.compile(
     r"""
     (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" )
@@ -37,7 +37,7 @@ _FIRST_WORD = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECA
 
 
 class Statement(NamedTuple):
-    """A statement that passed the check, in the spelling of each engine."""
+    """A checked statement, in the syntax of each engine."""
 
     sqlite: str
     postgres: str
@@ -46,21 +46,21 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def check_statement(sql: str) -> Statement:
-    """The statement in both spellings.
+    """Check a statement and translate it for both engines.
 
     Raises:
-        HostError: `store.statement` when it is not in what both engines speak; a mistake in our own code.
+        HostError: `store.statement` when it is outside the common subset; a mistake in our own code.
     """
     if _FIRST_WORD.match(sql) is None:
         raise _invalid_statement_error(sql, "a unit of work may only SELECT, INSERT, UPDATE, DELETE or begin WITH")
     body = sql.rstrip().removesuffix(";")
     pieces: list[str] = []
-    marks = 0
+    placeholders = 0
     position = 0
     for token in _TOKENS.finditer(body):
         match token.lastgroup:
             case "mark":
-                marks += 1
+                placeholders += 1
                 pieces += body[position : token.start()], "%s"
                 position = token.end()
             case "quoted":
@@ -77,21 +77,21 @@ def check_statement(sql: str) -> Statement:
             case _:
                 raise _invalid_statement_error(sql, "one statement at a time")
     pieces.append(body[position:])
-    return Statement(sqlite=body, postgres="".join(pieces), placeholder_count=marks)
+    return Statement(sqlite=body, postgres="".join(pieces), placeholder_count=placeholders)
 
 
 def bind_values(statement: Statement, params: Sequence[Value]) -> tuple[Value, ...]:
     """The parameters as both engines store them alike.
 
     Raises:
-        HostError: `store.statement` for a wrong count, or a value that one of the engines could not keep.
+        HostError: `store.statement` for a wrong count, or a value that one of the engines could not store.
     """
     if len(params) != statement.placeholder_count:
         raise _invalid_statement_error(
             statement.sqlite, f"{statement.placeholder_count} placeholders, {len(params)} values"
         )
-    # Nearly all are plain text or nothing or small numbers, which need no further look; this runs for every value of
-    # every row.
+    # Nearly all are plain text, None or small numbers, which need no further check; this runs for every value of every
+    # row.
     return tuple(
         [
             value
@@ -110,7 +110,7 @@ def _bind_value(statement: Statement, value: Value) -> Value:
         case bool():
             return int(value)  # PostgreSQL would refuse a boolean for an INTEGER column
         case str():
-            # PostgreSQL text holds no NUL, and neither engine holds half a surrogate pair.
+            # PostgreSQL text cannot contain NUL, and neither engine a lone surrogate.
             if "\0" in value or (not value.isascii() and _has_surrogate(value)):
                 raise _invalid_statement_error(statement.sqlite, "a text holds NUL or a lone surrogate")
         case int():
@@ -127,6 +127,6 @@ def _has_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _invalid_statement_error(sql: str, why: str) -> HostError:
+def _invalid_statement_error(sql: str, reason: str) -> HostError:
     shown = " ".join(sql.split())[:200]
-    return HostError(f"the statement was refused: {why}", code="store.statement", details={"statement": shown})
+    return HostError(f"the statement was refused: {reason}", code="store.statement", details={"statement": shown})

@@ -1,4 +1,4 @@
-"""What a unit of work holds in its hands, and the rules every engine's transaction keeps."""
+"""The transaction of a unit of work, and the rules that every engine's transaction keeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.store.statement import Statement, Value, bind_values, check_stateme
 T = TypeVar("T")
 
 CommitHook: TypeAlias = "Callable[[Transaction, list[T]], None]"
-"""Does something for many units of work at once."""
+"""Runs once before a commit, for the items of many units of work."""
 
 Row = dict[str, Any]
 """One row by column name. Name computed columns with AS: the engines invent different names for them."""
@@ -22,7 +22,7 @@ class Transaction(Protocol):
     """What a unit of work may do. It is over when the unit returns; keep no reference to it."""
 
     def execute(self, sql: str, params: Sequence[Value] = ()) -> int:
-        """Run a statement and say how many rows it changed."""
+        """Run a statement and return how many rows it changed."""
         ...
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
@@ -34,16 +34,16 @@ class Transaction(Protocol):
         ...
 
     def before_commit(self, finish: CommitHook[T], item: T) -> None:
-        """Have `finish` called last in this transaction, with all items that were given for it.
+        """Have `finish` called last in this transaction, with all items that were added for it.
 
-        For what many units do alike, and what costs less once for all of them: those that are committed together are
-        finished together. Where that fails nothing of them is kept.
+        For work that many units share and that is cheaper once for all of them: units that are committed together are
+        finished together. If it fails, none of them is kept.
         """
         ...
 
 
 class CheckedTransaction(ABC):
-    """A transaction that takes check_statement statements only, and none after one has failed.
+    """A transaction that accepts checked statements only, and none after one has failed.
 
     An engine supplies `_change` and `_fetch`, which raise nothing but errors of our own tree.
     """
@@ -67,30 +67,30 @@ class CheckedTransaction(ABC):
         self.commit_hooks.setdefault(finish, []).append(item)
 
     def run(self, fn: Callable[[Transaction], T]) -> T:
-        """The result of a unit that is alone in its transaction, finished. Raises as `run_unfinished` does."""
+        """Run a unit that is alone in its transaction, then the commit hooks. Raises as `run_without_hooks` does."""
 
-        def whole(tx: Transaction) -> T:
+        def with_hooks(tx: Transaction) -> T:
             result = fn(tx)
             self.run_commit_hooks(tx)
             return result
 
-        return self.run_without_hooks(whole)
+        return self.run_without_hooks(with_hooks)
 
     def run_commit_hooks(self, tx: Transaction) -> None:
-        """What was left to the end, as a unit of work."""
+        """Run the commit hooks, as a unit of work."""
         for finish, items in self.commit_hooks.items():
             finish(tx, items)
 
     def run_without_hooks(self, fn: Callable[[Transaction], T]) -> T:
-        """The unit's result; its error, or that of a statement whose failure it swallowed, is raised."""
+        """Run a unit and return its result; raises its error, or that of a statement whose failure it swallowed."""
         try:
             result = fn(self)
         except StopIteration as error:
-            raise RuntimeError("a unit of work raised StopIteration") from error  # no future can carry that one
+            raise RuntimeError("a unit of work raised StopIteration") from error  # a future cannot carry StopIteration
         finally:
             self._is_over = True
         if self.failure is not None:
-            # PostgreSQL would turn the commit into a rollback without a word; no engine may do that.
+            # PostgreSQL would silently turn the commit into a rollback; no engine may do that.
             raise self.failure
         return result
 

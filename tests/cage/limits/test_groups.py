@@ -60,7 +60,7 @@ def test_the_limits_of_a_v2_group_are_written_where_the_kernel_reads_them(tmp_pa
 
 def test_the_daemon_makes_room_for_its_cages_by_moving_to_a_leaf(tmp_path: Path) -> None:
     base = v2_directory(tmp_path, enabled="", members="4711\n")
-    groups = WardenCgroups({"memory": CgroupLocation("cgroup v2", base)}, ours=[4711])
+    groups = WardenCgroups({"memory": CgroupLocation("cgroup v2", base)}, own_pids=[4711])
     assert (base / "paddock-host" / "cgroup.procs").read_text() == "4711"
     assert (base / "cgroup.subtree_control").read_text() == "+memory"
     assert set(groups.locations) == {"memory"}
@@ -75,7 +75,7 @@ def test_nobody_elses_process_is_moved_and_a_group_that_is_shared_with_one_is_no
         f"cgroup2 {tmp_path} cgroup2 rw 0 0", "0::/me.scope", seen.controllers, seen.writable, seen.has_other_processes
     )
     assert (find_locations(ours), find_crowded_cgroup(ours)) == ({}, base)
-    assert WardenCgroups({"memory": CgroupLocation("cgroup v2", base)}, ours=[4711]).locations == {}
+    assert WardenCgroups({"memory": CgroupLocation("cgroup v2", base)}, own_pids=[4711]).locations == {}
     assert not (base / "paddock-host").exists()
     (base / "cgroup.procs").write_text("4711\n")
     assert (set(find_locations(ours)), find_crowded_cgroup(ours)) == ({"memory"}, None)

@@ -186,8 +186,8 @@ class Yard:
             root=str(root),
             capabilities=manifest.capabilities,
             environment=spawn_environment(manifest, str(root), "info"),
-            surroundings=HostPaths(python="/usr/bin/python3"),
-            machine=DiskFilesystem(),
+            host_paths=HostPaths(python="/usr/bin/python3"),
+            filesystem=DiskFilesystem(),
         )
         with anyio.fail_after(PATIENCE):
             inside = Inside(await self._warden.launch(spec))

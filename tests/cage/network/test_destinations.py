@@ -130,6 +130,6 @@ def test_many_different_things_are_told_up_to_a_bound_and_then_only_counted() ->
 
 
 def test_a_pace_lets_a_burst_through_and_then_one_after_the_other() -> None:
-    pace = RatePacer(a_second=10, at_once=3)
+    pace = RatePacer(per_second=10, burst=3)
     assert [round(pace.reserve(5.0), 3) for _ in range(5)] == [0, 0, 0, 0.1, 0.2]
     assert pace.reserve(100.0) == 0

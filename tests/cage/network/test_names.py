@@ -94,7 +94,7 @@ def test_no_datagram_breaks_the_name_server(datagram: bytes) -> None:
 
 @given(st.lists(st.sampled_from([f"n{n}.example.com" for n in range(12)])))
 def test_a_made_up_address_stands_for_the_name_it_was_given_for_last(names: list[str]) -> None:
-    book = SyntheticAddresses("198.18.0.0/15", most=5)
+    book = SyntheticAddresses("198.18.0.0/15", max_names=5)
     for name in names:
         address = book.address_for(name)
         assert book.name_for(address) == name
@@ -117,7 +117,7 @@ def test_an_address_means_nothing_else_while_an_answer_that_gave_it_still_holds(
 
 
 def test_an_address_is_given_out_anew_when_nobody_asked_for_its_name_for_longest() -> None:
-    book = SyntheticAddresses("198.18.0.0/15", most=2)
+    book = SyntheticAddresses("198.18.0.0/15", max_names=2)
     first, second = book.address_for("a"), book.address_for("b")
     assert book.address_for("a") == first
     assert book.address_for("c") == second

@@ -130,13 +130,13 @@ def caged(
         root=root,
         capabilities=[parse_capability(text) for text in capabilities],
         environment=spawn_environment(manifest, root, "info"),
-        surroundings=HostPaths(
+        host_paths=HostPaths(
             python="/opt/interpreter/bin/python3.12",
             sdk="/srv/paddock/lib",
             hidden=("/srv/paddock/config", "/srv/paddock/data"),
         ),
-        machine=machine or PretendMachine(),
-        places=given.pop("places", GrantRoots(config="/srv/paddock/config/notes", project="/home/ada")),
+        filesystem=machine or PretendMachine(),
+        roots=given.pop("places", GrantRoots(config="/srv/paddock/config/notes", project="/home/ada")),
         **given,
     )
 

@@ -16,7 +16,7 @@ def page(spec: CageSpec) -> str:
         spec,
         source_of=lambda bind: bind.source,
         file=lambda content: _kept(contents, content),
-        fittings=_FITTINGS,
+        assets=_FITTINGS,
         limits=process_rlimits(spec.limits, memory=False, processes=True),
     )
     return _lines([*words, "--", *build_command(spec)]) + _files(words, contents)

@@ -61,9 +61,9 @@ class Plugin:
             root=str(self.root),
             capabilities=[parse_capability(text) for text in capabilities],
             environment=spawn_environment(manifest, str(self.root), "info"),
-            surroundings=HostPaths(python=sys.executable, sdk=str(SOURCES), hidden=(str(self.world / "paddock"),)),
-            machine=DiskFilesystem(),
-            places=GrantRoots(project=str(self.world / "project")),
+            host_paths=HostPaths(python=sys.executable, sdk=str(SOURCES), hidden=(str(self.world / "paddock"),)),
+            filesystem=DiskFilesystem(),
+            roots=GrantRoots(project=str(self.world / "project")),
         )
 
     async def run(self, *capabilities: str, command: tuple[str, ...], **runtime: Any) -> Ended:
@@ -344,8 +344,8 @@ async def test_a_plugin_reads_its_own_private_folder_whoever_the_daemon_is(plugi
         root=str(plugin.root),
         capabilities=[parse_capability("read:fs:config:/")],
         environment=spawn_environment(manifest, str(plugin.root), "info"),
-        surroundings=HostPaths(python=sys.executable, sdk=str(SOURCES)),
-        machine=DiskFilesystem(),
-        places=GrantRoots(config=str(own)),
+        host_paths=HostPaths(python=sys.executable, sdk=str(SOURCES)),
+        filesystem=DiskFilesystem(),
+        roots=GrantRoots(config=str(own)),
     )
     assert (await plugin.run_spec(spec)).out == ["mine"]

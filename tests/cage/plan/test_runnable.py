@@ -163,8 +163,8 @@ def compile_for_host(command: tuple[str, ...]) -> CageSpec:
         root=ROOT,
         capabilities=[],
         environment={},
-        surroundings=HostPaths(python="/opt/interpreter/bin/python3.12"),
-        machine=PretendMachine(),
+        host_paths=HostPaths(python="/opt/interpreter/bin/python3.12"),
+        filesystem=PretendMachine(),
         command=command,
     )
 

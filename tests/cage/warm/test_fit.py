@@ -114,8 +114,8 @@ def test_without_a_known_place_of_plugins_everything_is_started_cold() -> None:
 def test_the_zygote_of_a_root_daemon_does_not_see_any_plugins_files() -> None:
     found = plan_warm_start(SPEC, TREES)
     assert found is not None
-    assert add_plugin_trees(found.zygote, TREES, seen=False).binds == (LIBRARIES,)
-    assert BindMount(TREES, TREES) in add_plugin_trees(found.zygote, TREES, seen=True).binds
+    assert add_plugin_trees(found.zygote, TREES, visible=False).binds == (LIBRARIES,)
+    assert BindMount(TREES, TREES) in add_plugin_trees(found.zygote, TREES, visible=True).binds
 
 
 @pytest.mark.parametrize("name", ["json.py", "asyncio", "types.pyc", "_json.cpython-311-x86_64-linux-gnu.so"])

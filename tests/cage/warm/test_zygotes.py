@@ -95,8 +95,8 @@ def installed(root: Path, name: str) -> CageSpec:
         root=str(root),
         capabilities=(),
         environment=spawn_environment(manifest, str(root), "info"),
-        surroundings=HostPaths(python="/usr/bin/python3"),
-        machine=DiskFilesystem(),
+        host_paths=HostPaths(python="/usr/bin/python3"),
+        filesystem=DiskFilesystem(),
     )
 
 

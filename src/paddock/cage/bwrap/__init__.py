@@ -1,1 +1,1 @@
-"""The plain way to start a cage: bubblewrap builds it around a program that begins from nothing."""
+"""Cold start: bubblewrap builds the cage around a program that starts from scratch."""

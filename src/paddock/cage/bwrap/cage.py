@@ -1,8 +1,8 @@
-"""A cage that bubblewrap builds, from its first moment until nothing of it is left.
+"""One cage built by bubblewrap, from the fork until every process in it is gone.
 
-Bubblewrap is two processes: one outside, our child, which tells how the program ended; and one inside, the first of
-the cage's own pid namespace, with which everything in the cage ends. Whoever ends a cage ends the inner one first: an
-inner one whose outer has died while they were still building would wait for it for ever.
+Bubblewrap is two processes: an outer one, our child, which reports how the program ended; and an inner one, the init
+process of the cage's pid namespace, with which everything in the cage ends. Always kill the inner one first: an
+inner process whose outer one has died while the cage was still being built would wait for it forever.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ _CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
 
 
 class BwrapCage:
-    """A cage that bubblewrap builds or has built; see `ways.Body`."""
+    """A cage that bubblewrap builds or has built. Implements `CageHandle`."""
 
-    def __init__(self, outer: int, gate: socket.socket | None, status: int, stage: MountStage | None) -> None:
-        self._outer = outer
-        self._outer_handle = os.pidfd_open(outer)
-        self._inner_handle: int | None = None
+    def __init__(self, outer_pid: int, gate: socket.socket | None, status_fd: int, stage: MountStage | None) -> None:
+        self._outer_pid = outer_pid
+        self._outer_pidfd = os.pidfd_open(outer_pid)
+        self._inner_pidfd: int | None = None
         self._gate = gate
-        self._status = status
+        self._status_fd = status_fd
         self._status_text = b""
         self._stage = stage
-        self._ended: int | None = None
+        self._exit_code: int | None = None
         self._orphans: list[int] = []
         self.init_pid: int | None = None
         self.plugin_pid: int | None = None
 
     def watched_fds(self) -> list[int]:
-        """See `ways.Body`."""
-        if self._ended is not None:
-            # Also when it is over by now: whoever was told to wait for it must hear of that.
-            return [] if self._inner_handle is None else [self._inner_handle]
-        handles = [self._outer_handle]
+        """See `CageHandle`."""
+        if self._exit_code is not None:
+            # Also when the process is gone by now: a caller that waits for it must be woken.
+            return [] if self._inner_pidfd is None else [self._inner_pidfd]
+        fds = [self._outer_pidfd]
         if self.init_pid is None:
-            handles.append(self._status)
+            fds.append(self._status_fd)
         if self._gate is not None and self.plugin_pid is None:
-            handles.append(self._gate.fileno())
-        return handles
+            fds.append(self._gate.fileno())
+        return fds
 
     def poll(self) -> int | None:
-        """See `ways.Body`."""
+        """See `CageHandle`."""
         self._read_status()
         self._read_gate()
-        if self._ended is None:
-            pid, status = os.waitpid(self._outer, os.WNOHANG)
-            if pid != self._outer:
+        if self._exit_code is None:
+            pid, status = os.waitpid(self._outer_pid, os.WNOHANG)
+            if pid != self._outer_pid:
                 return None
-            self._ended = os.waitstatus_to_exitcode(status)
+            self._exit_code = os.waitstatus_to_exitcode(status)
             self._kill_inner()
-        # A cage's first process is done only after every other in it.
-        if self._inner_handle is not None and not is_readable(self._inner_handle):
+        # The init process of a pid namespace is only reaped after every other process in it.
+        if self._inner_pidfd is not None and not is_readable(self._inner_pidfd):
             return None
         self._reap_orphans()
-        # Bubblewrap tells of a signal as a shell does.
-        return 128 - self._ended if 128 < self._ended <= 128 + signal.SIGRTMAX else self._ended
+        # Bubblewrap reports a signal as a shell does.
+        return 128 - self._exit_code if 128 < self._exit_code <= 128 + signal.SIGRTMAX else self._exit_code
 
     def release(self) -> None:
-        """See `ways.Body`."""
+        """See `CageHandle`."""
         gate, self._gate = self._gate, None
         if gate is not None:
             with gate, contextlib.suppress(OSError):
@@ -74,73 +74,73 @@ class BwrapCage:
         self._close_stage()
 
     def kill(self) -> None:
-        """See `ways.Body`."""
+        """See `CageHandle`."""
         self._read_status()
-        if self._ended is None and self._inner_handle is None:
-            # It may be about to make the inner one: held still first, so that we see whether it has.
-            os.kill(self._outer, signal.SIGSTOP)
-            os.waitid(os.P_PID, self._outer, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            self._orphans = child_pids(self._outer)
+        if self._exit_code is None and self._inner_pidfd is None:
+            # It may be about to fork the inner process: stop it first, so that we see whether it has.
+            os.kill(self._outer_pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, self._outer_pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            self._orphans = child_pids(self._outer_pid)
             for inner in self._orphans:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(inner, signal.SIGKILL)
-            os.kill(self._outer, signal.SIGKILL)
-        # The outer one ends with the inner, and collects it.
+            os.kill(self._outer_pid, signal.SIGKILL)
+        # The outer process ends with the inner one, and reaps it.
         self._kill_inner()
 
     def close(self) -> None:
-        """See `ways.Body`."""
+        """See `CageHandle`."""
         self._close_stage()
         if self._gate is not None:
             self._gate.close()
-        for descriptor in (self._status, self._outer_handle, self._inner_handle):
+        for descriptor in (self._status_fd, self._outer_pidfd, self._inner_pidfd):
             if descriptor is not None:
                 os.close(descriptor)
 
     def _read_status(self) -> None:
-        """Learn the inner process from the first line that bubblewrap writes."""
+        """Learn the inner process's pid from the first status line that bubblewrap writes."""
         if self.init_pid is not None:
             return
         with contextlib.suppress(BlockingIOError):
-            self._status_text += os.read(self._status, 4096)
-        line, whole, _ = self._status_text.partition(b"\n")
-        if whole:
+            self._status_text += os.read(self._status_fd, 4096)
+        line, newline, _ = self._status_text.partition(b"\n")
+        if newline:
             self.init_pid = int(json.loads(line)["child-pid"])
             self._orphans = [self.init_pid]
             with contextlib.suppress(OSError):
-                self._inner_handle = os.pidfd_open(self.init_pid)
+                self._inner_pidfd = os.pidfd_open(self.init_pid)
 
     def _read_gate(self) -> None:
-        """Learn the plugin's process: the kernel says who knocked, in our numbers and not in the cage's."""
+        """Learn the plugin's pid. The kernel attaches the sender's credentials, in the host's pid namespace."""
         if self._gate is None or self.plugin_pid is not None:
             return
         try:
-            knock, ancillary, _, _ = self._gate.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+            message, ancillary, _, _ = self._gate.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
         except BlockingIOError:
             return
         except OSError:
-            knock, ancillary = b"", []
-        if knock == b"R" and ancillary:
+            message, ancillary = b"", []
+        if message == b"R" and ancillary:
             self.plugin_pid = _CREDENTIALS.unpack(ancillary[0][2])[0]
         else:
-            # It ends by itself: nobody behind the gate goes on without an answer.
+            # The plugin ends by itself: no process behind the gate goes on without an answer.
             self._gate.close()
             self._gate = None
 
     def _reap_orphans(self) -> None:
-        """Collect an inner process whose outer one died first, and so could not; it is killed by now."""
+        """Reap an inner process whose outer one died first. It has been killed by now."""
         for orphan in self._orphans:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(orphan, 0)
         self._orphans = []
 
     def _kill_inner(self) -> None:
-        if self._inner_handle is not None:
+        if self._inner_pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._inner_handle, signal.SIGKILL)
+                signal.pidfd_send_signal(self._inner_pidfd, signal.SIGKILL)
 
     def _close_stage(self) -> None:
-        """Bubblewrap has mounts of its own by now."""
+        """Remove the stage. Bubblewrap has mounts of its own by now."""
         if self._stage is not None:
             self._stage.close()
             self._stage = None

@@ -1,13 +1,13 @@
-"""Holding on to places of the host between looking at them and mounting them, in a process that may hang in our stead.
+"""Opens paths of the host by descriptor before they are mounted, in a helper process that may hang in our place.
 
-A spec names real paths: whoever compiled it saw no link on the way. But a plugin that may write beside a granted place
-could put a link there a moment later, and a mount would follow it. So a mount is made from a descriptor that was opened
-here, step by step and without following anything; if a link has appeared meanwhile, nothing is mounted.
+A spec names real paths: the compiler saw no symlink in them. But a plugin that can write next to a granted path
+could put a symlink there a moment later, and a mount would follow it. So a mount is made from a descriptor opened
+here, component by component and without following links; if a symlink has appeared meanwhile, nothing is mounted.
 
-Whoever looks at a file system whose server is gone (a network disk, a program that plays one) waits for it, perhaps for
-ever and deaf to every signal. The warden has one thread and must not: it would take every plugin with it. So a forked
-copy of it looks, and hands over descriptors. It is kept for the next cage, unless it does not answer in time: then
-it is left behind, and that launch refused.
+Opening a path on a file system whose server is gone (a network disk, a FUSE program) blocks, perhaps forever and
+uninterruptible by signals. The warden has one thread and must not block: every plugin would hang with it. So a forked
+helper opens the paths and passes the descriptors back. It is kept for the next cage, unless it does not answer in time:
+then it is abandoned, and that launch is refused.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
-PIN_TIMEOUT_S = 3.0  # for all places of one cage; meanwhile no other is started
+PIN_TIMEOUT_S = 3.0  # for all paths of one cage; meanwhile no other cage is started
 _MAX_PATH_BYTES = 64 * 1024
-_MAX_PIPELINED = 16  # places asked for before the first is answered; so few always fit into the socket
+_MAX_PIPELINED = 16  # paths requested before the first answer; so few always fit into the socket
 _ANSWER = struct.Struct("=iIII")  # errno, mode, uid, gid
 _REASONS = {errno.ELOOP: "a link is on the way"}
 
 
 class PathHangs(OSError):
-    """A place does not answer: the file system that it is on waits for something."""
+    """A path does not answer: its file system is blocked."""
 
 
 class PinnedPath(NamedTuple):
-    """A pinned place and what it is; the caller closes the descriptor."""
+    """A pinned path and its type. The caller closes the descriptor."""
 
     descriptor: int
     directory: bool
@@ -47,45 +47,45 @@ PinFunction = Callable[[str], PinnedPath]
 
 
 class PathPinner:
-    """Looks at places for one warden.
+    """Pins paths for one warden.
 
     Args:
-        patience: How many seconds all places of one cage may take.
+        timeout_s: Time limit for all paths of one cage together.
     """
 
-    def __init__(self, patience: float = PIN_TIMEOUT_S) -> None:
-        self._patience = patience
+    def __init__(self, timeout_s: float = PIN_TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
         self._helper: _OpenHelper | None = None
         self._hung: list[int] = []
 
     @contextlib.contextmanager
     def open(self, paths: Iterable[str]) -> Generator[PinFunction]:
-        """Somebody who pins these places, for one cage.
+        """Give a function that pins these paths, for one cage.
 
-        What it gives is called once with each of them and raises OSError: nothing is there, a link is on the way
-        (ELOOP), or `PlaceHangs`.
+        Call the function once with each path. It raises OSError when the path does not exist or contains a symlink
+        (ELOOP), and `PathHangs` when it does not answer.
         """
         self._hung = [pid for pid in self._hung if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-        asking = _PinSession(self._helper or _OpenHelper(), self._abandon, paths, time.monotonic() + self._patience)
-        # Only one that has told everything it was asked is of use to the next cage.
+        session = _PinSession(self._helper or _OpenHelper(), self._abandon, paths, time.monotonic() + self._timeout_s)
+        # Only a helper without outstanding requests can be reused for the next cage.
         self._helper = None
         try:
-            yield asking.pin
+            yield session.pin
         finally:
-            asking.close()
-            if asking.answered:
-                self._helper = asking.helper
+            session.close()
+            if session.answered:
+                self._helper = session.helper
             else:
-                self._abandon(asking.helper)
+                self._abandon(session.helper)
 
-    def _abandon(self, looker: _OpenHelper) -> None:
-        """Let one go that may hang: where it waits it may not even die, and nobody can wait for that."""
-        looker.connection.close()
-        os.kill(looker.pid, signal.SIGKILL)
-        self._hung.append(looker.pid)
+    def _abandon(self, helper: _OpenHelper) -> None:
+        """Kill a helper that may hang, without waiting: it may be unkillable where it blocks."""
+        helper.connection.close()
+        os.kill(helper.pid, signal.SIGKILL)
+        self._hung.append(helper.pid)
 
     def close(self) -> None:
-        """Let the one go that was kept."""
+        """End the idle helper."""
         if self._helper is not None:
             self._helper.connection.close()
             os.waitpid(self._helper.pid, 0)
@@ -93,51 +93,52 @@ class PathPinner:
 
 
 class _OpenHelper:
-    """The copy of us that looks. Ends when nobody holds the other end of its connection."""
+    """A forked copy of the warden that opens paths. Ends when the other end of its connection is closed."""
 
     def __init__(self) -> None:
-        self.connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self.connection, helper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with helper_end:
             self.pid = os.fork()
             if self.pid == 0:
-                _serve_helper(theirs.fileno())
+                _serve_helper(helper_end.fileno())
 
 
 class _HelperExited(Exception):
-    """Whoever looks is gone."""
+    """The helper process is gone."""
 
 
 class _PinSession:
-    """The places of one cage, asked for some ahead of when they are wanted: to take turns for each would cost more
-    than the looking itself.
+    """The paths of one cage, requested ahead of their use: a round trip for each would cost more than opening them.
 
     Args:
-        looker: Who is asked.
-        leave: Lets a looker go.
-        paths: The places, in the order in which they will be wanted.
-        deadline: When there must be an answer for all of them.
+        helper: The process that opens paths.
+        abandon: Gives a helper up.
+        paths: The paths, in the order in which they will be pinned.
+        deadline: When all of them must be answered.
     """
 
     def __init__(
-        self, looker: _OpenHelper, leave: Callable[[_OpenHelper], None], paths: Iterable[str], deadline: float
+        self, helper: _OpenHelper, abandon: Callable[[_OpenHelper], None], paths: Iterable[str], deadline: float
     ) -> None:
-        self.helper = looker
-        self._leave = leave
+        self.helper = helper
+        self._abandon = abandon
         self._paths = deque(paths)
         self._deadline = deadline
-        self._asked: deque[str] = deque()
+        self._requested: deque[str] = deque()
         self._answers: list[tuple[str, PinnedPath | OSError]] = []
         self._replaced = False
 
     @property
     def answered(self) -> bool:
-        return not self._asked and not self._paths
+        return not self._requested and not self._paths
 
     def pin(self, path: str) -> PinnedPath:
-        # Mostly the first: whoever asks does so in the order in which the places were listed.
-        while (number := next((n for n, (of, _) in enumerate(self._answers) if of == path), None)) is None:
-            self._take()
-        _, answer = self._answers.pop(number)
+        # Mostly the first: the caller pins in the order in which the paths were listed.
+        while (
+            index := next((n for n, (answered_path, _) in enumerate(self._answers) if answered_path == path), None)
+        ) is None:
+            self._receive()
+        _, answer = self._answers.pop(index)
         if isinstance(answer, OSError):
             raise answer
         return answer
@@ -147,28 +148,28 @@ class _PinSession:
             if isinstance(answer, PinnedPath):
                 os.close(answer.descriptor)
 
-    def _take(self) -> None:
-        """Take the next answer; where whoever looks was ended by somebody, have another one asked instead, once."""
+    def _receive(self) -> None:
+        """Receive the next answer. Where the helper was killed by someone else, repeat with a new one, once."""
         try:
             answer, descriptors = self._next_answer()
         except _HelperExited:
             if self._replaced:
-                raise OSError(errno.EIO, "who looks at it has ended", self._asked[0]) from None
+                raise OSError(errno.EIO, "who looks at it has ended", self._requested[0]) from None
             self._replace()
             return
-        path = self._asked.popleft()
+        path = self._requested.popleft()
         self._answers.append((path, _parse_answer(path, answer, descriptors)))
 
     def _next_answer(self) -> tuple[bytes, list[int]]:
         connection = self.helper.connection
         connection.settimeout(max(0.001, self._deadline - time.monotonic()))
         try:
-            while self._paths and len(self._asked) < _MAX_PIPELINED:
-                self._asked.append(self._paths.popleft())
-                connection.send(os.fsencode(self._asked[-1]))
+            while self._paths and len(self._requested) < _MAX_PIPELINED:
+                self._requested.append(self._paths.popleft())
+                connection.send(os.fsencode(self._requested[-1]))
             answer, descriptors, _, _ = socket.recv_fds(connection, _ANSWER.size, 1)
         except TimeoutError:
-            raise PathHangs(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._asked[0]) from None
+            raise PathHangs(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._requested[0]) from None
         except ConnectionError:
             raise _HelperExited from None
         if len(answer) != _ANSWER.size:
@@ -176,11 +177,11 @@ class _PinSession:
         return answer, descriptors
 
     def _replace(self) -> None:
-        other = _OpenHelper()
-        self._leave(self.helper)
-        self.helper, self._replaced = other, True
-        self._paths.extendleft(reversed(self._asked))
-        self._asked.clear()
+        helper = _OpenHelper()
+        self._abandon(self.helper)
+        self.helper, self._replaced = helper, True
+        self._paths.extendleft(reversed(self._requested))
+        self._requested.clear()
 
 
 def _parse_answer(path: str, answer: bytes, descriptors: list[int]) -> PinnedPath | OSError:
@@ -194,54 +195,54 @@ def _parse_answer(path: str, answer: bytes, descriptors: list[int]) -> PinnedPat
 
 
 def _serve_helper(connection: int) -> None:
-    """What the forked copy does: answer until nobody asks. Never returns."""
+    """Run in the forked helper: answer until the connection is closed. Never returns."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.dup2(connection, 0)
-        # One that hangs for ever must hold nobody's pipes and sockets open.
+        # A helper that hangs forever must hold no other process's pipes and sockets open.
         ceiling = os.sysconf("SC_OPEN_MAX")
         os.closerange(1, ceiling if ceiling > 0 else 1 << 20)
-        asking = socket.socket(fileno=0)
-        while path := asking.recv(_MAX_PATH_BYTES):
+        requests = socket.socket(fileno=0)
+        while path := requests.recv(_MAX_PATH_BYTES):
             try:
-                held = pin_path(os.fsdecode(path))
-                found = os.fstat(held)
+                descriptor = pin_path(os.fsdecode(path))
+                status = os.fstat(descriptor)
             except OSError as error:
-                asking.send(_ANSWER.pack(error.errno or errno.EIO, 0, 0, 0))
+                requests.send(_ANSWER.pack(error.errno or errno.EIO, 0, 0, 0))
                 continue
-            socket.send_fds(asking, [_ANSWER.pack(0, found.st_mode, found.st_uid, found.st_gid)], [held])
-            os.close(held)
+            socket.send_fds(requests, [_ANSWER.pack(0, status.st_mode, status.st_uid, status.st_gid)], [descriptor])
+            os.close(descriptor)
     finally:
         os._exit(0)
 
 
 def pin_path(path: str) -> int:
-    """A descriptor of exactly this place, good as a source of mounts (`/proc/self/fd/N`) and for nothing else.
+    """Open exactly this path, as a source of mounts (`/proc/self/fd/N`) and for nothing else.
 
-    The caller closes it. It is not inherited by other programs unless made so.
+    The caller closes the descriptor. It is close-on-exec.
 
     Raises:
-        OSError: nothing is there, or a link is on the way (ELOOP).
+        OSError: The path does not exist, or contains a symlink (ELOOP).
     """
-    here = os.open("/", os.O_PATH | os.O_CLOEXEC)
-    for part in path.split("/"):
-        if part in ("", "."):
+    current = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    for component in path.split("/"):
+        if component in ("", "."):
             continue
-        outer = here
+        parent = current
         try:
-            here = _open_component(outer, part, path)
+            current = _open_component(parent, component, path)
         finally:
-            os.close(outer)
-    return here
+            os.close(parent)
+    return current
 
 
-def _open_component(outer: int, part: str, path: str) -> int:
-    """One step further down, which may be anything but a link."""
-    if part == "..":
+def _open_component(parent: int, component: str, path: str) -> int:
+    """Open one path component, which may be anything but a symlink."""
+    if component == "..":
         raise OSError(errno.ELOOP, "climbs with '..'", path)
-    inner = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
-    # Opened like this, a link is opened itself and not refused.
-    if stat.S_ISLNK(os.fstat(inner).st_mode):
-        os.close(inner)
+    descriptor = os.open(component, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    # With these flags a symlink is opened itself and not refused.
+    if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise OSError(errno.ELOOP, "a link is on the way", path)
-    return inner
+    return descriptor

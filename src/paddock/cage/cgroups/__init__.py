@@ -1,1 +1,1 @@
-"""What a cage may use of memory, processes and CPU, and who sees to it: the kernel's groups, or the warden itself."""
+"""Memory, process and CPU limits of cages: cgroups, or the warden's fallback where there are none."""

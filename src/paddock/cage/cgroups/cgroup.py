@@ -1,9 +1,9 @@
-"""The groups of the kernel (cgroups) that hold what one cage may use: memory, processes, CPU.
+"""Creates, limits, kills and removes the cgroups of cages: memory, processes, CPU.
 
-Each resource is held by the best mechanism that we may use: cgroup v2 where it is delegated to us, else v1. What no
-group holds is left to the limits that the cage's first process sets on itself, to the watchdog, and to niceness.
+Each resource is limited by the best mechanism available: cgroup v2 where it is delegated to us, else v1. Resources
+without a cgroup are left to the rlimits that the cage's init sets on itself, to the memory watchdog, and to niceness.
 
-A group's name says which warden made it, so that the next one can clear away what a killed one left.
+A cgroup's name says which warden made it, so that the next one can remove what a killed warden left.
 """
 
 from __future__ import annotations
@@ -20,38 +20,40 @@ from paddock.cage.cgroups.discovery import HOST_LEAF, V2, CgroupLocation
 from paddock.cage.linux import start_ticks
 from paddock.cage.spec import ResourceLimits
 
-# The first process of a cage is bubblewrap's, not the plugin's.
+# The init process of a cage is bubblewrap's, not the plugin's.
 _INIT_PROCESSES = 1
 _CPU_PERIOD_US = 100_000
 _CGROUP_NAME = re.compile(r"paddock-(\d+)-(\d+)-(\d+)-\d+")
 
 
 class WardenCgroups:
-    """Makes and clears away the groups of one warden.
+    """Creates and removes the cgroups of one warden.
 
     Args:
-        places: Where each resource can be held; `places.places`.
-        ours: The processes that may be moved to make room: the daemon and its warden, and nobody's shell.
+        locations: Where each resource can be limited; from `discovery.find_locations`.
+        own_pids: The processes that may be moved to make room: the daemon and its warden, and no other process.
     """
 
-    def __init__(self, places: dict[str, CgroupLocation], ours: Collection[int] = ()) -> None:
-        self._places = {resource: place for resource, place in places.items() if _usable(place, resource, ours)}
-        self._made = 0
+    def __init__(self, locations: dict[str, CgroupLocation], own_pids: Collection[int] = ()) -> None:
+        self._locations = {
+            resource: location for resource, location in locations.items() if _usable(location, resource, own_pids)
+        }
+        self._created = 0
         self._undeleted: list[Cgroup] = []
-        # A pid means something only within its pid namespace, and only until it is used again.
+        # A pid is only meaningful within its pid namespace, and only until it is reused.
         self._namespace = Path("/proc/self/ns/pid").stat().st_ino
         self._prefix = f"paddock-{self._namespace}-{os.getpid()}-{start_ticks(os.getpid())}"
 
     @property
     def locations(self) -> dict[str, CgroupLocation]:
-        """Where each resource really is held, after trying."""
-        return dict(self._places)
+        """Where each resource really is limited, after trying."""
+        return dict(self._locations)
 
     def create(self, limits: ResourceLimits) -> Cgroup:
-        """A group with these limits and nobody in it.
+        """Create an empty cgroup with these limits.
 
         Raises:
-            OSError: the kernel refused; nothing is left of it.
+            OSError: The kernel refused; nothing is left of it.
         """
         group = self.create_unlimited()
         try:
@@ -62,14 +64,14 @@ class WardenCgroups:
         return group
 
     def create_unlimited(self) -> Cgroup:
-        """A group that limits nothing yet.
+        """Create a cgroup without limits yet.
 
         Raises:
-            OSError: the kernel refused; nothing is left of it.
+            OSError: The kernel refused; nothing is left of it.
         """
         self._undeleted[:] = [group for group in self._undeleted if not group.remove()]
-        self._made += 1
-        group = Cgroup(f"{self._prefix}-{self._made}", self._places, self._undeleted)
+        self._created += 1
+        group = Cgroup(f"{self._prefix}-{self._created}", self._locations, self._undeleted)
         try:
             group.create()
         except BaseException:
@@ -78,87 +80,87 @@ class WardenCgroups:
         return group
 
     def remove_stale(self) -> None:
-        """End what wardens that no longer live left behind, and take their groups away."""
-        for directory in {place.directory for place in self._places.values()}:
-            for left in list(directory.glob("paddock-*")):
-                name = _CGROUP_NAME.fullmatch(left.name)
-                if name is None or int(name[1]) != self._namespace or start_ticks(int(name[2])) == int(name[3]):
+        """Kill what wardens that no longer live left behind, and remove their cgroups."""
+        for directory in {location.directory for location in self._locations.values()}:
+            for stale in list(directory.glob("paddock-*")):
+                match = _CGROUP_NAME.fullmatch(stale.name)
+                if match is None or int(match[1]) != self._namespace or start_ticks(int(match[2])) == int(match[3]):
                     continue
-                _kill_members(left)
-                _remove(left)
+                _kill_members(stale)
+                _remove(stale)
 
 
 class Cgroup:
-    """One cage's group, in as many hierarchies as it takes."""
+    """The cgroup of one cage, in one or more hierarchies."""
 
-    def __init__(self, name: str, places: dict[str, CgroupLocation], left: list[Cgroup]) -> None:
-        self._places = places
-        self._undeleted = left
-        self._directories = list(dict.fromkeys(place.directory / name for place in places.values()))
+    def __init__(self, name: str, locations: dict[str, CgroupLocation], undeleted: list[Cgroup]) -> None:
+        self._locations = locations
+        self._undeleted = undeleted
+        self._directories = list(dict.fromkeys(location.directory / name for location in locations.values()))
         self._name = name
 
     @property
     def limits_memory(self) -> bool:
-        """Whether the kernel ends what uses too much memory; else somebody has to watch."""
-        return "memory" in self._places
+        """Whether the kernel kills a process that exceeds the memory limit; else the warden must watch."""
+        return "memory" in self._locations
 
     @property
     def limits_processes(self) -> bool:
-        """Whether the kernel refuses a process too many; else each process has to count."""
-        return "pids" in self._places
+        """Whether the kernel limits the number of processes; else RLIMIT_NPROC must."""
+        return "pids" in self._locations
 
     @property
     def limits_cpu(self) -> bool:
-        """Whether the kernel shares the CPU by weight; else each process has to step back."""
-        return "cpu" in self._places
+        """Whether the kernel shares the CPU by weight; else niceness must."""
+        return "cpu" in self._locations
 
     def contains(self, pid: int) -> bool:
-        """Whether a process is in it already."""
+        """Whether a process is a member already."""
         return all(str(pid) in (directory / "cgroup.procs").read_text().split() for directory in self._directories)
 
     def create(self) -> None:
-        """Make the directories."""
+        """Create the directories."""
         for directory in self._directories:
             directory.mkdir()
 
     def limit(self, limits: ResourceLimits) -> None:
-        """Write the limits. They hold for whoever is in it already, too."""
-        for resource, place in self._places.items():
-            for file, value in _limit_files(resource, place.mechanism, limits):
-                path = place.directory / self._name / file
-                # Optional ones: a kernel may be built without swap accounting, which then limits nothing more.
+        """Write the limits. They also apply to processes already in the cgroup."""
+        for resource, location in self._locations.items():
+            for file, value in _limit_files(resource, location.mechanism, limits):
+                path = location.directory / self._name / file
+                # Optional files: a kernel may be built without swap accounting, which then limits nothing more.
                 with contextlib.suppress(OSError) if file in _OPTIONAL else contextlib.nullcontext():
                     path.write_text(value)
 
     def add_process(self, pid: int) -> None:
-        """Put a process in; what it starts from now on is in too."""
+        """Move a process into the cgroup; its later children are members too."""
         for directory in self._directories:
             (directory / "cgroup.procs").write_text(str(pid))
 
     def kill(self) -> None:
-        """End everybody in it."""
+        """Kill every process in it."""
         for directory in self._directories[:1]:
             _kill_members(directory)
 
     def was_oom_killed(self) -> bool:
-        """Whether the kernel had to end a process of it for lack of memory."""
-        place = self._places.get("memory")
-        if place is None:
+        """Whether the kernel killed one of its processes for lack of memory."""
+        location = self._locations.get("memory")
+        if location is None:
             return False
-        file = "memory.events" if place.mechanism == V2 else "memory.oom_control"
+        file = "memory.events" if location.mechanism == V2 else "memory.oom_control"
         try:
-            text = (place.directory / self._name / file).read_text()
+            text = (location.directory / self._name / file).read_text()
         except OSError:
             return False
         return any(line.split()[1] != "0" for line in text.splitlines() if line.startswith("oom_kill "))
 
     def discard(self) -> None:
-        """Take it away, now or when the next one is made: the kernel may need a moment to see that it is empty."""
+        """Remove it now, or when the next one is created: the kernel may need a moment to see that it is empty."""
         if not self.remove():
             self._undeleted.append(self)
 
     def remove(self) -> bool:
-        """Take it away; False when somebody is still in it."""
+        """Remove it; False when it still has a process."""
         removed = [_remove(directory, 0.0) for directory in self._directories]
         return all(removed)
 
@@ -167,7 +169,7 @@ _OPTIONAL = {"memory.memsw.limit_in_bytes", "memory.swap.max", "memory.oom.group
 
 
 def _limit_files(resource: str, mechanism: str, limits: ResourceLimits) -> Iterator[tuple[str, str]]:
-    """The files of a group and what they say, in the order in which they must be written."""
+    """The files of a cgroup and their values, in the order in which they must be written."""
     v2 = mechanism == V2
     if resource == "memory":
         memory = str(limits.memory_bytes)
@@ -191,30 +193,30 @@ def _limit_files(resource: str, mechanism: str, limits: ResourceLimits) -> Itera
 
 
 def shares_to_weight(shares: int) -> int:
-    """CPU shares (2 to 262144, 1024 is usual) as a v2 weight (1 to 10000, 100 is usual), in the same proportion."""
+    """Convert v1 CPU shares (2 to 262144, 1024 is usual) to a v2 weight (1 to 10000, 100 is usual)."""
     return min(10_000, max(1, round(shares * 100 / 1024)))
 
 
-def _usable(place: CgroupLocation, resource: str, ours: Collection[int]) -> bool:
-    """Whether a group made here would really have this controller."""
-    if place.mechanism != V2:
+def _usable(location: CgroupLocation, resource: str, own_pids: Collection[int]) -> bool:
+    """Whether a cgroup created here would really have this controller."""
+    if location.mechanism != V2:
         return True
-    enabled = place.directory / "cgroup.subtree_control"
+    enabled = location.directory / "cgroup.subtree_control"
     try:
         if resource in enabled.read_text().split():
             return True
-        if (place.directory / "cgroup.type").exists():
-            # Every group but the root may hold processes or hand out controllers, not both: ours move to a leaf.
-            members = {int(pid) for pid in (place.directory / "cgroup.procs").read_text().split()}
-            if not members <= set(ours):
+        if (location.directory / "cgroup.type").exists():
+            # Every cgroup but the root may hold processes or delegate controllers, not both: ours move to a leaf.
+            members = {int(pid) for pid in (location.directory / "cgroup.procs").read_text().split()}
+            if not members <= set(own_pids):
                 return False
-            leaf = place.directory / HOST_LEAF
+            leaf = location.directory / HOST_LEAF
             leaf.mkdir(exist_ok=True)
             for pid in members:
                 (leaf / "cgroup.procs").write_text(str(pid))
         enabled.write_text(f"+{resource}")
     except OSError:
-        # Somebody else's processes are in it, or it is not ours after all.
+        # Other processes are in it, or we may not write there after all.
         return False
     return True
 
@@ -223,7 +225,7 @@ def _kill_members(directory: Path) -> None:
     with contextlib.suppress(OSError):
         (directory / "cgroup.kill").write_text("1")
         return
-    # A group of v1 has no switch: round after round until nobody is left who could start another.
+    # cgroup v1 has no `cgroup.kill`: repeat until no process is left that could fork another.
     for _ in range(20):
         try:
             members = [int(pid) for pid in (directory / "cgroup.procs").read_text().split()]
@@ -236,8 +238,8 @@ def _kill_members(directory: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _remove(directory: Path, patience: float = 1.0) -> bool:
-    deadline = time.monotonic() + patience
+def _remove(directory: Path, timeout_s: float = 1.0) -> bool:
+    deadline = time.monotonic() + timeout_s
     while True:
         try:
             directory.rmdir()

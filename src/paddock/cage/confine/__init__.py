@@ -1,1 +1,1 @@
-"""The inner walls: which system calls, files and limits a plugin is held to, and the program that raises them."""
+"""Restrictions applied inside the cage: seccomp, Landlock and rlimits, and the init program that applies them."""

@@ -1,12 +1,12 @@
-"""What the trampoline is told to do before the plugin's program runs, as the bytes of one file. Pure.
+"""The configuration file of `sandbox_init`: what it does before the plugin's program runs. Pure.
 
 Records end with a NUL, since neither a path nor a variable can contain one:
 
     limit NUMBER VALUE      lower a resource limit
     allow BITS PATH         a Landlock rule
     set NAME=VALUE          a variable of the program's environment
-    word ARGUMENT           an argument of the program, in its place among them
-    artifacts               the pipes for big bytes stay open
+    word ARGUMENT           an argument of the program, in order
+    artifacts               the artifact pipes stay open
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WRITE_RIGHTS = (
 DEVICE_RIGHTS = READ_RIGHTS | WRITE_FILE | USE_DEVICE
 EXECUTE_RIGHTS = READ_FILE | EXECUTE
 
-# A dynamic program is executed together with its loader. Only the one of this machine exists in a cage.
+# A dynamically linked program is executed together with its loader. Only the loader of this machine exists in a cage.
 DYNAMIC_LOADERS = (
     "/lib64/ld-linux-x86-64.so.2",
     "/lib/ld-linux-aarch64.so.1",
@@ -41,15 +41,15 @@ DYNAMIC_LOADERS = (
 
 
 def landlock_rules(spec: CageSpec) -> Iterator[tuple[str, int]]:
-    """Path and access bits, as the cage sees the path. A path that does not exist there grants nothing."""
-    yield "/", READ_DIR  # to see what is there is harmless: nothing is there that is not bound
+    """Path and access bits of each rule, as the cage sees the path. A path that does not exist there grants nothing."""
+    yield "/", READ_DIR  # listing directories is harmless: nothing exists there that is not bound
     yield "/etc", READ_RIGHTS
     yield "/proc", READ_RIGHTS
     yield "/dev", DEVICE_RIGHTS
     yield "/tmp", WRITE_RIGHTS  # noqa: S108 the cage's own
     yield "/dev/shm", WRITE_RIGHTS  # noqa: S108 the cage's own
     for bind in spec.binds:
-        # The trampoline's interpreter is there to raise these walls, not for the plugin.
+        # The interpreter of `sandbox_init` is there to apply these restrictions, not for the plugin.
         if bind.target != spec.trampoline:
             yield bind.target, WRITE_RIGHTS if bind.writable else READ_RIGHTS
     for loader in DYNAMIC_LOADERS:
@@ -58,12 +58,12 @@ def landlock_rules(spec: CageSpec) -> Iterator[tuple[str, int]]:
         yield program, EXECUTE_RIGHTS
 
 
-# The kernel holds up to some 400 KiB for each socket, which is nobody's memory unless a control group counts it.
+# The kernel holds up to some 400 KiB for each socket, which is counted nowhere unless a cgroup counts it.
 MAX_FILES_WITHOUT_CGROUP = 128
 
 
 def build_init_config(spec: CageSpec, limits: Mapping[int, int]) -> bytes:
-    """The file for one cage; `limits` are resource limits by their kernel number."""
+    """Build the file for one cage; `limits` are rlimits by their kernel number."""
     records = [
         *(f"limit {number} {value}" for number, value in sorted(limits.items())),
         *(f"allow {bits} {path}" for path, bits in landlock_rules(spec)),
@@ -75,18 +75,18 @@ def build_init_config(spec: CageSpec, limits: Mapping[int, int]) -> bytes:
 
 
 def process_rlimits(limits: ResourceLimits, *, memory: bool, processes: bool) -> dict[int, int]:
-    """The limits that a process carries itself.
+    """The rlimits of a cage's processes.
 
     Args:
-        limits: What the cage may use.
-        memory: Whether nothing better (a control group) bounds the memory. Bounds data, not address space: a
-            JavaScript engine reserves gigabytes of addresses that it never fills. Bounds open files more tightly
-            too, since what waits in sockets is memory that no process is seen to hold.
-        processes: Whether nothing better bounds the number of processes.
+        limits: The limits of the cage.
+        memory: Whether no cgroup limits the memory. Then data is limited, not address space: a
+            JavaScript engine reserves gigabytes of addresses that it never fills. Open files are limited more tightly
+            too, since data queued in sockets is memory that is counted for no process.
+        processes: Whether no cgroup limits the number of processes.
     """
-    found = {
-        # A core dump is written by the host, outside the cage. 0 only forbids a file: where the kernel hands it to
-        # a program, that program is started all the same. 1 forbids both.
+    rlimits = {
+        # A core dump is written by the host, outside the cage. 0 only forbids a file: where the kernel pipes it to a
+        # program, that program is started all the same. 1 forbids both.
         resource.RLIMIT_CORE: 1,
         resource.RLIMIT_NOFILE: limits.open_files,
         resource.RLIMIT_FSIZE: limits.write_bytes,
@@ -96,8 +96,8 @@ def process_rlimits(limits: ResourceLimits, *, memory: bool, processes: bool) ->
         resource.RLIMIT_NICE: 0,
     }
     if memory:
-        found[resource.RLIMIT_DATA] = limits.memory_bytes
-        found[resource.RLIMIT_NOFILE] = min(limits.open_files, MAX_FILES_WITHOUT_CGROUP)
+        rlimits[resource.RLIMIT_DATA] = limits.memory_bytes
+        rlimits[resource.RLIMIT_NOFILE] = min(limits.open_files, MAX_FILES_WITHOUT_CGROUP)
     if processes:
-        found[resource.RLIMIT_NPROC] = limits.pids
-    return found
+        rlimits[resource.RLIMIT_NPROC] = limits.pids
+    return rlimits

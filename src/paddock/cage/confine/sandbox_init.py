@@ -1,13 +1,14 @@
-"""The first program in a cage: raises the inner walls, then becomes the plugin. Runs as `python -I -S` inside.
+"""The init program of a cage: applies rlimits and Landlock, then becomes the plugin. Runs as `python -I -S` inside.
 
     trampoline.py exec PROGRAM       replace this process by the program
     trampoline.py python SCRIPT      run the script right here, which saves starting a second interpreter
 
-Its orders, and the program's arguments, stand in a file that only the cage sees (`orders.py` writes it). It fails
-closed: where a wall that the kernel has cannot be raised, the plugin does not run, and the exit status is 125.
+Its configuration and the program's arguments are in a file that only the cage sees (`init_config.py` writes it). It
+fails closed: where a restriction that the kernel supports cannot be applied, the plugin does not run, and the exit
+status is 125.
 
-This file stands alone: any Python from 3.8 runs it, with as few imports as it can, for it is on the way of every start.
-The warm start uses `confine` and `run_as_main` as they are.
+This file stands alone: any Python from 3.8 runs it, with as few imports as possible, because every start waits for it.
+The zygote uses `confine` and `run_as_main` as they are.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ import sys
 
 CONFIG_PATH = "/.cage/orders"
 EXIT_REFUSED = 125
-GATE_FD = 3  # the descriptor of a socket to the warden
-# The plugin's own streams. Not in their places from the start: bubblewrap stays as the first process of the cage and
-# keeps 0, 1 and 2 open, and a plugin that closed its output would never be seen to have done so.
+GATE_FD = 3  # a socket to the warden
+# The plugin's own stdin and stdout. Not 0 and 1 from the start: bubblewrap stays as the cage's init and keeps 0, 1 and
+# 2 open, and the host would never see that a plugin closed its output.
 STDIN_FD, STDOUT_FD = 4, 5
-ARTIFACTS_IN_FD, ARTIFACTS_OUT_FD = 6, 7  # pipes for big bytes, where the plugin has them
-# Where the plugin finds these two: the first numbers after its streams, once the gate is closed.
+ARTIFACTS_IN_FD, ARTIFACTS_OUT_FD = 6, 7  # the artifact pipes, where the plugin has them
+# Where the plugin finds the artifact pipes: the first numbers after its streams, once the gate is closed.
 PLUGIN_ARTIFACT_FDS = (3, 4)
-KEEP_ARTIFACTS_RECORD = b"artifacts"  # the order that they stay open
-ARGUMENT_RECORD = b"word"  # the order to give the program an argument
+KEEP_ARTIFACTS_RECORD = b"artifacts"  # the record that keeps them open
+ARGUMENT_RECORD = b"word"  # the record that holds one argument of the program
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every machine
 _NO_NEW_PRIVILEGES = 38
@@ -33,25 +34,25 @@ _TELL_VERSION = 1
 _BENEATH_PATH = 1
 _IS_DIRECTORY = 0o040000
 _FOR_FILES = 0b1100_0000_0000_0111  # execute, write, read, truncate, device control
-# Access bits that each version of Landlock can handle; a later version handles all of these.
+# Access bits that each Landlock version handles; a later version handles all of these.
 _HANDLED = ((1, 0x1FFF), (2, 0x3FFF), (3, 0x7FFF), (5, 0xFFFF))
 _SCOPES = 0b11  # from version 6: no abstract sockets and no signals to the outside
 
 
 class ConfinementFailed(Exception):
-    """A wall could not be raised."""
+    """A restriction could not be applied."""
 
 
-def confine(orders: bytes) -> dict[bytes, bytes]:
-    """Lower the limits and restrict this process as ordered; gives the environment that was ordered.
+def confine(config: bytes) -> dict[bytes, bytes]:
+    """Lower the limits and restrict this process as configured. Returns the configured environment.
 
     Raises:
-        Refused: a wall could not be raised. The process must end.
+        ConfinementFailed: A restriction could not be applied. The process must end.
     """
     limits: list[tuple[int, int]] = []
     rules: list[tuple[int, bytes]] = []
     environment: dict[bytes, bytes] = {}
-    for record in orders.split(b"\0"):
+    for record in config.split(b"\0"):
         kind, _, rest = record.partition(b" ")
         if kind == b"limit":
             number, _, value = rest.partition(b" ")
@@ -69,18 +70,18 @@ def confine(orders: bytes) -> dict[bytes, bytes]:
     return environment
 
 
-def program_arguments(orders: bytes) -> list[str]:
+def program_arguments(config: bytes) -> list[str]:
     """The arguments of the program."""
-    records = (record.partition(b" ") for record in orders.split(b"\0"))
+    records = (record.partition(b" ") for record in config.split(b"\0"))
     return [os.fsdecode(word) for kind, _, word in records if kind == ARGUMENT_RECORD]
 
 
 def _lower(limits: list[tuple[int, int]]) -> None:
     import resource
 
-    for number, wanted in limits:
+    for number, requested in limits:
         _, ceiling = resource.getrlimit(number)
-        value = wanted if ceiling == resource.RLIM_INFINITY else min(wanted, ceiling)
+        value = requested if ceiling == resource.RLIM_INFINITY else min(requested, ceiling)
         try:
             resource.setrlimit(number, (value, value))
         except (OSError, ValueError) as error:
@@ -97,35 +98,35 @@ def _restrict(rules: list[tuple[int, bytes]]) -> None:
         raise ConfinementFailed("new privileges cannot be given up")
     version = call(syscall, (_CREATE_RULESET, None, 0, _TELL_VERSION))
     if version < 1:
-        return  # this kernel has no Landlock; the cage stands without its second wall, and `doctor` says so
+        return  # this kernel has no Landlock; the cage works without it, and `doctor` says so
     handled = [bits for since, bits in _HANDLED if since <= version][-1]
     ruleset = handled.to_bytes(8, "little")
     if version >= 6:
         ruleset += bytes(8) + _SCOPES.to_bytes(8, "little")  # no rules for the network: the cage has none of its own
-    walls = call(syscall, (_CREATE_RULESET, ruleset, len(ruleset), 0))
-    if walls < 0:
+    ruleset_fd = call(syscall, (_CREATE_RULESET, ruleset, len(ruleset), 0))
+    if ruleset_fd < 0:
         raise ConfinementFailed("Landlock cannot be used")
     for bits, path in rules:
         try:
-            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            path_fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
-        if os.fstat(place).st_mode & 0o170000 != _IS_DIRECTORY:
+        if os.fstat(path_fd).st_mode & 0o170000 != _IS_DIRECTORY:
             bits &= _FOR_FILES
-        rule = (bits & handled).to_bytes(8, "little") + place.to_bytes(4, "little")
-        if call(syscall, (_ADD_RULE, walls, _BENEATH_PATH, rule, 0)):
+        rule = (bits & handled).to_bytes(8, "little") + path_fd.to_bytes(4, "little")
+        if call(syscall, (_ADD_RULE, ruleset_fd, _BENEATH_PATH, rule, 0)):
             raise ConfinementFailed("no Landlock rule can be made for " + os.fsdecode(path))
-        os.close(place)
-    if call(syscall, (_RESTRICT_SELF, walls, 0)):
+        os.close(path_fd)
+    if call(syscall, (_RESTRICT_SELF, ruleset_fd, 0)):
         raise ConfinementFailed("Landlock cannot be applied")
-    os.close(walls)
+    os.close(ruleset_fd)
 
 
 def wait_for_release() -> None:
-    """Tell the warden that every wall stands, and wait until it has done its part outside: limits and network.
+    """Tell the warden that the restrictions are applied, and wait until it has set limits and network outside.
 
     Raises:
-        Refused: the warden is gone or does not want this plugin any more. The process must end.
+        ConfinementFailed: The warden is gone or refuses this plugin. The process must end.
     """
     os.write(GATE_FD, b"R")
     if os.read(GATE_FD, 1) != b"G":
@@ -133,18 +134,19 @@ def wait_for_release() -> None:
     os.close(GATE_FD)
 
 
-def park_artifact_fds(source: int, sink: int) -> int:
-    """Move these pipes right behind the gate, whose number the first of them gets later; gives the highest in use.
+def park_artifact_fds(read_fd: int, write_fd: int) -> int:
+    """Move the artifact pipes right behind the gate, whose number the first of them gets later. Returns the highest
+    number.
 
     Both must be open under numbers beyond that.
     """
-    for number, descriptor in enumerate((source, sink), GATE_FD + 1):
+    for number, descriptor in enumerate((read_fd, write_fd), GATE_FD + 1):
         os.dup2(descriptor, number)
     return GATE_FD + 2
 
 
 def restore_artifact_fds() -> None:
-    """Move them to where the plugin looks for them, now that the gate's number is free."""
+    """Move the artifact pipes to the plugin's numbers, now that the gate is closed."""
     for number in PLUGIN_ARTIFACT_FDS:
         os.dup2(number + 1, number)
     os.close(GATE_FD + 2)
@@ -162,7 +164,7 @@ def run_script(script: str, arguments: list[str]) -> None:
 
 
 def run_as_main(script: str) -> None:
-    """Run a script as the program of this interpreter, whose arguments and paths are set; ends the process with it."""
+    """Run a script as `__main__` of this interpreter, whose arguments and paths are set; ends the process with it."""
     module = type(sys)("__main__")
     module.__file__ = script
     module.__builtins__ = sys.modules["builtins"]
@@ -176,12 +178,12 @@ def run_as_main(script: str) -> None:
     except SystemExit:
         raise
     except BaseException as error:
-        # Without the frame of this file: the author knows only their own.
+        # Without the frame of this file: the plugin's author knows only their own.
         trace = error.__traceback__
         error.__traceback__ = trace.tb_next if trace else None
         sys.excepthook(type(error), error, error.__traceback__)
         if isinstance(error, KeyboardInterrupt):
-            # Its story is told. The interpreter itself then ends by the signal, as whoever sent it expects.
+            # The traceback is printed. The interpreter itself then ends by the signal, as its sender expects.
             sys.excepthook = _silence_output
             raise
         sys.exit(1)
@@ -198,21 +200,21 @@ def main() -> None:
         os.dup2(STDIN_FD, 0)
         os.dup2(STDOUT_FD, 1)
         with open(CONFIG_PATH, "rb") as file:  # noqa: PTH123
-            orders = file.read()
-        kept = GATE_FD
-        if KEEP_ARTIFACTS_RECORD in orders.split(b"\0"):
-            kept = park_artifact_fds(ARTIFACTS_IN_FD, ARTIFACTS_OUT_FD)
-        # Before the limit on open files sinks: nothing above it could be named afterwards.
+            config = file.read()
+        last_fd = GATE_FD
+        if KEEP_ARTIFACTS_RECORD in config.split(b"\0"):
+            last_fd = park_artifact_fds(ARTIFACTS_IN_FD, ARTIFACTS_OUT_FD)
+        # Before the limit on open files is lowered: descriptors above it could not be closed afterwards.
         ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        os.closerange(kept + 1, ceiling if ceiling > 0 else 1 << 20)
-        environment = confine(orders)
+        os.closerange(last_fd + 1, ceiling if ceiling > 0 else 1 << 20)
+        environment = confine(config)
         wait_for_release()
-        if kept > GATE_FD:
+        if last_fd > GATE_FD:
             restore_artifact_fds()
     except BaseException as error:
         os.write(2, f"cage: {error or type(error).__name__}\n".encode("utf-8", "replace"))
         os._exit(EXIT_REFUSED)
-    mode, target, arguments = sys.argv[1], sys.argv[2], program_arguments(orders)
+    mode, target, arguments = sys.argv[1], sys.argv[2], program_arguments(config)
     if mode == "python":
         for name in list(os.environb):
             if name not in environment:

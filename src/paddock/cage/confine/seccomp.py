@@ -1,13 +1,13 @@
-"""The system call filter of every cage, assembled here as classic BPF so that no library is needed. Pure.
+"""The seccomp filter of every cage, assembled here as classic BPF so that no library is needed. Pure.
 
-It stands behind the namespaces: what it refuses would mostly fail anyway, but each refused call is kernel code that a
-plugin can never reach. Some of it no other wall does: no Unix sockets (a read-only bind does not stop a connect to a
-socket file), no set-user-id files (in a writable tree they would outlive the cage), no files without a name (they could
-be executed, and where no control group counts memory nobody would see what they hold), and for the same reason none of
-System V's segments, queues and semaphores.
+It is a second layer behind the namespaces: the calls it refuses would mostly fail anyway, but each refused call is
+kernel code that a plugin can never reach. Some restrictions only exist here: no Unix sockets (a read-only bind does not
+stop a connect to a socket file), no set-user-id files (in a writable tree they would outlive the cage), no memfds (they
+could be executed, and where no cgroup counts memory, nothing would count theirs), and for the same reason no System V
+segments, queues and semaphores.
 
-The program is built from blocks. A block is entered with what was loaded last, and either returns a verdict or falls
-out at its end; so jumps only ever skip the rest of their own block and no labels are needed.
+The program is built from blocks. A block is entered with the value loaded last, and either returns a verdict or falls
+through at its end; so jumps only ever skip the rest of their own block and no labels are needed.
 """
 
 from __future__ import annotations
@@ -43,46 +43,46 @@ _PLAIN_PROTOCOLS = (0, 6, 17)  # the default, TCP, UDP: neither raw, ICMP, SCTP 
 
 
 def seccomp_program(machine: str) -> bytes:
-    """The filter for one machine (`x86_64`, `aarch64`), as bubblewrap takes it.
+    """The filter for one architecture (`x86_64`, `aarch64`), as bubblewrap takes it.
 
     Raises:
-        KeyError: no other machine is known, and a cage without this wall is not built.
+        KeyError: The architecture is unknown. A cage without the filter is not built.
     """
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in seccomp_filter(machine))
 
 
 def seccomp_filter(machine: str) -> Block:
-    """The same as instructions."""
+    """The filter as instructions."""
     column, audit = MACHINES[machine]
     numbers = {name: found for name, row in SYSCALL_NUMBERS.items() if (found := row[column]) is not None}
 
-    def called(name: str, block: Block) -> Block:
+    def check_call(name: str, block: Block) -> Block:
         return _if_equal([numbers[name]], block) if name in numbers else []
 
-    absent = [numbers[name] for name in ENOSYS_CALLS if name in numbers]
-    forbidden = [numbers[name] for name in EPERM_CALLS if name in numbers]
+    enosys = [numbers[name] for name in ENOSYS_CALLS if name in numbers]
+    eperm = [numbers[name] for name in EPERM_CALLS if name in numbers]
     program = [
         _load(_MACHINE),
-        *_unless_equal(audit, [_verdict(_KILL)]),  # a 32-bit call has other numbers: nothing below would hold
+        *_unless_equal(audit, [_verdict(_KILL)]),  # a 32-bit call has other numbers, and nothing below would match
         _load(_NUMBER),
         # Calls of later kernels; x32 calls too, whose numbers have bit 30 set.
         (_IF_GREATER, 0, 1, NEWEST_KNOWN_NUMBER),
         _refuse(errno.ENOSYS),
-        *_if_equal(absent, [_refuse(errno.ENOSYS)]),
-        *_if_equal(forbidden, [_refuse(errno.EPERM)]),
+        *_if_equal(enosys, [_refuse(errno.ENOSYS)]),
+        *_if_equal(eperm, [_refuse(errno.EPERM)]),
     ]
     for name, block in _argument_checks().items():
-        program += called(name, block)
+        program += check_call(name, block)
     return [*program, _verdict(_ALLOW)]
 
 
 def _argument_checks() -> dict[str, Block]:
-    """Calls that are judged by their arguments. Each block ends in a verdict."""
+    """Checks of calls by their arguments. Each block ends in a verdict."""
     no_new_namespaces = [_argument(0), *_if_any_bit(_NAMESPACES, [_refuse(errno.EPERM)]), _verdict(_ALLOW)]
     rules = {
         "clone": no_new_namespaces,
         "ioctl": [_argument(1), *_if_equal(_TERMINAL_INJECTION, [_refuse(errno.EPERM)]), _verdict(_ALLOW)],
-        # Plain Linux, or the question which one it is.
+        # Plain Linux, or the query for the current personality.
         "personality": [_argument(0), *_if_equal([0, 0xFFFFFFFF], [_verdict(_ALLOW)]), _refuse(errno.EPERM)],
         "socket": _socket(),
         "socketpair": _socket_pair(),
@@ -90,16 +90,16 @@ def _argument_checks() -> dict[str, Block]:
     for name, mode in _MODE_ARGUMENT.items():
         rules[name] = [*_no_set_id(mode), _verdict(_ALLOW)]
     for name, flags in {"open": 1, "openat": 2}.items():
-        # Where nothing is created the mode is whatever stood in the register.
+        # Where no file is created the mode is whatever stood in the register.
         rules[name] = [_argument(flags), *_if_any_bit(_MAY_CREATE, _no_set_id(flags + 1)), _verdict(_ALLOW)]
     for name, flags in {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}.items():
-        # Connecting is done by connect, and not on the way by sending.
+        # TCP Fast Open would connect while sending; only connect may connect.
         rules[name] = [_argument(flags), *_if_any_bit(_FAST_OPEN, [_refuse(errno.EOPNOTSUPP)]), _verdict(_ALLOW)]
     return rules
 
 
 def _socket() -> Block:
-    """TCP and UDP, and asking the kernel about its own network interfaces; nothing else has an address family here."""
+    """Allow TCP and UDP, and netlink queries about network interfaces; no other address family."""
     plain_protocol = [_argument(2), *_if_equal(_PLAIN_PROTOCOLS, [_verdict(_ALLOW)]), _refuse(errno.EPROTONOSUPPORT)]
     internet = [
         _argument(1),
@@ -117,7 +117,7 @@ def _socket() -> Block:
 
 
 def _socket_pair() -> Block:
-    """Two ends that stay connected to each other. Datagram ends could be pointed at any socket file that is seen."""
+    """Allow connected pairs only. A datagram socket could be pointed at any visible socket file."""
     connected = [
         _argument(1),
         (_AND, 0, 0, _SOCKET_KIND),
@@ -149,10 +149,12 @@ def _refuse(number: int) -> Instruction:
 
 
 def _if_equal(values: Iterable[int], block: Sequence[Instruction]) -> Block:
-    """Run the block where the loaded value is one of these; step over it otherwise."""
-    wanted = sorted(set(values))
-    last = len(wanted) - 1
-    tests = [(_IF_EQUAL, last - index, len(block) if index == last else 0, value) for index, value in enumerate(wanted)]
+    """Run the block where the loaded value is one of these; skip it otherwise."""
+    candidates = sorted(set(values))
+    last = len(candidates) - 1
+    tests = [
+        (_IF_EQUAL, last - index, len(block) if index == last else 0, value) for index, value in enumerate(candidates)
+    ]
     return [*tests, *block]
 
 

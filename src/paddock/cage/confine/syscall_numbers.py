@@ -1,6 +1,6 @@
-"""Numbers of the system calls that a cage refuses or looks at, on both machines that Paddock runs on. Only a table.
+"""Numbers of the system calls that a cage refuses or inspects, on x86_64 and aarch64. Only a table.
 
-A call that is in no list here is allowed; one with a higher number than any we know does not exist in a cage.
+A call that is in no list here is allowed; one with a higher number than any we know fails with ENOSYS.
 """
 
 from __future__ import annotations

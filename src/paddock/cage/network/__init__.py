@@ -1,1 +1,1 @@
-"""A cage's own network: what its plugin connects to inside is carried outside by the daemon, as far as granted."""
+"""The egress proxy: relays connections from a cage's own network namespace to the outside, as far as granted."""

@@ -1,8 +1,8 @@
-"""A name server's answers, made up: which address inside the cage stands for a name. Pure.
+"""The DNS server of a cage, with synthetic answers: which address inside the cage stands for a name. Pure.
 
-No question leaves the machine, so no name can carry data out: the host looks a name up only when the plugin really
+No query leaves the host, so no name can carry data out: the host resolves a name only when the plugin really
 connects to the address that it was given here. Names that are not granted do not exist. Only IPv4 addresses are given;
-which kind the outside uses is the host's business.
+the outside connection may use either version.
 """
 
 from __future__ import annotations
@@ -39,92 +39,94 @@ class _Unreadable(ValueError):
     pass
 
 
-def answer_query(question: bytes, address_of: Callable[[str], str | None]) -> DnsReply | None:
-    """The answer to one datagram; None where there is nothing that could be answered.
+def answer_query(query: bytes, address_of: Callable[[str], str | None]) -> DnsReply | None:
+    """Answer one datagram; None where it is not a query at all.
 
-    `address_of` gives the IPv4 address that stands for a name (in lower case, without a dot at the end), or None where
+    `address_of` gives the IPv4 address that stands for a name (in lower case, without a trailing dot), or None where
     the name is not granted.
     """
-    if not _HEADER.size <= len(question) <= MAX_QUERY_BYTES:
+    if not _HEADER.size <= len(query) <= MAX_QUERY_BYTES:
         return None
-    number, flags, questions, *_ = _HEADER.unpack_from(question)
+    query_id, flags, questions, *_ = _HEADER.unpack_from(query)
     if flags & _RESPONSE:
         return None
     if flags & _OPERATION:
-        return DnsReply(_pack_header(number, flags, _NOT_DONE))
+        return DnsReply(_pack_header(query_id, flags, _NOT_DONE))
     try:
-        name, end = _parse_name(question, questions)
-        kind, internet = struct.unpack_from("!HH", question, end)
+        name, end = _parse_name(query, questions)
+        query_type, query_class = struct.unpack_from("!HH", query, end)
     except (_Unreadable, struct.error):
-        return DnsReply(_pack_header(number, flags, _BAD_FORM))
-    asked = question[_HEADER.size : end + 4]
-    address = address_of(name) if internet == _INTERNET else None
+        return DnsReply(_pack_header(query_id, flags, _BAD_FORM))
+    question_section = query[_HEADER.size : end + 4]
+    address = address_of(name) if query_class == _INTERNET else None
     if address is None:
-        return DnsReply(_pack_header(number, flags, _NO_SUCH_NAME, questions=1) + asked, name)
-    if kind != _ADDRESS:
-        return DnsReply(_pack_header(number, flags, _NO_ERROR, questions=1) + asked, name, found=True)
+        return DnsReply(_pack_header(query_id, flags, _NO_SUCH_NAME, questions=1) + question_section, name)
+    if query_type != _ADDRESS:
+        return DnsReply(_pack_header(query_id, flags, _NO_ERROR, questions=1) + question_section, name, found=True)
     record = _NAME_FROM_QUESTION + struct.pack("!HHIH", _ADDRESS, _INTERNET, TTL_S, 4)
     packed = ipaddress.IPv4Address(address).packed
     return DnsReply(
-        _pack_header(number, flags, _NO_ERROR, questions=1, answers=1) + asked + record + packed, name, found=True
+        _pack_header(query_id, flags, _NO_ERROR, questions=1, answers=1) + question_section + record + packed,
+        name,
+        found=True,
     )
 
 
-def _pack_header(number: int, flags: int, code: int, *, questions: int = 0, answers: int = 0) -> bytes:
-    kept = flags & (_ASKED_FOR_RECURSION | _OPERATION)
-    return _HEADER.pack(number, _RESPONSE | _AUTHORITATIVE | _RECURSION | kept | code, questions, answers, 0, 0)
+def _pack_header(query_id: int, flags: int, code: int, *, questions: int = 0, answers: int = 0) -> bytes:
+    echoed = flags & (_ASKED_FOR_RECURSION | _OPERATION)
+    return _HEADER.pack(query_id, _RESPONSE | _AUTHORITATIVE | _RECURSION | echoed | code, questions, answers, 0, 0)
 
 
-def _parse_name(question: bytes, questions: int) -> tuple[str, int]:
-    """The one name that is asked for, and where it ends. A question has no reason to point elsewhere, so none may."""
+def _parse_name(query: bytes, questions: int) -> tuple[str, int]:
+    """The one name in the query, and where it ends. Compression pointers have no use in a query and are refused."""
     if questions != 1:
         raise _Unreadable
     labels: list[str] = []
-    at = _HEADER.size
+    offset = _HEADER.size
     while True:
-        if at >= len(question):
+        if offset >= len(query):
             raise _Unreadable
-        length = question[at]
-        at += 1
+        length = query[offset]
+        offset += 1
         if length == 0:
             break
-        label = question[at : at + length]
+        label = query[offset : offset + length]
         if len(label) != length or not _LABEL.fullmatch(label):
             raise _Unreadable
         labels.append(label.decode("ascii").lower())
-        at += length
+        offset += length
     name = ".".join(labels)
     if not name or len(name) > 253:
         raise _Unreadable
-    return name, at
+    return name, offset
 
 
 class SyntheticAddresses:
-    """Addresses given out for names, and the way back. Bounded: whoever was asked for longest ago is forgotten first.
+    """Synthetic addresses assigned to names, and the reverse lookup. Bounded: the least recently used name is evicted.
 
-    An answer holds for `SECONDS_VALID`, and until then its address must mean nothing else. So more names are remembered
-    than a plugin can ask for in that time (`relay.py` says how fast that is).
+    An answer is valid for `TTL_S`, and until then its address must mean nothing else. So more names are remembered
+    than a plugin can query in that time (`relay.py` has the rate).
     """
 
-    def __init__(self, prefix: str, *, most: int = 65536) -> None:
+    def __init__(self, prefix: str, *, max_names: int = 65536) -> None:
         network = ipaddress.IPv4Network(prefix)
         self._first = int(network.network_address) + 1
-        self._most = min(most, network.num_addresses - 2)
-        self._addresses: OrderedDict[str, str] = OrderedDict()  # the name last asked for comes last
+        self._max_names = min(max_names, network.num_addresses - 2)
+        self._addresses: OrderedDict[str, str] = OrderedDict()  # least recently used first
         self._names: dict[str, str] = {}
 
     def address_for(self, name: str) -> str:
-        """The address that stands for a name; the same one as long as it is remembered."""
+        """The address for a name; the same one as long as it is remembered."""
         address = self._addresses.get(name) or self._next_free()
         self._addresses[name], self._names[address] = address, name
         self._addresses.move_to_end(name)
         return address
 
     def name_for(self, address: str) -> str | None:
-        """The name that an address was given out for."""
+        """The name that an address was assigned to."""
         return self._names.get(address)
 
     def _next_free(self) -> str:
-        if len(self._addresses) < self._most:
+        if len(self._addresses) < self._max_names:
             return str(ipaddress.IPv4Address(self._first + len(self._addresses)))
         return self._addresses.popitem(last=False)[1]

@@ -1,4 +1,4 @@
-"""One cage's network, seen from the daemon: its listeners and its name server, and what is recorded about them."""
+"""The egress proxy of cages: accepts their connections and DNS queries, relays what is granted, records the rest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from paddock.net.egress import (
 
 
 class CageEgressProxy:
-    """Carries what one plugin connects to, as far as it was granted, from `run` until `end`."""
+    """Relays the granted connections of one plugin, from `run` until `finish`."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class CageEgressProxy:
         outside: OutboundNetwork,
         pipes: PipePool,
         limits: NetworkLimits,
-        in_all: anyio.CapacityLimiter,
+        global_limit: anyio.CapacityLimiter,
     ) -> None:
-        self.on_use: Callable[[], None] = lambda: None  # told whenever the plugin's connections carry something
+        self.on_use: Callable[[], None] = lambda: None  # called whenever the plugin's connections carry data
         self._spec = spec
         self._plan = plan_network(spec.network)
         self._sockets = sockets
@@ -56,30 +56,30 @@ class CageEgressProxy:
         self._outside = outside
         self._pipes = pipes
         self._limits = limits
-        self._granted = EgressPolicy(spec.network)
+        self._policy = EgressPolicy(spec.network)
         self._synthetic = SyntheticAddresses(SYNTHETIC_PREFIX)
         self._denials = DenialAggregator()
-        self._connection_rate = RatePacer(a_second=limits.connections_a_second, at_once=limits.connections)
-        self._lookup_rate = RatePacer(a_second=limits.names_a_second, at_once=int(limits.names_a_second))
+        self._connection_rate = RatePacer(per_second=limits.connections_a_second, burst=limits.connections)
+        self._lookup_rate = RatePacer(per_second=limits.names_a_second, burst=int(limits.names_a_second))
         self._lookups = anyio.Semaphore(limits.lookups)
-        self._global_limit = in_all
+        self._global_limit = global_limit
         self._running = 0
-        self._listening = anyio.CancelScope()
-        self._carrying = anyio.CancelScope()
+        self._listen_scope = anyio.CancelScope()
+        self._relay_scope = anyio.CancelScope()
         purposes = match_sockets(self._plan, len(sockets))
         if purposes is None:
             raise HostError(
                 f"the cage's network has {len(sockets)} sockets, which is not what its plan has",
                 code="cage.network_mismatch",
             )
-        self._purposes = purposes
+        self._planned_sockets = purposes
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Listen until ended or cancelled. When this returns, everything is closed and on record."""
+        """Serve until finished or cancelled. When this returns, everything is closed and recorded."""
         try:
-            with self._carrying:
+            with self._relay_scope:
                 async with anyio.create_task_group() as connections:
-                    with self._listening:
+                    with self._listen_scope:
                         async with anyio.create_task_group() as listeners:
                             self._listen(listeners, connections)
                             task_status.started()
@@ -91,70 +91,70 @@ class CageEgressProxy:
                 self._publish_denial(denial, times)
 
     def finish(self) -> None:
-        """The plugin is gone: hear nothing new, and give what it sent last a moment to arrive."""
-        self._carrying.deadline = anyio.current_time() + self._limits.linger_seconds
-        self._listening.cancel()
+        """Stop accepting, as the plugin is gone, and give what it sent last a moment to arrive."""
+        self._relay_scope.deadline = anyio.current_time() + self._limits.linger_seconds
+        self._listen_scope.cancel()
 
     def record_failure(self) -> None:
-        """Put on record that this plugin has no network any more, through no fault of its own."""
+        """Record that this plugin lost its network, through no fault of its own."""
         self._publish_denial(NetworkDenial("", None, None, NETWORK_FAILED), 1)
 
     def close(self) -> None:
         """Close the listeners. May be called again."""
-        for one in self._sockets:
-            one.close()
+        for listener in self._sockets:
+            listener.close()
 
     def _listen(self, listeners: TaskGroup, connections: TaskGroup) -> None:
-        for one, purpose in zip(self._sockets, self._purposes, strict=True):
-            one.setblocking(False)
-            if purpose.purpose == "dns":
-                listeners.start_soon(self._serve_dns, one)
+        for listener, planned in zip(self._sockets, self._planned_sockets, strict=True):
+            listener.setblocking(False)
+            if planned.purpose == "dns":
+                listeners.start_soon(self._serve_dns, listener)
             else:
-                listeners.start_soon(self._accept, one, purpose, connections)
+                listeners.start_soon(self._accept, listener, planned, connections)
 
-    async def _accept(self, listener: socket.socket, purpose: PlannedSocket, connections: TaskGroup) -> None:
+    async def _accept(self, listener: socket.socket, planned: PlannedSocket, connections: TaskGroup) -> None:
         while True:
             await _wait_readable(listener, self._connection_rate)
-            self._accept_one(listener, purpose, connections)
+            self._accept_one(listener, planned, connections)
 
     def _accept_remaining(self, connections: TaskGroup) -> None:
-        """Take what a plugin that has ended connected before, and nobody has taken yet."""
-        for listener, purpose in zip(self._sockets, self._purposes, strict=True):
-            while purpose.purpose != "dns" and self._accept_one(listener, purpose, connections):
+        """Accept what an ended plugin had connected before and is still in the backlog."""
+        for listener, planned in zip(self._sockets, self._planned_sockets, strict=True):
+            while planned.purpose != "dns" and self._accept_one(listener, planned, connections):
                 pass
 
-    def _accept_one(self, listener: socket.socket, purpose: PlannedSocket, connections: TaskGroup) -> bool:
-        """Accept a connection; False where there is none (any more), or no descriptor is free and it has to wait."""
+    def _accept_one(self, listener: socket.socket, planned: PlannedSocket, connections: TaskGroup) -> bool:
+        """Accept a connection; False where there is none, or no descriptor is free and it has to wait."""
         try:
             connection, _ = listener.accept()
         except OSError:
             return False
         connection.setblocking(False)
-        meant = self._resolve_destination(connection, purpose)
-        if isinstance(meant, Destination):
+        destination = self._resolve_destination(connection, planned)
+        if isinstance(destination, Destination):
             self._running += 1
-            connections.start_soon(self._relay_connection, connection, meant)
+            connections.start_soon(self._relay_connection, connection, destination)
             return True
         close_socket(connection, broken=True)
-        if meant is not None:
-            self._record_denial(meant)
+        if destination is not None:
+            self._record_denial(destination)
         return True
 
     def _resolve_destination(
-        self, connection: socket.socket, purpose: PlannedSocket
+        self, connection: socket.socket, planned: PlannedSocket
     ) -> Destination | NetworkDenial | None:
-        """Where a connection goes, or why it does not; None where it is over already."""
+        """Where a connection goes, or why it is denied; None where it is over already."""
         address: str | None = None
-        if purpose.purpose == "redirect":
+        if planned.purpose == "redirect":
             try:
                 address, port = original_destination(connection)
             except OSError:
                 return None
-            known = self._synthetic.name_for(address) or self._plan.host_for(address)
-            host = canonical_host(known or address)
+            granted_host = self._synthetic.name_for(address) or self._plan.host_for(address)
+            host = canonical_host(granted_host or address)
         else:
-            host, port, known = canonical_host(purpose.host), purpose.port, purpose.host
-        if not (known or self._plan.unrestricted) or not self._granted.allows(host, port):
+            host, port, granted_host = canonical_host(planned.host), planned.port, planned.host
+        if not (granted_host or self._plan.unrestricted) or not self._policy.allows(host, port):
             return NetworkDenial(host, address, port, NOT_GRANTED)
         if self._running >= self._limits.connections or not self._global_limit.available_tokens:
             return NetworkDenial(host, address, port, TOO_MANY_CONNECTIONS)
@@ -162,15 +162,15 @@ class CageEgressProxy:
 
     async def _relay_connection(self, connection: socket.socket, destination: Destination) -> None:
         relay = Relay(connection, destination, self._note_use)
-        began = anyio.current_time()
+        started_at = anyio.current_time()
         self._note_use()
         try:
             async with self._global_limit:
-                await relay.run(self._granted, self._outside, self._pipes, self._limits, self._lookups)
+                await relay.run(self._policy, self._outside, self._pipes, self._limits, self._lookups)
         finally:
             self._running -= 1
             connection.close()
-            self._record_connection(relay, seconds=anyio.current_time() - began)
+            self._record_connection(relay, seconds=anyio.current_time() - started_at)
 
     def _note_use(self) -> None:
         self.on_use()
@@ -179,11 +179,11 @@ class CageEgressProxy:
         while True:
             await _wait_readable(server, self._lookup_rate)
             reply = None
-            with contextlib.suppress(OSError):  # an answer that cannot be sent is asked for again
-                question, asker = server.recvfrom(MAX_QUERY_BYTES + 1)
-                reply = answer_query(question, self._address_for)
+            with contextlib.suppress(OSError):  # a lost response is queried for again
+                query, client = server.recvfrom(MAX_QUERY_BYTES + 1)
+                reply = answer_query(query, self._address_for)
                 if reply is not None:
-                    server.sendto(reply.data, asker)
+                    server.sendto(reply.data, client)
             if reply is not None and reply.name and not reply.found:
                 self._record_denial(NetworkDenial(reply.name, None, None, NOT_GRANTED))
 
@@ -213,8 +213,8 @@ class CageEgressProxy:
         )
 
     def _record_denial(self, denial: NetworkDenial) -> None:
-        for told, times in self._denials.add(denial, anyio.current_time()):
-            self._publish_denial(told, times)
+        for recorded, times in self._denials.add(denial, anyio.current_time()):
+            self._publish_denial(recorded, times)
 
     def _publish_denial(self, denial: NetworkDenial, times: int) -> None:
         self._publish.publish(
@@ -230,10 +230,10 @@ class CageEgressProxy:
         )
 
 
-async def _wait_readable(one: socket.socket, pace: RatePacer) -> None:
-    """Wait until something has come, and until it is its turn: a flood waits in the kernel, not in our loop."""
-    await anyio.wait_readable(one)
-    pause = pace.reserve(anyio.current_time())
+async def _wait_readable(listener: socket.socket, pacer: RatePacer) -> None:
+    """Wait until the socket is readable and the rate limit allows: a flood waits in the kernel, not in our loop."""
+    await anyio.wait_readable(listener)
+    pause = pacer.reserve(anyio.current_time())
     if pause:
         await anyio.sleep(pause)
 
@@ -242,7 +242,7 @@ PublishFor: TypeAlias = Callable[[Tenant], EventSink]
 
 
 class CageNetwork:
-    """Every cage that may connect somewhere. Made by `open_network`."""
+    """The networks of all cages. Made by `open_cage_network`."""
 
     def __init__(
         self,
@@ -259,68 +259,70 @@ class CageNetwork:
         self._pipes = pipes
         self._limits = limits
         self._global_limit = anyio.CapacityLimiter(_max_connections(limits))
-        self._attached: dict[str, CageEgressProxy] = {}
+        self._proxies: dict[str, CageEgressProxy] = {}
 
     async def attach(self, cage_id: str, spec: CageSpec, listeners: Sequence[socket.socket]) -> None:
         """Serve a cage's sockets, which are ours from now on, whatever happens.
 
         Raises:
-            HostError: the sockets are not those that the spec's network needs.
+            HostError: The sockets do not match the network in the spec.
         """
         try:
-            attachment = CageEgressProxy(
+            proxy = CageEgressProxy(
                 spec,
                 listeners,
                 publish=self._publish_for(Tenant(spec.tenant)),
                 outside=self._outside,
                 pipes=self._pipes,
                 limits=self._limits,
-                in_all=self._global_limit,
+                global_limit=self._global_limit,
             )
             if listeners:
                 self.detach(cage_id)
-                self._attached[cage_id] = attachment
-                await self._tasks.start(_run_contained, attachment)
+                self._proxies[cage_id] = proxy
+                await self._tasks.start(_run_contained, proxy)
         except BaseException:
-            for one in listeners:
-                one.close()
+            for listener in listeners:
+                listener.close()
             raise
 
     def watch(self, cage_id: str, used: Callable[[], None]) -> None:
-        """Tell somebody whenever what runs in a cage uses its network: when it connects, and when anything is carried.
-        It never is where the cage has none."""
-        attachment = self._attached.get(cage_id)
-        if attachment is not None:
-            attachment.on_use = used
+        """Call `used` whenever a cage's network is used: on each connection, and when data is relayed.
+
+        Never called for a cage without network.
+        """
+        proxy = self._proxies.get(cage_id)
+        if proxy is not None:
+            proxy.on_use = used
 
     def detach(self, cage_id: str) -> None:
-        """End a cage's network, as its plugin has ended. Harmless when it has none."""
-        attachment = self._attached.pop(cage_id, None)
-        if attachment is not None:
-            attachment.finish()
+        """Finish a cage's network, as its plugin has ended. Does nothing when it has none."""
+        proxy = self._proxies.pop(cage_id, None)
+        if proxy is not None:
+            proxy.finish()
 
     def abort(self) -> None:
         """End every cage's network at once: connections are reset, and recorded."""
         self._tasks.cancel_scope.cancel()
 
 
-async def _run_contained(attachment: CageEgressProxy, *, task_status: TaskStatus[None]) -> None:
+async def _run_contained(proxy: CageEgressProxy, *, task_status: TaskStatus[None]) -> None:
     try:
-        await attachment.run(task_status=task_status)
+        await proxy.run(task_status=task_status)
     except Exception:
-        # What cannot be recorded is not carried: that cage is without a network from then on, and no other is. Should
-        # it have been something else, there is a record of it.
+        # Connections that cannot be recorded are not relayed: that cage loses its network, and no other does. For any
+        # other failure, this is the record.
         with suppress(Exception):
-            attachment.record_failure()
+            proxy.record_failure()
 
 
 @asynccontextmanager
 async def open_cage_network(
     publish_for: PublishFor, *, outside: OutboundNetwork | None = None, limits: NetworkLimits | None = None
 ) -> AsyncGenerator[CageNetwork, None]:
-    """The network of all cages, for as long as the block runs.
+    """Run the network of all cages for the duration of the block.
 
-    `publish_for` is where a tenant's events are recorded; `outside` is the world that a test plays.
+    `publish_for` gives the event sink of a tenant; `outside` is replaced in tests.
     """
     pipes = PipePool()
     failure: Exception | None = None
@@ -336,7 +338,7 @@ async def open_cage_network(
             try:
                 yield network
             except Exception as error:
-                # Raised below: it is the block's own, and must not come out dressed as a failure of our tasks.
+                # Raised below: it is the block's own error, and must not be wrapped in the task group's.
                 failure = error
             finally:
                 network.abort()
@@ -347,6 +349,6 @@ async def open_cage_network(
 
 
 def _max_connections(limits: NetworkLimits) -> int:
-    """As many as the limits say, or fewer: half of our descriptors, two a connection, are for others' work."""
+    """The configured limit, or less: half of our descriptors, at two per connection, are left for other work."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(limits.connections_in_all, descriptors // 4) if descriptors > 0 else limits.connections_in_all

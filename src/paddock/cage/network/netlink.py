@@ -1,8 +1,7 @@
-"""Asking the kernel to change this process's network, in its own binary language and without any program's help.
+"""A minimal netlink client: local routes and nf_tables redirects in this process's network namespace.
 
 A request is a header, a fixed part and attributes; the kernel answers each with an acknowledgement that carries an
-error number. Only what a cage's network needs is here: a route that makes addresses local. Redirects are in
-`redirect.py`.
+errno. Only what a cage's network needs is here.
 """
 
 from __future__ import annotations
@@ -26,25 +25,25 @@ _LOOPBACK_INDEX = 1  # loopback is the first interface of every network namespac
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """A typed value, padded to four bytes as the kernel wants it."""
+    """Encode a typed value, padded to four bytes as the kernel requires."""
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
 def nested(kind: int, *attributes: bytes) -> bytes:
-    """An attribute made of attributes."""
+    """Encode an attribute made of attributes."""
     return attribute(kind | _NESTED, b"".join(attributes))
 
 
-def build_message(kind: int, flags: int, number: int, body: bytes) -> bytes:
-    """One request; `number` is what its acknowledgement will carry."""
-    return struct.pack("=IHHII", 16 + len(body), kind, REQUEST | flags, number, 0) + body
+def build_message(kind: int, flags: int, number: int, payload: bytes) -> bytes:
+    """Encode one request; its acknowledgement carries `number`."""
+    return struct.pack("=IHHII", 16 + len(payload), kind, REQUEST | flags, number, 0) + payload
 
 
 def send_requests(protocol: int, messages: Sequence[bytes], *, answers: int) -> None:
     """Send requests together and wait until that many were acknowledged.
 
     Raises:
-        OSError: the kernel refused one, with its error number; or it did not answer in time.
+        OSError: The kernel refused one, with its errno; or it did not answer in time.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as kernel:
         kernel.bind((0, 0))
@@ -59,20 +58,20 @@ def send_requests(protocol: int, messages: Sequence[bytes], *, answers: int) -> 
 
 def _acknowledgements(data: bytes) -> list[int]:
     errors: list[int] = []
-    at = 0
-    while at + 16 <= len(data):
-        length, kind = struct.unpack_from("=IH", data, at)
+    offset = 0
+    while offset + 16 <= len(data):
+        length, kind = struct.unpack_from("=IH", data, offset)
         if kind == _ERROR:
-            errors.append(-struct.unpack_from("=i", data, at + 16)[0])
-        at += max(16, (length + 3) & ~3)
+            errors.append(-struct.unpack_from("=i", data, offset + 16)[0])
+        offset += max(16, (length + 3) & ~3)
     return errors
 
 
 def add_local_route(prefix: str) -> None:
-    """Let every address of a prefix be this network's own, so that connecting there ends at a listener here.
+    """Make every address of a prefix local, so that a connection there ends at a listener here.
 
     Raises:
-        OSError: the kernel refused.
+        OSError: The kernel refused.
     """
     network = ipaddress.ip_network(prefix)
     family = socket.AF_INET if network.version == 4 else socket.AF_INET6
@@ -92,23 +91,23 @@ _BATCH_BEGIN, _BATCH_END = 16, 17
 _NEW_TABLE, _NEW_CHAIN, _NEW_RULE = (_SUBSYSTEM << 8 | kind for kind in (0, 3, 6))
 _ANY, _IPV4, _IPV6 = 0, 2, 10
 _TABLE, _CHAIN = b"cage\0", b"leaving\0"
-_LEAVING, _DESTINATION_NAT = 3, -100  # the hook for what this network itself sends, and when nat has its turn there
+_LEAVING, _DESTINATION_NAT = 3, -100  # the OUTPUT hook, and the priority of destination NAT there
 _ACCEPT = 1
 _EQUAL, _UNEQUAL = 0, 1
 _REGISTER = 1
 _NETWORK_HEADER = 1
-_DESTINATION_AT = {_IPV4: 16, _IPV6: 24}  # where the address stands in the header
-_TRANSPORT_PROTOCOL = 16  # what `meta` calls it
+_DESTINATION_AT = {_IPV4: 16, _IPV6: 24}  # offset of the destination address in the IP header
+_TRANSPORT_PROTOCOL = 16  # NFT_META_L4PROTO
 _PORT_GIVEN = 2
 
 _ORIGINAL_DESTINATION = 80
 
 
 def redirect_tcp(prefixes: Sequence[str], port: int) -> None:
-    """Lead TCP for these prefixes of the current network to a local port. `!` before a prefix is everything but.
+    """Redirect TCP for these prefixes of the current network namespace to a local port. `!` negates a prefix.
 
     Raises:
-        OSError: the kernel refused; ENOENT or EOPNOTSUPP where it has no nf_tables or no nat.
+        OSError: The kernel refused; ENOENT or EOPNOTSUPP where it has no nf_tables or no nat.
     """
     for family in (_IPV4, _IPV6):
         own = [prefix for prefix in prefixes if (":" in prefix) == (family == _IPV6)]
@@ -117,10 +116,10 @@ def redirect_tcp(prefixes: Sequence[str], port: int) -> None:
 
 
 def original_destination(connection: socket.socket) -> tuple[str, int]:
-    """The address and port that a redirected connection was made to.
+    """The address and port that a redirected connection was made to (SO_ORIGINAL_DST).
 
     Raises:
-        OSError: it is not known (any more).
+        OSError: It is not known (any more).
     """
     if connection.family == socket.AF_INET6:
         raw = connection.getsockopt(socket.IPPROTO_IPV6, _ORIGINAL_DESTINATION, 28)
@@ -130,7 +129,7 @@ def original_destination(connection: socket.socket) -> tuple[str, int]:
 
 
 def _install(family: int, rules: Sequence[bytes]) -> None:
-    """Table, chain and rules in one transaction: all of it stands, or nothing."""
+    """Create table, chain and rules in one transaction: all or nothing."""
     hook = nested(4, attribute(1, _be32(_LEAVING)), attribute(2, struct.pack(">i", _DESTINATION_NAT)))
     chain = attribute(1, _TABLE) + attribute(3, _CHAIN) + attribute(7, b"nat\0") + attribute(5, _be32(_ACCEPT)) + hook
     requests = [
@@ -139,20 +138,20 @@ def _install(family: int, rules: Sequence[bytes]) -> None:
         *((_NEW_RULE, ACKNOWLEDGE | CREATE | APPEND, rule) for rule in rules),
     ]
     messages = [build_message(_BATCH_BEGIN, 0, 0, _netfilter_header(_ANY, _SUBSYSTEM))]
-    for number, (kind, flags, body) in enumerate(requests, start=1):
-        messages.append(build_message(kind, flags, number, _netfilter_header(family) + body))
+    for number, (kind, flags, payload) in enumerate(requests, start=1):
+        messages.append(build_message(kind, flags, number, _netfilter_header(family) + payload))
     messages.append(build_message(_BATCH_END, 0, len(messages), _netfilter_header(_ANY, _SUBSYSTEM)))
     send_requests(_NETFILTER, messages, answers=len(requests))
 
 
 def _rule(family: int, prefix: str, port: int) -> bytes:
-    compared = _UNEQUAL if prefix.startswith("!") else _EQUAL
+    operator = _UNEQUAL if prefix.startswith("!") else _EQUAL
     network = ipaddress.ip_network(prefix.removeprefix("!"))
-    # Comparing whole bytes needs no mask, and no plan asks for anything finer.
-    length, rest = divmod(network.prefixlen, 8)
-    if rest or not length:
+    # Comparing whole bytes needs no mask, and no plan needs anything finer.
+    length, odd_bits = divmod(network.prefixlen, 8)
+    if odd_bits or not length:
         raise ValueError(f"{prefix} does not end at a byte")
-    steps = nested(
+    expressions = nested(
         4,
         _build_expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(_TRANSPORT_PROTOCOL))),
         _compare_expression(_EQUAL, bytes([socket.IPPROTO_TCP])),
@@ -163,22 +162,22 @@ def _rule(family: int, prefix: str, port: int) -> bytes:
             attribute(3, _be32(_DESTINATION_AT[family])),
             attribute(4, _be32(length)),
         ),
-        _compare_expression(compared, network.network_address.packed[:length]),
+        _compare_expression(operator, network.network_address.packed[:length]),
         _build_expression(
             "immediate", attribute(1, _be32(_REGISTER)), nested(2, attribute(1, struct.pack(">H", port)))
         ),
         _build_expression("redir", attribute(1, _be32(_REGISTER)), attribute(3, _be32(_PORT_GIVEN))),
     )
-    return attribute(1, _TABLE) + attribute(2, _CHAIN) + steps
+    return attribute(1, _TABLE) + attribute(2, _CHAIN) + expressions
 
 
 def _build_expression(name: str, *attributes: bytes) -> bytes:
     return nested(1, attribute(1, name.encode() + b"\0"), nested(2, *attributes))
 
 
-def _compare_expression(how: int, value: bytes) -> bytes:
+def _compare_expression(operator: int, value: bytes) -> bytes:
     return _build_expression(
-        "cmp", attribute(1, _be32(_REGISTER)), attribute(2, _be32(how)), nested(3, attribute(1, value))
+        "cmp", attribute(1, _be32(_REGISTER)), attribute(2, _be32(operator)), nested(3, attribute(1, value))
     )
 
 

@@ -1,4 +1,4 @@
-"""One connection of a plugin, from the moment it is accepted inside the cage until it ends."""
+"""One outbound connection of a plugin, from its accept inside the cage until it ends; rate and denial bookkeeping."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class NetworkLimits:
 
     connections: int = 64  # of one cage at a time
     connections_in_all: int = 512  # and of all cages
-    connections_a_second: float = 100.0  # of one cage, after as many at once as it may hold
+    connections_a_second: float = 100.0  # of one cage, after a burst of as many as it may hold
     names_a_second: float = 200.0
     lookups: int = 4  # of one cage at a time
-    connect_seconds: float = 10.0  # looking up and connecting together
+    connect_seconds: float = 10.0  # name lookup and connect together
     idle_seconds: float = 600.0
     linger_seconds: float = 2.0  # for what an ended plugin sent last to arrive
 
 
 class Relay:
-    """A connection on its way out. What became of it stands in its attributes, whichever way `run` ends."""
+    """One outbound connection. Its attributes hold the result, however `run` ends."""
 
     def __init__(
         self, connection: socket.socket, destination: Destination, used: Callable[[], None] = lambda: None
@@ -46,63 +46,63 @@ class Relay:
         self.error: str | None = PLUGIN_ENDED  # until it ends in another way
         self.denied = False
         self._connection = connection
-        self._used = used  # told whenever it carries something
-        self._carriage: SpliceRelay | None = None
+        self._used = used  # called whenever it relays data
+        self._splice: SpliceRelay | None = None
 
     @property
     def bytes_up(self) -> int:
         """Bytes that the plugin sent."""
-        return self._carriage.bytes_up if self._carriage else 0
+        return self._splice.bytes_up if self._splice else 0
 
     @property
     def bytes_down(self) -> int:
         """Bytes that the plugin received."""
-        return self._carriage.bytes_down if self._carriage else 0
+        return self._splice.bytes_down if self._splice else 0
 
     async def run(
         self,
-        granted: EgressPolicy,
+        policy: EgressPolicy,
         outside: OutboundNetwork,
         pipes: PipePool,
         limits: NetworkLimits,
         lookups: anyio.Semaphore,
     ) -> None:
-        """Dial, carry, and close both sides. Only cancellation comes out of it."""
-        far: socket.socket | None = None
+        """Dial, relay, and close both sides. Raises only cancellation."""
+        upstream: socket.socket | None = None
         try:
-            far, self.address = await dial(
-                self.destination, granted, outside, lookups=lookups, seconds=limits.connect_seconds
+            upstream, self.address = await dial(
+                self.destination, policy, outside, lookups=lookups, seconds=limits.connect_seconds
             )
-            for one in (self._connection, far):
-                configure_socket(one)
-            self._carriage = SpliceRelay(self._connection, far, pipes, self._used)
-            await self._carriage.run(idle_seconds=limits.idle_seconds)
+            for endpoint in (self._connection, upstream):
+                configure_socket(endpoint)
+            self._splice = SpliceRelay(self._connection, upstream, pipes, self._used)
+            await self._splice.run(idle_seconds=limits.idle_seconds)
             self.error = None
-        except DialFailed as refusal:
-            self.error, self.address, self.denied = refusal.code, refusal.address, refusal.denied
+        except DialFailed as failure:
+            self.error, self.address, self.denied = failure.code, failure.address, failure.denied
         except RelayIdle:
             self.error = IDLE_TIMEOUT
         except OSError:
             self.error = CONNECTION_RESET
         finally:
-            for one in (self._connection, far):
-                if one is not None:
-                    close_socket(one, broken=self.error is not None)
+            for endpoint in (self._connection, upstream):
+                if endpoint is not None:
+                    close_socket(endpoint, broken=self.error is not None)
 
 
-def configure_socket(one: socket.socket) -> None:
-    """Send small pieces at once, as both ends expect, and notice a far end that is gone."""
+def configure_socket(connection: socket.socket) -> None:
+    """Send small writes at once, as both ends expect, and notice a dead peer."""
     with contextlib.suppress(OSError):
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def close_socket(one: socket.socket, *, broken: bool) -> None:
-    """Close a socket; a broken one with a reset, so that the other end sees a failure and not an early end of data."""
+def close_socket(connection: socket.socket, *, broken: bool) -> None:
+    """Close a socket; a broken one with a reset, so that the peer sees a failure and not an early end of data."""
     if broken:
         with contextlib.suppress(OSError):
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-    one.close()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+    connection.close()
 
 
 DENIAL_WINDOW_S = 60.0
@@ -111,7 +111,7 @@ MAX_DISTINCT_DENIALS = 100
 
 @dataclass(frozen=True, slots=True)
 class NetworkDenial:
-    """One thing that a plugin was kept from."""
+    """A connection or name lookup that a plugin was denied."""
 
     host: str
     address: str | None
@@ -120,19 +120,19 @@ class NetworkDenial:
 
 
 class DenialAggregator:
-    """Refusals of one plugin, as they come; gives back what is to be recorded, with how many times."""
+    """Aggregates the denials of one plugin; yields what is to be recorded, with a count."""
 
     def __init__(self) -> None:
         self._since = 0.0
         self._uncounted: dict[NetworkDenial, int] = {}
 
     def add(self, denial: NetworkDenial, now: float) -> Iterator[tuple[NetworkDenial, int]]:
-        """Take one refusal, at a time that only ever grows."""
+        """Add one denial; `now` is monotonic."""
         if now - self._since >= DENIAL_WINDOW_S:
             yield from self.flush()
             self._since = now
         if denial not in self._uncounted and len(self._uncounted) >= MAX_DISTINCT_DENIALS:
-            # What was tried is not told any more, only that it was.
+            # Beyond the limit the destination is dropped; only the reason is counted.
             denial = replace(denial, host="", address=None, port=None)
         if denial in self._uncounted:
             self._uncounted[denial] += 1
@@ -141,24 +141,24 @@ class DenialAggregator:
             yield denial, 1
 
     def flush(self) -> Iterator[tuple[NetworkDenial, int]]:
-        """Repeats that are not recorded yet; forgets everything."""
+        """Yield repeats that are not recorded yet, and forget everything."""
         counted, self._uncounted = self._uncounted, {}
         yield from ((denial, times) for denial, times in counted.items() if times)
 
 
 class RatePacer:
-    """A bucket of turns that fills at a steady rate."""
+    """A token bucket whose callers wait for their token."""
 
-    def __init__(self, *, a_second: float, at_once: int) -> None:
-        self._rate = a_second
-        self._capacity = float(at_once)
-        self._tokens = float(at_once)
-        self._at: float | None = None
+    def __init__(self, *, per_second: float, burst: int) -> None:
+        self._rate = per_second
+        self._capacity = float(burst)
+        self._tokens = float(burst)
+        self._updated_at: float | None = None
 
     def reserve(self, now: float) -> float:
-        """Take a turn. The seconds to wait before acting on it: 0 where there was one left."""
-        if self._at is not None:
-            self._tokens = min(self._capacity, self._tokens + (now - self._at) * self._rate)
-        self._at = now
+        """Take a token. Returns the seconds to wait before acting on it: 0 where one was left."""
+        if self._updated_at is not None:
+            self._tokens = min(self._capacity, self._tokens + (now - self._updated_at) * self._rate)
+        self._updated_at = now
         self._tokens -= 1
         return max(0.0, -self._tokens / self._rate)

@@ -1,9 +1,9 @@
-"""Carrying bytes between two sockets, both ways, without bringing them into Python.
+"""Relays bytes between two sockets, both ways, without copying them into Python.
 
-The kernel moves them through a pipe (`splice`). A pipe is borrowed only while bytes are on their way, so a quiet
+The kernel moves them through a pipe (`splice`). A pipe is borrowed only while bytes are in transit, so an idle
 connection costs two descriptors. Where the kernel cannot splice a socket, the bytes go through a buffer instead.
-Each side may end its half and still receive. A turn of the event loop moves a bounded amount, so that a fast connection
-does not keep the others waiting.
+Each side may close its half and still receive. One callback moves a bounded amount, so that a fast connection
+does not starve the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 PIPE_BYTES = 256 * 1024
-_MAX_ROUNDS = 8  # times that a direction may move a pipe's worth before others have their turn
+_MAX_ROUNDS = 8  # pipefuls that one direction may move before others have their turn
 _FLAGS = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
 _SPLICE_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _MAX_FREE_PIPES = 16
@@ -29,7 +29,7 @@ class RelayIdle(Exception):
 
 
 class _ByteChannel(Protocol):
-    """Something that holds bytes between two sockets."""
+    """Holds bytes between two sockets."""
 
     held: int
 
@@ -84,7 +84,7 @@ class _CopyBuffer:
 
 
 class PipePool:
-    """Empty pipes to borrow. One for the whole daemon; closed by whoever made it."""
+    """Empty pipes to borrow. One for the whole daemon; its creator closes it."""
 
     def __init__(self, *, splice: bool = True) -> None:
         self._splice = splice
@@ -96,14 +96,14 @@ class PipePool:
         return _SplicePipe() if self._splice else _CopyBuffer()
 
     def give_back(self, channel: _ByteChannel) -> None:
-        """Return a channel; one that still holds bytes would hand them to a stranger, so it is closed."""
+        """Return a channel. One that still holds bytes would leak them to another connection, so it is closed."""
         if channel.held or len(self._free) >= _MAX_FREE_PIPES:
             channel.close()
         else:
             self._free.append(channel)
 
     def disable_splice(self) -> None:
-        """From now on bytes are copied: this kernel does not splice sockets."""
+        """Copy bytes from now on: this kernel does not splice sockets."""
         self._splice = False
         self.close()
 
@@ -113,17 +113,17 @@ class PipePool:
 
 
 class SpliceRelay:
-    """Two sockets joined. Both must be non-blocking, and stay the caller's to close.
+    """Joins two sockets. Both must be non-blocking, and stay the caller's to close.
 
-    `used` is told each time that something is about to go on.
+    `used` is called each time before data is passed on.
     """
 
     def __init__(
         self, near: socket.socket, far: socket.socket, pipes: PipePool, used: Callable[[], None] = lambda: None
     ) -> None:
         self._done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        self._outbound = _Direction(near, far, pipes, self._ended, used)
-        self._inbound = _Direction(far, near, pipes, self._ended, used)
+        self._outbound = _Direction(near, far, pipes, self._direction_ended, used)
+        self._inbound = _Direction(far, near, pipes, self._direction_ended, used)
         self._open = 2
 
     @property
@@ -137,11 +137,11 @@ class SpliceRelay:
         return self._inbound.moved
 
     async def run(self, *, idle_seconds: float) -> None:
-        """Carry until both sides have ended.
+        """Relay until both sides have ended.
 
         Raises:
-            OSError: one side broke off.
-            Idle: nothing moved for `idle_seconds` (at least; at most twice as long).
+            OSError: One side broke off.
+            RelayIdle: Nothing moved for `idle_seconds` (at least; at most twice as long).
         """
         self._outbound.start()
         self._inbound.start()
@@ -158,14 +158,14 @@ class SpliceRelay:
         if failure is not None:
             raise failure
 
-    def _ended(self, failure: OSError | None) -> None:
+    def _direction_ended(self, failure: OSError | None) -> None:
         self._open -= 1
         if (failure is not None or self._open == 0) and not self._done.done():
             self._done.set_result(failure)
 
 
 class _Direction:
-    """One way: waits for the source to have bytes, or, while the sink is full, for the sink to take some."""
+    """One direction: waits for the source to have bytes, or, while the sink is full, for the sink to take some."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class _Direction:
         """Stop at once. May be called again."""
         self._loop.remove_reader(self._source)
         self._loop.remove_writer(self._sink)
-        self._unregister()
+        self._release_channel()
 
     def _readable(self) -> None:
         try:
@@ -205,7 +205,7 @@ class _Direction:
                     self._loop.add_writer(self._sink, self._writable)
                     return
         except BlockingIOError:
-            self._unregister()
+            self._release_channel()
         except OSError as failure:
             self._fail(failure)
 
@@ -226,7 +226,7 @@ class _Direction:
         except OSError as failure:
             if failure.errno not in _SPLICE_UNSUPPORTED or isinstance(self._channel, _CopyBuffer):
                 raise
-        self._unregister()
+        self._release_channel()
         self._pipes.disable_splice()
         self._channel = self._pipes.take()
         return self._channel.fill(self._source)
@@ -251,7 +251,7 @@ class _Direction:
         self.stop()
         self._ended(failure)
 
-    def _unregister(self) -> None:
+    def _release_channel(self) -> None:
         if self._channel is not None:
             self._pipes.give_back(self._channel)
             self._channel = None

@@ -1,1 +1,1 @@
-"""What a cage will be: from granted capabilities to a `CageSpec`, and from that to bubblewrap's arguments. Pure."""
+"""Plans a cage: granted capabilities to a `CageSpec`, and a spec to bubblewrap's arguments. Pure."""

@@ -1,11 +1,11 @@
-"""Which programs may run in one cage: found where plugins may find them, and shown with what they need. Pure.
+"""Decides which programs may run in one cage, and mounts them with the files they need. Pure.
 
-A package chooses its command and the `#!` lines of its scripts, and whatever runs is shown. So that nobody reads a file
-of the host by naming it there, a program must be one of these:
+A package chooses its command and the `#!` lines of its scripts, and every allowed program is mounted. So that no
+package reads a file of the host by naming it there, a program must be one of these:
 
     a file of the package itself
-    what stands in a directory of the program path, wherever its links lead from there: those the machine's owner made
-    what the cage shows anyway, because a place that it lies in was granted
+    an entry of a directory on the program path, wherever its links lead from there: the host's owner made those
+    a file that the cage shows anyway, because its directory was granted
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class AllowedPrograms:
     """The programs of one cage.
 
     Args:
-        root: The plugin's folder as the plugin is told of it.
-        real_root: The same with no link on the way.
-        program_path: Directories of the machine's programs.
-        layout: What the cage shows; programs are added to it. Grants must be in it before.
-        machine: The host's files.
-        problems: Where to put what stands against them.
+        root: The plugin's directory, as the plugin sees it.
+        real_root: The same with all links resolved.
+        program_path: Directories of the host's programs.
+        layout: The cage's mounts; programs are added to it. Grants must be in it before.
+        filesystem: The host's files.
+        problems: Receives what is wrong with the programs.
     """
 
     def __init__(
@@ -48,79 +48,79 @@ class AllowedPrograms:
         real_root: str,
         program_path: str,
         layout: MountLayout,
-        machine: HostFilesystem,
+        filesystem: HostFilesystem,
         problems: list[Problem],
     ) -> None:
         self._root = root
         self._real_root = real_root
         self._program_path = program_path
         self._layout = layout
-        self._machine = machine
+        self._filesystem = filesystem
         self._problems = problems
         self.executables: set[str] = set()
         self.python = False  # whether a program of the package is run by a Python interpreter
 
     def packaged_path(self, name: str) -> str | None:
-        """The path of a file in the plugin's own folder, where the name is one."""
+        """The path of a file in the plugin's own directory, where the name is one."""
         path = posixpath.normpath(posixpath.join(self._root, name))
         return path if "/" in name and is_below(path, self._root) else None
 
     def allow(self, name: str, wanted_by: str, *, by_host: bool = False) -> ResolvedProgram | None:
-        """A program of the machine, by its bare name or absolute path: shown with what it needs, and allowed to run.
+        """Allow a program of the host, by its bare name or absolute path, and mount it with the files it needs.
 
         Args:
-            name: What it is called.
+            name: Its name or path.
             wanted_by: Where the name was read, for records.
             by_host: Whether the host itself chose it. Then it may lie anywhere.
         """
-        program = find_program(name, self._program_path, self._machine)
+        program = find_program(name, self._program_path, self._filesystem)
         if program is None:
             hint = "install it" if name.startswith("/") else f"install it into one of {self._directories()}"
-            what = f"this machine has no program {printable(name)}"
-            self._add_problem(wanted_by, "program_missing", what, hint)
+            message = f"this machine has no program {printable(name)}"
+            self._add_problem(wanted_by, "program_missing", message, hint)
             return None
         public = program if by_host else self.program_on_path(program)
         if not by_host and not self._check_visible(program, public, wanted_by):
             return None
         self._layout.show_traced(program.resolved)
         if "/" not in name and posixpath.dirname(program.path) not in CAGE_PATH.split(":"):
-            # Found where plugins do not look: by its name they must find it all the same.
+            # Found outside the cage's PATH: the plugin must still find it by its name.
             self._layout.add_links([SymbolicLink(f"/usr/bin/{name}", program.path)])
         if public is not None:
-            self.show_trees(program_trees(public, self._machine))
+            self.show_trees(program_trees(public, self._filesystem))
         if program.real not in self.executables:
             self.executables.add(program.real)
             self._allow_interpreters(program.real, wanted_by)
         return program
 
     def allow_packaged(self, path: str, wanted_by: str) -> None:
-        """A program of the package, and its interpreter where it is a script."""
-        found = resolve_links(path, self._machine)
-        inside = found is not None and is_below(found.real, self._real_root)
-        if found is None or not inside or self._machine.kind(found.real) != "file":
+        """Allow a program of the package, and its interpreter where it is a script."""
+        resolved = resolve_links(path, self._filesystem)
+        inside = resolved is not None and is_below(resolved.real, self._real_root)
+        if resolved is None or not inside or self._filesystem.kind(resolved.real) != "file":
             self._add_problem(wanted_by, "program_missing", f"the package has no file {path}", "name one of its files")
             return
-        if not self._machine.runnable(found.real):
+        if not self._filesystem.runnable(resolved.real):
             self._add_problem(wanted_by, "not_executable", f"{path} is not executable", f"chmod +x {path}")
         if path not in self.executables:
             self.executables.add(path)
-            for program in self._allow_interpreters(found.real, wanted_by):
+            for program in self._allow_interpreters(resolved.real, wanted_by):
                 self.python = self.python or is_python(program)
 
     def program_on_path(self, program: ResolvedProgram) -> ResolvedProgram | None:
-        """The part of the way to a program that is the machine's for everybody; None where there is no such part."""
-        return program_on_path(program, self._program_path, self._machine)
+        """The program from the point where its links enter the program path; None where they never do."""
+        return program_on_path(program, self._program_path, self._filesystem)
 
     def show_trees(self, paths: Iterable[str]) -> None:
         for path in paths:
-            found = resolve_links(path, self._machine)
-            if found is not None:
-                self._layout.show_traced(found)
+            resolved = resolve_links(path, self._filesystem)
+            if resolved is not None:
+                self._layout.show_traced(resolved)
 
     def _allow_interpreters(self, script: str, wanted_by: str) -> list[ResolvedProgram]:
-        """What must run before a script does, as far as it is the machine's."""
+        """Allow the interpreters of a script. Returns those that are the host's."""
         allowed: list[ResolvedProgram] = []
-        for name in shebang_interpreters(script, self._machine):
+        for name in shebang_interpreters(script, self._filesystem):
             path = self.packaged_path(name)
             if path is not None:
                 self.allow_packaged(path, wanted_by)
@@ -132,17 +132,17 @@ class AllowedPrograms:
         for step in program.steps:
             if is_below(step, self._real_root):
                 continue
-            if any(is_below(step, place) for place in (*NEVER_MOUNTED, *self._layout.hidden)):
-                what = f"{printable(step)} is the host's own, and no program of a plugin may be there"
-                self._add_problem(wanted_by, "hidden_path", what, "name a program of the machine or of the package")
+            if any(is_below(step, directory) for directory in (*NEVER_MOUNTED, *self._layout.hidden)):
+                message = f"{printable(step)} is the host's own, and no program of a plugin may be there"
+                self._add_problem(wanted_by, "hidden_path", message, "name a program of the machine or of the package")
                 return False
         private = program.steps[: len(program.steps) - len(public.steps if public else ())]
         unseen = next((step for step in private if not self._layout.shows(step)), None)
         if unseen is None:
             return True
-        what = f"{printable(unseen)} is neither in the package nor in one of {self._directories()} nor granted"
+        message = f"{printable(unseen)} is neither in the package nor in one of {self._directories()} nor granted"
         hint = f"name a program by its bare name, or grant read:fs:{printable(posixpath.dirname(unseen))}"
-        self._add_problem(wanted_by, "program_elsewhere", what, hint)
+        self._add_problem(wanted_by, "program_elsewhere", message, hint)
         return False
 
     def _directories(self) -> str:

@@ -1,18 +1,21 @@
-"""From what a person granted to the cage that holds exactly that. Pure over a `Machine`; finds all obstacles at once.
+"""Compiles granted capabilities to the cage spec that holds exactly them. Pure over a `HostFilesystem`; reports all
+problems at once.
 
 What each capability becomes:
 
-    read:fs:PATH    the place itself, read-only, with everything below it
+    read:fs:PATH    a read-only bind of the path, with everything below it
     write:fs:PATH   the same, writable
-    exec:BIN:PATH   that one program may run; PATH, where it exists, is shown read-only as a place to run it in, unless
-                    it is `/`, which stands for any place in the cage. The kernel cannot tie a program to a directory:
-                    what keeps it in its place is that there is no other.
-    net:…           addresses in the cage that lead out (`addresses.py`)
+    exec:BIN:PATH   that one program may run; PATH, where it exists, is shown read-only as a directory to run it in,
+    unless
+                    it is `/`, which stands for any directory in the cage. The kernel cannot tie a program to a
+                    directory:
+                    what keeps it there is that there is no other.
+    net:…           addresses in the cage that lead out (`network_plan.py`)
     storage, host   nothing: the plugin asks the host for these over its own pipe
 
-Besides these a cage shows the plugin's own folder, the program of its command and what that needs to run; nothing more
-can be executed (`runnable.py` says which programs a command may name). A grant to read around Paddock's own directories
-shows them empty; one to write around them or one that lies inside is refused.
+Besides these a cage shows the plugin's own directory, the program of its command and what that needs to run; nothing
+else can be executed (`allowed_programs.py` says which programs a command may name). A read grant around Paddock's own
+directories shows them empty; a write grant around them, or any grant inside them, is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.net.egress import EgressGrant
 
 _COMMAND = "runtime.command"
-# How /bin became usr/bin, and what some machines have made one more of.
+# Links of a merged /usr: /bin to usr/bin, and on some distributions more.
 _MERGED_USR_LINKS = ("/bin", "/lib", "/lib64", "/sbin", "/usr/lib64", "/usr/sbin")
 _NO_GRANT_ROOTS = GrantRoots()
 _DEFAULT_LIMITS = ResourceLimits()
@@ -44,9 +47,9 @@ _DEFAULT_LIMITS = ResourceLimits()
 
 @dataclass(frozen=True, slots=True)
 class HostPaths:
-    """What is the same for every plugin of this host."""
+    """Paths that are the same for every plugin of this host."""
 
-    python: str  # the host's own interpreter; it raises the inner walls where the plugin is no Python program
+    python: str  # the host's own interpreter; it runs `sandbox_init` where the plugin is no Python program
     sdk: str | None = None  # the directory that contains `paddock_sdk`
     hidden: tuple[str, ...] = ()  # Paddock's own directories, never shown
     program_path: str = PROGRAM_PATH
@@ -59,79 +62,81 @@ def compile_cage(
     root: str,
     capabilities: Iterable[Capability],
     environment: Mapping[str, str],
-    surroundings: HostPaths,
-    machine: HostFilesystem,
-    places: GrantRoots = _NO_GRANT_ROOTS,
+    host_paths: HostPaths,
+    filesystem: HostFilesystem,
+    roots: GrantRoots = _NO_GRANT_ROOTS,
     limits: ResourceLimits = _DEFAULT_LIMITS,
     command: Sequence[str] | None = None,
     trees: Iterable[str] = (),
 ) -> CageSpec:
-    """The cage for one plugin.
+    """Compile the cage for one plugin.
 
     Args:
-        cage_id: Names the cage in records.
-        manifest: What the plugin is.
+        cage_id: Identifies the cage in records.
+        manifest: The plugin's manifest.
         root: The directory it is installed in.
-        capabilities: What was granted, which may be less than the manifest asks for.
+        capabilities: The granted capabilities, which may be fewer than the manifest requests.
         environment: Its variables (`environment.spawn_environment`).
-        surroundings: What every plugin of this host has around it.
-        machine: The host's files.
-        places: What `config:` and `project:` stand for.
-        limits: What it may use.
-        command: What to run where that is not what the manifest says: a worker that imports its Python code, or a
-            program of the packages that it needs.
-        trees: Directories of the host's own that the plugin needs to run, such as those packages. They are shown even
-            where they lie in what is hidden.
+        host_paths: Paths of this host.
+        filesystem: The host's files.
+        roots: What `config:` and `project:` stand for.
+        limits: Its resource limits.
+        command: The command to run instead of the manifest's: a worker that imports its Python code, or a
+            program of its dependencies.
+        trees: Directories of the host that the plugin needs to run, such as those dependencies. They are shown even
+            where they lie in a hidden directory.
 
     Raises:
-        CageUnavailable: something that was granted or that its command names is not there or cannot be shown. Carries
-            every such obstacle in `details["problems"]`; code and hint are the first one's.
+        CageUnavailable: Something that was granted or that its command names does not exist or cannot be shown. Carries
+            every problem in `details["problems"]`; code and hint are the first one's.
     """
-    job = _Compilation(root, surroundings, CachedFilesystem(machine))
+    compilation = _Compilation(root, host_paths, CachedFilesystem(filesystem))
     granted = tuple(capabilities)
     runtime = manifest.runtime
-    named = runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
-    reaches = tuple(dict.fromkeys(EgressGrant(one.host, one.port) for one in granted if isinstance(one, NetworkAccess)))
-    encrypts = bool(reaches) or any(isinstance(one, Execute) for one in granted)
-    job.show_libraries(TLS_PATHS if encrypts else ())
-    job.show_granted(granted, places)
-    job.programs.show_trees(trees)
-    words = job.command(named, by_host=command is not None)
-    directory = job.directory(runtime.cwd if isinstance(runtime, CommandRuntime) else None)
-    # An MCP server has no words to ask for them with.
+    declared_command = (
+        runtime.command if isinstance(runtime, CommandRuntime) and command is None else tuple(command or ())
+    )
+    egress = tuple(dict.fromkeys(EgressGrant(one.host, one.port) for one in granted if isinstance(one, NetworkAccess)))
+    needs_tls = bool(egress) or any(isinstance(one, Execute) for one in granted)
+    compilation.show_libraries(TLS_PATHS if needs_tls else ())
+    compilation.show_granted(granted, roots)
+    compilation.programs.show_trees(trees)
+    argv = compilation.command(declared_command, by_host=command is not None)
+    directory = compilation.directory(runtime.cwd if isinstance(runtime, CommandRuntime) else None)
+    # MCP has no method for artifacts.
     speaks_mcp = isinstance(runtime, CommandRuntime) and runtime.protocol == "mcp"
     artifacts = HostService("artifacts") in granted and not speaks_mcp
-    variables = job.with_sdk(with_artifact_fds(environment, manifest, granted=artifacts))
-    job.check_strings(words, variables)
-    trampoline = job.init_python()
-    if job.problems:
-        raise _unavailable_error(manifest, job.problems)
-    binds, links, covers = job.layout.build()
+    variables = compilation.with_sdk(with_artifact_fds(environment, manifest, granted=artifacts))
+    compilation.check_strings(argv, variables)
+    trampoline = compilation.init_python()
+    if compilation.problems:
+        raise _unavailable_error(manifest, compilation.problems)
+    binds, links, covers = compilation.layout.build()
     return CageSpec(
         cage_id=cage_id,
         plugin=manifest.name,
-        command=words,
+        command=argv,
         directory=directory,
         environment=variables,
         binds=binds,
         links=links,
         covers=covers,
-        executables=tuple(sorted(job.programs.executables)),
+        executables=tuple(sorted(compilation.programs.executables)),
         trampoline=trampoline,
-        network=reaches,
+        network=egress,
         limits=limits,
-        python=job.python_main(words, directory, environment, granted),
+        python=compilation.python_main(argv, directory, environment, granted),
         artifacts=artifacts,
     )
 
 
 @dataclass(slots=True)
 class _Compilation:
-    """One cage in the making: what it shows, what may run in it, and what stands against it."""
+    """One compilation in progress: the mounts, the allowed programs, and the problems found."""
 
     root: str
-    surroundings: HostPaths
-    machine: HostFilesystem
+    host_paths: HostPaths
+    filesystem: HostFilesystem
     layout: MountLayout = field(init=False)
     programs: AllowedPrograms = field(init=False)
     real_root: str = field(init=False)
@@ -142,78 +147,81 @@ class _Compilation:
     python: bool = False  # whether the command is run by a Python interpreter
 
     def __post_init__(self) -> None:
-        root = resolve_links(self.root, self.machine)
+        root = resolve_links(self.root, self.filesystem)
         self.real_root = root.real if root else self.root
-        found = ((path, resolve_links(path, self.machine)) for path in self.surroundings.hidden)
-        # One that is not there yet is hidden all the same: nobody but Paddock shall make it.
-        self.layout = MountLayout(self.machine, [place.real if place else path for path, place in found])
-        path = self.surroundings.program_path
-        self.programs = AllowedPrograms(self.root, self.real_root, path, self.layout, self.machine, self.problems)
+        resolved_hidden = ((path, resolve_links(path, self.filesystem)) for path in self.host_paths.hidden)
+        # One that does not exist yet is hidden too: only Paddock may create it.
+        self.layout = MountLayout(
+            self.filesystem, [resolved.real if resolved else path for path, resolved in resolved_hidden]
+        )
+        path = self.host_paths.program_path
+        self.programs = AllowedPrograms(self.root, self.real_root, path, self.layout, self.filesystem, self.problems)
         if root is None:
             self._add_problem("root", "path_missing", f"the plugin's folder {self.root} is gone", "install it again")
         else:
-            # The plugin's package, read-only, at the path by which the plugin is told of it.
+            # The plugin's package, read-only, at the path that the plugin is told.
             self.layout.show_traced(root)
 
-    def show_libraries(self, more: Sequence[str]) -> None:
-        self.programs.show_trees([*library_trees(self.machine), *COMMON_PATHS, *more])
+    def show_libraries(self, extra: Sequence[str]) -> None:
+        self.programs.show_trees([*library_trees(self.filesystem), *COMMON_PATHS, *extra])
         for path in _MERGED_USR_LINKS:
             self.layout.copy_link(path)
 
-    def show_granted(self, granted: Iterable[Capability], places: GrantRoots) -> None:
-        """Granted places, and then programs, some of which may lie there."""
+    def show_granted(self, granted: Iterable[Capability], roots: GrantRoots) -> None:
+        """Show granted paths, and then allow programs, some of which may lie there."""
         programs: list[Execute] = []
         for capability in granted:
             if not isinstance(capability, FileAccess | Execute):
                 continue
-            runs = isinstance(capability, Execute)
-            writes = not runs and capability.mode == "write"
-            if runs:
+            is_execute = isinstance(capability, Execute)
+            is_write = not is_execute and capability.mode == "write"
+            if is_execute:
                 programs.append(capability)
                 if not capability.root and capability.path == "/":
                     continue
             try:
-                real = resolve_granted_path(capability, places, self.layout.hidden, self.machine)
-            except PathRejected as refused:
-                # A program can run without the place that it was meant for; files cannot be read without theirs.
-                if not (runs and refused.problem.code == "cage.path_missing"):
-                    self.problems.append(refused.problem)
+                real = resolve_granted_path(capability, roots, self.layout.hidden, self.filesystem)
+            except PathRejected as rejection:
+                # A program can run without the directory it was meant for; files cannot be read without theirs.
+                if not (is_execute and rejection.problem.code == "cage.path_missing"):
+                    self.problems.append(rejection.problem)
             else:
-                if writes:
+                if is_write:
                     self._check_writable(real, str(capability))
-                self.layout.show(real, writable=writes, own=capability.root == "config")
+                self.layout.show(real, writable=is_write, own=capability.root == "config")
         for program in programs:
             self.programs.allow(program.binary, str(program))
         if self.layout.exceeds_limit:
-            what = f"more than {MAX_BINDS} places would have to be shown one by one"
-            self._add_problem("capabilities", "too_many_places", what, "grant fewer, larger places")
+            message = f"more than {MAX_BINDS} places would have to be shown one by one"
+            self._add_problem("capabilities", "too_many_places", message, "grant fewer, larger places")
 
     def _check_writable(self, real: str, wanted_by: str) -> None:
-        """Nothing that is not the plugin's to change may lie in what it may change, not even covered.
+        """Refuse a writable path that contains, or lies in, what the plugin must not change, even if it is covered.
 
-        Who may write around a place may rename a directory on the way to it, and next time the place stands bare at
+        With write access around a directory the plugin could rename one of its parents, and next time the directory
+        would be visible at
         another path.
         """
-        if any(is_below(place, real) for place in self.layout.hidden):
-            what = f"{real} has Paddock's own directories in it, and who may write there could move them"
-            self._add_problem(wanted_by, "hidden_path", what, "grant a narrower place")
+        if any(is_below(directory, real) for directory in self.layout.hidden):
+            message = f"{real} has Paddock's own directories in it, and who may write there could move them"
+            self._add_problem(wanted_by, "hidden_path", message, "grant a narrower place")
         elif is_below(real, self.real_root) or is_below(self.real_root, real):
-            what = "a plugin cannot change its own package, which is there"
-            self._add_problem(wanted_by, "own_package", what, "grant another place")
+            message = "a plugin cannot change its own package, which is there"
+            self._add_problem(wanted_by, "own_package", message, "grant another place")
 
-    def command(self, named: Sequence[str], *, by_host: bool) -> tuple[str, ...]:
-        """The words to run, the first one absolute."""
+    def command(self, declared: Sequence[str], *, by_host: bool) -> tuple[str, ...]:
+        """The command to run, its program as an absolute path."""
         # `env` only looks a program up in PATH, which is done here.
-        words = tuple(named[1:] if named and posixpath.basename(named[0]) == "env" else named)
-        if not words:
+        argv = tuple(declared[1:] if declared and posixpath.basename(declared[0]) == "env" else declared)
+        if not argv:
             self._add_problem(_COMMAND, "no_command", "the manifest names nothing to run", "add a runtime.command")
             return ()
-        name = words[0]
+        name = argv[0]
         path = self.programs.packaged_path(name)
         if path is not None:
             self.programs.allow_packaged(path, _COMMAND)
             self.python = self.programs.python
-            return (path, *words[1:])
+            return (path, *argv[1:])
         if name.startswith(("-", ".")) or "=" in name or ("/" in name and not name.startswith("/")):
             self._add_problem(
                 _COMMAND, "command_unclear", f"{name!r} is no program of the package or of the machine", ""
@@ -223,69 +231,69 @@ class _Compilation:
         if program is None:
             return ()
         self.python = is_python(program)
-        # What lies in a granted place only may be the plugin's own work: the walls are nothing for it to raise.
+        # A program that lies only in a granted directory may be the plugin's own work, and must not run `sandbox_init`.
         self.host_program = program if by_host or self.programs.program_on_path(program) else None
-        return (program.path, *words[1:])
+        return (program.path, *argv[1:])
 
-    def directory(self, wanted: str | None) -> str:
-        """Where the command starts: in the package unless the manifest says otherwise."""
-        path = posixpath.normpath(posixpath.join(self.root, wanted or "."))
-        found = resolve_links(path, self.machine)
-        if wanted and (found is None or not self.layout.shows(found.real)):
+    def directory(self, declared: str | None) -> str:
+        """The working directory of the command: the package unless the manifest says otherwise."""
+        path = posixpath.normpath(posixpath.join(self.root, declared or "."))
+        resolved = resolve_links(path, self.filesystem)
+        if declared and (resolved is None or not self.layout.shows(resolved.real)):
             self._add_problem(
                 "runtime.cwd", "directory_hidden", f"{path} is not seen in the cage", "grant read:fs for it"
             )
         return path
 
     def with_sdk(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The variables, with the way to the SDK for a Python plugin: behind whatever way it has chosen itself."""
-        found = resolve_links(f"{self.surroundings.sdk}/paddock_sdk", self.machine) if self.surroundings.sdk else None
-        if not self.python or found is None:
+        """Add the SDK to PYTHONPATH for a Python plugin, behind its own entries."""
+        resolved = resolve_links(f"{self.host_paths.sdk}/paddock_sdk", self.filesystem) if self.host_paths.sdk else None
+        if not self.python or resolved is None:
             return dict(environment)
-        self.layout.add_bind(BindMount(found.real, f"{SDK_PATH}/paddock_sdk"))
-        chosen = environment.get("PYTHONPATH")
-        return {**environment, "PYTHONPATH": f"{chosen}:{SDK_PATH}" if chosen else SDK_PATH}
+        self.layout.add_bind(BindMount(resolved.real, f"{SDK_PATH}/paddock_sdk"))
+        own_path = environment.get("PYTHONPATH")
+        return {**environment, "PYTHONPATH": f"{own_path}:{SDK_PATH}" if own_path else SDK_PATH}
 
-    def check_strings(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Nothing that a program is started with can hold a NUL, and no variable's name an equals sign."""
+    def check_strings(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Check that no argument or variable contains a NUL, and no variable's name an equals sign."""
         for name, value in environment.items():
             if not name or "=" in name or "\0" in name + value:
                 self._add_problem(
                     "runtime.env", "bad_variable", f"{name!r} cannot be a variable", "rename or remove it"
                 )
-        if any("\0" in word for word in words):
+        if any("\0" in argument for argument in argv):
             self._add_problem(_COMMAND, "command_unclear", "a word of the command has a NUL in it", "remove it")
 
     def init_python(self) -> str:
-        """The interpreter that raises the inner walls: the command's own, if it is the machine's Python, else ours."""
+        """The interpreter that runs `sandbox_init`: the command's own, if it is the host's Python, else ours."""
         if self.host_program is not None and is_python(self.host_program):
             return self.host_program.real
-        found = resolve_links(self.surroundings.python, self.machine)
-        if found is None:
-            self._add_problem("host", "python_missing", f"{self.surroundings.python} is gone", "install Paddock again")
+        resolved = resolve_links(self.host_paths.python, self.filesystem)
+        if resolved is None:
+            self._add_problem("host", "python_missing", f"{self.host_paths.python} is gone", "install Paddock again")
             return ""
         # Bare: neither the links that lead to it nor a virtual environment that it belongs to.
-        bare = ResolvedProgram(found.real, ResolvedPath(found.real, ()))
+        bare = ResolvedProgram(resolved.real, ResolvedPath(resolved.real, ()))
         self.layout.show(bare.real)
-        self.programs.show_trees(python_trees(bare, self.machine))
+        self.programs.show_trees(python_trees(bare, self.filesystem))
         return bare.real
 
     def python_main(
-        self, words: Sequence[str], directory: str, environment: Mapping[str, str], granted: Iterable[Capability]
+        self, argv: Sequence[str], directory: str, environment: Mapping[str, str], granted: Iterable[Capability]
     ) -> PythonScript | None:
-        """The command as a script for a warm interpreter, where that makes no difference to what the plugin sees."""
-        if tuple(words[1:]) == (*ISOLATED_PYTHON_FLAGS, WORKER_SCRIPT):
-            words = (words[0], WORKER_SCRIPT)  # a warm interpreter was started so
-        if self.host_program is None or not is_python(self.host_program) or len(words) < 2 or words[1].startswith("-"):
+        """The command as a script for a zygote, where that makes no difference to what the plugin sees."""
+        if tuple(argv[1:]) == (*ISOLATED_PYTHON_FLAGS, WORKER_SCRIPT):
+            argv = (argv[0], WORKER_SCRIPT)  # a zygote was started with these flags
+        if self.host_program is None or not is_python(self.host_program) or len(argv) < 2 or argv[1].startswith("-"):
             return None
         if any(isinstance(one, FileAccess | Execute) for one in granted):
             return None
         if any(name.startswith("PYTHON") for name in environment):
             return None
-        script = posixpath.normpath(posixpath.join(directory, words[1]))
-        if script != WORKER_SCRIPT and (not is_below(script, self.root) or self.machine.kind(script) != "file"):
+        script = posixpath.normpath(posixpath.join(directory, argv[1]))
+        if script != WORKER_SCRIPT and (not is_below(script, self.root) or self.filesystem.kind(script) != "file"):
             return None
-        return PythonScript(words[0], script, tuple(words[2:]))
+        return PythonScript(argv[0], script, tuple(argv[2:]))
 
     def _add_problem(self, path: str, code: str, message: str, hint: str) -> None:
         self.problems.append(Problem(path, message, hint, f"cage.{code}"))

@@ -1,9 +1,9 @@
-"""From granted paths to real ones: where `config:` and `project:` lie, where links lead, what is never shown. Pure.
+"""Resolves granted paths: the roots `config:` and `project:`, symlinks, and paths that are never shown. Pure.
 
-Links are followed when the cage is compiled, and what they lead to must be what was granted: consent was given for a
-path, not for wherever somebody later points it. So a grant is refused as soon as one link is on its way; its own real
+Links are resolved when the cage is compiled, and the target must be what was granted: consent was given for a
+path, not for wherever a link later points. So a grant is refused as soon as it contains a link; the target's real
 path can be granted instead. Links *inside* a granted tree need no such rule: in the cage they lead only to what is
-there.
+mounted there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.manifest.capability import Capability, Execute, FileAccess, PathRoot
 
-_CAGE_PRIVATE = ("/tmp",)  # noqa: S108 below it a directory can be granted, it itself is the cage's own
+_CAGE_PRIVATE = ("/tmp",)  # noqa: S108 a directory below it can be granted, it itself is the cage's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class GrantRoots:
     project: str | None = None
 
     def directory_for(self, root: PathRoot) -> str | None:
-        """The directory for a prefix; `/` for a path that is absolute already."""
+        """The directory of a prefix; `/` for a path that is absolute already."""
         return {"": "/", "config": self.config, "project": self.project}[root]
 
 
 class PathRejected(Exception):
-    """Why a granted path cannot be shown."""
+    """A granted path cannot be shown; carries the reason."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -44,7 +44,9 @@ class PathRejected(Exception):
 
 
 def config_directories(capabilities: Iterable[Capability], config: str) -> list[str]:
-    """What must exist below a plugin's configuration folder before its cage is compiled; the caller creates it."""
+    """The paths below a plugin's configuration directory that must exist before its cage is compiled; the caller
+    creates them.
+    """
     return sorted(
         {
             posixpath.normpath(config + capability.path)
@@ -55,14 +57,14 @@ def config_directories(capabilities: Iterable[Capability], config: str) -> list[
 
 
 def resolve_granted_path(
-    capability: FileAccess | Execute, places: GrantRoots, hidden: Iterable[str], machine: HostFilesystem
+    capability: FileAccess | Execute, roots: GrantRoots, hidden: Iterable[str], filesystem: HostFilesystem
 ) -> str:
     """The real path that a capability names.
 
     Raises:
-        RefusedPath: there is no such place, a link leads out of it, or it is never shown.
+        PathRejected: It does not exist, a link leads out of it, or it is never shown.
     """
-    base = places.directory_for(capability.root)
+    base = roots.directory_for(capability.root)
     if base is None:
         raise _rejected(
             capability,
@@ -70,38 +72,38 @@ def resolve_granted_path(
             f"there is no {capability.root} folder here",
             "run it in a project" if capability.root == "project" else "give the plugin a configuration folder",
         )
-    beginning = resolve_links(base, machine)
-    # Where the operator keeps a project or the configuration is theirs to say, links and all.
-    declared = posixpath.normpath((beginning.real if beginning else base) + "/" + capability.path)
-    if any(is_below(declared, never) for never in NEVER_MOUNTED):
+    resolved_base = resolve_links(base, filesystem)
+    # The operator chooses where a project or the configuration lies, links included.
+    declared = posixpath.normpath((resolved_base.real if resolved_base else base) + "/" + capability.path)
+    if any(is_below(declared, forbidden) for forbidden in NEVER_MOUNTED):
         raise _rejected(
             capability, "forbidden_path", f"{declared} is the host's own state and never shown to a plugin", ""
         )
-    found = resolve_links(declared, machine) if beginning else None
-    if found is None:
-        missing = f"{declared} does not exist, or Paddock may not look there"
-        raise _rejected(capability, "path_missing", missing, f"mkdir -p {shlex.quote(declared)}")
-    if not is_below(found.real, declared):
+    resolved = resolve_links(declared, filesystem) if resolved_base else None
+    if resolved is None:
+        message = f"{declared} does not exist, or Paddock may not look there"
+        raise _rejected(capability, "path_missing", message, f"mkdir -p {shlex.quote(declared)}")
+    if not is_below(resolved.real, declared):
         raise _rejected(
             capability,
             "link_escapes",
-            f"{declared} is a link that leads out of what was granted, to {printable(found.real)}",
-            f"grant {printable(found.real)} itself, or replace the link by what it leads to",
+            f"{declared} is a link that leads out of what was granted, to {printable(resolved.real)}",
+            f"grant {printable(resolved.real)} itself, or replace the link by what it leads to",
         )
-    if machine.kind(found.real) == "special":
-        what = f"{declared} is a pipe, socket or device, at whose other end is somebody else"
-        raise _rejected(capability, "special_file", what, "grant a directory or a regular file")
-    if found.real in _CAGE_PRIVATE:
+    if filesystem.kind(resolved.real) == "special":
+        message = f"{declared} is a pipe, socket or device, at whose other end is somebody else"
+        raise _rejected(capability, "special_file", message, "grant a directory or a regular file")
+    if resolved.real in _CAGE_PRIVATE:
         raise _rejected(
             capability,
             "private_path",
-            f"every cage has a {found.real} of its own",
-            f"grant a directory below {found.real}",
+            f"every cage has a {resolved.real} of its own",
+            f"grant a directory below {resolved.real}",
         )
-    # The plugin's own configuration folder lies among Paddock's directories.
-    if capability.root != "config" and any(is_below(found.real, place) for place in hidden):
-        raise _rejected(capability, "hidden_path", f"{found.real} is Paddock's own and is never shown", "")
-    return found.real
+    # The plugin's own configuration directory lies among Paddock's directories.
+    if capability.root != "config" and any(is_below(resolved.real, directory) for directory in hidden):
+        raise _rejected(capability, "hidden_path", f"{resolved.real} is Paddock's own and is never shown", "")
+    return resolved.real
 
 
 def _rejected(capability: Capability, code: str, message: str, hint: str) -> PathRejected:

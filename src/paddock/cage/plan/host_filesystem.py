@@ -1,4 +1,4 @@
-"""The little that the compiler asks of the machine about its files. Everything else about a cage is decided purely."""
+"""The file system queries of the cage compiler. Everything else about a cage is decided purely."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Literal, Protocol, TypeAlias
 FileKind: TypeAlias = Literal["file", "directory", "link", "special"]
 
 _HEAD_BYTES = 256  # bytes; the kernel reads no more to find an interpreter's name
-# A file may have become a pipe since it was looked at: without NONBLOCK opening that would wait for a writer, for good.
+# A file may have become a pipe since it was checked: without NONBLOCK opening it would block for a writer, forever.
 _SAFE_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class HostFilesystem(Protocol):
-    """Files of the host. No method raises or waits, whatever is at a path and whatever became of it meanwhile."""
+    """Files of the host. No method raises or blocks, whatever is at a path and whatever became of it meanwhile."""
 
     def kind(self, path: str) -> FileKind | None:
-        """What stands at the path itself; None where nothing does or nobody may look.
+        """The type of the path itself; None where it does not exist or may not be read.
 
         Pipes, sockets and devices are special.
         """
         ...
 
     def link(self, path: str) -> str:
-        """Where the link at the path points, as it is written; empty where there is no link."""
+        """The target of the link at the path, as written; empty where there is no link."""
         ...
 
     def entries(self, path: str) -> list[str]:
@@ -32,20 +32,20 @@ class HostFilesystem(Protocol):
         ...
 
     def runnable(self, path: str) -> bool:
-        """Whether there is a regular file and somebody may execute it."""
+        """Whether the path is a regular file with an execute bit."""
         ...
 
     def read_head(self, path: str) -> bytes:
-        """The first bytes of a regular file, enough for a line that names its interpreter; else nothing."""
+        """The first bytes of a regular file, enough for its `#!` line; else nothing."""
         ...
 
 
 class DiskFilesystem:
-    """This machine."""
+    """The file system of this host."""
 
     def kind(self, path: str) -> FileKind | None:
         try:
-            mode = os.lstat(path).st_mode  # no Path: to make one takes longer than the look
+            mode = os.lstat(path).st_mode  # no Path: creating one takes longer than the call
         except (OSError, ValueError):
             return None
         if stat.S_ISLNK(mode):
@@ -85,31 +85,31 @@ class DiskFilesystem:
 
 
 class CachedFilesystem:
-    """A machine that is asked once what stands at a path, and once where a link points.
+    """Caches the type of each path and the target of each link.
 
-    Somebody may change a link meanwhile, and what is judged must be what is shown.
+    A link may change meanwhile, and what was checked must be what is shown.
     """
 
-    def __init__(self, machine: HostFilesystem) -> None:
-        self._machine = machine
+    def __init__(self, filesystem: HostFilesystem) -> None:
+        self._filesystem = filesystem
         self._kinds: dict[str, FileKind | None] = {}
         self._links: dict[str, str] = {}
 
     def kind(self, path: str) -> FileKind | None:
         if path not in self._kinds:
-            self._kinds[path] = self._machine.kind(path)
+            self._kinds[path] = self._filesystem.kind(path)
         return self._kinds[path]
 
     def link(self, path: str) -> str:
         if path not in self._links:
-            self._links[path] = self._machine.link(path)
+            self._links[path] = self._filesystem.link(path)
         return self._links[path]
 
     def entries(self, path: str) -> list[str]:
-        return self._machine.entries(path)
+        return self._filesystem.entries(path)
 
     def runnable(self, path: str) -> bool:
-        return self._machine.runnable(path)
+        return self._filesystem.runnable(path)
 
     def read_head(self, path: str) -> bytes:
-        return self._machine.read_head(path)
+        return self._filesystem.read_head(path)

@@ -1,16 +1,16 @@
-"""Which address inside the cage stands for which host that the plugin may reach. Pure: a function of the grants.
+"""Assigns an address inside the cage to each host that the plugin may reach; the files of /etc follow. Pure.
 
-A cage has a network of its own with nothing in it but loopback. Every granted host gets one address there, `/etc/hosts`
-names it, and the daemon listens on it and carries the bytes out:
+A cage has a network namespace of its own with nothing in it but loopback. Every granted host gets one address there,
+`/etc/hosts` names it, and the daemon listens on it and relays the bytes:
 
     net:api.example.com:443   127.77.0.2 port 443, and `127.77.0.2 api.example.com` in /etc/hosts
     net:api.example.com:*     the same address; every port of it is redirected to one listener
     net:10.0.0.5:5432         10.0.0.5 itself, made a local address of the cage's network
     net:127.0.0.1:8080        the cage's own 127.0.0.1 port 8080 leads to the host's
     net:localhost:8080        the same, by name: `localhost` is always 127.0.0.1 in a cage
-    net:*                     names are answered with made-up addresses; whatever is not loopback is redirected
+    net:*                     names are answered with synthetic addresses; whatever is not loopback is redirected
 
-Nothing here decides whether a connection may leave; it only makes sure that one can be heard.
+Nothing here decides whether a connection may leave; it only makes sure that it reaches the proxy.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from paddock.net.egress import EgressGrant, parse_ip_literal
 LOOPBACK = "127.0.0.1"
 DNS_ADDRESS = "127.77.0.1"
 DNS_PORT = 53
-SYNTHETIC_PREFIX = "198.18.0.0/15"  # reserved for measurements, so no real host is hidden behind a made-up address
-_FIRST_NAMED_HOST = 2  # 127.77.0.2: the first address after the name server's
+SYNTHETIC_PREFIX = "198.18.0.0/15"  # reserved for benchmarks, so no real host is hidden behind a synthetic address
+_FIRST_NAMED_HOST = 2  # 127.77.0.2: the first address after the DNS server's
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedListener:
-    """One TCP listener inside the cage; whatever connects there means `host` on the same port."""
+    """One TCP listener inside the cage; a connection there means `host` on the same port."""
 
     address: str
     port: int
@@ -40,40 +40,40 @@ class PlannedListener:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """What has to stand in a cage's network before its program starts."""
+    """What has to exist in a cage's network before its program starts."""
 
     listeners: tuple[PlannedListener, ...] = ()
-    # host -> address, for /etc/hosts and to know who was meant
+    # host -> address, for /etc/hosts and for the reverse lookup
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     routes: tuple[str, ...] = ()  # prefixes that are local in the cage though they are not loopback
-    # Prefixes whose TCP goes to LOOPBACK:redirect_port, whatever port was meant; `!` in front is everything but.
+    # Prefixes whose TCP goes to LOOPBACK:redirect_port, whatever the port; `!` negates a prefix.
     redirect: tuple[str, ...] = ()
     redirect_port: int | None = None
-    dns: bool = False  # a name server at DNS_ADDRESS: refuses and records, or makes addresses up for `net:*`
+    dns: bool = False  # a DNS server at DNS_ADDRESS: refuses and records, or gives synthetic addresses for `net:*`
     unrestricted: bool = False  # `net:*`
 
     @property
     def is_empty(self) -> bool:
-        """Whether the cage has no network to speak of, and nobody has to enter it."""
+        """Whether the cage has no network, so that no sockets are needed."""
         return not (self.listeners or self.redirect or self.dns)
 
     def host_for(self, address: str) -> str | None:
         """The granted host that an address of the cage stands for; None where it stands for none."""
-        for host, at in self.names.items():
-            if at == address:
+        for host, assigned in self.names.items():
+            if assigned == address:
                 return host
         return None
 
 
 def plan_network(network: Iterable[EgressGrant]) -> NetworkPlan:
-    """Addresses, names, routes and redirects for what was granted. The same grants give the same plan."""
+    """Plan addresses, names, routes and redirects for the grants. The same grants give the same plan."""
     grants = tuple(dict.fromkeys(network))
     if not grants:
         return NetworkPlan()
-    everything = any(grant.host == "*" for grant in grants)
-    names = _assign_addresses(grants, everything)
-    listen: dict[tuple[str, int], PlannedListener] = {}
-    redirect: list[str] = ["!127.0.0.0/8"] if everything else []
+    unrestricted = any(grant.host == "*" for grant in grants)
+    names = _assign_addresses(grants, unrestricted)
+    listeners: dict[tuple[str, int], PlannedListener] = {}
+    redirect: list[str] = ["!127.0.0.0/8"] if unrestricted else []
     for grant in grants:
         address = names.get(grant.host)
         if address is None:
@@ -81,45 +81,45 @@ def plan_network(network: Iterable[EgressGrant]) -> NetworkPlan:
         if grant.port is None:
             redirect.append(_single_address_prefix(address))
         else:
-            # localhost and 127.0.0.1 are one place: the first grant names it.
-            listen.setdefault((address, grant.port), PlannedListener(address, grant.port, grant.host))
-    taken = {port for address, port in listen if address == LOOPBACK}
+            # localhost and 127.0.0.1 are one address: the first grant names it.
+            listeners.setdefault((address, grant.port), PlannedListener(address, grant.port, grant.host))
+    taken = {port for address, port in listeners if address == LOOPBACK}
     return NetworkPlan(
-        listeners=tuple(listen.values()),
+        listeners=tuple(listeners.values()),
         names=names,
-        routes=_routes(names, everything),
+        routes=_routes(names, unrestricted),
         redirect=tuple(dict.fromkeys(redirect)),
         # Below 1024, where the plugin itself can never listen.
         redirect_port=next(port for port in range(1, 1024) if port not in taken) if redirect else None,
         dns=True,
-        unrestricted=everything,
+        unrestricted=unrestricted,
     )
 
 
-def _assign_addresses(grants: Iterable[EgressGrant], everything: bool) -> dict[str, str]:
-    found: dict[str, str] = {}
-    following = _FIRST_NAMED_HOST
+def _assign_addresses(grants: Iterable[EgressGrant], unrestricted: bool) -> dict[str, str]:
+    assigned: dict[str, str] = {}
+    next_number = _FIRST_NAMED_HOST
     for host in dict.fromkeys(grant.host for grant in grants):
         address = LOOPBACK if host == "localhost" else parse_ip_literal(host)
         if address is not None:
-            at = ipaddress.ip_address(address)
-            # Nobody can be connected to there, and listening on 0.0.0.0 would be listening for every other host.
-            if at.is_unspecified or at.is_multicast:
+            parsed = ipaddress.ip_address(address)
+            # No host can be connected to there, and listening on 0.0.0.0 would be listening for every other host.
+            if parsed.is_unspecified or parsed.is_multicast:
                 continue
             # With `net:*` everything outside loopback is redirected already.
-            if at.is_loopback or not everything:
-                found[host] = address
-        elif not everything:
-            found[host] = f"127.77.{following >> 8}.{following & 255}"
-            following += 1
-    return found
+            if parsed.is_loopback or not unrestricted:
+                assigned[host] = address
+        elif not unrestricted:
+            assigned[host] = f"127.77.{next_number >> 8}.{next_number & 255}"
+            next_number += 1
+    return assigned
 
 
-def _routes(names: Mapping[str, str], everything: bool) -> tuple[str, ...]:
+def _routes(names: Mapping[str, str], unrestricted: bool) -> tuple[str, ...]:
     outside = [
         _single_address_prefix(address) for address in names.values() if not ipaddress.ip_address(address).is_loopback
     ]
-    return tuple(dict.fromkeys(["0.0.0.0/0", *outside] if everything else outside))
+    return tuple(dict.fromkeys(["0.0.0.0/0", *outside] if unrestricted else outside))
 
 
 def _single_address_prefix(address: str) -> str:
@@ -131,7 +131,7 @@ HOST_NAME = "cage"
 
 
 def etc_files_for(spec: CageSpec) -> Mapping[str, str]:
-    """A cage's own files by path, without one that the plugin was explicitly granted the host's of."""
+    """A cage's own /etc files by path, without those for which the plugin was explicitly granted the host's."""
     bound = {bind.target for bind in spec.binds}
     return {path: text for path, text in etc_file_contents(plan_network(spec.network)).items() if path not in bound}
 
@@ -143,7 +143,7 @@ def etc_file_contents(plan: NetworkPlan) -> Mapping[str, str]:
         "/etc/hosts": _hosts(plan),
         "/etc/nsswitch.conf": f"passwd: files\ngroup: files\nhosts: files{' dns' if plan.dns else ''}\n",
         "/etc/passwd": f"nobody:x:{NOBODY}:{NOBODY}:a caged plugin:/:/usr/sbin/nologin\n",
-        # One try, soon over: the name server is in the daemon next door and answers at once or never.
+        # One attempt with a short timeout: the DNS server is in the daemon and answers at once or never.
         "/etc/resolv.conf": f"nameserver {DNS_ADDRESS}\noptions timeout:5 attempts:1\n" if plan.dns else "",
     }
 

@@ -1,6 +1,7 @@
-"""Finding a program the way a plugin's command names it, with every link on the way to the file. Pure over a `Machine`.
+"""Finds a program by the name in a plugin's command, with every link that leads to its file. Pure over a
+`HostFilesystem`.
 
-Inside the cage the same name must lead to the same file, so the links are rebuilt there one by one: `/bin` to
+Inside the cage the same name must lead to the same file, so the links are recreated there one by one: `/bin` to
 `usr/bin`, `awk` to `/etc/alternatives/awk` to `mawk`, a virtual environment's `python` to the interpreter it was made
 from.
 """
@@ -14,27 +15,27 @@ from dataclasses import dataclass
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.spec import SymbolicLink
 
-PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"  # the programs that a machine has for everybody
-_MAX_LINKS = 40  # where the kernel gives up, too
+PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"  # the directories of programs for every user of the host
+_MAX_LINKS = 40  # the kernel's limit, too
 _PYTHON = re.compile(r"python3?(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPath:
-    """Where a path really leads."""
+    """The real path behind a path."""
 
     real: str
-    links: tuple[SymbolicLink, ...]  # every link on the way, in the order they were met
+    links: tuple[SymbolicLink, ...]  # every link that was followed, in order
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedProgram:
-    """A program as it was named, and the file that it is."""
+    """A program as it was named, and its file."""
 
     path: str
     resolved: ResolvedPath
-    # As it is named, then every link that is met from there, then the file. The directory that it is named in is taken
-    # for what it really is, so that `/bin/sh` begins at `/usr/bin/sh`.
+    # The path as named, then every link that is followed from there, then the file. The directory part is resolved
+    # first, so that `/bin/sh` begins at `/usr/bin/sh`.
     steps: tuple[str, ...] = ()
 
     @property
@@ -42,61 +43,63 @@ class ResolvedProgram:
         return self.resolved.real
 
 
-def resolve_links(path: str, machine: HostFilesystem) -> ResolvedPath | None:
-    """Follow every link of an absolute path; None where it leads nowhere or round in a circle."""
+def resolve_links(path: str, filesystem: HostFilesystem) -> ResolvedPath | None:
+    """Resolve every link of an absolute path; None where it leads nowhere or the links form a loop."""
     links: list[SymbolicLink] = []
     pending = [part for part in path.split("/") if part not in ("", ".")][::-1]
-    here = "/"
+    current = "/"
     while pending:
         part = pending.pop()
         if part == "..":
-            here = posixpath.dirname(here)
+            current = posixpath.dirname(current)
             continue
-        step = posixpath.join(here, part)
-        kind = machine.kind(step)
+        step = posixpath.join(current, part)
+        kind = filesystem.kind(step)
         if kind is None:
             return None
         if kind != "link":
-            here = step
+            current = step
             continue
-        to = machine.link(step)
-        if not to:
-            return None  # gone since it was seen
-        links.append(SymbolicLink(step, to))
+        target = filesystem.link(step)
+        if not target:
+            return None  # removed since it was seen
+        links.append(SymbolicLink(step, target))
         if len(links) > _MAX_LINKS:
             return None
-        pending += [part for part in to.split("/") if part not in ("", ".")][::-1]
-        if to.startswith("/"):
-            here = "/"
-    return ResolvedPath(here, tuple(dict.fromkeys(links)))
+        pending += [part for part in target.split("/") if part not in ("", ".")][::-1]
+        if target.startswith("/"):
+            current = "/"
+    return ResolvedPath(current, tuple(dict.fromkeys(links)))
 
 
-def find_program(name: str, program_path: str, machine: HostFilesystem) -> ResolvedProgram | None:
-    """A program by its bare name in the directories of `program_path`, or by its absolute path."""
-    candidates = [name] if "/" in name else [f"{place}/{name}" for place in program_path.split(":")]
+def find_program(name: str, program_path: str, filesystem: HostFilesystem) -> ResolvedProgram | None:
+    """Find a program by its bare name in the directories of `program_path`, or by its absolute path."""
+    candidates = [name] if "/" in name else [f"{directory}/{name}" for directory in program_path.split(":")]
     if not candidates[0].startswith("/"):
         return None
     for candidate in candidates:
-        program = _resolve_program(candidate, machine)
-        if program is not None and machine.kind(program.real) == "file" and machine.runnable(program.real):
+        program = _resolve_program(candidate, filesystem)
+        if program is not None and filesystem.kind(program.real) == "file" and filesystem.runnable(program.real):
             return program
     return None
 
 
-def _resolve_program(path: str, machine: HostFilesystem) -> ResolvedProgram | None:
-    directory = resolve_links(posixpath.dirname(path), machine)
-    way = directory and resolve_links(posixpath.join(directory.real, posixpath.basename(path)), machine)
-    if not directory or not way:
+def _resolve_program(path: str, filesystem: HostFilesystem) -> ResolvedProgram | None:
+    directory = resolve_links(posixpath.dirname(path), filesystem)
+    resolved = directory and resolve_links(posixpath.join(directory.real, posixpath.basename(path)), filesystem)
+    if not directory or not resolved:
         return None
-    links = tuple(dict.fromkeys((*directory.links, *way.links)))
-    return ResolvedProgram(path, ResolvedPath(way.real, links), (*(link.path for link in way.links), way.real))
+    links = tuple(dict.fromkeys((*directory.links, *resolved.links)))
+    return ResolvedProgram(
+        path, ResolvedPath(resolved.real, links), (*(link.path for link in resolved.links), resolved.real)
+    )
 
 
-def program_on_path(program: ResolvedProgram, program_path: str, machine: HostFilesystem) -> ResolvedProgram | None:
-    """The program as it is named in a directory of `program_path`; None where the way to it passes through none."""
-    found = (resolve_links(place, machine) for place in program_path.split(":"))
-    directories = {place.real for place in found if place}
-    first = next((at for at, step in enumerate(program.steps) if posixpath.dirname(step) in directories), None)
+def program_on_path(program: ResolvedProgram, program_path: str, filesystem: HostFilesystem) -> ResolvedProgram | None:
+    """The program from its first step in a directory of `program_path`; None where no step is in one."""
+    resolved_directories = (resolve_links(directory, filesystem) for directory in program_path.split(":"))
+    directories = {directory.real for directory in resolved_directories if directory}
+    first = next((index for index, step in enumerate(program.steps) if posixpath.dirname(step) in directories), None)
     if first is None:
         return None
     steps = program.steps[first:]
@@ -104,25 +107,25 @@ def program_on_path(program: ResolvedProgram, program_path: str, machine: HostFi
     return ResolvedProgram(steps[0], ResolvedPath(program.real, links), steps)
 
 
-def shebang_words(path: str, machine: HostFilesystem) -> list[str]:
+def shebang_words(path: str, filesystem: HostFilesystem) -> list[str]:
     """The words after `#!` in a script's first line; empty for anything else."""
-    first = machine.read_head(path).partition(b"\n")[0]
-    if not first.startswith(b"#!"):
+    first_line = filesystem.read_head(path).partition(b"\n")[0]
+    if not first_line.startswith(b"#!"):
         return []
-    return first[2:].decode("utf-8", "replace").split()
+    return first_line[2:].decode("utf-8", "replace").split()
 
 
-def shebang_interpreters(path: str, machine: HostFilesystem) -> list[str]:
-    """Programs that the kernel runs before a script gets its turn: `/usr/bin/env bash` is two of them."""
-    words = shebang_words(path, machine)
+def shebang_interpreters(path: str, filesystem: HostFilesystem) -> list[str]:
+    """The programs that the kernel runs for a script: `/usr/bin/env bash` is two of them."""
+    words = shebang_words(path, filesystem)
     if not words:
         return []
     if posixpath.basename(words[0]) != "env":
         return words[:1]
-    named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-    return [words[0], *named[:1]]
+    programs = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return [words[0], *programs[:1]]
 
 
 def is_python(program: ResolvedProgram) -> bool:
-    """Whether the program is a CPython interpreter, by the name of the file that it is."""
+    """Whether the program is a CPython interpreter, by the name of its file."""
     return _PYTHON.fullmatch(posixpath.basename(program.real)) is not None

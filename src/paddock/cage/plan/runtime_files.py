@@ -1,6 +1,6 @@
-"""What a program needs around it to run at all: libraries, its own modules, certificates, time zones. Pure.
+"""Files that a program needs in order to run: libraries, its own modules, certificates, time zones. Pure.
 
-Read-only, and only directories that every program of the machine may read anyway. Never a directory of programs.
+They are read-only, and only directories that every program of the host may read anyway. Never a directory of programs.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from paddock.cage.plan.host_filesystem import HostFilesystem
 from paddock.cage.plan.programs import ResolvedProgram, is_python
 
-# Everything that runs wants these where they exist: the loader's index, names of places and their clocks, and
-# characters beyond ASCII.
+# Nearly every program uses these where they exist: the loader's cache, time zones and locales.
 COMMON_PATHS = (
     "/etc/alternatives",  # nothing but links: some libraries are found through them
     "/etc/ld.so.cache",
@@ -20,9 +19,8 @@ COMMON_PATHS = (
     "/usr/lib/locale",
     "/usr/share/zoneinfo",
 )
-# What has a network wants the authorities that servers are checked against, and programs besides the plugin's own may
-# want OpenSSL's settings. For all others it would only be more to mount, and every mount counts in how long a start
-# takes.
+# Programs with network access need CA certificates, and programs besides the plugin's own may need OpenSSL's settings.
+# All others go without: every mount adds to the start time.
 TLS_PATHS = (
     "/etc/pki/tls",
     "/etc/pki/ca-trust/extracted",
@@ -31,7 +29,7 @@ TLS_PATHS = (
     "/usr/lib/ssl",
     "/usr/share/ca-certificates",
 )
-# Modules that an interpreter keeps away from its libraries, by the name of its file.
+# Directories where an interpreter keeps modules outside its libraries, by the name of its file.
 _MODULE_PATHS = {
     "node": ("/usr/share/nodejs",),
     "nodejs": ("/usr/share/nodejs",),
@@ -40,42 +38,42 @@ _MODULE_PATHS = {
 }
 
 
-def library_trees(machine: HostFilesystem) -> Iterator[str]:
-    """Directories of shared libraries: Debian's per-machine ones where there are such, else all of lib."""
+def library_trees(filesystem: HostFilesystem) -> Iterator[str]:
+    """Directories of shared libraries: Debian's per-architecture ones where they exist, else all of lib."""
     for base in ("/usr/lib", "/lib"):
-        if machine.kind(base) != "directory":
+        if filesystem.kind(base) != "directory":
             continue  # /lib is a link to usr/lib nearly everywhere
-        triplets = [name for name in machine.entries(base) if name.endswith(("-linux-gnu", "-linux-musl"))]
+        triplets = [name for name in filesystem.entries(base) if name.endswith(("-linux-gnu", "-linux-musl"))]
         yield from (f"{base}/{name}" for name in triplets)
         if not triplets:
             yield base
     for base in ("/usr/lib64", "/lib64"):
-        if machine.kind(base) == "directory":
+        if filesystem.kind(base) == "directory":
             yield base
 
 
-def program_trees(program: ResolvedProgram, machine: HostFilesystem) -> Iterator[str]:
-    """What this one program needs beyond the libraries. Paths may not exist."""
+def program_trees(program: ResolvedProgram, filesystem: HostFilesystem) -> Iterator[str]:
+    """The files that this one program needs beyond the libraries. Paths may not exist."""
     name = posixpath.basename(program.real)
     if is_python(program):
-        yield from python_trees(program, machine)
+        yield from python_trees(program, filesystem)
         return
     stem = name.rstrip("0123456789.")  # ruby3.1, perl5.36.0
     yield from _MODULE_PATHS.get(stem, ())
-    before, found, after = program.real.partition("/node_modules/")
-    if found:
-        # npx and its like: a script inside a package of modules.
+    before, separator, after = program.real.partition("/node_modules/")
+    if separator:
+        # npx and its like: a script inside a Node package.
         package = after.split("/")
         yield f"{before}/node_modules/{'/'.join(package[: 2 if after.startswith('@') else 1])}"
     if program.real.startswith("/usr/local/"):
         yield "/usr/local/lib"
 
 
-def python_trees(program: ResolvedProgram, machine: HostFilesystem) -> Iterator[str]:
-    """An interpreter's own modules, and the virtual environments on the way to it."""
+def python_trees(program: ResolvedProgram, filesystem: HostFilesystem) -> Iterator[str]:
+    """An interpreter's own modules, and the virtual environments on the path to it."""
     for step in (program.path, *(link.path for link in program.resolved.links)):
         environment = posixpath.dirname(posixpath.dirname(step))
-        if machine.kind(f"{environment}/pyvenv.cfg") == "file":
+        if filesystem.kind(f"{environment}/pyvenv.cfg") == "file":
             yield environment
     prefix = posixpath.dirname(posixpath.dirname(program.real))
     if prefix != "/usr":
@@ -84,4 +82,4 @@ def python_trees(program: ResolvedProgram, machine: HostFilesystem) -> Iterator[
     version = posixpath.basename(program.real)
     for library in ("/usr/lib", "/usr/lib64", "/usr/local/lib"):
         yield f"{library}/{version}"
-    yield "/usr/lib/python3"  # what Debian keeps for all versions
+    yield "/usr/lib/python3"  # Debian's directory for all versions

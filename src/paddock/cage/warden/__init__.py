@@ -1,1 +1,1 @@
-"""The process that starts, watches and ends every cage, and the daemon's end of the line to it."""
+"""The warden: the process that starts, watches and ends every cage, and the daemon's connection to it."""

@@ -1,7 +1,7 @@
-"""Ends what a killed warden could leave behind: half a bubblewrap that waits for its other half for ever.
+"""Kills bubblewrap processes that a killed warden left behind, which would wait forever for their other half.
 
 Everything in a cage dies with its warden, but for one instant: while bubblewrap's outer process, already bound to die
-with us, has not yet told the inner one to go on. Nothing of a plugin runs in such a process, and nothing ever would.
+with us, has not yet told the inner one to go on. No plugin code runs in such a process, and none ever would.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from paddock.cage.zygote.warm_start import ZYGOTE_PROGRAM
 _BWRAP_NAME = "bwrap"
 _OUR_ARGUMENTS = frozenset(
     {INIT_BOOTSTRAP.encode(), ZYGOTE_PROGRAM.encode()}
-)  # a word of these is in the command of every cage of ours
+)  # one of these arguments is in the command of every cage of ours
 
 
 def kill_abandoned() -> None:
-    """End every inner bubblewrap of a Paddock cage, ours or another daemon's, whose outer one is gone."""
+    """Kill every inner bubblewrap of a Paddock cage, ours or another daemon's, whose outer one is gone."""
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
-            # Whatever is gone, or not ours to look at, is not ours to end.
+            # A process that is gone, or that we may not inspect, is not ours to kill.
             with contextlib.suppress(OSError):
-                if _abandoned(process):
+                if _is_abandoned(process):
                     os.kill(int(process.name), signal.SIGKILL)
 
 
-def _abandoned(process: Path) -> bool:
+def _is_abandoned(process: Path) -> bool:
     name, parent = _name_and_parent(process)
     if name != _BWRAP_NAME or _name_and_parent(process.parent / parent)[0] == _BWRAP_NAME:
         return False
-    words = (process / "cmdline").read_bytes().split(b"\0")
-    return _first_of_its_namespace(process) and not _OUR_ARGUMENTS.isdisjoint(words)
+    arguments = (process / "cmdline").read_bytes().split(b"\0")
+    return _is_namespace_init(process) and not _OUR_ARGUMENTS.isdisjoint(arguments)
 
 
-def _first_of_its_namespace(process: Path) -> bool:
-    """Whether it is the inner one; the outer one has no number but ours."""
+def _is_namespace_init(process: Path) -> bool:
+    """Whether it is the inner process; the outer one has a single pid."""
     lines = (process / "status").read_text().splitlines()
-    numbers = [line.split()[1:] for line in lines if line.startswith("NSpid:")]
-    return any(len(found) > 1 and found[-1] == "1" for found in numbers)
+    pid_lists = [line.split()[1:] for line in lines if line.startswith("NSpid:")]
+    return any(len(pids) > 1 and pids[-1] == "1" for pids in pid_lists)
 
 
 def _name_and_parent(process: Path) -> tuple[str, str]:

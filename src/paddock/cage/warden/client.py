@@ -1,4 +1,4 @@
-"""Launching plugins in cages, as the daemon sees it: one warden process does the work, and is replaced if it dies."""
+"""Launches plugins in cages for the daemon: one warden process does the work, and is replaced if it dies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from anyio import CancelScope  # by name: at the end there may be no descriptor left to load it with
+from anyio import CancelScope  # by name: at shutdown there may be no descriptor left to import it with
 
 from paddock.cage.bwrap.mount_stage import STAGING_FAILED_CODE
 from paddock.cage.launcher import CageUnavailable
@@ -24,7 +24,7 @@ from paddock.cage.warden.connection import PendingCage, WardenConnection
 from paddock.cage.warden.messages import CageRefused, CageStarted
 
 MAX_CONCURRENT_LAUNCHES = 2
-LAUNCH_TIMEOUT_S = 25.0  # the warden gives up after 20 and says so; this is for a warden that says nothing
+LAUNCH_TIMEOUT_S = 25.0  # the warden gives up after 20 and says so; this is for a warden that does not answer
 MAX_WARDEN_STARTS = 5
 WARDEN_START_WINDOW_S = 60.0
 _LATE_HINT = "look whether the machine is very busy or a file system hangs (ps -eo pid,stat,wchan,cmd), and try again"
@@ -34,11 +34,11 @@ class CageNetworkPort(Protocol):
     """Serves the sockets that listen inside cages."""
 
     async def attach(self, cage_id: str, spec: CageSpec, listeners: list[socket.socket]) -> None:
-        """Begin to serve a cage; from here on the sockets are the network's."""
+        """Begin to serve a cage; from here on the sockets belong to the network."""
         ...
 
     def detach(self, cage_id: str) -> None:
-        """The cage is gone: close everything of it. Harmless when it was never attached."""
+        """Close everything of a cage that is gone. Does nothing when it was never attached."""
         ...
 
 
@@ -46,9 +46,9 @@ class WardenClient:
     """Launches caged processes. Opened by `open_warden`.
 
     Args:
-        network: Serves what plugins connect to; without one a spec that has a network is refused.
-        find: Looks for a bubblewrap that can build cages here; raises CageUnavailable when there is none.
-        trees: The directory around the files of all installed plugins; Python plugins in it are started warm.
+        network: Serves the plugins' connections; without one a spec that has a network is refused.
+        find: Finds a bubblewrap that can build cages here; raises CageUnavailable when there is none.
+        trees: The directory that contains all installed plugins; Python plugins in it are started from a zygote.
     """
 
     def __init__(
@@ -56,179 +56,179 @@ class WardenClient:
     ) -> None:
         self._network = network
         self._trees = trees
-        self._find = find
+        self._find_bubblewrap = find
         self._bubblewrap: Bubblewrap | None = None
-        self._link: WardenConnection | None = None
-        self._opening = asyncio.Lock()
-        self._launching = asyncio.Semaphore(MAX_CONCURRENT_LAUNCHES)
-        self._started: deque[float] = deque(maxlen=MAX_WARDEN_STARTS)
+        self._connection: WardenConnection | None = None
+        self._connect_lock = asyncio.Lock()
+        self._launch_slots = asyncio.Semaphore(MAX_CONCURRENT_LAUNCHES)
+        self._warden_starts: deque[float] = deque(maxlen=MAX_WARDEN_STARTS)
         self._closed = False
 
     async def launch(self, spec: CageSpec) -> RemoteCagedProcess:
         """Build the cage and start its program.
 
         Raises:
-            CageUnavailable: no cage can be built here, or the spec asks for what is not there.
+            CageUnavailable: No cage can be built here, or the spec names something that does not exist.
         """
         if spec.network and self._network is None:
             raise CageUnavailable("nothing here serves a plugin's network", code="cage.no_network")
-        async with self._launching:
-            streams = _PluginPipes()
+        async with self._launch_slots:
+            pipes = _PluginPipes()
             try:
-                link = await self._open_link()
-                birth = streams.hand_over(link, spec)
+                connection = await self._connect()
+                pending = pipes.request_cage(connection, spec)
             except OSError as error:
-                streams.close()
+                pipes.close()
                 raise _unavailable_error(error) from error
             try:
-                pid = await self._wait_started(link, birth, streams)
-                await self._attach(spec, birth)
+                pid = await self._wait_started(connection, pending, pipes)
+                await self._attach(spec, pending)
             except BaseException:
-                # Refused, too late or no longer wanted: in each case nothing of it may be left.
-                birth.abandon()
-                link.kill(birth.number)
-                streams.close()
+                # Refused, too late or cancelled: in each case nothing of it may be left.
+                pending.abandon()
+                connection.kill(pending.number)
+                pipes.close()
                 raise
-            return RemoteCagedProcess(pid, streams.ours, streams.artifacts, link, birth)
+            return RemoteCagedProcess(pid, pipes.ours, pipes.artifacts, connection, pending)
 
     async def mechanisms(self) -> dict[str, str]:
         """What limits each resource of a cage here.
 
         Raises:
-            CageUnavailable: no cage can be built here.
+            CageUnavailable: No cage can be built here.
         """
-        return dict((await self._open_link()).mechanisms)
+        return dict((await self._connect()).mechanisms)
 
     async def close(self) -> None:
-        """End every cage, and the warden."""
+        """Kill every cage, and end the warden."""
         self._closed = True
-        async with self._opening:
-            if self._link is not None:
-                await self._link.close()
+        async with self._connect_lock:
+            if self._connection is not None:
+                await self._connection.close()
 
-    async def _open_link(self) -> WardenConnection:
-        """The warden that is there, or a new one."""
-        async with self._opening:
+    async def _connect(self) -> WardenConnection:
+        """The connection to the running warden, or to a new one."""
+        async with self._connect_lock:
             if self._closed:
                 raise CageUnavailable("the daemon is shutting down", code="cage.closed")
             if self._bubblewrap is None:
-                # Only success is remembered: what was missing may be installed while we run.
-                self._bubblewrap = await asyncio.to_thread(self._find)
-            if self._link is not None and self._link.alive:
-                if self._link.bubblewrap == self._bubblewrap.program or self._link.busy:
-                    return self._link
-                # Bubblewrap is somewhere else by now.
-                await self._link.close()
-                self._started.clear()
+                # Only success is cached: what was missing may be installed while we run.
+                self._bubblewrap = await asyncio.to_thread(self._find_bubblewrap)
+            if self._connection is not None and self._connection.alive:
+                if self._connection.bubblewrap == self._bubblewrap.program or self._connection.busy:
+                    return self._connection
+                # Bubblewrap has another path by now.
+                await self._connection.close()
+                self._warden_starts.clear()
             now = time.monotonic()
-            if len(self._started) == MAX_WARDEN_STARTS and now - self._started[0] < WARDEN_START_WINDOW_S:
+            if len(self._warden_starts) == MAX_WARDEN_STARTS and now - self._warden_starts[0] < WARDEN_START_WINDOW_S:
                 raise CageUnavailable(
                     f"the warden ended {MAX_WARDEN_STARTS} times within {WARDEN_START_WINDOW_S:g} s",
                     code="cage.warden_failed",
                 )
-            self._started.append(now)
-            if self._link is not None:
-                await self._link.close()
+            self._warden_starts.append(now)
+            if self._connection is not None:
+                await self._connection.close()
             try:
-                self._link = await WardenConnection.start(self._bubblewrap.program, self._trees)
+                self._connection = await WardenConnection.start(self._bubblewrap.program, self._trees)
             except CageUnavailable as error:
                 if error.error_code == STAGING_FAILED_CODE:
-                    # It said why it ended, and shall say it again rather than that it ended too often.
-                    self._started.pop()
+                    # It said why it ended, and shall say that again rather than that it ended too often.
+                    self._warden_starts.pop()
                 raise
-            return self._link
+            return self._connection
 
-    async def _wait_started(self, link: WardenConnection, birth: PendingCage, streams: _PluginPipes) -> int:
+    async def _wait_started(self, connection: WardenConnection, pending: PendingCage, pipes: _PluginPipes) -> int:
         try:
             async with asyncio.timeout(LAUNCH_TIMEOUT_S):
-                answer = await asyncio.shield(birth.answer)
+                answer = await asyncio.shield(pending.answer)
         except TimeoutError:
-            # A warden that does not even refuse in time is of no use to anybody.
-            link.kill_warden()
+            # A warden that does not even refuse in time is unusable.
+            connection.kill_warden()
             raise CageUnavailable("the warden does not answer", code="cage.launch_timeout", hint=_LATE_HINT) from None
         if isinstance(answer, CageStarted):
             return answer.pid
         if answer.setup:
-            # It built a cage once, and now does not: the next launch looks again, and says what is wrong with it.
+            # It built a cage once, and now does not: the next launch probes again, and says what is wrong.
             self._bubblewrap = None
-        raise _refused_error(answer, streams)
+        raise _refused_error(answer, pipes)
 
-    async def _attach(self, spec: CageSpec, birth: PendingCage) -> None:
+    async def _attach(self, spec: CageSpec, pending: PendingCage) -> None:
         network = self._network
-        if network is None or not birth.listeners:
+        if network is None or not pending.listeners:
             return
-        listeners = list(birth.listeners)
-        birth.listeners.clear()
-        birth.ended.add_done_callback(lambda _: network.detach(spec.cage_id))
+        listeners = list(pending.listeners)
+        pending.listeners.clear()
+        pending.ended.add_done_callback(lambda _: network.detach(spec.cage_id))
         await network.attach(spec.cage_id, spec, listeners)
 
 
 class RemoteCagedProcess:
-    """A plugin's process in its cage; see `launcher.CagedProcess`."""
+    """A plugin's process in its cage. Implements `launcher.CagedProcess`."""
 
     def __init__(
         self,
         pid: int,
         streams: tuple[int, int, int],
         artifacts: tuple[int, int] | None,
-        link: WardenConnection,
-        birth: PendingCage,
+        connection: WardenConnection,
+        pending: PendingCage,
     ) -> None:
         self.pid = pid
         self.stdin, self.stdout, self.stderr = streams
         self.artifacts = artifacts
-        self._link = link
-        self._pending = birth
+        self._connection = connection
+        self._pending = pending
 
     async def wait(self) -> ProcessExit:
-        """How it ended, once everything that was in the cage is gone. May be awaited again."""
+        """Wait until everything in the cage is gone, and return how the plugin ended. May be awaited again."""
         return await asyncio.shield(self._pending.ended)
 
     def signal(self, number: int) -> None:
         """Send a signal to the plugin's own process (not to its children)."""
-        self._link.signal(self._pending.number, number)
+        self._connection.signal(self._pending.number, number)
 
     def kill(self) -> None:
-        """End everything in the cage, at once. Harmless when it is gone already."""
-        self._link.kill(self._pending.number)
+        """Kill everything in the cage at once. Does nothing when it is gone already."""
+        self._connection.kill(self._pending.number)
 
 
 class _PluginPipes:
-    """The pipes to a plugin: our ends do not block, its ends are given away."""
+    """The pipes to a plugin: our ends do not block, its ends are passed to the warden."""
 
     def __init__(self) -> None:
         self._open: list[int] = []
         self.ours = (-1, -1, -1)
         self.artifacts: tuple[int, int] | None = None
 
-    def hand_over(self, link: WardenConnection, spec: CageSpec) -> PendingCage:
-        """Make the pipes and ask for the cage.
+    def request_cage(self, connection: WardenConnection, spec: CageSpec) -> PendingCage:
+        """Create the pipes and request the cage.
 
         Raises:
-            OSError: no descriptor is free; `close` closes what was made.
+            OSError: No descriptor is free; `close` closes what was created.
         """
-        inward, outward, errors = (self._pipe() for _ in range(3))
-        self.ours = (inward[1], outward[0], errors[0])
-        theirs: tuple[int, ...] = (inward[0], outward[1], errors[1])
+        stdin, stdout, stderr = (self._pipe() for _ in range(3))
+        self.ours = (stdin[1], stdout[0], stderr[0])
+        plugin_ends: tuple[int, ...] = (stdin[0], stdout[1], stderr[1])
         if spec.artifacts:
-            # Pipes too, and no socket: over a socket a plugin could hand descriptors out, and ask who we are.
-            sending, arriving = self._pipe(), self._pipe()
-            self.artifacts = (arriving[0], sending[1])
-            theirs += (sending[0], arriving[1])
-        kept = [*self.ours, *(self.artifacts or ())]
-        for descriptor in kept:
+            # Pipes, not a socket: over a socket a plugin could pass descriptors out, and read our credentials.
+            to_plugin, from_plugin = self._pipe(), self._pipe()
+            self.artifacts = (from_plugin[0], to_plugin[1])
+            plugin_ends += (to_plugin[0], from_plugin[1])
+        own_ends = [*self.ours, *(self.artifacts or ())]
+        for descriptor in own_ends:
             os.set_blocking(descriptor, False)
-        birth = link.launch(spec, theirs)
-        self._open = kept
-        return birth
+        pending = connection.launch(spec, plugin_ends)
+        self._open = own_ends
+        return pending
 
-    def first_complaint(self) -> str:
-        """The first line on standard error: where no program ran, it is bubblewrap's."""
+    def first_stderr_line(self) -> str:
+        """The first line of stderr: where no program ran, it is bubblewrap's."""
         try:
-            said = os.read(self.ours[2], 4096)
+            output = os.read(self.ours[2], 4096)
         except OSError:
             return ""
-        return said.decode("utf-8", "replace").strip().partition("\n")[0]
+        return output.decode("utf-8", "replace").strip().partition("\n")[0]
 
     def close(self) -> None:
         """Close every end that is still ours."""
@@ -247,15 +247,15 @@ class _PluginPipes:
 async def open_warden(
     *, network: CageNetworkPort | None = None, path: str | None = None, trees: Path | None = None
 ) -> AsyncGenerator[WardenClient, None]:
-    """A launcher of caged processes, for as long as the block runs; afterwards every cage is gone.
+    """Give a launcher of caged processes for the duration of the block; afterwards every cage is gone.
 
-    No warden is started, and nothing is looked for, before the first launch.
+    Nothing is started or probed before the first launch.
 
     Args:
-        network: Serves what plugins connect to.
-        path: Where bubblewrap is looked for, as in PATH; None for the daemon's own.
-        trees: The directory around the files of all installed plugins. Python plugins in it are started from a warm
-            interpreter where that makes no other difference than the time it takes.
+        network: Serves the plugins' connections.
+        path: Search path for bubblewrap, as in PATH; None for the daemon's own.
+        trees: The directory that contains all installed plugins. Python plugins in it are started from a zygote
+            where that makes no other difference than the time it takes.
     """
     warden = WardenClient(network, lambda: find_bubblewrap(path), trees)
     try:
@@ -266,9 +266,9 @@ async def open_warden(
             await warden.close()
 
 
-def _refused_error(answer: CageRefused, streams: _PluginPipes) -> CageUnavailable:
+def _refused_error(answer: CageRefused, pipes: _PluginPipes) -> CageUnavailable:
     if answer.setup:
-        return setup_error(streams.first_complaint() or answer.message)
+        return setup_error(pipes.first_stderr_line() or answer.message)
     return CageUnavailable(f"the cage cannot be built: {answer.message}", code=answer.code, hint=answer.hint)
 
 

@@ -1,4 +1,4 @@
-"""The daemon's end of one warden process: what was asked of it, and what it said about each cage."""
+"""The daemon's connection to one warden process: its requests, and the state of each requested cage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CLOSE_TIMEOUT_S = 5.0
 
 
 class PendingCage:
-    """What is known about one cage that was asked for: first its answer, later its end."""
+    """One requested cage: first its answer, later its exit."""
 
     def __init__(self, number: int) -> None:
         loop = asyncio.get_running_loop()
@@ -51,108 +51,108 @@ class PendingCage:
         self._abandoned = False
 
     def take_listeners(self, descriptors: Sequence[int]) -> None:
-        """Keep sockets that came for it, or close them when nobody waits any more."""
-        made = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-        self.listeners += made
+        """Keep sockets that came for it, or close them when it was abandoned."""
+        sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+        self.listeners += sockets
         if self._abandoned:
             self.abandon()
 
     def abandon(self) -> None:
-        """Nobody waits for it any more: what came and what still comes is closed."""
+        """Close the sockets that came and those that still come."""
         self._abandoned = True
         for listener in self.listeners:
             listener.close()
         self.listeners.clear()
 
     def set_answer(self, answer: CageStarted | CageRefused) -> None:
-        """It was started or refused."""
+        """Set the answer: started or refused."""
         if not self.answer.done():
             self.answer.set_result(answer)
 
-    def set_exit(self, how: ProcessExit) -> None:
-        """Nothing of it is left."""
+    def set_exit(self, exit_status: ProcessExit) -> None:
+        """Set the exit: nothing of it is left."""
         if not self.ended.done():
-            self.ended.set_result(how)
+            self.ended.set_result(exit_status)
 
 
 class WardenConnection:
-    """One warden process. Opened by `start`; when it is lost, everything that it kept is gone with it."""
+    """The connection to one warden process. Opened by `start`; when it is lost, all its cages are gone too."""
 
     def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket, bubblewrap: str) -> None:
-        self.bubblewrap = bubblewrap  # the program that it builds cages with
+        self.bubblewrap = bubblewrap  # path of the program that it builds cages with
         self._loop = asyncio.get_running_loop()
         self._process = process
-        self._handle = os.pidfd_open(process.pid)
+        self._pidfd = os.pidfd_open(process.pid)
         self._connection = connection
         self._pending_cages: dict[int, PendingCage] = {}
         self._unsent: deque[tuple[WardenMessage, tuple[int, ...]]] = deque()
-        self._numbers = 0
+        self._last_number = 0
         self._ready: asyncio.Future[WardenReady | WardenUnfit] = self._loop.create_future()
         self._gone = asyncio.Event()
         self._reaped = asyncio.Event()
         self.mechanisms: dict[str, str] = {}
         self._loop.add_reader(connection.fileno(), self._receive)
-        self._loop.add_reader(self._handle, self._process_ended)
+        self._loop.add_reader(self._pidfd, self._process_ended)
 
     @classmethod
     async def start(cls, bubblewrap: str, trees: Path | None = None) -> WardenConnection:
         """Start a warden and wait until it is ready.
 
         Args:
-            bubblewrap: The program that builds cages.
-            trees: The directory around the files of all installed plugins; plugins in it may be started warm.
+            bubblewrap: Path of the program that builds cages.
+            trees: The directory that contains all installed plugins; plugins in it may be started from a zygote.
 
         Raises:
-            OSError: no process or descriptor is free.
-            CageUnavailable: it did not start.
+            OSError: No process or descriptor is free.
+            CageUnavailable: It did not start.
         """
-        link = cls._spawn(bubblewrap, trees)
+        connection = cls._spawn(bubblewrap, trees)
         try:
             async with asyncio.timeout(_READY_TIMEOUT_S):
-                hello = await link._ready
+                ready = await connection._ready
         except BaseException as error:
-            link.kill_warden()
+            connection.kill_warden()
             with CancelScope(shield=True):
-                await link.close()
+                await connection.close()
             if isinstance(error, TimeoutError):
                 raise CageUnavailable("the warden did not start in time", code="cage.warden_failed") from error
             raise
-        if isinstance(hello, WardenUnfit):
-            await link.close()
-            raise CageUnavailable(hello.message, code=hello.code, hint=hello.hint)
-        link.mechanisms = dict(hello.mechanisms)
-        if not link.alive:
+        if isinstance(ready, WardenUnfit):
+            await connection.close()
+            raise CageUnavailable(ready.message, code=ready.code, hint=ready.hint)
+        connection.mechanisms = dict(ready.mechanisms)
+        if not connection.alive:
             raise CageUnavailable(
                 "the warden ended at once; its reason is on standard error", code="cage.warden_failed"
             )
-        return link
+        return connection
 
     @classmethod
     def _spawn(cls, bubblewrap: str, trees: Path | None) -> WardenConnection:
         arguments = [bubblewrap] if trees is None else [bubblewrap, str(trees.resolve())]
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with contextlib.ExitStack() as undo, theirs:
-            undo.callback(ours.close)
-            ours.setblocking(False)
+        daemon_end, warden_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with contextlib.ExitStack() as undo, warden_end:
+            undo.callback(daemon_end.close)
+            daemon_end.setblocking(False)
             process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-I", "-S", str(_SERVER_PROGRAM), str(theirs.fileno()), *arguments],
+                [sys.executable, "-I", "-S", str(_SERVER_PROGRAM), str(warden_end.fileno()), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={},
                 cwd="/",
-                pass_fds=[theirs.fileno()],
-                # A signal from a terminal is for the daemon; the warden goes when the daemon has gone.
+                pass_fds=[warden_end.fileno()],
+                # A signal from a terminal is for the daemon; the warden ends when the daemon has ended.
                 start_new_session=True,
             )
             undo.callback(process.wait)
             undo.callback(process.kill)
-            link = cls(process, ours, bubblewrap)
+            connection = cls(process, daemon_end, bubblewrap)
             undo.pop_all()
-            return link
+            return connection
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked for something."""
+        """Whether requests can still be sent."""
         return not self._gone.is_set()
 
     @property
@@ -161,35 +161,35 @@ class WardenConnection:
         return bool(self._pending_cages)
 
     def launch(self, spec: CageSpec, streams: Sequence[int]) -> PendingCage:
-        """Ask for a cage, and give the plugin's ends of its streams away: they are closed here once they are sent.
+        """Request a cage. The plugin's ends of its streams are passed on, and closed here once they are sent.
 
         Raises:
-            OSError: no descriptor is free. The streams are still the caller's.
+            OSError: No descriptor is free. The streams are still the caller's.
         """
         file = messages.write_json_memfd(spec.to_json())
-        self._numbers += 1
-        birth = PendingCage(self._numbers)
-        self._pending_cages[birth.number] = birth
-        self._post(LaunchCage(birth.number), (*streams, file))
-        return birth
+        self._last_number += 1
+        pending = PendingCage(self._last_number)
+        self._pending_cages[pending.number] = pending
+        self._post(LaunchCage(pending.number), (*streams, file))
+        return pending
 
-    def signal(self, number: int, which: int) -> None:
+    def signal(self, number: int, signal_number: int) -> None:
         """Send a signal to a plugin's own process."""
         if number in self._pending_cages:
-            self._post(SignalPlugin(number, which))
+            self._post(SignalPlugin(number, signal_number))
 
     def kill(self, number: int) -> None:
-        """End a cage."""
+        """Kill a cage."""
         if number in self._pending_cages:
             self._post(KillCage(number))
 
     def kill_warden(self) -> None:
-        """Give up on it. Its cages die with it."""
+        """Kill the warden. Its cages die with it."""
         self._process.kill()
         self._on_lost()
 
     async def close(self) -> None:
-        """End every cage, and the warden. Bounded: one that does not go is killed."""
+        """Kill every cage, and end the warden. Bounded: one that does not end in time is killed."""
         if self.alive:
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
@@ -201,7 +201,7 @@ class WardenConnection:
             await self._reaped.wait()
 
     def _post(self, message: WardenMessage, descriptors: tuple[int, ...] = ()) -> None:
-        """Send now, or as soon as the warden has room. Closes the descriptors once they are sent."""
+        """Send now, or as soon as the socket has room. Closes the descriptors once they are sent."""
         if not self.alive:
             _close_all(descriptors)
             return
@@ -245,35 +245,37 @@ class WardenConnection:
             if not self._ready.done():
                 self._ready.set_result(message)
             return
-        birth = self._pending_cages.get(message.number)
-        if birth is None:
+        pending = self._pending_cages.get(message.number)
+        if pending is None:
             _close_all(descriptors)
         elif isinstance(message, CageListeners):
-            birth.take_listeners(descriptors)
+            pending.take_listeners(descriptors)
         elif isinstance(message, CageStarted):
-            birth.set_answer(message)
+            pending.set_answer(message)
         elif isinstance(message, CageRefused):
             del self._pending_cages[message.number]
-            birth.set_answer(message)
-            birth.set_exit(ProcessExit(None, cause=message.code))
+            pending.set_answer(message)
+            pending.set_exit(ProcessExit(None, cause=message.code))
         elif isinstance(message, CageEnded):
             del self._pending_cages[message.number]
-            birth.set_exit(ProcessExit(message.code, message.signal, message.cause))
+            pending.set_exit(ProcessExit(message.code, message.signal, message.cause))
 
     def _listeners_lost(self, message: WardenMessage) -> None:
-        """We had no room for a cage's sockets: it could not be served, so it is not wanted."""
-        if isinstance(message, CageListeners) and (birth := self._pending_cages.get(message.number)):
-            birth.set_answer(CageRefused(birth.number, NO_DESCRIPTORS_CODE, "no descriptor is free", RAISE_NOFILE_HINT))
-            birth.abandon()
+        """Refuse a cage whose sockets we had no room for: it could not be served."""
+        if isinstance(message, CageListeners) and (pending := self._pending_cages.get(message.number)):
+            pending.set_answer(
+                CageRefused(pending.number, NO_DESCRIPTORS_CODE, "no descriptor is free", RAISE_NOFILE_HINT)
+            )
+            pending.abandon()
             self.kill(message.number)
 
     def _process_ended(self) -> None:
-        # What it said before it ended is still to be heard.
+        # Messages sent before the end are still in the socket.
         self._receive()
         self._on_lost()
         self._process.wait()
-        self._loop.remove_reader(self._handle)
-        os.close(self._handle)
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
         self._reaped.set()
 
     def _on_lost(self) -> None:
@@ -288,11 +290,11 @@ class WardenConnection:
         self._unsent.clear()
         if not self._ready.done():
             self._ready.set_result(WardenReady({}))
-        for birth in self._pending_cages.values():
-            birth.set_answer(
-                CageRefused(birth.number, f"cage.{WARDEN_LOST_CAUSE}", "the warden ended while it built the cage")
+        for pending in self._pending_cages.values():
+            pending.set_answer(
+                CageRefused(pending.number, f"cage.{WARDEN_LOST_CAUSE}", "the warden ended while it built the cage")
             )
-            birth.set_exit(ProcessExit(None, signal.SIGKILL, WARDEN_LOST_CAUSE))
+            pending.set_exit(ProcessExit(None, signal.SIGKILL, WARDEN_LOST_CAUSE))
         self._pending_cages.clear()
 
 

@@ -1,12 +1,12 @@
-"""What the daemon and the warden tell each other: small JSON messages, with descriptors beside them.
+"""The messages between daemon and warden: small JSON objects, with descriptors attached.
 
-One sequenced-packet socket joins the two, so that a message arrives whole or not at all. A spec may be larger than a
-packet: it travels as an anonymous file.
+A SOCK_SEQPACKET socket joins the two, so that a message arrives whole or not at all. A spec may be larger than a
+packet, so it travels as a memfd.
 
     daemon → warden    launch (the plugin's pipes and the spec as descriptors) · signal · kill
     warden → daemon    hello or unfit · listeners (sockets as descriptors) · started · refused · ended
 
-Named tuples, because a warden is to start in no time: nine dataclasses would take a tenth of it.
+Named tuples, because a warden has to start quickly: nine dataclasses would take a tenth of its start time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ MAX_DESCRIPTORS = 64  # in one message; the kernel's own bound is 253
 
 
 class LaunchCage(NamedTuple):
-    """Start a cage. Descriptors: the plugin's stdin, stdout and stderr, its two pipes for big bytes where it has them,
-    then the file that holds the spec."""
+    """Start a cage.
+
+    Descriptors: the plugin's stdin, stdout and stderr, its two artifact pipes where it has them, then the spec's file.
+    """
 
     kind = "launch"
-    number: int  # names the cage from now on; never used twice on one socket
+    number: int  # identifies the cage from now on; never used twice on one socket
 
 
 class SignalPlugin(NamedTuple):
@@ -40,7 +42,7 @@ class SignalPlugin(NamedTuple):
 
 
 class KillCage(NamedTuple):
-    """End everything in the cage."""
+    """Kill everything in the cage."""
 
     kind = "kill"
     number: int
@@ -54,7 +56,7 @@ class WardenReady(NamedTuple):
 
 
 class WardenUnfit(NamedTuple):
-    """The warden cannot build cages here, says why, and ends. In place of `hello`."""
+    """The warden cannot build cages here, says why, and ends. Sent instead of `hello`."""
 
     kind = "unfit"
     code: str
@@ -63,14 +65,14 @@ class WardenUnfit(NamedTuple):
 
 
 class CageListeners(NamedTuple):
-    """Sockets that listen inside the cage's network; they come before `started`, in the order of the plan."""
+    """Sockets that listen inside the cage's network; sent before `started`, in the order of the plan."""
 
     kind = "listeners"
     number: int
 
 
 class CageStarted(NamedTuple):
-    """Every wall stands and the program runs, as this process of the host."""
+    """The cage is complete and the program runs, with this pid on the host."""
 
     kind = "started"
     number: int
@@ -78,7 +80,7 @@ class CageStarted(NamedTuple):
 
 
 class CageRefused(NamedTuple):
-    """No program was run, and nothing of the cage is left. `setup` is true when bubblewrap said why on stderr."""
+    """No program was run, and nothing of the cage is left. `setup` is true when bubblewrap's stderr has the reason."""
 
     kind = "refused"
     number: int
@@ -134,32 +136,32 @@ class DescriptorsLost(OSError):
 
 
 def send(connection: socket.socket, message: WardenMessage, descriptors: Sequence[int] = ()) -> None:
-    """Send one message and what belongs to it.
+    """Send one message with its descriptors.
 
     Raises:
-        OSError: the other side is gone, or reads too slowly (BlockingIOError).
+        OSError: The other side is gone, or reads too slowly (BlockingIOError).
     """
-    body = json.dumps({"kind": message.kind, **message._asdict()}).encode()
+    payload = json.dumps({"kind": message.kind, **message._asdict()}).encode()
     if descriptors:
-        socket.send_fds(connection, [body], list(descriptors), socket.MSG_NOSIGNAL)
+        socket.send_fds(connection, [payload], list(descriptors), socket.MSG_NOSIGNAL)
     else:
-        connection.send(body, socket.MSG_NOSIGNAL)
+        connection.send(payload, socket.MSG_NOSIGNAL)
 
 
 def receive(connection: socket.socket) -> tuple[WardenMessage, list[int]] | None:
-    """The next message with its descriptors, or None when the other side is gone.
+    """Receive the next message with its descriptors; None when the other side is gone.
 
     Raises:
-        BlockingIOError: nothing is there yet.
-        DescriptorsLost: the message came, its descriptors did not all fit.
+        BlockingIOError: No message is there yet.
+        DescriptorsLost: The message came, its descriptors did not all fit.
     """
     try:
-        body, descriptors, flags, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, MAX_DESCRIPTORS)
+        payload, descriptors, flags, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, MAX_DESCRIPTORS)
     except ConnectionResetError:
         return None
-    if not body:
+    if not payload:
         return None
-    data: dict[str, Any] = json.loads(body)
+    data: dict[str, Any] = json.loads(payload)
     message = _MESSAGE_TYPES[data.pop("kind")](**data)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
@@ -171,11 +173,11 @@ def receive(connection: socket.socket) -> tuple[WardenMessage, list[int]] | None
 
 
 def write_json_memfd(data: Mapping[str, Any]) -> int:
-    """JSON data as an anonymous file, read from its start."""
+    """Write JSON data to a memfd, positioned at its start."""
     return create_memfd(json.dumps(data).encode())
 
 
 def read_json_file(descriptor: int) -> dict[str, Any]:
-    """What `into_file` wrote. Closes the descriptor."""
+    """Read what `write_json_memfd` wrote. Closes the descriptor."""
     with os.fdopen(descriptor, "rb") as file:
         return json.loads(file.read())

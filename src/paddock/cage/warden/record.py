@@ -1,4 +1,4 @@
-"""One cage as the warden sees it: from the order to start it until nothing of it is left."""
+"""One cage in the warden: from the request to start it until nothing of it is left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEMORY_CAUSE = "memory"
 
 
 class CageRefusal(Exception):
-    """A cage is not built; the code and the hint are for whoever wants to start the plugin."""
+    """A cage is not built; the code and the hint are for the caller of the launch."""
 
     def __init__(self, message: str, *, code: str, hint: str = "") -> None:
         super().__init__(message)
@@ -32,95 +32,95 @@ class CageRefusal(Exception):
 
 
 class CageRecord:
-    """A cage, its group, and why it was ended if somebody ended it.
+    """A cage, its cgroup, and why it was killed if it was.
 
     Args:
-        number: What the daemon calls it.
-        spec: What it is to be.
-        body: The cage itself.
-        group: What holds its resources.
+        number: The daemon's number for it.
+        spec: Its spec.
+        handle: The cage itself.
+        cgroup: Its cgroup.
     """
 
-    def __init__(self, number: int, spec: CageSpec, body: CageHandle, group: Cgroup) -> None:
+    def __init__(self, number: int, spec: CageSpec, handle: CageHandle, cgroup: Cgroup) -> None:
         self.number = number
         self.spec = spec
-        self.handle = body
-        self.cgroup = group
+        self.handle = handle
+        self.cgroup = cgroup
         self.deadline: float | None = None  # by when it must be ready; None once it is
         self.refusal: CageRefusal | None = None
         self.refusal_sent = False
         self.started = False  # whether the plugin's own code has begun to run
-        self._handle: int | None = None
+        self._plugin_pidfd: int | None = None
         self._in_cgroup = False
-        self._out_of_memory = False
+        self._oom_killed = False
         self._cause = ""
 
     @property
     def awaits_release(self) -> bool:
-        """Whether the plugin stands behind its walls and nobody has decided yet."""
+        """Whether the plugin is confined and waits for our decision."""
         return self.handle.plugin_pid is not None and not self.started and self.refusal is None and not self._cause
 
     @property
     def needs_memory_watch(self) -> bool:
-        """Whether its memory is bounded by nobody but us."""
+        """Whether only our watchdog limits its memory."""
         return self.started and not self.cgroup.limits_memory
 
     def poll(self) -> int | None:
-        """Take in what happened; how it ended, once everything is gone."""
-        ended = self.handle.poll()
-        if self.handle.init_pid is not None and not self._in_cgroup and ended is None:
-            # As early as can be: moving a process takes the kernel a while, and meanwhile the cage is being built.
+        """Process what happened. Returns how it ended, once everything is gone."""
+        exit_code = self.handle.poll()
+        if self.handle.init_pid is not None and not self._in_cgroup and exit_code is None:
+            # As early as possible: moving a process takes the kernel a while, and meanwhile the cage is being built.
             self._in_cgroup = True
             with contextlib.suppress(OSError):
                 if not self.cgroup.contains(self.handle.init_pid):
                     self.cgroup.add_process(self.handle.init_pid)
-        if ended is not None and ended < 0 and self.started and self._handle is not None:
-            # Bubblewrap tells of a signal as a shell does, and so an exit code above 128 looks like one.
-            told = exit_status_of(self._handle)
-            return ended if told is None else told
-        return ended
+        if exit_code is not None and exit_code < 0 and self.started and self._plugin_pidfd is not None:
+            # Bubblewrap reports a signal as a shell does, and so an exit code above 128 looks like one.
+            status = exit_status_of(self._plugin_pidfd)
+            return exit_code if status is None else status
+        return exit_code
 
     def prepare_outside(self) -> list[socket.socket]:
-        """Do what has to be done outside before the plugin may run: its limits, and its network.
+        """Set limits and network outside the cage, before the plugin may run.
 
         Raises:
-            Refusal: one of them could not be done; the plugin must not run.
+            CageRefusal: One of them failed; the plugin must not run.
         """
-        plugin = self.handle.plugin_pid
-        assert plugin is not None
+        plugin_pid = self.handle.plugin_pid
+        assert plugin_pid is not None
         try:
-            self._handle = os.pidfd_open(plugin)
-            if not self.cgroup.contains(plugin):
-                self.cgroup.add_process(plugin)
+            self._plugin_pidfd = os.pidfd_open(plugin_pid)
+            if not self.cgroup.contains(plugin_pid):
+                self.cgroup.add_process(plugin_pid)
             if not self.cgroup.limits_cpu:
-                set_niceness(plugin, self.spec.limits.cpu_weight)
+                set_niceness(plugin_pid, self.spec.limits.cpu_weight)
         except OSError as error:
             raise CageRefusal(f"its limits could not be set ({error})", code="cage.limits_failed") from error
-        return _listeners(plugin, self.spec)
+        return _open_listeners(plugin_pid, self.spec)
 
     def release(self) -> int:
-        """Let the plugin run; its pid."""
-        plugin = self.handle.plugin_pid
-        assert plugin is not None
+        """Let the plugin run. Returns its pid."""
+        plugin_pid = self.handle.plugin_pid
+        assert plugin_pid is not None
         self.started = True
         self.deadline = None
         self.handle.release()
-        return plugin
+        return plugin_pid
 
     def refuse(self, refusal: CageRefusal) -> None:
-        """End it before it began."""
+        """Kill it before its program ran."""
         self.deadline = None
         self.refusal = self.refusal or refusal
         self.handle.kill()
 
     def signal(self, number: int) -> None:
         """Send a signal to the plugin's own process."""
-        if self.started and self._handle is not None:
+        if self.started and self._plugin_pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._handle, number)
+                signal.pidfd_send_signal(self._plugin_pidfd, number)
 
     def kill(self, cause: str) -> None:
-        """End everything in it, for this reason."""
+        """Kill everything in it, for this cause."""
         self._cause = self._cause or cause
         if not self.started:
             self.refuse(CageRefusal("it was ended before it began", code="cage.launch_ended"))
@@ -128,48 +128,48 @@ class CageRecord:
             self.handle.kill()
 
     def watch_memory(self) -> None:
-        """End it if it holds more memory than it may."""
+        """Kill it if it uses more memory than it may."""
         if self.handle.init_pid is not None and fallback_limits.exceeds_memory(
             self.handle.init_pid, self.spec.limits.memory_bytes
         ):
             self.kill(MEMORY_CAUSE)
 
-    def cause_of(self, by: int | None) -> str:
+    def cause_of(self, signal_number: int | None) -> str:
         """Why it ended, when it did not end by itself."""
         if self._cause:
             return self._cause
-        return MEMORY_CAUSE if by == signal.SIGKILL and self._out_of_memory else ""
+        return MEMORY_CAUSE if signal_number == signal.SIGKILL and self._oom_killed else ""
 
     def close(self) -> None:
-        """Let go of everything; what is read from the group is read before it goes."""
-        self._out_of_memory = self.cgroup.was_oom_killed()
+        """Release everything. The cgroup's counters are read before it goes."""
+        self._oom_killed = self.cgroup.was_oom_killed()
         self.handle.close()
-        if self._handle is not None:
-            os.close(self._handle)
+        if self._plugin_pidfd is not None:
+            os.close(self._plugin_pidfd)
         self.cgroup.discard()
 
 
-def start_cage(number: int, spec: CageSpec, streams: PluginStreams, way: LaunchStrategy) -> CageRecord:
+def start_cage(number: int, spec: CageSpec, streams: PluginStreams, strategy: LaunchStrategy) -> CageRecord:
     """Begin to build a cage.
 
     Raises:
-        Refusal: it cannot be built; nothing of it is left.
+        CageRefusal: It cannot be built; nothing of it is left.
     """
     try:
-        group = way.cgroup_for(spec)
+        cgroup = strategy.cgroup_for(spec)
     except OSError as error:
         raise _to_refusal(error, "cage.limits_failed") from error
     try:
-        limits = process_rlimits(spec.limits, memory=not group.limits_memory, processes=not group.limits_processes)
-        body = way.start(LaunchRequest(str(number), spec, streams, limits))
+        limits = process_rlimits(spec.limits, memory=not cgroup.limits_memory, processes=not cgroup.limits_processes)
+        handle = strategy.start(LaunchRequest(str(number), spec, streams, limits))
     except OSError as error:
-        group.remove()
+        cgroup.remove()
         raise _to_refusal(error, "cage.start_failed") from error
     except Exception as error:
-        # A spec that nobody thought of costs its own plugin the start, not the others their warden.
-        group.remove()
+        # An unforeseen spec costs its own plugin the start, not the others their warden.
+        cgroup.remove()
         raise CageRefusal(f"it could not be started ({error!r})", code="cage.start_failed") from error
-    return CageRecord(number, spec, body, group)
+    return CageRecord(number, spec, handle, cgroup)
 
 
 def _to_refusal(error: OSError, code: str) -> CageRefusal:
@@ -192,15 +192,15 @@ def _to_refusal(error: OSError, code: str) -> CageRefusal:
     return CageRefusal(f"it could not be started ({error})", code=code)
 
 
-def _listeners(plugin: int, spec: CageSpec) -> list[socket.socket]:
+def _open_listeners(plugin_pid: int, spec: CageSpec) -> list[socket.socket]:
     if not spec.network:
         return []
-    # Most plugins have no network, and then none of this is loaded.
+    # Most plugins have no network, and then none of this is imported.
     from paddock.cage.network.netns import NetworkSetupFailed, open_cage_sockets
     from paddock.cage.plan.network_plan import plan_network
 
     try:
-        return open_cage_sockets(plugin, plan_network(spec.network))
+        return open_cage_sockets(plugin_pid, plan_network(spec.network))
     except NetworkSetupFailed as error:
         raise CageRefusal(str(error), code=error.code, hint=error.hint) from error
     except OSError as error:

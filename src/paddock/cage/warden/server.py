@@ -1,10 +1,11 @@
-"""The warden: a program of its own, with one thread, that starts, watches, ends and reaps every cage.
+"""The warden: a separate program, with one thread, that starts, watches, ends and reaps every cage.
 
-It is apart from the daemon because entering a namespace takes a process with one thread, because a child dies with the
-*thread* that started it, and because somebody must be left to clear away when the daemon is killed: the warden then
-reads the end of its socket, ends every cage and goes.
+It is separate from the daemon because entering a namespace takes a process with one thread, because a child dies with
+the
+*thread* that started it, and because something must clean up when the daemon is killed: the warden then
+reads the end of its socket, kills every cage and exits.
 
-    python -I -S process.py SOCKET BUBBLEWRAP [TREES]
+    python -I -S server.py SOCKET BUBBLEWRAP [TREES]
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from pathlib import Path
 
 if __name__ == "__main__":
-    # Isolated, Python knows of no package but its own; ours is found from this file.
+    # In isolated mode Python finds no package but its own; ours is found from this file.
     sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from paddock.cage.bwrap.launcher import BwrapLauncher
@@ -50,7 +51,7 @@ from paddock.cage.warden.messages import (
 from paddock.cage.warden.record import CageRecord, CageRefusal, start_cage
 from paddock.cage.zygote.pool import ZygotePool
 
-CONTROL_FD = 3  # where the socket to the daemon lies; a cage's child puts its gate over it
+CONTROL_FD = 3  # the descriptor of the socket to the daemon; a cage's child puts its gate over it
 SETUP_TIMEOUT_S = 20.0
 CLEANUP_TIMEOUT_S = 2.0
 _ZYGOTES_ID = -1  # among the numbers of cages
@@ -59,26 +60,26 @@ _UNFIT_HINT = "run Paddock as an ordinary user, or give its container CAP_SYS_AD
 
 
 class WardenServer:
-    """The loop, and all cages that are alive.
+    """The event loop, and all living cages.
 
     Args:
         control: The socket to the daemon.
-        way: How cages are started.
+        strategy: How cages are started.
     """
 
-    def __init__(self, control: socket.socket, way: ZygotePool) -> None:
+    def __init__(self, control: socket.socket, strategy: ZygotePool) -> None:
         self._control = control
-        self._strategy = way
+        self._strategy = strategy
         self._cages: dict[int, CageRecord] = {}
         self._selector = selectors.DefaultSelector()
         self._watched: dict[int, set[int]] = {}
-        self._next_watch = 0.0
+        self._next_memory_check = 0.0
 
     def run(self, parent: int) -> None:
-        """Serve until the daemon is gone, then end every cage.
+        """Serve until the daemon is gone, then kill every cage.
 
         Args:
-            parent: A handle of the daemon's process, in case a copy of its socket outlives it.
+            parent: A pidfd of the daemon, in case a copy of its socket outlives it.
         """
         self._selector.register(self._control, selectors.EVENT_READ)
         self._selector.register(parent, selectors.EVENT_READ)
@@ -97,7 +98,7 @@ class WardenServer:
         self._end_all()
 
     def _handle_message(self) -> bool:
-        """Take one message; False when the daemon is gone."""
+        """Handle one message; False when the daemon is gone."""
         try:
             received = messages.receive(self._control)
         except DescriptorsLost as error:
@@ -129,11 +130,11 @@ class WardenServer:
         cage.deadline = time.monotonic() + SETUP_TIMEOUT_S
         self._cages[number] = cage
         self._watch(number, cage.handle.watched_fds())
-        # It may be the one for which a zygote is now being started.
+        # This launch may have started a zygote.
         self._watch(_ZYGOTES_ID, self._strategy.watched_fds())
 
     def _poll_safely(self, cage: CageRecord) -> None:
-        """A cage that we do not understand costs its own plugin the life, not the others theirs."""
+        """Poll a cage. An unexpected error kills that plugin, and no other."""
         try:
             self._poll_cage(cage)
         except Exception as error:
@@ -143,17 +144,17 @@ class WardenServer:
             self._end(cage, -signal.SIGKILL)
 
     def _poll_cage(self, cage: CageRecord) -> None:
-        """Something happened to a cage: find out what, and move it on."""
-        ended = cage.poll()
-        if ended is not None:
-            self._end(cage, ended)
+        """Poll a cage and move it on."""
+        exit_code = cage.poll()
+        if exit_code is not None:
+            self._end(cage, exit_code)
             return
         if cage.awaits_release:
             self._open_gate(cage)
         self._watch(cage.number, cage.handle.watched_fds())
 
     def _poll_zygotes(self) -> None:
-        """Zygotes that we do not understand cost those that came from them the life, not all others theirs."""
+        """Poll the zygotes. An unexpected error kills their plugins, and no others."""
         try:
             self._strategy.poll()
         except Exception as error:
@@ -168,41 +169,41 @@ class WardenServer:
             cage.refuse(refusal)
             return
         descriptors = [listener.fileno() for listener in listeners]
-        most = messages.MAX_DESCRIPTORS
-        for begun in range(0, len(descriptors), most):
-            self._send(CageListeners(cage.number), descriptors[begun : begun + most])
+        batch = messages.MAX_DESCRIPTORS
+        for start in range(0, len(descriptors), batch):
+            self._send(CageListeners(cage.number), descriptors[start : start + batch])
         for listener in listeners:
             listener.close()
         pid = cage.release()
         self._send(CageStarted(cage.number, pid))
 
-    def _end(self, cage: CageRecord, ended: int) -> None:
+    def _end(self, cage: CageRecord, exit_code: int) -> None:
         del self._cages[cage.number]
         for descriptor in self._watched.pop(cage.number, set()):
             self._selector.unregister(descriptor)
         cage.close()
         if cage.started:
-            code, by = (ended, None) if ended >= 0 else (None, -ended)
-            self._send(CageEnded(cage.number, code, by, cage.cause_of(by)))
+            code, signal_number = (exit_code, None) if exit_code >= 0 else (None, -exit_code)
+            self._send(CageEnded(cage.number, code, signal_number, cage.cause_of(signal_number)))
         elif cage.refusal is not None:
             self._send_refusal(cage, cage.refusal)
         else:
-            self._send(CageRefused(cage.number, "cage.bwrap_failed", f"it ended with {ended}", setup=True))
+            self._send(CageRefused(cage.number, "cage.bwrap_failed", f"it ended with {exit_code}", setup=True))
 
     def _watch(self, number: int, descriptors: list[int]) -> None:
-        """Hear of whatever a cage, or the zygotes, now want to be looked at for."""
-        wanted, had = set(descriptors), self._watched.get(number, set())
-        for descriptor in had - wanted:
+        """Update the watched descriptors of a cage, or of the zygotes."""
+        wanted, watched = set(descriptors), self._watched.get(number, set())
+        for descriptor in watched - wanted:
             self._selector.unregister(descriptor)
-        for descriptor in wanted - had:
+        for descriptor in wanted - watched:
             self._selector.register(descriptor, selectors.EVENT_READ, number)
         self._watched[number] = wanted
 
     def _next_timeout(self) -> float | None:
-        """How long nothing needs to be done; None is for ever."""
+        """How long nothing needs to be done; None is forever."""
         times = [cage.deadline for cage in self._cages.values() if cage.deadline is not None]
         if any(cage.needs_memory_watch for cage in self._cages.values()):
-            times.append(self._next_watch)
+            times.append(self._next_memory_check)
         if self._strategy.deadline is not None:
             times.append(self._strategy.deadline)
         return max(0.0, min(times) - time.monotonic()) if times else None
@@ -214,17 +215,17 @@ class WardenServer:
                 self._end_late_cage(cage, now)
         if self._strategy.deadline is not None and self._strategy.deadline <= now:
             self._poll_zygotes()
-        if self._next_watch <= now:
-            self._next_watch = now + fallback_limits.MEMORY_CHECK_INTERVAL_S
+        if self._next_memory_check <= now:
+            self._next_memory_check = now + fallback_limits.MEMORY_CHECK_INTERVAL_S
             for cage in self._cages.values():
                 if cage.needs_memory_watch:
                     cage.watch_memory()
 
     def _end_late_cage(self, cage: CageRecord, now: float) -> None:
-        """End a cage that does not get ready; and say so even if it does not end, as on a file system that hangs."""
+        """Kill a cage that does not get ready; report it even if it does not end, as on a blocked file system."""
         if cage.refusal is None:
-            late = f"it was not ready within {SETUP_TIMEOUT_S:g} s"
-            cage.refuse(CageRefusal(late, code="cage.launch_timeout", hint=_LATE_HINT))
+            message = f"it was not ready within {SETUP_TIMEOUT_S:g} s"
+            cage.refuse(CageRefusal(message, code="cage.launch_timeout", hint=_LATE_HINT))
             cage.deadline = now + CLEANUP_TIMEOUT_S
         else:
             self._send_refusal(cage, cage.refusal)
@@ -236,14 +237,14 @@ class WardenServer:
             self._send(CageRefused(cage.number, refusal.code, str(refusal), refusal.hint))
 
     def _end_all(self) -> None:
-        """End everything, wait a moment for it to be gone, and leave no group behind."""
+        """Kill everything, wait a moment for it to be gone, and leave no cgroup behind."""
         for cage in self._cages.values():
             cage.kill("killed")
         self._strategy.close()
         deadline = time.monotonic() + CLEANUP_TIMEOUT_S
         self._watch(_ZYGOTES_ID, self._strategy.watched_fds())
-        while (self._cages or self._strategy.watched_fds()) and (left := deadline - time.monotonic()) > 0:
-            for key, _ in self._selector.select(left):
+        while (self._cages or self._strategy.watched_fds()) and (remaining := deadline - time.monotonic()) > 0:
+            for key, _ in self._selector.select(remaining):
                 if key.data == _ZYGOTES_ID:
                     self._poll_zygotes()
                 elif key.data in self._cages:
@@ -254,7 +255,7 @@ class WardenServer:
             cage.close()
 
     def _send(self, message: messages.WardenMessage, descriptors: list[int] | None = None) -> None:
-        # A daemon that is gone cannot be told; the end of its socket is seen in the loop.
+        # A daemon that is gone cannot be told; the loop sees the end of its socket.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             messages.send(self._control, message, descriptors or ())
 
@@ -268,31 +269,31 @@ def _no_descriptors_refusal(number: int) -> CageRefused:
 
 
 def _take_control_socket(number: int) -> socket.socket:
-    """The socket to the daemon, moved to where we want it and closed for everything that we start."""
+    """Move the socket to the daemon to its number, and make it close-on-exec."""
     if number != CONTROL_FD:
         os.dup2(number, CONTROL_FD, inheritable=False)
         os.close(number)
     os.set_inheritable(CONTROL_FD, False)
-    # The next numbers are a plugin's pipes on its way into a cage: nothing of ours may ever lie there.
+    # The next numbers are a plugin's pipes on their way into a cage: nothing of ours may be open there.
     pipes = (sandbox_init.STDIN_FD, sandbox_init.STDOUT_FD, sandbox_init.ARTIFACTS_IN_FD, sandbox_init.ARTIFACTS_OUT_FD)
-    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    devnull = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for number in pipes:
-        if number != nothing:
-            os.dup2(nothing, number, inheritable=False)
-    if nothing not in pipes:
-        os.close(nothing)
+        if number != devnull:
+            os.dup2(devnull, number, inheritable=False)
+    if devnull not in pipes:
+        os.close(devnull)
     return socket.socket(fileno=CONTROL_FD)
 
 
 def _raise_descriptor_limit() -> None:
-    """Each cage takes a few; a soft limit of 1024 would be the end at some hundred."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    """Raise the soft limit: each cage takes a few descriptors, and 1024 would last for some hundred cages."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def main() -> None:
-    """Be the warden."""
+    """Run the warden."""
     control = _take_control_socket(int(sys.argv[1]))
     parent = os.pidfd_open(os.getppid())
     # A terminal's Ctrl-C is for the daemon, which then ends us in order; a plain kill leaves nothing behind either.
@@ -300,8 +301,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda _number, _frame: control.shutdown(socket.SHUT_RD))
     become_subreaper()
     _raise_descriptor_limit()
-    daemon_and_we = (os.getppid(), os.getpid())
-    groups = WardenCgroups(find_locations(read_cgroup_view(lambda: daemon_and_we)), daemon_and_we)
+    own_pids = (os.getppid(), os.getpid())
+    cgroups = WardenCgroups(find_locations(read_cgroup_view(lambda: own_pids)), own_pids)
     try:
         stages = MountStages() if is_host_root() else None
     except OSError as error:
@@ -310,15 +311,15 @@ def main() -> None:
             WardenUnfit(STAGING_FAILED_CODE, f"nowhere can a root daemon lay out its cages: {error}", _UNFIT_HINT),
         )
         return
-    fitted = load_cage_assets()
-    cold = BwrapLauncher(sys.argv[2], fitted, stages)
+    assets = load_cage_assets()
+    bwrap = BwrapLauncher(sys.argv[2], assets, stages)
     trees = next(iter(sys.argv[3:]), None)
-    way = ZygotePool(cold, groups, fitted.seccomp, trees=trees, as_mount=stages is not None)
-    messages.send(control, WardenReady(describe_mechanisms(groups.locations)))
-    groups.remove_stale()
+    pool = ZygotePool(bwrap, cgroups, assets.seccomp, trees=trees, as_mount=stages is not None)
+    messages.send(control, WardenReady(describe_mechanisms(cgroups.locations)))
+    cgroups.remove_stale()
     kill_abandoned()
     try:
-        WardenServer(control, way).run(parent)
+        WardenServer(control, pool).run(parent)
     finally:
         if stages is not None:
             stages.close()

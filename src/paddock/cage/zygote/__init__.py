@@ -1,1 +1,1 @@
-"""The fast way to start a cage: a copy of a Python interpreter that is warm already becomes the plugin."""
+"""Warm start: a fork of a pre-started Python interpreter becomes the plugin."""

@@ -1,12 +1,12 @@
-"""The walls that a warm plugin builds around itself, inside the zygote's cage.
+"""The namespaces and mounts that a copy of the zygote builds around itself, inside the zygote's cage.
 
-The outer cage (made by bubblewrap) gives the libraries, the interpreter, a read-only root and power over nothing but
-its own user namespace. What is private to one plugin is added here, in the order in which it can be added: namespaces,
-its own view of the files, and last a user namespace in which it has no power at all. The end is the same as on the
-cold way, where bubblewrap does all of it.
+The outer cage (made by bubblewrap) gives the libraries, the interpreter, a read-only root and capabilities over nothing
+but its own user namespace. What is private to one plugin is added here, in the only possible order: namespaces,
+its own mounts, and last a user namespace in which it has no capability at all. The result is the same as in a
+cold start, where bubblewrap does all of it.
 
-This file stands alone, since it is copied into the zygote's cage: so it has its own number of nobody and its own few
-lines around system calls (`kernel.py` has the warden's).
+This file stands alone, since it is copied into the zygote's cage: so it has its own uid of nobody and its own few
+wrappers of system calls (`linux.py` has the warden's).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import socket
 import struct
 from collections.abc import Mapping
 
-ZYGOTE_FILES = "/.cage/zygote"  # where the zygote's program lies in its cage
-CAGE_ID = 65534  # the user and group a plugin sees itself as
+ZYGOTE_FILES = "/.cage/zygote"  # the directory of the zygote's program in its cage
+CAGE_ID = 65534  # the uid and gid a plugin sees itself as
 
 _NEW_MOUNTS, _NEW_CGROUP, _NEW_NAMES, _NEW_IPC = 0x20000, 0x02000000, 0x04000000, 0x08000000
 _NEW_USER, NEW_PIDS, _NEW_NET = 0x10000000, 0x20000000, 0x40000000
 
 _READ_ONLY, _NO_SET_ID, _NO_DEVICES, _NO_EXECUTE = 1, 2, 4, 8
 _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 32, 4096, 16384, 1 << 18
-_OPEN_TREE, _MOVE_MOUNT = 428, 429  # the same numbers on every machine we know
+_OPEN_TREE, _MOVE_MOUNT = 428, 429  # the same numbers on every architecture we know
 _HERE = -100
 _CLONE_WHOLE_TREE = 1 | 0o2000000 | 0x8000  # OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, AT_RECURSIVE
 _FROM_DESCRIPTOR = 4  # MOVE_MOUNT_F_EMPTY_PATH
@@ -44,12 +44,12 @@ class _FilterProgram(ctypes.Structure):
 
 
 def unshare_child_pids() -> None:
-    """The next fork is the first process of a new pid namespace."""
+    """Make the next fork the init process of a new pid namespace."""
     _check(_libc.unshare(NEW_PIDS), "unshare pids")
 
 
 def restore_child_pids(namespace: int) -> None:
-    """Later forks are in this pid namespace again."""
+    """Put later forks into this pid namespace again."""
     _check(_libc.setns(namespace, NEW_PIDS), "setns pids")
 
 
@@ -58,51 +58,51 @@ def die_with_parent() -> None:
 
 
 def unshare_namespaces() -> None:
-    """Mounts, network, IPC, host name and cgroup view of our own; loopback is the only interface, and it is up."""
+    """Unshare mounts, network, IPC, host name and cgroup view; bring up loopback, the only interface."""
     _check(_libc.unshare(_NEW_MOUNTS | _NEW_NET | _NEW_IPC | _NEW_NAMES | _NEW_CGROUP), "unshare")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, struct.pack("16sH14x", b"lo", _UP_AND_RUNNING))
 
 
 def open_tree(path: str) -> int:
-    """A directory as a mount of its own that hangs nowhere yet."""
+    """Clone a directory as a detached mount."""
     return _check(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), _CLONE_WHOLE_TREE), f"open_tree {path}")
 
 
 def mount_proc_and_devpts() -> int:
-    """A /proc that shows our processes alone, and terminals of our own. Gives a descriptor of the outer /proc.
+    """Mount a /proc that shows our processes alone, and our own terminals. Returns a descriptor of the outer /proc.
 
-    The outer one can still be written to, which the last steps need.
+    The outer one is still writable, which the last steps need.
     """
     outer = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     _mount("proc", "/proc", "proc", _READ_ONLY | _NO_SET_ID | _NO_DEVICES | _NO_EXECUTE)
-    # Terminals that all could open would be a way from plugin to plugin.
+    # A shared devpts would be a channel from plugin to plugin.
     _mount("devpts", "/dev/pts", "devpts", _NO_SET_ID | _NO_EXECUTE, "newinstance,ptmxmode=0666,mode=620")
     return outer
 
 
 def mount_plugin_files(*, tree: int, root: str, trees: str, tmp_bytes: int, etc: Mapping[str, str]) -> None:
-    """Cover what the zygote and other plugins have, and put this plugin's own in its place.
+    """Cover the files of the zygote and of other plugins, and mount this plugin's own.
 
-    Nothing can be uncovered later: that takes a capability over this mount namespace, which the plugin never has.
+    The covers cannot be removed later: that takes a capability over this mount namespace, which the plugin never has.
 
     Args:
         tree: The plugin's files, as a mount.
         root: Where it finds them.
-        trees: The directory around the files of all plugins; only `root` is left in it.
+        trees: The directory that contains all plugins; only `root` is left in it.
         tmp_bytes: The size of /tmp and of /dev/shm.
         etc: Files of /etc that differ from the zygote's.
     """
     # First, since the trees may lie below them.
-    for place in ("/tmp", "/dev/shm"):  # noqa: S108 the cage's own
-        _mount("tmpfs", place, "tmpfs", _NO_SET_ID | _NO_DEVICES, f"size={tmp_bytes},mode=1777")
+    for target in ("/tmp", "/dev/shm"):  # noqa: S108 the cage's own
+        _mount("tmpfs", target, "tmpfs", _NO_SET_ID | _NO_DEVICES, f"size={tmp_bytes},mode=1777")
     os.makedirs(trees, exist_ok=True)  # noqa: PTH103
     _small_tmpfs(trees)
     os.makedirs(root, exist_ok=True)  # noqa: PTH103
     _check(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(root), _FROM_DESCRIPTOR), "move_mount")
     _read_only(trees)
-    # Our own program files go out of sight.
+    # Our own program files are covered too.
     _small_tmpfs(ZYGOTE_FILES)
     hidden = {path: f"{ZYGOTE_FILES}/{number}" for number, path in enumerate(etc)}
     for path, copy in hidden.items():
@@ -114,7 +114,7 @@ def mount_plugin_files(*, tree: int, root: str, trees: str, tmp_bytes: int, etc:
 
 
 def enter_nobody_userns(proc: int) -> None:
-    """A user namespace where we are nobody, that can have no others below it, and every capability given up.
+    """Enter a user namespace where we are nobody, that can have no others below it, and drop every capability.
 
     `proc` is the outer /proc: our own is read-only.
     """
@@ -130,7 +130,7 @@ def enter_nobody_userns(proc: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, for good."""
+    """Drop every capability, for good."""
     _check(_libc.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0), "ambient capabilities")
     for capability in range(64):
         if _libc.prctl(_DROP_BOUND, capability, 0, 0, 0) < 0:
@@ -141,17 +141,17 @@ def drop_capabilities() -> None:
 
 
 def filter_system_calls(program: bytes) -> None:
-    """From here on, only what the filter lets through."""
-    loaded = _FilterProgram(len(program) // 8, program)
-    _check(_libc.prctl(_SECCOMP, _FILTER, ctypes.byref(loaded), 0, 0), "seccomp")
+    """Install the seccomp filter."""
+    filter_program = _FilterProgram(len(program) // 8, program)
+    _check(_libc.prctl(_SECCOMP, _FILTER, ctypes.byref(filter_program), 0, 0), "seccomp")
 
 
-def _small_tmpfs(place: str) -> None:
-    _mount("tmpfs", place, "tmpfs", _NO_SET_ID | _NO_DEVICES, "size=1m,nr_inodes=64,mode=755")
+def _small_tmpfs(target: str) -> None:
+    _mount("tmpfs", target, "tmpfs", _NO_SET_ID | _NO_DEVICES, "size=1m,nr_inodes=64,mode=755")
 
 
-def _read_only(place: str) -> None:
-    _mount(None, place, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SET_ID | _NO_DEVICES)
+def _read_only(target: str) -> None:
+    _mount(None, target, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SET_ID | _NO_DEVICES)
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
@@ -167,8 +167,8 @@ def _write(proc: int, path: str, text: str) -> None:
         os.close(descriptor)
 
 
-def _check(result: int, what: str) -> int:
+def _check(result: int, operation: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{operation}: {os.strerror(number)}")
     return result

@@ -1,4 +1,4 @@
-"""One zygote as the warden sees it: a warm interpreter in its cage, and the copies that it offers."""
+"""One zygote in the warden: a pre-started interpreter in its cage, and the copies that it offers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paddock.cage.zygote.warm_start import ZYGOTE_PROGRAM
 
 @dataclass(slots=True)
 class ZygoteCopy:
-    """A copy of the zygote that waits for an order, or has become a plugin."""
+    """A copy of the zygote that waits for a request, or has become a plugin."""
 
     init_pidfd: int
     plugin_pidfd: int
@@ -27,98 +27,98 @@ class ZygoteCopy:
     init_pid: int
     plugin_pid: int
 
-    def send_request(self, order: RequestDescriptors) -> None:
-        """Have it become a plugin; it says `ready` or `failed` on `control`.
+    def send_request(self, request: RequestDescriptors) -> None:
+        """Let it become a plugin; it answers `ready` or `failed` on `control`.
 
         Raises:
-            OSError: it is gone.
+            OSError: It is gone.
         """
-        given = {name: descriptor for name, descriptor in order._asdict().items() if descriptor is not None}
-        socket.send_fds(self.control, [" ".join(("order", *given)).encode()], list(given.values()))
+        named = {name: descriptor for name, descriptor in request._asdict().items() if descriptor is not None}
+        socket.send_fds(self.control, [" ".join(("order", *named)).encode()], list(named.values()))
 
     def close(self) -> None:
-        """Let go of it. A copy without an order then ends."""
+        """Release it. A copy without a request then ends."""
         self.control.close()
         for descriptor in (self.init_pidfd, self.plugin_pidfd, self.status):
             os.close(descriptor)
 
 
 class Zygote:
-    """A warm interpreter, from its start until nothing is left of it.
+    """A pre-started interpreter, from its start until nothing is left of it.
 
     Args:
-        body: The cage that it lives in.
+        cage: The cage that it runs in.
         link: The socket on which it offers copies.
     """
 
-    def __init__(self, body: BwrapCage, link: socket.socket) -> None:
-        self._body = body
+    def __init__(self, cage: BwrapCage, link: socket.socket) -> None:
+        self._cage = cage
         self._link = link
         self.gone = False
-        self.failed = False  # it is of no use any more, and must be stopped
+        self.failed = False  # it is unusable, and must be stopped
 
     def watched_fds(self) -> list[int]:
-        """Descriptors that become readable when there is something to look at."""
-        return [] if self.gone else [*self._body.watched_fds(), *([] if self.failed else [self._link.fileno()])]
+        """Descriptors that become readable when `poll` has something to do."""
+        return [] if self.gone else [*self._cage.watched_fds(), *([] if self.failed else [self._link.fileno()])]
 
     def poll(self) -> list[ZygoteCopy]:
-        """Take in what happened, without waiting; gives the copies that are new."""
-        found: list[ZygoteCopy] = []
+        """Process what happened, without blocking. Returns the new copies."""
+        copies: list[ZygoteCopy] = []
         while not self.failed:
             try:
-                said, descriptors, _, _ = socket.recv_fds(
+                message, descriptors, _, _ = socket.recv_fds(
                     self._link, MAX_MESSAGE_BYTES, len(SpareDescriptors._fields), socket.MSG_CMSG_CLOEXEC
                 )
             except BlockingIOError:
                 break
             except OSError:
-                said, descriptors = b"", []
-            if said == b"spare" and len(descriptors) == len(SpareDescriptors._fields):
-                found.append(_receive_copy(SpareDescriptors(*descriptors)))
-                # It is up: what bubblewrap was shown may go.
-                self._body.release()
+                message, descriptors = b"", []
+            if message == b"spare" and len(descriptors) == len(SpareDescriptors._fields):
+                copies.append(_receive_copy(SpareDescriptors(*descriptors)))
+                # It is up: bubblewrap's mount stage may be removed.
+                self._cage.release()
             else:
                 for descriptor in descriptors:
                     os.close(descriptor)
                 self.failed = True
-        if not self.gone and self._body.poll() is not None:
+        if not self.gone and self._cage.poll() is not None:
             self.gone = self.failed = True
-            self._body.close()
+            self._cage.close()
             self._link.close()
-        return found
+        return copies
 
     def stop(self) -> None:
-        """End it, with every copy of it. Look until it is `gone`."""
+        """Kill it, with every copy of it. Poll until it is `gone`."""
         self.failed = True
         if not self.gone:
-            self._body.kill()
+            self._cage.kill()
 
 
-def start_zygote(way: BwrapLauncher, name: str, spec: CageSpec) -> Zygote:
-    """Begin to start one; its first copy tells that it is warm.
+def start_zygote(launcher: BwrapLauncher, name: str, spec: CageSpec) -> Zygote:
+    """Begin to start a zygote; its first copy shows that it is warm.
 
     Raises:
-        OSError: something the spec names is not there, or we ran out of something.
+        OSError: Something the spec names does not exist, or the host is out of a resource.
     """
-    with contextlib.ExitStack() as theirs, contextlib.ExitStack() as undo:
-        ours, link = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        undo.callback(ours.close)
-        theirs.callback(link.close)
-        ours.setblocking(False)
-        # Pipes, as a plugin has: the interpreter looks at its streams when it starts, and a copy keeps what it saw.
+    with contextlib.ExitStack() as zygote_ends, contextlib.ExitStack() as undo:
+        warden_end, link = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        undo.callback(warden_end.close)
+        zygote_ends.callback(link.close)
+        warden_end.setblocking(False)
+        # Pipes, as a plugin has: the interpreter checks its streams at start, and a copy keeps what it saw.
         ends: list[int] = []
         for _ in range(3):
             for end in os.pipe2(os.O_CLOEXEC):
-                theirs.callback(os.close, end)
+                zygote_ends.callback(os.close, end)
                 ends.append(end)
         streams = PluginStreams(stdin=ends[0], stdout=ends[3], stderr=ends[5])
-        body = way.start_zygote(name, spec, _program_files(), streams, link)
+        cage = launcher.start_zygote(name, spec, _program_files(), streams, link)
         undo.pop_all()
-        return Zygote(body, ours)
+        return Zygote(cage, warden_end)
 
 
 def _program_files() -> dict[str, bytes]:
-    """The zygote's program, and what it imports of this package, by their paths in its cage."""
+    """The zygote's program and the modules it imports of this package, by their paths in its cage."""
     package = Path(__file__).parents[1]
     modules = {
         f"{ZYGOTE_FILES}/paddock/cage/{name}": (package / name).read_bytes()
@@ -138,9 +138,9 @@ def _receive_copy(spare: SpareDescriptors) -> ZygoteCopy:
     )
 
 
-def _pid_of_pidfd(handle: int) -> int:
-    """The pid behind a handle, in our numbers; -1 when it is gone already."""
-    for line in Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines():
+def _pid_of_pidfd(pidfd: int) -> int:
+    """The pid behind a pidfd, in our namespace; -1 when it is gone already."""
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
         if line.startswith("Pid:"):
             return int(line.split()[1])
     return -1

@@ -1,1 +1,1 @@
-"""TODO: paddock.core.events."""
+"""The audit events, by area; `index` imports them all."""

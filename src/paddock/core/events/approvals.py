@@ -1,4 +1,4 @@
-"""The audit events of people in the loop: what was asked of them, what they said, and what became of it."""
+"""Audit events of approvals: requests to people, their answers, and how the requests ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit events of calls: what was asked, decided and done. A call that only reads is one entry, at its end."""
+"""Audit events of calls: request, decision and outcome. A call that only reads has one entry, at its end."""
 
 from __future__ import annotations
 
@@ -87,15 +87,15 @@ REPORTED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "plugin.method_returned": (CallEnded.type,),
     }
 )
-"""Events of other documents that are not recorded by themselves: in whose `stands_for` each of them is named."""
+"""Events of other documents that are not recorded by themselves: the events whose `stands_for` names each of them."""
 
 
 UNDISCLOSED_TEXT: Final[Mapping[str, str]] = MappingProxyType({"network": "the network", "model": "a model"})
-"""What a call may use without saying so, in words."""
+"""What a call may use without declaring it, in words."""
 
 
 def undisclosed_text(undisclosed: Iterable[str] | None) -> str:
-    """What is flagged of a call that did, in words; empty where there is nothing."""
+    """The warning about a call that used something undeclared; empty where there is none."""
     used = " and ".join(UNDISCLOSED_TEXT.get(one, one) for one in undisclosed or ())
     return f"it used {used}, and did not say so: the same call may be answered otherwise" if used else ""
 

@@ -1,4 +1,4 @@
-"""The audit events of what plugins ask the host for."""
+"""Audit events of the capabilities that plugins use."""
 
 from __future__ import annotations
 

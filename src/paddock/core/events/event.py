@@ -1,4 +1,4 @@
-"""What an audit event is, how it becomes a record, and the seam it is published through."""
+"""Audit events: the base class, conversion to a record, and the interface they are published through."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from paddock.core.errors import HostError
 
 
 class Event:
-    """A fact worth keeping. Time, tenant and request id are added by whoever records it."""
+    """A fact to record. The recorder adds time, tenant and request id."""
 
     __slots__ = ()
     type: ClassVar[str]
 
 
 class EventSink(Protocol):
-    """The one seam that events leave through."""
+    """Receives events; the one interface through which they are published."""
 
     def publish(self, event: Event) -> None:
-        """Hand the event on: it is kept together with the work that it tells about, or neither is."""
+        """Publish the event: it is stored together with the work it describes, or neither is."""
         ...
 
 
@@ -30,39 +30,39 @@ _E = TypeVar("_E", bound=Event)
 _types: dict[str, type[Event]] = {}
 
 EVENT_TYPES: Mapping[str, type[Event]] = _types
-"""Every kind of event by its type string; complete once `paddock.core.events.index` is imported."""
+"""Every event class by its type string; complete once `paddock.core.events.index` is imported."""
 
 
 @dataclass_transform(frozen_default=True)
 def event(name: str) -> Callable[[type[_E]], type[_E]]:
-    """Make a class a frozen event of this type and list it in `EVENT_TYPES`.
+    """Class decorator: a frozen event of this type, listed in `EVENT_TYPES`.
 
-    Frozen for whoever checks the types: at run time a frozen class takes five times as long to fill, which is felt
+    Frozen for type checkers only: at run time a frozen class takes five times as long to fill, which matters
     where an event is made for every call.
     """
 
-    def made(cls: type[_E]) -> type[_E]:
+    def decorate(cls: type[_E]) -> type[_E]:
         if name in _types:
             raise HostError(f"two events are called {name!r}", code="event.duplicate")
-        made_of = dataclasses.dataclass(unsafe_hash=True, slots=True)(cls)
-        made_of.type = name
-        _types[name] = made_of
-        return made_of
+        event_class = dataclasses.dataclass(unsafe_hash=True, slots=True)(cls)
+        event_class.type = name
+        _types[name] = event_class
+        return event_class
 
-    return made
+    return decorate
 
 
-def to_record(fact: Event) -> dict[str, Any]:
+def to_record(item: Event) -> dict[str, Any]:
     """The event as plain JSON data: its type, then its fields."""
-    record: dict[str, Any] = {"type": fact.type}
-    for name in field_names(type(fact)):
-        record[name] = to_json_value(getattr(fact, name))
+    record: dict[str, Any] = {"type": item.type}
+    for name in field_names(type(item)):
+        record[name] = to_json_value(getattr(item, name))
     return record
 
 
 @cache
 def field_names(kind: type[Event]) -> tuple[str, ...]:
-    """The fields of a kind of event, in order."""
+    """The fields of an event class, in order."""
     return tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
 
 

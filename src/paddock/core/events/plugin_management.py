@@ -1,6 +1,6 @@
-"""The audit events of what people do with installed plugins and with keys.
+"""Audit events of installed plugins and trusted keys: what people do with them.
 
-They stand by themselves so that a command which records one does not define all the others first.
+A module of their own, so that a command which records one does not have to define all the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The audit events of running plugins from the plugin host's table, with exactly the data that it lists."""
+"""Audit events of running plugins, from the plugin host's table, with exactly the data that it lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit events about who may act: tenants, people, groups, keys and consents. Never a token."""
+"""Audit events of principals: tenants, people, groups, keys and consents. Never a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit events about secrets: that one was set, removed or used, by whom and for whom. Never a value."""
+"""Audit events of secrets: set, removed or used, by whom and for whom. Never a value."""
 
 from __future__ import annotations
 

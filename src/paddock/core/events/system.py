@@ -1,4 +1,4 @@
-"""The audit events of the ledger itself."""
+"""Audit events of the host itself: ledger, policy, queue and repairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit events of what servers say of themselves, and of people who accept it."""
+"""Audit events of the definitions that servers publish, and of people who accept them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PluginDefinitionsLeftOut(Event):
 
 @dataclass(frozen=True, slots=True)
 class SuspiciousTextHint:
-    """One odd thing in one definition: what of, which flag, where it stands, the words themselves, and why."""
+    """A suspicious text in one definition: which definition, which flag, where it is, the text itself, and why."""
 
     kind: str
     definition: str

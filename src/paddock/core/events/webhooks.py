@@ -1,4 +1,4 @@
-"""Audit events of webhooks: who is told of events elsewhere. Never an address in full, and never a signing secret."""
+"""Audit events of webhooks. Never a full address, and never a signing secret."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""TODO: paddock.core.schema."""
+"""JSON Schema: checks untrusted schemas, compiles them, and describes violations for people."""

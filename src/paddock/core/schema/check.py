@@ -1,8 +1,8 @@
-"""What is wrong with a JSON Schema that somebody else wrote.
+"""Checks an untrusted JSON Schema before it is compiled.
 
-A schema is a small program that we run on every call, so one from outside has to be small, to stay in its
-own document, and to take bounded time: no remote references, no expression that backtracks, no reference
-loop, and no tower of references that doubles at every floor.
+A schema is a small program that we run on every call, so an untrusted one has to be small, self-contained, and bounded
+in time: no remote references, no expression that backtracks, no reference loop, and no chain of references that doubles
+at every level.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _BACKTRACKING_SYNTAX = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<|\(\?>|[*+?}]\+")
 
 
 def check_schema(schema: object, path: str = "") -> list[Problem]:
-    """Everything that is wrong with an untrusted schema; an empty list when it may be compiled.
+    """List everything that is wrong with an untrusted schema; empty when it may be compiled.
 
     Args:
-        schema: The schema as read from a manifest or a plugin's answer.
-        path: Where it stands in its document, to put before each problem's path.
+        schema: The schema as read from a manifest or a plugin's response.
+        path: Its path in its document, to put before each problem's path.
     """
     if not is_schema(schema):
         return [Problem(path, "a schema must be an object or true/false", 'for example {"type": "object"}', "type")]
@@ -67,15 +67,15 @@ def check_schema(schema: object, path: str = "") -> list[Problem]:
     unreadable = json_problems(schema, path, nodes=MAX_NODES, text=MAX_TEXT_CHARS, depth=MAX_NESTING)
     if unreadable:
         return unreadable
-    found = _SchemaSurvey(schema, path)
-    found.walk()
-    if not found.problems and found.unfolds:
-        found.problems += _check_expansion(found)
-    return _deduplicate(found.problems)[:MAX_PROBLEMS] or _check_with_engine(schema, path, found.pattern_count)
+    survey = _SchemaSurvey(schema, path)
+    survey.walk()
+    if not survey.problems and survey.unfolds:
+        survey.problems += _check_expansion(survey)
+    return _deduplicate(survey.problems)[:MAX_PROBLEMS] or _check_with_engine(schema, path, survey.pattern_count)
 
 
 def pattern_options(count: int) -> jsonschema_rs.RegexOptions:
-    """The linear-time engine, with memory shared out so that many patterns cost no more than a few."""
+    """Options for the linear-time engine, with memory divided so that many patterns cost no more than a few."""
     return jsonschema_rs.RegexOptions(size_limit=_pattern_limit(count))
 
 
@@ -85,7 +85,7 @@ def _pattern_limit(count: int) -> int:
 
 @lru_cache(maxsize=256)
 def _compiles(pattern: str, limit: int) -> bool:
-    """Whether the engine takes an expression within this much memory. Callables of one plugin share theirs."""
+    """Whether the engine accepts an expression within this memory. Cached: callables of one plugin share patterns."""
     options = jsonschema_rs.RegexOptions(size_limit=limit)
     try:
         jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options, offline=True)
@@ -95,31 +95,31 @@ def _compiles(pattern: str, limit: int) -> bool:
 
 
 def patterns_of(schema: object) -> Iterator[tuple[tuple[PathPart, ...], str]]:
-    """The regular expressions of one schema (not of those inside it), with their places."""
+    """The regular expressions of one schema (not of its subschemas), with their paths."""
     if not isinstance(schema, dict):
         return
-    found = cast("dict[str, Any]", schema)
-    if isinstance(found.get("pattern"), str):
-        yield ("pattern",), found["pattern"]
-    if isinstance(found.get("patternProperties"), dict):
-        yield from ((("patternProperties", name), name) for name in found["patternProperties"])
+    keywords = cast("dict[str, Any]", schema)
+    if isinstance(keywords.get("pattern"), str):
+        yield ("pattern",), keywords["pattern"]
+    if isinstance(keywords.get("patternProperties"), dict):
+        yield from ((("patternProperties", name), name) for name in keywords["patternProperties"])
 
 
-# Where a schema stands: the place of the one around it and the steps from there. Spelt out only when it is told.
+# The location of a schema: that of its parent and the steps from there. Expanded only for a problem.
 _SchemaLocation: TypeAlias = "tuple[_SchemaLocation, tuple[PathPart, ...]] | None"
 
 
-def _path_parts(place: _SchemaLocation) -> tuple[PathPart, ...]:
+def _path_parts(location: _SchemaLocation) -> tuple[PathPart, ...]:
     steps: list[tuple[PathPart, ...]] = []
-    while place is not None:
-        place, step = place
+    while location is not None:
+        location, step = location
         steps.append(step)
     return tuple(part for step in reversed(steps) for part in step)
 
 
 @dataclass(slots=True)
 class _SchemaSurvey:
-    """One pass over the document, which gathers schemas, references and patterns and complains on the way."""
+    """One pass over the document that collects schemas, references, patterns and problems."""
 
     root: dict[str, Any] | Any
     path: str
@@ -130,18 +130,18 @@ class _SchemaSurvey:
         default_factory=list[tuple[tuple[PathPart, ...], Any]]
     )
     resolver: ReferenceResolver = field(default_factory=ReferenceResolver)
-    pattern_count: int = 0  # of all schemas that keywords lead to, each time it stands there
-    unfolds: bool = False  # whether anything is reached in more than one way
+    pattern_count: int = 0  # in all schemas that keywords lead to, repetitions included
+    unfolds: bool = False  # whether any schema is reached in more than one way
 
     def walk(self) -> None:
         pending: list[tuple[_SchemaLocation, Any, int, Any]] = [(None, self.root, 0, self.root)]
         unresolved: list[tuple[_SchemaLocation, dict[str, Any], Any]] = []
         while pending or unresolved:
-            if not pending:  # what keywords lead to is known; now what only references reach
+            if not pending:  # keywords are exhausted; now the schemas that only references reach
                 pending += self._referenced_schemas(*unresolved.pop())
                 continue
-            parts, found, level, resource = pending.pop()
-            schema = as_object(found)
+            location, node, level, resource = pending.pop()
+            schema = as_object(node)
             if schema is None:
                 continue
             if id(schema) in self.resource_of:
@@ -149,18 +149,18 @@ class _SchemaSurvey:
                 continue
             if level > MAX_LEVELS:
                 message = f"schemas nested more than {MAX_LEVELS} levels deep"
-                self.add_problem(_path_parts(parts), message, "flatten it, or use $defs")
+                self.add_problem(_path_parts(location), message, "flatten it, or use $defs")
                 return
             if len(self.resource_of) >= MAX_SUBSCHEMAS:
                 self.add_problem((), f"more than {MAX_SUBSCHEMAS} subschemas", "describe less, or split the callable")
                 return
             resource = schema if starts_resource(schema) else resource
             self.resource_of[id(schema)] = resource
-            self._inspect(parts, schema, level)
-            pending += [((parts, step), inner, level + 1, resource) for step, inner in subschemas(schema)]
+            self._inspect(location, schema, level)
+            pending += [((location, step), inner, level + 1, resource) for step, inner in subschemas(schema)]
             if any(keyword in schema for keyword in REFERENCE_KEYWORDS):
                 self.unfolds = True
-                unresolved.append((parts, schema, resource))
+                unresolved.append((location, schema, resource))
         self._check_patterns()
         self._check_against_metaschema()
 
@@ -174,29 +174,29 @@ class _SchemaSurvey:
             )
         )
 
-    def _inspect(self, parts: _SchemaLocation, schema: dict[str, Any], level: int) -> None:
+    def _inspect(self, location: _SchemaLocation, schema: dict[str, Any], level: int) -> None:
         if "pattern" in schema or "patternProperties" in schema:
-            for place, pattern in patterns_of(schema):
-                self.patterns.setdefault(pattern, (*_path_parts(parts), *place))
+            for path, pattern in patterns_of(schema):
+                self.patterns.setdefault(pattern, (*_path_parts(location), *path))
                 self.pattern_count += not self.referenced_only
                 if len(self.patterns) > MAX_PATTERNS:
                     return
         dialect = schema.get("$schema")
         if level and dialect is not None and dialect != self.root.get("$schema"):
-            place = (*_path_parts(parts), "$schema")
-            self.add_problem(place, "a part of a schema cannot speak another draft", "remove this $schema")
+            path = (*_path_parts(location), "$schema")
+            self.add_problem(path, "a part of a schema cannot speak another draft", "remove this $schema")
         if not level and _metaschema(self.root) is None:
             self.add_problem(("$schema",), "unknown JSON Schema draft", f'use "{_LATEST_DRAFT}", or leave it out')
 
     def _referenced_schemas(
-        self, parts: _SchemaLocation, schema: dict[str, Any], resource: object
+        self, location: _SchemaLocation, schema: dict[str, Any], resource: object
     ) -> Iterator[tuple[_SchemaLocation, Any, int, Any]]:
-        """Schemas that references of this one reach, so that nothing hides where no keyword leads."""
+        """Schemas that this one's references reach, so that nothing hides where no keyword leads."""
         for keyword, reference in references(schema):
-            place = (*_path_parts(parts), keyword)
+            path = (*_path_parts(location), keyword)
             if not reference.startswith("#"):
                 self.add_problem(
-                    place,
+                    path,
                     f"remote references are refused: {quoted(reference)}",
                     "copy the schema under $defs and refer to it as #/$defs/NAME",
                     "schema.remote_reference",
@@ -205,17 +205,17 @@ class _SchemaSurvey:
             try:
                 target = self.resolver.resolve(resource, reference)
             except LookupError:
-                self.add_problem(place, f"{quoted(reference)} points at nothing", "", "schema.broken_reference")
+                self.add_problem(path, f"{quoted(reference)} points at nothing", "", "schema.broken_reference")
                 continue
             if not is_schema(target):
-                self.add_problem(place, f"{quoted(reference)} is not a schema", "", "schema.broken_reference")
+                self.add_problem(path, f"{quoted(reference)} is not a schema", "", "schema.broken_reference")
             elif id(target) not in self.resource_of:
-                self.referenced_only.append((place, target))
-                yield (parts, (keyword,)), target, 1, resource
+                self.referenced_only.append((path, target))
+                yield (location, (keyword,)), target, 1, resource
 
     def _check_patterns(self) -> None:
         if len(self.patterns) > MAX_PATTERNS:
-            # Compiling one is cheap, and thousands are not.
+            # Compiling one is cheap; compiling thousands is not.
             self.add_problem((), f"more than {MAX_PATTERNS} regular expressions", "use fewer", "schema.pattern")
             return
         limit = _pattern_limit(len(self.patterns))
@@ -232,22 +232,22 @@ class _SchemaSurvey:
         meta = _metaschema(self.root)
         if meta is None:
             return
-        judge = _metaschema_validator(meta)
-        # Schemas that only a reference reaches stand where the metaschema does not look.
+        validator = _metaschema_validator(meta)
+        # The metaschema does not cover schemas that only a reference reaches.
         for parts, schema in ((), self.root), *self.referenced_only:
-            for error in () if judge.is_valid(schema) else judge.iter_errors(schema):
+            for error in () if validator.is_valid(schema) else validator.iter_errors(schema):
                 self.problems += problems_from_error(error, {}, join_below(self.path, parts))
 
 
 def _metaschema(root: object) -> str | None:
-    """The metaschema that a document names; None when we do not know it."""
-    named = cast("dict[str, Any]", root).get("$schema", _LATEST_DRAFT)
-    return _METASCHEMAS.get(named.removesuffix("#")) if isinstance(named, str) else None
+    """The metaschema that a document names; None when it is unknown."""
+    uri = cast("dict[str, Any]", root).get("$schema", _LATEST_DRAFT)
+    return _METASCHEMAS.get(uri.removesuffix("#")) if isinstance(uri, str) else None
 
 
 @cache
 def _metaschema_validator(meta: str) -> jsonschema_rs.Validator:
-    """The validator of a metaschema. Kept, because building it costs more than all else that is checked."""
+    """The validator of a metaschema. Cached, because building it costs more than all other checks together."""
     return jsonschema_rs.validator_for({"$schema": meta, "$ref": meta}, offline=True, validate_formats=False)
 
 
@@ -265,51 +265,51 @@ def _pattern_problem(pattern: str) -> tuple[str, str]:
     return f"the regular expression {shown} is not understood or needs too much memory", "use smaller repetition counts"
 
 
-def _applied_schemas(found: _SchemaSurvey, schema: object) -> Iterator[tuple[Any, bool]]:
-    """(schema, looks at the same value) for everything that applying `schema` applies in turn."""
+def _applied_schemas(survey: _SchemaSurvey, schema: object) -> Iterator[tuple[Any, bool]]:
+    """(schema, applies to the same value) for everything that applying `schema` applies in turn."""
     for step, inner in subschemas(schema):
         if step[0] not in DEFINITION_KEYWORDS:
             yield inner, step[0] in SAME_VALUE_KEYWORDS
     for _, reference in references(schema):
-        yield found.resolver.resolve(found.resource_of.get(id(schema), found.root), reference), True
+        yield survey.resolver.resolve(survey.resource_of.get(id(schema), survey.root), reference), True
 
 
-def _check_expansion(found: _SchemaSurvey) -> list[Problem]:
-    """Unfold all references, as running the schema does, and refuse loops and explosions.
+def _check_expansion(survey: _SchemaSurvey) -> list[Problem]:
+    """Expand all references, as running the schema does, and refuse loops and explosions.
 
-    The engine remembers what it saw only where a reference leads back into itself; anything else it runs as
-    often as it is reached, so the unfolded size is what a call pays.
+    The engine memoizes only where a reference leads back into itself; anything else it runs as
+    often as it is reached, so the expanded size is what a call pays.
     """
     path: list[tuple[int, bool, Iterator[tuple[Any, bool]]]] = [
-        (id(found.root), False, _applied_schemas(found, found.root))
+        (id(survey.root), False, _applied_schemas(survey, survey.root))
     ]
-    standing = {id(found.root): 0}
+    depth_of = {id(survey.root): 0}
     steps = 0
     while path:
         for inner, same_value in path[-1][2]:
             steps += 1
             if steps > MAX_EXPANDED_SCHEMAS:
                 hint = "refer to each definition from fewer places"
-                return [Problem(found.path, "its references unfold to too many schemas", hint, "schema.too_complex")]
-            back = standing.get(id(inner))
-            if back is None and as_object(inner) is not None:
-                standing[id(inner)] = len(path)
-                path.append((id(inner), same_value, _applied_schemas(found, inner)))
+                return [Problem(survey.path, "its references unfold to too many schemas", hint, "schema.too_complex")]
+            loop_start = depth_of.get(id(inner))
+            if loop_start is None and as_object(inner) is not None:
+                depth_of[id(inner)] = len(path)
+                path.append((id(inner), same_value, _applied_schemas(survey, inner)))
                 break
-            if back is not None and same_value and all(same for _, same, _ in path[back + 1 :]):
+            if loop_start is not None and same_value and all(same for _, same, _ in path[loop_start + 1 :]):
                 hint = "a schema may contain itself only inside properties or items"
-                return [Problem(found.path, "a reference leads back to itself", hint, "schema.circular_reference")]
+                return [Problem(survey.path, "a reference leads back to itself", hint, "schema.circular_reference")]
         else:
-            standing.pop(path.pop()[0])
+            depth_of.pop(path.pop()[0])
     return []
 
 
 def build_untrusted_validator(schema: dict[str, Any] | bool, patterns: int | None = None) -> jsonschema_rs.Validator:
-    """The validator of a schema from outside. Checking and compiling both build it here, so they cannot disagree.
+    """Build the validator of an untrusted schema. Checking and compiling both build it here, so they cannot disagree.
 
     Args:
-        schema: What to compile.
-        patterns: How many expressions it holds, where that was counted already.
+        schema: The schema to compile.
+        patterns: How many expressions it has, where they were counted already.
     """
     count = _count_patterns(schema) if patterns is None else patterns
     return jsonschema_rs.validator_for(
@@ -318,17 +318,17 @@ def build_untrusted_validator(schema: dict[str, Any] | bool, patterns: int | Non
 
 
 def _count_patterns(schema: object) -> int:
-    every: dict[int, Any] = {id(schema): schema}
+    schemas: dict[int, Any] = {id(schema): schema}
     pending: list[Any] = [schema]
     while pending:
-        fresh = {id(inner): inner for _, inner in subschemas(pending.pop()) if id(inner) not in every}
-        every |= fresh
+        fresh = {id(inner): inner for _, inner in subschemas(pending.pop()) if id(inner) not in schemas}
+        schemas |= fresh
         pending += fresh.values()
-    return sum(1 for inner in every.values() for _ in patterns_of(inner))
+    return sum(1 for inner in schemas.values() for _ in patterns_of(inner))
 
 
 def _check_with_engine(schema: object, path: str, patterns: int) -> list[Problem]:
-    """The last word: what only building the validator finds."""
+    """Report problems that only building the validator finds."""
     try:
         build_untrusted_validator(cast("dict[str, Any]", schema), patterns)
     except ValueError as error:

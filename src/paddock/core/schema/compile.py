@@ -1,6 +1,6 @@
-"""JSON Schemas, compiled once and asked often, that answer in words a person can act on.
+"""Compiled JSON Schemas, whose errors are texts that a person can act on.
 
-`compile_schema` takes a schema from outside and refuses it with all its mistakes; `compile_trusted` takes
+`compile_schema` takes an untrusted schema and refuses it with all its mistakes; `compile_trusted` takes
 one of ours. Nothing is ever fetched, formats are checked, and expressions run in linear time.
 """
 
@@ -35,24 +35,24 @@ _MAX_COPIED_VALUES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class CompiledSchema:
-    """A schema ready to judge values. Equal to another when their sources are."""
+    """A compiled schema. Equal to another when their sources are."""
 
     source: dict[str, Any] | bool
     _validator: jsonschema_rs.Validator = field(repr=False, compare=False, hash=False)
 
     def is_valid(self, value: object) -> bool:
-        """Whether the value fits. The quick question; `errors` is for telling somebody."""
+        """Whether the value is valid. Fast; `errors` gives the reasons."""
         return not is_deeper_than(value) and self.is_valid_without_depth_check(value)
 
     def is_valid_without_depth_check(self, value: object) -> bool:
-        """The same for a value of which somebody has made sure that it is not `deeper_than` it may be."""
+        """Whether the value is valid, for a value that already passed `is_deeper_than`."""
         try:
             return self._validator.is_valid(value)
-        except ValueError:  # holds something that is not JSON
+        except ValueError:  # contains something that is not JSON
             return False
 
     def errors(self, value: object) -> list[Problem]:
-        """Every mistake in the value, at most `MAX_PROBLEMS` of them; empty when it fits."""
+        """Every mistake in the value, at most `MAX_PROBLEMS` of them; empty when it is valid."""
         if self.is_valid(value):
             return []
         unreadable = json_problems(value, depth=MAX_DEPTH)
@@ -70,7 +70,7 @@ class CompiledSchema:
 
 
 def compile_schema(schema: object, path: str = "") -> CompiledSchema:
-    """A schema from outside, made ready.
+    """Check and compile an untrusted schema.
 
     Raises:
         Invalid: It is not a schema we are willing to run; carries every reason.
@@ -83,7 +83,7 @@ def compile_schema(schema: object, path: str = "") -> CompiledSchema:
 
 
 def compile_trusted(schema: dict[str, Any] | bool) -> CompiledSchema:
-    """A schema that we ship ourselves, made ready without the limits for strangers."""
+    """Compile one of our own schemas, without the limits for untrusted ones."""
     engine = jsonschema_rs.validator_for(
         schema, validate_formats=True, offline=True, pattern_options=pattern_options(1)
     )
@@ -93,7 +93,7 @@ def compile_trusted(schema: dict[str, Any] | bool) -> CompiledSchema:
 def _can_list_errors(source: object, value: object) -> bool:
     """Whether listing all mistakes stays cheap.
 
-    The engine collects every error, each with a copy of the value it complains about, before it hands out the
+    The engine collects every error, each with a copy of the value it is about, before it returns the
     first; recursive schemas make that exponential. So count what could be visited, and give up early.
     """
     sizes: dict[int, int] = {}
@@ -102,30 +102,30 @@ def _can_list_errors(source: object, value: object) -> bool:
     pending: list[tuple[Any, Any, Any]] = [(source, value, source)]
     visits = copied = 0
     while pending:
-        schema, here, resource = pending.pop()
-        found = as_object(schema)
-        if found is None:
+        schema, current, resource = pending.pop()
+        keywords = as_object(schema)
+        if keywords is None:
             continue
         visits += 1
-        copied += sizes.get(id(here), 1) * (1 + len(found.get("required", ())))
+        copied += sizes.get(id(current), 1) * (1 + len(keywords.get("required", ())))
         if visits + len(pending) > _MAX_VISITS or copied > _MAX_COPIED_VALUES:
             return False
-        resource = found if starts_resource(found) else resource
-        for step, inner in subschemas(found):
+        resource = keywords if starts_resource(keywords) else resource
+        for step, inner in subschemas(keywords):
             if step[0] in SAME_VALUE_KEYWORDS:
-                pending.append((inner, here, resource))
+                pending.append((inner, current, resource))
             elif step[0] not in DEFINITION_KEYWORDS:
-                pending += [(inner, part, resource) for part in _inspected_parts(step, here)]
-        for _, reference in references(found):
+                pending += [(inner, part, resource) for part in _inspected_parts(step, current)]
+        for _, reference in references(keywords):
             try:
-                pending.append((resolver.resolve(resource, reference), here, resource))
+                pending.append((resolver.resolve(resource, reference), current, resource))
             except LookupError:
                 return False
     return True
 
 
 def _inspected_parts(step: tuple[str | int, ...], value: object) -> list[Any]:
-    """The parts of a value that the subschema at `step` may look at; rather too many than too few."""
+    """The parts of a value that the subschema at `step` may apply to; rather too many than too few."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         if step[0] == "properties":
@@ -140,7 +140,7 @@ def _inspected_parts(step: tuple[str | int, ...], value: object) -> list[Any]:
 
 
 def _measure_sizes(value: object, sizes: dict[int, int]) -> int:
-    """How many scalars (long strings counting more) are in each container, by its id."""
+    """The number of scalars (long strings counting more) in each container, by its id."""
     if isinstance(value, str):
         return 1 + len(value) // 64
     if isinstance(value, (dict, list, tuple)):

@@ -1,7 +1,7 @@
-"""Whether a Python value is plain JSON of a reasonable size.
+"""Checks that a Python value is plain JSON of a reasonable size.
 
-Values from YAML, Python literals or a plugin may hold what JSON cannot (dates, bytes, NaN, half characters)
-or be nested until a parser's stack breaks; this finds it before anything recursive looks at them.
+Values from YAML, Python literals or a plugin may contain what JSON cannot (dates, bytes, NaN, lone surrogates)
+or be nested until a parser's stack overflows; this finds it before anything recursive sees them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 def is_deeper_than(value: object, depth: int = MAX_DEPTH) -> bool:
     """Whether containers are nested more than `depth` deep (or are too many to tell)."""
-    # Most are objects of a few scalars, and every call comes by here, with what it is made with and what it gives.
+    # Most are objects of a few scalars, and every call comes by here, with its arguments and its result.
     if type(value) is dict and depth and _SCALARS.issuperset(map(type, cast("dict[Any, Any]", value).values())):
         return False
     layer: list[Any] = [value] if isinstance(value, (dict, list, tuple)) else []
@@ -30,7 +30,7 @@ def is_deeper_than(value: object, depth: int = MAX_DEPTH) -> bool:
         seen += len(layer)
         if seen > MAX_NODES:
             return True
-        # Most values are scalars, which a look at their type tells in a third of the time.
+        # Most values are scalars, which a type lookup recognizes in a third of the time.
         layer = [
             inner
             for outer in layer
@@ -43,12 +43,12 @@ def is_deeper_than(value: object, depth: int = MAX_DEPTH) -> bool:
 def json_problems(
     value: object, path: str = "", *, nodes: int = MAX_NODES, text: int = 1 << 30, depth: int = MAX_DEPTH
 ) -> list[Problem]:
-    """Why a value is not plain JSON within these limits; an empty list when it is.
+    """List why a value is not plain JSON within these limits; empty when it is.
 
     Args:
         value: Anything.
-        path: Where it stands, to put before each problem's path.
-        nodes: How many values it may hold in all.
+        path: Its path, to put before each problem's path.
+        nodes: How many values it may contain in all.
         text: How many characters its strings and keys may have together.
         depth: How deep containers may be nested.
     """
@@ -58,14 +58,14 @@ def json_problems(
     pending: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     count = characters = 0
     while pending and len(problems) < 50:
-        parts, here = pending.pop()
+        parts, current = pending.pop()
         count += 1
         if count > nodes:
             return [Problem(path, f"holds more than {nodes} values", "make it smaller", "too_large")]
         if len(parts) > depth:
             return [Problem(path, f"nested more than {depth} levels deep", "make it flatter", "too_deep")]
-        if isinstance(here, dict):
-            for key, inner in cast("dict[Any, Any]", here).items():
+        if isinstance(current, dict):
+            for key, inner in cast("dict[Any, Any]", current).items():
                 if not isinstance(key, str):
                     problems.append(
                         _not_json_problem(path, parts, f"the key {str(key)[:40]!r} is not text", "put it in quotes")
@@ -77,19 +77,19 @@ def json_problems(
                         _not_json_problem(path, parts, "a key holds half of a character", "use valid Unicode")
                     )
                 pending.append(((*parts, key), inner))
-        elif isinstance(here, (list, tuple)):
+        elif isinstance(current, (list, tuple)):
             room = nodes - count + 1  # enough to notice that there are too many, no more
-            pending += [((*parts, i), inner) for i, inner in enumerate(cast("list[Any]", here)[:room])]
-        elif isinstance(here, str):
-            characters += len(here)
-            if _has_lone_surrogate(here):
+            pending += [((*parts, i), inner) for i, inner in enumerate(cast("list[Any]", current)[:room])]
+        elif isinstance(current, str):
+            characters += len(current)
+            if _has_lone_surrogate(current):
                 problems.append(
-                    _not_json_problem(path, parts, f"{quoted(here)} holds half of a character", "use valid Unicode")
+                    _not_json_problem(path, parts, f"{quoted(current)} holds half of a character", "use valid Unicode")
                 )
-        elif isinstance(here, float) and not math.isfinite(here):
-            problems.append(_not_json_problem(path, parts, f"{here} is not a number that JSON knows", ""))
-        elif here is not None and not isinstance(here, (bool, int, float)):
-            name = type(here).__name__
+        elif isinstance(current, float) and not math.isfinite(current):
+            problems.append(_not_json_problem(path, parts, f"{current} is not a number that JSON knows", ""))
+        elif current is not None and not isinstance(current, (bool, int, float)):
+            name = type(current).__name__
             problems.append(
                 _not_json_problem(path, parts, f"a value of kind {name} has no place in JSON", "put it in quotes")
             )
@@ -99,38 +99,38 @@ def json_problems(
 
 
 def _is_plain_json(value: object, nodes: int, text: int, depth: int) -> bool:
-    """Whether there is certainly nothing to complain about; the quick look that most values pass, without any paths."""
+    """Whether the value certainly has no problem; the fast check that most values pass, without any paths."""
     layer: list[Any] = [value]
     count = characters = 0
     for _ in range(depth + 1):
         count += len(layer)
         if count > nodes:
             return False
-        following: list[Any] = []
-        for here in layer:
-            kind: Any = type(here)  # pyright: ignore[reportUnknownVariableType]
+        next_layer: list[Any] = []
+        for current in layer:
+            kind: Any = type(current)  # pyright: ignore[reportUnknownVariableType]
             if kind is str:
-                characters += len(here)
-                if not here.isascii() and _has_lone_surrogate(here):
+                characters += len(current)
+                if not current.isascii() and _has_lone_surrogate(current):
                     return False
             elif kind is dict:
-                for key in here:
+                for key in current:
                     if type(key) is not str or not key.isascii():
                         return False
                     characters += len(key)
-                following += here.values()
+                next_layer += current.values()
             elif kind is list:
-                following += here
+                next_layer += current
             elif kind is float:
-                if not math.isfinite(here):
+                if not math.isfinite(current):
                     return False
-            elif kind is not int and kind is not bool and here is not None:
+            elif kind is not int and kind is not bool and current is not None:
                 return False
         if characters > text:
             return False
-        if not following:
+        if not next_layer:
             return True
-        layer = following
+        layer = next_layer
     return False
 
 

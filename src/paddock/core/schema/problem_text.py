@@ -1,8 +1,7 @@
-"""A validator's findings, said so that a person can act on them.
+"""Turns validation errors of the JSON Schema engine into texts that a person can act on.
 
-Turns each error of the JSON Schema engine into a `Problem`: a dotted path, what is wrong, and what
-would be right. Text from outside (field names, values) is shortened and stripped of control
-characters, because it ends on terminals.
+Each error becomes a `Problem`: a dotted path, what is wrong, and what would be right. Untrusted text (field names,
+values) is shortened and stripped of control characters, because it ends up on terminals.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def quoted(text: str) -> str:
 
 
 def describe_value(value: object) -> str:
-    """A value in a few words: a scalar as it is, anything bigger only by its kind and size."""
+    """Describe a value: a scalar as it is, anything bigger only by its type and size."""
     match value:
         case str():
             return quoted(value)
@@ -98,20 +97,20 @@ def json_type(value: object) -> str:
 
 
 def problems_from_error(error: jsonschema_rs.ValidationError, root: object, prefix: str = "") -> Iterator[Problem]:
-    """The problems that one engine error stands for.
+    """The problems in one engine error.
 
     Args:
         error: The engine's error.
         root: The schema document it came from, for `x-hint`, `x-message` and suggestions.
-        prefix: The path at which the value itself sits.
+        prefix: The path of the value itself.
     """
     message, hint = _custom_text(root, error.schema_path)
-    for parts, said, suggestion in _findings(error, root):
-        close = suggestion if suggestion.startswith("did you mean") else ""
-        advice = " ".join(text for text in (close, hint) if text) or suggestion
+    for parts, finding, suggestion in _findings(error, root):
+        did_you_mean = suggestion if suggestion.startswith("did you mean") else ""
+        advice = " ".join(text for text in (did_you_mean, hint) if text) or suggestion
         yield Problem(
             join_below(prefix, parts),
-            printable(message or said, MAX_MESSAGE_CHARS),
+            printable(message or finding, MAX_MESSAGE_CHARS),
             printable(advice, MAX_MESSAGE_CHARS),
             error.kind.name,
         )
@@ -121,47 +120,47 @@ _Finding = tuple[Sequence[PathPart], str, str]
 
 
 def _findings(error: jsonschema_rs.ValidationError, root: object) -> Iterator[_Finding]:
-    """(path, message, hint) for every mistake that one error stands for."""
-    at, kind = error.instance_path, jsonschema_rs.ValidationErrorKind
+    """(path, message, hint) for every mistake in one error."""
+    path, kind = error.instance_path, jsonschema_rs.ValidationErrorKind
     match error.kind:
         case kind.Required(name):
-            yield [*at, name], f"missing field {_quote_name(name)}", ""
+            yield [*path, name], f"missing field {_quote_name(name)}", ""
         case kind.AdditionalProperties(names) | kind.UnevaluatedProperties(names):
             known = _known_fields(root, error.schema_path[:-1])
             for name in names:
                 yield (
-                    [*at, name],
+                    [*path, name],
                     f"unknown field {_quote_name(name)}",
                     _did_you_mean(name, known) or _known_fields_hint(known),
                 )
         case kind.Type(types):
             yield (
-                at,
+                path,
                 f"expected {_join_with_or(types)}, found {json_type(error.instance)}",
                 _type_hint(types, error.instance),
             )
         case kind.Enum(options):
             close = _did_you_mean(error.instance, [text for text in options if isinstance(text, str)])
             yield (
-                at,
+                path,
                 f"{describe_value(error.instance)} is not one of the allowed values",
                 f"{close} {_allowed_values_hint(options)}".strip(),
             )
         case kind.Constant(expected):
-            yield at, f"expected {describe_value(expected)}, found {describe_value(error.instance)}", ""
+            yield path, f"expected {describe_value(expected)}, found {describe_value(error.instance)}", ""
         case kind.AnyOf(context) | kind.OneOfNotValid(context):
             yield from _best_branch(error, context, root)
         case kind.OneOfMultipleValid():
-            yield at, "fits more than one of the allowed forms", "leave out the fields that belong to the other form"
+            yield path, "fits more than one of the allowed forms", "leave out the fields that belong to the other form"
         case kind.PropertyNames(inner):
             name = str(inner.instance)
-            reason = next((said for _, said, _ in _findings(inner, root)), "not a permitted name")
-            yield [*at, name], f"field name {_quote_name(name)} is not allowed: {reason}", ""
+            reason = next((finding for _, finding, _ in _findings(inner, root)), "not a permitted name")
+            yield [*path, name], f"field name {_quote_name(name)} is not allowed: {reason}", ""
         case kind.FalseSchema():
-            field = f"field {_quote_name(at[-1])}" if at and isinstance(at[-1], str) else "a value"
-            yield at, f"{field} is not allowed here", ""
+            field = f"field {_quote_name(path[-1])}" if path and isinstance(path[-1], str) else "a value"
+            yield path, f"{field} is not allowed here", ""
         case _:
-            yield (at, *_limit_text(error))
+            yield (path, *_limit_text(error))
 
 
 def _limit_text(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
@@ -208,89 +207,89 @@ def _limit_text(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
         case kind.Not():
             return f"{describe_value(value)} is not allowed here", ""
         case _:
-            # The engine's own text quotes the value, which may be large: cut before anything else.
+            # The engine's own text quotes the value, which may be large: shorten it first.
             return printable(error.message, MAX_MESSAGE_CHARS), ""
 
 
 def _best_branch(
     error: jsonschema_rs.ValidationError, context: list[list[jsonschema_rs.ValidationError]], root: object
 ) -> Iterator[_Finding]:
-    """What to say when no form fits: the mistakes in the form that was probably meant."""
-    at, kind = error.instance_path, jsonschema_rs.ValidationErrorKind
+    """Findings when no form fits: the mistakes in the form that was probably meant."""
+    path, kind = error.instance_path, jsonschema_rs.ValidationErrorKind
     types: list[str] = []
-    meant: list[list[jsonschema_rs.ValidationError]] = []
+    matching_type: list[list[jsonschema_rs.ValidationError]] = []
     for branch in context:
-        wrong = [e.kind.types for e in branch if isinstance(e.kind, kind.Type) and e.instance_path == at]
-        if wrong:
-            types += [name for name in wrong[0] if name not in types]
+        type_errors = [e.kind.types for e in branch if isinstance(e.kind, kind.Type) and e.instance_path == path]
+        if type_errors:
+            types += [name for name in type_errors[0] if name not in types]
         else:
-            meant.append(branch)
-    if not meant:
+            matching_type.append(branch)
+    if not matching_type:
         yield (
-            at,
+            path,
             f"expected {_join_with_or(types)}, found {json_type(error.instance)}",
             _type_hint(types, error.instance),
         )
         return
-    # A form whose fixed fields (`type: "x"`) all fit is the one the author had in mind.
-    tagged = [b for b in meant if not any(isinstance(e.kind, (kind.Constant, kind.FalseSchema)) for e in b)]
-    candidates = tagged if len(tagged) == 1 else meant
+    # A form whose fixed fields (`type: "x"`) all match is the one the author had in mind.
+    tagged = [b for b in matching_type if not any(isinstance(e.kind, (kind.Constant, kind.FalseSchema)) for e in b)]
+    candidates = tagged if len(tagged) == 1 else matching_type
     if len(candidates) == 1:
         for inner in candidates[0]:
             message, hint = _custom_text(root, inner.schema_path)
-            for parts, said, suggestion in _findings(inner, root):
-                yield parts, message or said, hint or suggestion
+            for parts, finding, suggestion in _findings(inner, root):
+                yield parts, message or finding, hint or suggestion
         return
     reasons: list[str] = []
     for branch in candidates:
-        reason = next((f"{said}" for inner in branch for _, said, _ in _findings(inner, root)), "")
+        reason = next((f"{finding}" for inner in branch for _, finding, _ in _findings(inner, root)), "")
         if reason and reason not in reasons:
             reasons.append(printable(reason, 80))
-    yield at, f"{describe_value(error.instance)} fits none of the allowed forms", "; or ".join(reasons[:3])
+    yield path, f"{describe_value(error.instance)} fits none of the allowed forms", "; or ".join(reasons[:3])
 
 
 def _custom_text(root: object, schema_path: Sequence[PathPart]) -> tuple[str, str]:
     """(`x-message`, `x-hint`) of the nearest schema around a failing keyword.
 
-    A hint holds for everything inside the schema that carries it; a message only for the very value that the
+    A hint applies to everything inside its schema; a message only to the very value that the
     schema describes, since it says what is wrong with that one.
     """
     message = hint = ""
-    here: object = root
+    current: object = root
     for step in (*schema_path, None):
-        schema = as_object(here)
+        schema = as_object(current)
         if schema is not None:
             message = _text_or_empty(schema.get("x-message")) or message
             hint = _text_or_empty(schema.get("x-hint")) or hint
         if step is None:
             break
         try:
-            here = resolve_path(here, [step])
+            current = resolve_path(current, [step])
         except LookupError:
             break
-        if step in PART_KEYWORDS and not isinstance(here, bool):
+        if step in PART_KEYWORDS and not isinstance(current, bool):
             message = ""
     return message, hint
 
 
 def _known_fields(root: object, schema_path: Sequence[PathPart]) -> list[str]:
-    """Field names that would have been right: of the schema at this path and those it is composed of."""
+    """Valid field names: of the schema at this path and those it is composed of."""
     try:
         pending: list[Any] = [resolve_path(root, list(schema_path))]
     except LookupError:
         return []
     resolver = ReferenceResolver()
     names: list[str] = []
-    for _ in range(50):  # enough for any real composition, and an end for a circular one
+    for _ in range(50):  # enough for any real composition, and a limit for a circular one
         if not pending:
             break
-        found = as_object(pending.pop())
-        if found is None:
+        schema = as_object(pending.pop())
+        if schema is None:
             continue
-        names += [name for name in found.get("properties", {}) if name not in names]
+        names += [name for name in schema.get("properties", {}) if name not in names]
         for keyword in ("allOf", "anyOf", "oneOf"):
-            pending += found.get(keyword, [])
-        reference = found.get("$ref")
+            pending += schema.get(keyword, [])
+        reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#"):
             try:
                 pending.append(resolver.resolve(root, reference))
@@ -299,13 +298,13 @@ def _known_fields(root: object, schema_path: Sequence[PathPart]) -> list[str]:
     return names
 
 
-def _did_you_mean(given: object, known: Sequence[str]) -> str:
-    """`did you mean 'x'?` when one of the known words is nearly the given one."""
-    if not isinstance(given, str):
+def _did_you_mean(value: object, known: Sequence[str]) -> str:
+    """`did you mean 'x'?` when a known name is close to the value."""
+    if not isinstance(value, str):
         return ""
     folded = {name.casefold().replace("-", "_"): name for name in known[:500]}
     close = difflib.get_close_matches(
-        given[:_MAX_SHOWN_CHARS].casefold().replace("-", "_"), list(folded), n=1, cutoff=0.7
+        value[:_MAX_SHOWN_CHARS].casefold().replace("-", "_"), list(folded), n=1, cutoff=0.7
     )
     return f"did you mean {_quote_name(folded[close[0]])}?" if close else ""
 
@@ -315,11 +314,11 @@ def _known_fields_hint(known: Sequence[str]) -> str:
 
 
 def _allowed_values_hint(options: Sequence[object]) -> str:
-    listed = ", ".join(
+    values = ", ".join(
         describe_value(option) if not isinstance(option, str) else printable(option, _MAX_SHOWN_CHARS)
         for option in options[:20]
     )
-    return f"allowed: {listed}" + (", …" if len(options) > 20 else "")
+    return f"allowed: {values}" + (", …" if len(options) > 20 else "")
 
 
 def _type_hint(types: Sequence[str], value: object) -> str:

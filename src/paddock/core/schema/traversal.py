@@ -1,7 +1,7 @@
-"""Where the subschemas of a JSON Schema sit, and what its local references point at.
+"""Traverses a JSON Schema: its subschemas, and the targets of its local references.
 
-Pure reading of a schema document, for every draft at once: a keyword that a draft does not know is
-still walked, because a limit that looks at too much is safe and one that looks at too little is not.
+Reads the schemas of every draft alike: a keyword that a draft does not know is still traversed, because a limit that
+checks too much is safe and one that checks too little is not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 from urllib.parse import unquote
 
-# A keyword's subschema looks at the same value, at a part of it, or (definitions) at nothing by itself.
+# A keyword's subschema applies to the same value, to a part of it, or (definitions) to nothing by itself.
 SAME_VALUE_KEYWORDS = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "$ref"}
 )
@@ -74,20 +74,20 @@ def subschemas(schema: object) -> Iterator[tuple[tuple[PathPart, ...], Any]]:
 def references(schema: object) -> Iterator[tuple[str, str]]:
     """The (keyword, target) pairs by which this one schema refers to another."""
     if isinstance(schema, dict):
-        found = cast("dict[str, Any]", schema)
+        keywords = cast("dict[str, Any]", schema)
         for keyword in REFERENCE_KEYWORDS:
-            target = found.get(keyword)
+            target = keywords.get(keyword)
             if isinstance(target, str):
                 yield keyword, target
 
 
 def starts_resource(schema: object) -> bool:
-    """Whether local references inside this schema are meant relative to it and not to the document."""
+    """Whether local references inside this schema are relative to it and not to the document."""
     if not isinstance(schema, dict):
         return False
-    found = cast("dict[str, Any]", schema)
-    own = found.get("$id", found.get("id"))
-    return isinstance(own, str) and bool(own) and not own.startswith("#")
+    keywords = cast("dict[str, Any]", schema)
+    resource_id = keywords.get("$id", keywords.get("id"))
+    return isinstance(resource_id, str) and bool(resource_id) and not resource_id.startswith("#")
 
 
 def resolve_path(root: object, parts: tuple[PathPart, ...] | list[PathPart]) -> Any:
@@ -96,29 +96,29 @@ def resolve_path(root: object, parts: tuple[PathPart, ...] | list[PathPart]) -> 
     Raises:
         LookupError: Nothing is there.
     """
-    here: Any = root
+    current: Any = root
     for part in parts:
-        if isinstance(here, dict):
-            here = cast("dict[str, Any]", here)[str(part)]
-        elif isinstance(here, list):
-            here = cast("list[Any]", here)[int(part)] if str(part).isdecimal() else _raise_lookup_error(part)
+        if isinstance(current, dict):
+            current = cast("dict[str, Any]", current)[str(part)]
+        elif isinstance(current, list):
+            current = cast("list[Any]", current)[int(part)] if str(part).isdecimal() else _raise_lookup_error(part)
         else:
             _raise_lookup_error(part)
-    return here
+    return current
 
 
 class ReferenceResolver:
-    """Where the local references of one document lead.
+    """Resolves the local references of one document.
 
-    Anchors are gathered once for each resource. Looking for each by a walk of its own would let a few kilobytes of
-    schema cost minutes. Resources are told apart by identity, so the document must outlive its resolver.
+    Anchors are collected once for each resource. Searching for each of them would let a few kilobytes of
+    schema cost minutes. Resources are identified by `id`, so the document must outlive its resolver.
     """
 
     def __init__(self) -> None:
         self._anchors: dict[int, dict[str, Any]] = {}
 
     def resolve(self, root: object, reference: str) -> Any:
-        """What a local reference (`#`, `#/$defs/x`, `#anchor`) points at inside the resource `root`.
+        """The target of a local reference (`#`, `#/$defs/x`, `#anchor`) inside the resource `root`.
 
         Raises:
             LookupError: It points at nothing.
@@ -134,14 +134,16 @@ class ReferenceResolver:
 
 
 def _collect_anchors(root: object) -> dict[str, Any]:
-    """The schemas of a resource that have a name of their own; the first of a name counts."""
-    found: dict[str, Any] = {}
+    """The schemas of a resource that have an anchor; the first of a name counts."""
+    anchors: dict[str, Any] = {}
     for schema in _resource_schemas(root):
-        own = [name.removeprefix("#") for key in ("$id", "id") if str(name := schema.get(key, "")).startswith("#")]
-        for name in (schema.get("$anchor"), schema.get("$dynamicAnchor"), *own):
+        id_anchors = [
+            name.removeprefix("#") for key in ("$id", "id") if str(name := schema.get(key, "")).startswith("#")
+        ]
+        for name in (schema.get("$anchor"), schema.get("$dynamicAnchor"), *id_anchors):
             if isinstance(name, str):
-                found.setdefault(name, schema)
-    return found
+                anchors.setdefault(name, schema)
+    return anchors
 
 
 def _resource_schemas(root: object) -> Iterator[dict[str, Any]]:

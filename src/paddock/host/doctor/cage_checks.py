@@ -204,8 +204,8 @@ def _hello_cage_spec(root: Path) -> CageSpec:
         root=str(root),
         capabilities=(),
         environment=spawn_environment(manifest, str(root), "info"),
-        surroundings=HostPaths(python=sys.executable),
-        machine=DiskFilesystem(),
+        host_paths=HostPaths(python=sys.executable),
+        filesystem=DiskFilesystem(),
         # Paddock's own interpreter: another one need not be installed.
         command=(sys.executable, str(root / "hello.py")),
     )

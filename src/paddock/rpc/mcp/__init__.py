@@ -1,1 +1,1 @@
-"""TODO: paddock.rpc.mcp."""
+"""The wire format of MCP: revisions, HTTP headers and server-sent events."""

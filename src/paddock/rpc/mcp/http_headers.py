@@ -1,4 +1,4 @@
-"""The headers that a request to a server elsewhere carries beside its body. Pure."""
+"""The HTTP headers of an MCP request. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from paddock.rpc.mcp.revisions import VERSION_KEY
 
-# The field of a request that its name is, as servers and proxies in between want to see it.
+# The parameter that names the target of a request, which servers and proxies expect in a header.
 _NAME_PARAMS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PLAIN_VALUE: Final = re.compile(r"(?!=\?base64\?)[!-~](?:[ -~]*[!-~])?")
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -20,9 +20,9 @@ _MAX_DEPTH: Final = 8
 _MAX_MIRRORED: Final = 64
 
 
-def user_headers(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """A person's headers for the server, without those that the protocol fills in itself."""
-    return tuple((name, value) for name, value in given.items() if not _RESERVED_HEADERS.fullmatch(name))
+def user_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """A person's headers for the server, without those that the protocol sets itself."""
+    return tuple((name, value) for name, value in headers.items() if not _RESERVED_HEADERS.fullmatch(name))
 
 
 def request_revision(message: Mapping[str, Any]) -> str | None:
@@ -34,33 +34,33 @@ def request_revision(message: Mapping[str, Any]) -> str | None:
 
 
 class McpRequestHeaders:
-    """Works out the headers of each message; remembers which arguments a tool wants in headers too."""
+    """Builds the headers of each message; remembers which tool arguments are mirrored in headers."""
 
     def __init__(self) -> None:
-        self._mirrored: dict[str, list[tuple[tuple[str, ...], str]]] = {}  # by tool: where the argument is, its header
+        self._mirrored: dict[str, list[tuple[tuple[str, ...], str]]] = {}  # by tool: path of the argument, its header
 
-    def headers_for(self, message: Mapping[str, Any], agreed: str | None) -> list[tuple[str, str]]:
-        """The protocol's own headers for one message. `agreed` is the revision of a handshake that is over."""
+    def headers_for(self, message: Mapping[str, Any], negotiated_revision: str | None) -> list[tuple[str, str]]:
+        """The protocol's own headers for one message. `agreed` is the revision of a completed handshake."""
         version = request_revision(message)
         if version is None:
-            return [("Mcp-Protocol-Version", agreed)] if agreed is not None else []
+            return [("Mcp-Protocol-Version", negotiated_revision)] if negotiated_revision is not None else []
         method = str(message.get("method"))
         params = cast("dict[str, Any]", message["params"])
-        found = [("Mcp-Protocol-Version", version), ("Mcp-Method", encode_header_value(method))]
+        headers = [("Mcp-Protocol-Version", version), ("Mcp-Method", encode_header_value(method))]
         name = params.get(_NAME_PARAMS.get(method, ""))
         if isinstance(name, str):
-            found.append(("Mcp-Name", encode_header_value(name)))
+            headers.append(("Mcp-Name", encode_header_value(name)))
         if method == "tools/call":
-            found += self._argument_headers(str(name), params.get("arguments"))
-        return found
+            headers += self._argument_headers(str(name), params.get("arguments"))
+        return headers
 
     def learn_tools(self, tools: Any) -> None:
-        """Take note of a page of the server's tools."""
+        """Learn the mirrored arguments from a page of the server's tools."""
         for tool in cast("list[Any]", tools) if isinstance(tools, list) else ():
-            about = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
-            name = about.get("name")
+            definition = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
+            name = definition.get("name")
             if isinstance(name, str):
-                self._mirrored[name] = list(_mirrored_arguments(about.get("inputSchema")))[:_MAX_MIRRORED]
+                self._mirrored[name] = list(_mirrored_arguments(definition.get("inputSchema")))[:_MAX_MIRRORED]
 
     def _argument_headers(self, tool: str, arguments: Any) -> Iterator[tuple[str, str]]:
         for path, header in self._mirrored.get(tool, ()):
@@ -74,14 +74,14 @@ class McpRequestHeaders:
 
 
 def encode_header_value(text: str) -> str:
-    """A text as a header's value, wrapped where it would not survive as it is."""
+    """Encode a text as a header's value, in base64 where it would not survive as it is."""
     if _PLAIN_VALUE.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode('ascii')}?="
 
 
 def _mirrored_arguments(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The arguments of a tool that its schema wants in headers."""
+    """The arguments of a tool that its schema mirrors in headers."""
     properties: Any = cast("dict[str, Any]", schema).get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict) or len(path) >= _MAX_DEPTH:
         return

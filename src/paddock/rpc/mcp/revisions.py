@@ -1,4 +1,4 @@
-"""The revisions of the Model Context Protocol that we speak, and what was agreed with one server. Plain values."""
+"""The MCP revisions that we support, and what was negotiated with one server. Plain values."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 from paddock import __version__
 
 HANDSHAKE_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Begin with `initialize`; both sides remember what they agreed on. Oldest first."""
+"""Begin with `initialize`; both sides remember the negotiated capabilities. Oldest first."""
 
 STATELESS_REVISIONS: Final = ("2026-07-28",)
-"""Every request says what it needs; nothing is agreed on and nothing remembered. Oldest first."""
+"""Every request carries what it needs; nothing is negotiated and nothing remembered. Oldest first."""
 
 UNSUPPORTED_REVISION_CODE: Final = -32022
 
@@ -22,14 +22,14 @@ CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 
 CLIENT_INFO: Final[Mapping[str, Any]] = {"name": "paddock", "version": __version__}
-# Neither sampling nor roots: a server gets no model of ours and sees no folder but those its cage shows.
+# Neither sampling nor roots: a server gets no model of ours and sees no directory but those its cage shows.
 CLIENT_CAPABILITIES: Final[Mapping[str, Any]] = {"elicitation": {"form": {}, "url": {}}}
 _LOG_LEVEL: Final = "info"
 
 
 @dataclass(frozen=True, slots=True)
 class NegotiatedServer:
-    """What a server said when it was met."""
+    """What a server said in the handshake or in discovery."""
 
     revision: str
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -40,13 +40,13 @@ class NegotiatedServer:
         return self.revision in STATELESS_REVISIONS
 
     def announces_changes(self, kind: str) -> bool:
-        """Whether the server tells when its tools, prompts or resources change."""
-        about = self.capabilities.get(kind)
-        return isinstance(about, dict) and cast("dict[str, Any]", about).get("listChanged") is True
+        """Whether the server notifies us when its tools, prompts or resources change."""
+        capability = self.capabilities.get(kind)
+        return isinstance(capability, dict) and cast("dict[str, Any]", capability).get("listChanged") is True
 
 
 def initialize_params() -> dict[str, Any]:
-    """What a handshake begins with: the newest revision that has one."""
+    """The parameters of `initialize`: the newest revision that has a handshake."""
     return {
         "protocolVersion": HANDSHAKE_REVISIONS[-1],
         "capabilities": dict(CLIENT_CAPABILITIES),
@@ -55,7 +55,7 @@ def initialize_params() -> dict[str, Any]:
 
 
 def with_protocol_meta(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a stateless request: they carry what a handshake would have settled."""
+    """The parameters of a stateless request: they carry what a handshake would have negotiated."""
     meta = {
         VERSION_KEY: STATELESS_REVISIONS[-1],
         CLIENT_KEY: CLIENT_INFO,
@@ -65,31 +65,35 @@ def with_protocol_meta(params: Mapping[str, Any]) -> dict[str, Any]:
     return {**params, "_meta": {**cast("Mapping[str, Any]", params.get("_meta") or {}), **meta}}
 
 
-def parse_initialize_result(answer: Any) -> NegotiatedServer | None:
-    """What the answer to `initialize` says; None where it says nothing that we understand."""
-    told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-    revision = told.get("protocolVersion")
-    return _negotiated(revision, told) if isinstance(revision, str) and revision in HANDSHAKE_REVISIONS else None
+def parse_initialize_result(result: Any) -> NegotiatedServer | None:
+    """Parse the result of `initialize`; None where we do not understand it."""
+    fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    revision = fields.get("protocolVersion")
+    return _negotiated(revision, fields) if isinstance(revision, str) and revision in HANDSHAKE_REVISIONS else None
 
 
-def parse_discover_result(answer: Any) -> NegotiatedServer | None:
-    """What the answer to `server/discover` says; None where the server speaks none of the stateless revisions."""
-    told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-    versions = told.get("supportedVersions")
-    spoken = (
+def parse_discover_result(result: Any) -> NegotiatedServer | None:
+    """Parse the result of `server/discover`; None where the server supports none of our stateless revisions."""
+    fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    versions = fields.get("supportedVersions")
+    common = (
         [one for one in STATELESS_REVISIONS if one in cast("list[Any]", versions)] if isinstance(versions, list) else []
     )
-    return _negotiated(spoken[-1], told) if spoken else None
+    return _negotiated(common[-1], fields) if common else None
 
 
 def revisions_offered(data: Any) -> tuple[str, ...]:
     """The revisions that a server names when it refuses ours."""
-    named = cast("dict[str, Any]", data).get("supported") if isinstance(data, dict) else None
-    return tuple(one for one in cast("list[Any]", named) if isinstance(one, str)) if isinstance(named, list) else ()
+    supported = cast("dict[str, Any]", data).get("supported") if isinstance(data, dict) else None
+    return (
+        tuple(one for one in cast("list[Any]", supported) if isinstance(one, str))
+        if isinstance(supported, list)
+        else ()
+    )
 
 
-def _negotiated(revision: str, told: Mapping[str, Any]) -> NegotiatedServer:
-    capabilities, instructions = told.get("capabilities"), told.get("instructions")
+def _negotiated(revision: str, fields: Mapping[str, Any]) -> NegotiatedServer:
+    capabilities, instructions = fields.get("capabilities"), fields.get("instructions")
     return NegotiatedServer(
         revision,
         cast("dict[str, Any]", capabilities) if isinstance(capabilities, dict) else {},

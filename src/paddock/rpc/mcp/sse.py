@@ -1,4 +1,4 @@
-"""A stream of server-sent events taken apart, with a bound that holds while an event is still arriving. Pure."""
+"""A parser for server-sent events, with a limit that applies while an event is still arriving. Pure."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class SseEvent:
 
     kind: str
     data: bytes
-    id: str | None = None  # names a place in the stream to go on from
+    id: str | None = None  # a position in the stream to resume from
 
 
 class SseParser:
-    """Gives the events of a stream, whatever pieces it arrives in. Comments are skipped."""
+    """Parses a stream into events, whatever chunks it arrives in. Comments are skipped."""
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         self.retry: float | None = None
-        """Seconds to wait before coming back, where the server said."""
+        """Seconds to wait before reconnecting, where the server said."""
         self._limit = limit
-        self._partial: list[bytes] = []  # of the line that is not complete
+        self._partial: list[bytes] = []  # the incomplete line
         self._partial_size = 0
-        self._after_return = False
+        self._after_cr = False
         self._first = True
         self._kind = ""
         self._data: bytearray | None = None  # joined as they come: a line counts even if it is empty
@@ -44,13 +44,13 @@ class SseParser:
         """The events that this chunk completes.
 
         Raises:
-            EventTooLarge: one has passed the limit, complete or not.
+            SseEventTooLarge: One has passed the limit, complete or not.
         """
         if not chunk:
             return []
-        if self._after_return:
-            chunk = chunk.removeprefix(b"\n")  # the second half of a line's end
-        self._after_return = chunk.endswith(b"\r")
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")  # the second half of a CRLF
+        self._after_cr = chunk.endswith(b"\r")
         *lines, rest = _LINE_END.split(chunk)
         if lines:
             lines[0] = b"".join((*self._partial, lines[0]))
@@ -83,7 +83,7 @@ class SseParser:
                 self._kind = value[:64].decode("utf-8", "replace")
             case b"id":
                 text = value.decode("ascii", "replace")
-                if len(text) <= 1024 and text.isascii() and text.isprintable():  # it goes back in a header
+                if len(text) <= 1024 and text.isascii() and text.isprintable():  # it is sent back in a header
                     self._id = text
             case b"retry":
                 if value.isdigit() and len(value) < 9:

@@ -172,13 +172,13 @@ class LaunchPreparer:
             environment={**environment, **command.variables},
             command=command.argv,
             trees=command.trees,
-            surroundings=HostPaths(
+            host_paths=HostPaths(
                 python=base_interpreter(),
                 sdk=str(Path(__file__).parents[4]),
                 hidden=tuple(str(path) for path in self.directories.all()),
             ),
-            machine=filesystem,
-            places=self.cage_places(deployment.key.tenant, deployment.name),
+            filesystem=filesystem,
+            roots=self.cage_places(deployment.key.tenant, deployment.name),
             limits=ResourceLimits(
                 memory_bytes=limits.memory_mb * MIB,
                 pids=limits.pids,
