@@ -18,7 +18,9 @@ pytestmark = pytest.mark.req("S-21")
 
 def with_room(office: Office, **room: int) -> Office:
     """The same office, where less may wait."""
-    desk = Approvals(office.database, office.clock, SystemRandom(), lambda *_: office.heard, limits=PendingLimits(**room))
+    desk = Approvals(
+        office.database, office.clock, SystemRandom(), lambda *_: office.heard, limits=PendingLimits(**room)
+    )
     return Office(desk, office.database, office.clock, office.heard)
 
 

@@ -44,9 +44,7 @@ async def taken_by(host: Host) -> Job:
     """The work, in the hands of this host."""
     await host.noticing.scan()
     here, now = await host.node.current_run(), host.delivery.clock.now()
-    (work,) = await host.delivery.database.write(
-        lambda tx: queue.claim_due(tx, here, [DELIVERY_JOB], now=now, slots=4)
-    )
+    (work,) = await host.delivery.database.write(lambda tx: queue.claim_due(tx, here, [DELIVERY_JOB], now=now, slots=4))
     return work
 
 

@@ -57,7 +57,10 @@ def test_what_a_person_does_with_a_plugin_is_filed_under_them_and_what_the_host_
     uninstall(theirs, "notes", force=True)
 
     def found(tx: Transaction) -> list[str]:
-        return [entry.type for entry in list_entries(tx, entry_filter=EntryFilter(principal="local:ada"), newest_first=False)]
+        return [
+            entry.type
+            for entry in list_entries(tx, entry_filter=EntryFilter(principal="local:ada"), newest_first=False)
+        ]
 
     assert shelf.plugins.database.read(found) == ["plugin.enabled", "plugin.pinned", "plugin.uninstalled"]
 

@@ -52,7 +52,7 @@ class OutputValidator:
             return
         for digest in stored_artifact_digests(result):
             try:
-                await self.artifacts.kept(target.key.tenant, digest)
+                await self.artifacts.find(target.key.tenant, digest)
             except NotFound:
                 missing = f"the host keeps no artifact {digest}"
                 problem = Problem("artifacts", missing, "put it there first", "not_found")

@@ -56,7 +56,7 @@ class SecretChecker(Protocol):
 class ArtifactLookup(Protocol):
     """Knows what plugins have left with the host."""
 
-    async def kept(self, tenant: Tenant, digest: str) -> object:
+    async def find(self, tenant: Tenant, digest: str) -> object:
         """The artifact of this hash.
 
         Raises:
