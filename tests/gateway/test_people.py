@@ -63,11 +63,11 @@ def test_two_questions_over_one_connection_are_told_apart_and_each_call_gets_its
         client.posting(calling("mail__odd", 2, turn="two")) as second,
     ):
         asked = [[next(events), next(events)][-1]["data"]["id"] for events in (first, second)]
+        assert len(set(asked)) == 2
         for number, action in zip(reversed(asked), ("decline", "accept"), strict=True):
             client.post({"jsonrpc": "2.0", "id": number, "result": {"action": action, "content": {}}})
         answers = [next(events)["data"] for events in (first, second)]
 
-    assert len(set(asked)) == 2
     assert [(one["id"], one["result"].get("isError", False)) for one in answers] == [(1, False), (2, True)]
 
 

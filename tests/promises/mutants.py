@@ -68,7 +68,7 @@ def read_mutants(path: Path = CATALOGUE) -> list[Mutant]:
         ValueError: two of them have the same name.
     """
     tables: list[dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]
-    mutants = [Mutant(**table | {"tests": tuple(table["tests"])}) for table in tables]
+    mutants = [Mutant(tests=tuple(table.pop("tests")), **table) for table in tables]
     if len({mutant.name for mutant in mutants}) < len(mutants):
         raise ValueError(f"{path} has two mutants of the same name")
     return mutants
