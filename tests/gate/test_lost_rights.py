@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.gate.test_governed_calls import ANN, Office, made_by, outcome, tool
 
+from paddock.core.call import Principal
 from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Denied, NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
@@ -28,6 +29,11 @@ ONLY_CLERKS_LOOK = """
 @id("only-clerks-look") @text("Only clerks look.")
 forbid (principal, action in Action::"anyCall", resource == Callable::"post.look")
 unless { principal in Group::"clerks" };
+"""
+ONLY_APPROVERS_SEND = """
+@id("only-approvers-send") @text("Only approvers send.")
+forbid (principal, action in Action::"anyCall", resource == Callable::"post.send")
+unless { principal in Role::"approver" };
 """
 
 
@@ -109,3 +115,23 @@ async def test_who_leaves_a_group_is_denied_what_its_members_alone_may_do_from_t
         with pytest.raises(Denied, match="Only clerks look"):
             await host.call("post.look", {}, principal=await host.principal("user:eve"))
     assert office.done == ["look"] * 2
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_call_made_with_a_token_goes_on_with_the_role_of_that_token_as_long_as_its_owner_has_it(
+    office: PostOffice, lost: bool
+) -> None:
+    """Which roles a token stands for is nowhere but in the call."""
+    office.rule(ONLY_APPROVERS_SEND)
+    async with office.open_for_eve() as host:
+        office.beside(lambda change: change_rights(change, "eve", "roles", add=("approver",)))
+        owner = await host.principal("user:eve")
+        token = Principal(PrincipalId("token:eve"), owner.scopes, owner.roles, kind="key", owner=owner.id)
+        with pytest.raises(NeedsApproval) as waits:
+            await host.call("post.send", {}, context=made_by(token))
+        if lost:
+            office.beside(lambda change: change_rights(change, "eve", "roles", remove=("approver",)))
+        await host.approvals.approve(waits.value.details["approval"], ANN)
+        ended = await outcome(host, waits.value.details["call_id"])
+
+    assert (ended["status"], office.done) == (("failed", []) if lost else ("succeeded", ["letter"]))
