@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from promises.mutants import Mutant, main, read_mutants, try_mutant
+from promises.mutants import Mutant, failures_without_mutants, main, read_mutants, try_mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = read_mutants()
@@ -21,6 +21,7 @@ def test_a_mutant_changes_a_text_that_stands_once_in_the_sources_and_names_tests
     assert not mutant.missing_tests(ROOT / "tests")
 
 
+@pytest.mark.slow  # like the runs of the list itself: each verdict is a run of pytest
 def test_the_runner_tells_killed_from_survived_and_from_what_proves_nothing(tmp_path: Path):
     """A project of one function: a fault its test sees, one it does not, and one that no test can be collected with."""
     (tmp_path / "src").mkdir()
@@ -42,8 +43,10 @@ def test_the_runner_tells_killed_from_survived_and_from_what_proves_nothing(tmp_
     assert verdict(old="'red'", new="'blue'") == "SURVIVED"
     assert verdict(old="def locked", new="def lockd") == "not collected"
     assert verdict(old="False") == "text not found"
+    assert failures_without_mutants([unlocked], tmp_path) == ""
+    (tmp_path / "src" / "doors.py").write_text("def locked():\n    return None\n", encoding="utf-8")
+    assert "1 failed" in failures_without_mutants([unlocked], tmp_path)
     assert replace(unlocked, tests=("test_doors.py::test_gone", "test_none.py")).missing_tests(tmp_path / "tests")
-    assert "True" in (tmp_path / "src" / "doors.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -2,7 +2,8 @@
 
 `tests/mutants.toml` lists small faults that a person could make. Each is put into a copy of src/, and the tests that it
 names are run against that copy: at least one of them has to fail. Tests that cannot be collected do not count, since a
-fault that breaks the import of a module proves nothing about them.
+fault that breaks the import of a module proves nothing about them; nor do tests that fail without any fault, so all of
+them are run against src/ as it is first.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -78,26 +80,21 @@ def try_mutant(mutant: Mutant, root: Path = ROOT) -> Trial:
     """Run the tests of a mutant against a copy of src/ that has it."""
     if mutant.occurrences(root / "src") != 1:
         return Trial(mutant, "text not found")
-    # A short path: tests put sockets below it.
-    with tempfile.TemporaryDirectory(prefix="mut-") as folder:
-        # Cages run as nobody, and have to get at the sources.
-        Path(folder).chmod(0o755)
-        src = _mutated_copy(mutant, root / "src", Path(folder) / "src")
+    with _folder() as folder:
+        src = _mutated_copy(mutant, root / "src", folder / "src")
         try:
-            done = subprocess.run(
-                _pytest_command(mutant, src, Path(folder) / "t"),
-                cwd=root,
-                env=os.environ | {"CI": "1", "PYTHONPATH": str(src)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
+            code, output = _run_tests(mutant.tests, src, folder / "t", root, _TIMEOUT_S)
         except subprocess.TimeoutExpired as late:
             return Trial(mutant, "timed out", late.stdout.decode() if isinstance(late.stdout, bytes) else "")
-    return Trial(mutant, _verdict(done.returncode), done.stdout)
+    return Trial(mutant, _verdict(code), output)
+
+
+def failures_without_mutants(mutants: Iterable[Mutant], root: Path = ROOT) -> str:
+    """Run the tests of all of them against src/ as it is; gives what pytest printed where they do not all pass."""
+    tests = dict.fromkeys(test for mutant in mutants for test in mutant.tests)
+    with _folder() as folder:
+        code, output = _run_tests(tests, root / "src", folder / "t", root, None)
+    return "" if code == pytest.ExitCode.OK else output
 
 
 def try_all(mutants: Iterable[Mutant], jobs: int) -> Iterator[Trial]:
@@ -121,6 +118,9 @@ def main(arguments: list[str] | None = None) -> int:
         for mutant in chosen:
             print(f"{mutant.name:<40} {mutant.file}\n    {mutant.about}")  # noqa: T201
         return 0
+    if failures := failures_without_mutants(chosen):
+        print(f"{failures}\nthe tests fail without a mutant", flush=True)  # noqa: T201
+        return 1
     left = 0
     for trial in try_all(chosen, options.jobs):
         print(f"{trial.verdict:<15} {trial.mutant.name}", flush=True)  # noqa: T201
@@ -153,15 +153,43 @@ def _mutated_copy(mutant: Mutant, src: Path, copy: Path) -> Path:
     return copy
 
 
-def _pytest_command(mutant: Mutant, src: Path, temporary: Path) -> list[str]:
-    return [
+@contextmanager
+def _folder() -> Generator[Path, None, None]:
+    # A short path: tests put sockets below it.
+    with tempfile.TemporaryDirectory(prefix="mut-") as folder:
+        # Cages run as nobody, and have to get at the sources.
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def _run_tests(
+    tests: Iterable[str], src: Path, temporary: Path, root: Path, timeout_s: float | None
+) -> tuple[int, str]:
+    """The exit code of pytest with these sources, and what it printed.
+
+    Raises:
+        TimeoutExpired: they took too long.
+    """
+    command = [
         *(sys.executable, "-m", "pytest", "-q", "-x", "--all"),
         *("-o", f"pythonpath={src} tests ."),
         *("-p", "no:cacheprovider", "-p", "no:xdist"),
         *("-p", "no:paddock-last-run"),  # failures that are wanted are not what the last run found
         *("--basetemp", str(temporary)),
-        *(f"tests/{test}" for test in mutant.tests),
+        *(f"tests/{test}" for test in tests),
     ]
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env=os.environ | {"CI": "1", "PYTHONPATH": str(src)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 def _verdict(code: int) -> Verdict:
