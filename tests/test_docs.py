@@ -18,7 +18,7 @@ import yaml
 
 from documented import pictures, png
 from documented.blocks import blocks
-from documented.session import agrees, run, typed
+from documented.session import Typed, agrees, run, typed
 from fixtures.ready_commands import write_ready_program
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,7 +54,23 @@ TAKE_LONG = (
 # What a page's commands need beside Paddock. Where it is missing the page cannot be tried.
 NEEDED = {"plugin-in-typescript.md": "node", "plugin-in-shell.md": "jq"}
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+BLOCKS = {page: blocks(page.read_text(encoding="utf-8")) for page in PAGES}
+UNCHECKED = ("console", "text", "mermaid")  # run by a test of their own; prose; a drawing
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def commands_of(page: Path) -> list[Typed]:
+    """What a reader of the page types, but for what cannot be typed here."""
+    return [
+        one
+        for block in BLOCKS[page]
+        if block.language == "console"
+        for one in typed(block.text, block.line)
+        if not any(re.fullmatch(pattern, one.command) for pattern in NOT_TYPED)
+    ]
 
 
 @pytest.fixture
@@ -91,19 +107,17 @@ def write_program(path: Path, line: str) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.slow if page.name in TAKE_LONG else ()) for page in PAGES],
-    ids=lambda page: str(page.relative_to(ROOT)),
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.name in TAKE_LONG else ())
+        for page in PAGES
+        if commands_of(page)
+    ],
+    ids=named,
 )
 def test_every_command_of_a_page_does_what_the_page_says(page: Path, desk: tuple[Path, dict[str, str]]) -> None:
     if (program := NEEDED.get(page.name)) and shutil.which(program) is None:
         pytest.skip(f"there is no {program} on this machine")
-    consoles = [block for block in blocks(page.read_text(encoding="utf-8")) if block.language == "console"]
-    commands = [
-        one
-        for block in consoles
-        for one in typed(block.text, block.line)
-        if not any(re.fullmatch(pattern, one.command) for pattern in NOT_TYPED)
-    ]
+    commands = commands_of(page)
     folder, environment = desk
 
     happened = run(commands, folder, environment, SECONDS_FOR_A_PAGE)
@@ -115,11 +129,26 @@ def test_every_command_of_a_page_does_what_the_page_says(page: Path, desk: tuple
         assert agrees(said.output, done.output), f"{where}\nthe page shows:\n{shown}\nit printed:\n{done.output}"
 
 
-@pages
+def test_every_block_says_in_which_language_it_is_and_is_one_that_a_test_looks_at() -> None:
+    known = {"json", "yaml", "toml", "python", *UNCHECKED}
+    odd = [
+        f"{named(page)}:{block.line}: {block.language or 'nothing'}"
+        for page, found in BLOCKS.items()
+        for block in found
+        if not block.title and block.language not in known
+    ]
+    assert odd == [], f"use one of {', '.join(sorted(known))}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(block.title or block.language not in UNCHECKED for block in BLOCKS[page])],
+    ids=named,
+)
 def test_every_block_of_a_page_is_what_it_claims_to_be(page: Path, desk: tuple[Path, dict[str, str]]) -> None:
     folder, environment = desk
-    for block in blocks(page.read_text(encoding="utf-8")):
-        where = f"{page.relative_to(ROOT)}:{block.line}"
+    for block in BLOCKS[page]:
+        where = f"{named(page)}:{block.line}"
         if block.title:
             shown = (ROOT / block.title).read_text(encoding="utf-8")
             assert block.text.strip() in shown, f"{where} differs from {block.title}"
@@ -135,12 +164,8 @@ def test_every_block_of_a_page_is_what_it_claims_to_be(page: Path, desk: tuple[P
                 program = [sys.executable, "-P", "-W", "error", "-c", block.text]
                 done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, timeout=60, text=True)
                 assert done.returncode == 0, f"{where}\n{done.stderr}"
-            case "console" | "text" | "mermaid":
-                pass  # run by the test above; prose; a drawing
-            case other:
-                pytest.fail(
-                    f"{where}: use console, python, yaml, json, toml, mermaid or text, not {other or 'nothing'!r}"
-                )
+            case _:
+                pass
 
 
 @pytest.mark.parametrize(

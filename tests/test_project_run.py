@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 RUN = ROOT / "run"
 LOCKS = [ROOT / "requirements.lock", ROOT / "requirements-dev.lock"]
-TASKS = ["demo", "test", "check", "bench", "requirements", "docs", "paddock", "lock"]
+TASKS = ["demo", "test", "check", "bench", "requirements", "mutants", "docs", "paddock", "lock"]
 
 
 def run(*arguments: str, checkout: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,8 @@ from fixtures.daemons import daemon
 from fixtures.packages import bundle, native, write_json, zipped
 from paddock.cli.main import COMMANDS, load_command
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+TESTS = Path(__file__).parents[1]
+EXAMPLES = TESTS.parent / "examples"
 WEATHER = {"type": "object", "properties": {"api_key": {"type": "string"}}, "required": ["api_key"]}
 FIELDS = {"units": {"type": "string", "enum": ["metric", "imperial"]}, "days": {"type": "integer"}}
 UNITS = {"type": "enum", "label": "Units", "values": ["metric", "imperial"], "default": "metric"}
@@ -142,15 +145,15 @@ ELSEWHERE = {
     "paddock ledger show ID": "needs an entry; tests/cli/test_cli_ledger.py",
     "paddock ledger verify --anchor ./default.checkpoints.jsonl": "needs checkpoints; tests/cli/test_cli_ledger.py",
     "paddock run doubt show CALL": "needs a killed host; tests/cli/test_cli_run_doubt.py",
-    "paddock run doubt resolve CALL --happened": "the same",
-    "paddock run doubt resolve CALL --not-happened": "the same",
+    "paddock run doubt resolve CALL --happened": "needs a killed host; tests/cli/test_cli_run_doubt.py",
+    "paddock run doubt resolve CALL --not-happened": "needs a killed host; tests/cli/test_cli_run_doubt.py",
     "paddock secret set api_key": "reads the value where nobody asks yes or no; tests/cli/test_cli_secret.py",
-    "paddock secret set api_key --user ann": "the same",
+    "paddock secret set api_key --user ann": "reads the value in the same way; tests/cli/test_cli_secret.py",
     "paddock secret rm api_key --yes": "needs a secret; tests/cli/test_cli_secret.py",
-    "paddock secret rotate --to keyring": "needs a keyring; tests/secrets/test_keys.py",
+    "paddock secret rotate --to keyring": "needs a keyring; tests/cli/test_cli_secret.py",
     "paddock apikey revoke KEY --yes": "needs a key; tests/cli/test_cli_principals.py",
-    "paddock plugin install git+https://host/x.git#v1.0": "needs a server; tests/plugins installs from a repository",
-    "paddock plugin install pypi:mcp-server-time": "needs a registry; tests/registry installs and calls it",
+    "paddock plugin install git+https://host/x.git#v1.0": "needs a server; tests/plugins",
+    "paddock plugin install pypi:mcp-server-time": "needs a registry; tests/registry",
     "paddock plugin accept": "needs a server that changed; tests/cli/test_cli_accept.py",
     "paddock plugin accept files read_file --yes": "needs a server that changed; tests/cli/test_cli_accept.py",
     "paddock plugin configure weather api_key": "reads the value where nobody asks yes or no; see below",
@@ -158,15 +161,15 @@ ELSEWHERE = {
     "paddock login --user ann": "needs a daemon; tests/http/test_sessions.py",
     "paddock serve --log-format json": "goes on; see below",
     "paddock plugin logs slow-count --follow": "goes on; see below",
-    "paddock demo": "has tests of its own",
-    "paddock demo --port 8080 --no-browser": "has tests of its own",
+    "paddock demo": "goes on; tests/fixtures/demos.py",
+    "paddock demo --port 8080 --no-browser": "goes on; tests/fixtures/demos.py",
     "paddock dev ./my-plugin": "goes on; see below",
     """paddock dev ./my-plugin --call greet --params '{"name": "Ann"}' --once --yes""": "has to run; see below",
     "paddock plugin test ./my-plugin": "needs a plugin that runs; see below",
     "paddock plugin test ./my-plugin --effects": "needs a plugin that runs; see below",
     """paddock call slow-count.count -p '{"to": 3}' --detach""": "needs a daemon; see below",
-    """paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob""": "needs a tenant; test_cli_tenants.py",
-    "paddock plugin enable notes --tenant acme --yes": "needs a tenant; tests/cli/test_cli_tenants.py",
+    """paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob""": "a tenant; tests/cli/test_cli_tenants.py",
+    "paddock plugin enable notes --tenant acme --yes": "a tenant; tests/cli/test_cli_tenants.py",
     "paddock artifact get artifact://sha256/0a1b… --output report.pdf": "needs one; tests/cli/test_cli_artifact.py",
     "paddock calls list --json": "needs a daemon; see below",
     "paddock calls show ID --json": "needs a call; see below",
@@ -188,8 +191,38 @@ def shown_examples() -> set[str]:
     return found
 
 
-def test_every_example_of_the_help_is_typed_by_a_test() -> None:
-    assert shown_examples() == set(WITHOUT_A_DAEMON) | set(ELSEWHERE)
+def addressed(example: str) -> tuple[list[str], Any, list[str]]:
+    """The words of an example that name its command, that command, and the words for it."""
+    name, *words = shlex.split(example)[1:]
+    command, names = load_command(name), [name]
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words[0]]
+        names.append(words.pop(0))
+    return names, command, words
+
+
+def test_every_example_of_the_help_is_typed_below_or_its_command_elsewhere() -> None:
+    assert shown_examples() == {*WITHOUT_A_DAEMON, *ELSEWHERE}
+    for example, reason in ELSEWHERE.items():
+        place = reason.rpartition("; ")[2]
+        if place != "see below":
+            path, names = TESTS.parent / place, addressed(example)[0]
+            files = [path] if path.is_file() else [*path.rglob("*.py")]
+            typed = re.compile(r"""["\s]""" + r"""["',\s]+""".join(names) + r"""["\s]""")
+            assert any(typed.search(file.read_text(encoding="utf-8")) for file in files), f"{example}: {reason}"
+
+
+def test_an_example_that_is_not_typed_here_is_understood_by_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-plugin").mkdir()
+    for example in ELSEWHERE:
+        names, command, words = addressed(example)
+        try:
+            command.make_context(names[-1], words)
+        except Exception as wrong:
+            pytest.fail(f"{example}: {wrong}")
 
 
 @pytest.fixture
@@ -230,7 +263,8 @@ def test_the_examples_of_the_help_work_as_they_stand_there(stage: Paddock) -> No
             key = stage.quickly(*words_of("paddock key show ~/paddock-signing.pem --json", stage)).json["public_key"]
             words = [key if "…" in word else word for word in words]
         screen = stage.on_terminal(*words, answers=answers)
-        assert "error" not in screen.splitlines()[-1:], example
+        assert screen.strip(), f"{example} shows nothing"
+        assert not [line for line in screen.splitlines() if line.startswith(("error", "waiting"))], example
 
 
 def test_the_example_of_configure_takes_the_value(stage: Paddock) -> None:

@@ -98,18 +98,18 @@ def test_one_that_is_refused_in_the_handshake_stays_enabled_and_is_not_worth_a_r
         assert paddock("plugin", "enable", "parrot", "--json", code=7).error["retryable"] is False
 
 
-def test_info_shows_why_it_died_last_while_the_next_process_runs(paddock: Paddock, source: Path) -> None:
+def test_info_shows_why_it_died_last_and_how_often_while_the_next_process_runs(paddock: Paddock, source: Path) -> None:
     paddock("plugin", "install", parrot(source / "parrot"), "--yes")
     paddock("plugin", "enable", "parrot")
     with daemon(paddock) as served:
         served.settled()
-        paddock("call", "parrot.die", code=7)
-        eventually(lambda: cells(paddock)[3] == "running", "it is not started again")
-        assert (
-            "exit status 3; its last words: about to die; restarted 1 times" in paddock("plugin", "info", "parrot").out
-        )
-        runtime = paddock("plugin", "info", "parrot", "--json").json["runtime"]
-        assert (runtime["restarts"], runtime["last_failure"]["error_code"]) == (1, "plugin.crashed")
+        for restarts, times in ((1, "once"), (2, "2 times")):
+            paddock("call", "parrot.die", code=7)
+            eventually(lambda: cells(paddock)[3] == "running", "it is not started again")
+            shown = " ".join(paddock("plugin", "info", "parrot").out.split())
+            assert f"exit status 3; its last words: about to die; restarted {times}" in shown
+            runtime = paddock("plugin", "info", "parrot", "--json").json["runtime"]
+            assert (runtime["restarts"], runtime["last_failure"]["error_code"]) == (restarts, "plugin.crashed")
 
 
 def test_a_call_without_a_daemon_gives_the_advice_and_promises_no_restart(paddock: Paddock, source: Path) -> None:

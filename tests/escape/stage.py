@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.cage.daemons import ORDINARY, PATIENCE, Daemon, open_daemon
+from tests.cage.refused_calls import REFUSALS, REFUSED_NUMBERS
 from tests.escape.probe import doors, identity, processes, programs, resources, sockets, trees, trying, view
 
-from paddock.cage.confine.syscall_numbers import ENOSYS_CALLS, EPERM_CALLS, NEWEST_KNOWN_NUMBER, SYSCALL_NUMBERS
+from paddock.cage.confine.syscall_numbers import NEWEST_KNOWN_NUMBER, SYSCALL_NUMBERS
 from paddock.cage.spec import ResourceLimits
 
 NOBODY = 65534
@@ -40,8 +41,7 @@ MQ_OPEN = (240, 180)[COLUMN]
 _FAREWELL = b"nobody is there any more"
 WAITING = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
-REFUSALS = {**dict.fromkeys(ENOSYS_CALLS, "ENOSYS"), **dict.fromkeys(EPERM_CALLS, "EPERM")}
-DOORS = [f"call {name}" for name in sorted(REFUSALS) if SYSCALL_NUMBERS[name][COLUMN] is not None]
+DOORS = [f"call {name}" for name in sorted(REFUSALS) if REFUSED_NUMBERS[name][COLUMN] is not None]
 
 # What gets out, and what the documentation says about it.
 UNHELD = {
@@ -73,7 +73,8 @@ class Scene:
             "read": str(self.read),
             "write": str(self.write),
             "namespaces": {kind: str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in NAMESPACES},
-            "numbers": {**{name: row[COLUMN] for name, row in SYSCALL_NUMBERS.items()}, "mq_open": MQ_OPEN},
+            "numbers": {name: row[COLUMN] for name, row in (SYSCALL_NUMBERS | REFUSED_NUMBERS).items()}
+            | {"mq_open": MQ_OPEN},
             "refusals": REFUSALS,
             "newest": NEWEST_KNOWN_NUMBER,
             **{name: getattr(LIMITS, name) for name in ("tmp_bytes", "write_bytes", "open_files", "pids")},

@@ -21,6 +21,13 @@ NOT_SHOWN = {
     ),
     "the kernel asks for the machine's root, whom no cage contains": (
         "become root by asking",
+        "call acct",
+        "call fanotify_init",
+        "call reboot",
+        "call swapoff",
+        "call swapon",
+        "call syslog",
+        "call vhangup",
         "change the interpreter through /proc/self/exe",
         "go before everybody else on the processor",
         "learn where the kernel lies in memory",
@@ -46,6 +53,7 @@ NOT_SHOWN = {
         "hand a descriptor out through its streams",
     ),
     "whether it gets out depends on how the kernel was built and set up": (
+        "call memfd_secret",
         "find an interface besides its own loopback",
         "find the daemon's terminal",
         "make a system call newer than any we know",

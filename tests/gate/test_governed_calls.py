@@ -119,7 +119,8 @@ async def test_a_call_no_rule_mentions_is_denied_and_recorded(office: Office) ->
     (entry,) = office.calls()
     assert denied.value.error_code == "policy_denied"
     assert office.done == []
-    assert (entry["status"], entry["decision"], entry["principal"]) == ("denied", "deny", "user:eve")
+    assert (entry["status"], entry["success"]) == ("denied", False)
+    assert (entry["decision"], entry["principal"]) == ("deny", "user:eve")
     assert entry["stands_for"] == []  # it never reached the plugin
 
 

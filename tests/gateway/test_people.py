@@ -56,6 +56,21 @@ def test_the_person_whose_call_it_is_confirms_it_through_their_client(served: Da
     assert told["facts"]["approved"] is made
 
 
+def test_two_questions_over_one_connection_are_told_apart_and_each_call_gets_its_own_answer(served: Daemon) -> None:
+    client = Client(served, capabilities=FORMS)
+    with (
+        client.posting(calling("mail__odd", 1, turn="one")) as first,
+        client.posting(calling("mail__odd", 2, turn="two")) as second,
+    ):
+        asked = [[next(events), next(events)][-1]["data"]["id"] for events in (first, second)]
+        assert len(set(asked)) == 2
+        for number, action in zip(reversed(asked), ("decline", "accept"), strict=True):
+            client.post({"jsonrpc": "2.0", "id": number, "result": {"action": action, "content": {}}})
+        answers = [next(events)["data"] for events in (first, second)]
+
+    assert [(one["id"], one["result"].get("isError", False)) for one in answers] == [(1, False), (2, True)]
+
+
 def test_without_a_session_it_is_confirmed_by_coming_back(served: Daemon) -> None:
     asked = alone(served, calling("mail__odd", turn="alone"), FORMS).result
     ((number, _),) = asked["inputRequests"].items()

@@ -121,11 +121,11 @@ async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_th
     with_diary(home)
     home.changing(lambda plugins: set_system_value(plugins.config_file, "diary", "token", "ours"))
     async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):
-        acme = await in_acme(host)
+        here, acme = await host.principal("local:ada"), await in_acme(host)
         notified = await host.follow_notifications("diary", ACME)
-        ours = await host.call("diary.keep", {"text": "our secret"})
+        ours = await host.call("diary.keep", {"text": "our secret"}, principal=here, idempotency_key="k1")
         nothing = await host.call("diary.recall", {}, principal=acme)
-        theirs = await host.call("diary.keep", {"text": "their secret"}, principal=acme)
+        theirs = await host.call("diary.keep", {"text": "their secret"}, principal=acme, idempotency_key="k1")
         told = await anext(notified)
         know = await host.call("diary.recall", {}), await host.call("diary.recall", {}, principal=acme)
         logs = [await host.logs("diary", tenant=tenant) for tenant in (DEFAULT_TENANT, ACME)]
@@ -150,7 +150,7 @@ async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_th
         tenant: {entry["principal"] for entry in recorded(home, tenant) if entry["type"] == "call.ended"}
         for tenant in ("default", "acme")
     }
-    assert called == {"default": {"local:operator"}, "acme": {"local:ada"}}
+    assert called == {"default": {"local:ada", "local:operator"}, "acme": {"local:ada"}}
 
 
 async def test_the_plugins_of_another_tenant_start_at_their_first_call(home: Home) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 from fixtures.browser import CHROMIUM, browser
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon
+from paddock.config.directories import user_name
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")]
 
@@ -50,7 +52,9 @@ def test_somebody_signs_in_with_the_link_and_a_page_of_others_cannot_use_their_s
         person.open(paddock.quickly("login", "--json").json["url"])
         assert person.says("document.styleSheets.length") == 2, "its own style is allowed"
         person.says("document.querySelector('button').click()")
-        person.sees("location.pathname === '/' && document.body.innerText.includes('local:')")
+        person.sees("location.pathname === '/' && document.readyState === 'complete'")
+        shown = person.says("document.querySelector('.whoami').innerText")
+        assert user_name(os.geteuid()) in shown, shown
         (cookie,) = person.cookies(base)
         assert (cookie["name"], cookie["secure"], cookie["httpOnly"]) == ("__Host-paddock", True, True)
         person.open(f"{base}/api/v1/me")

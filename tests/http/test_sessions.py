@@ -126,6 +126,11 @@ def test_a_dead_link_that_is_brought_again_and_again_is_recorded_once(peopled: P
         ({"sec_fetch_site": "cross-site", "origin": "http://HOST"}, 403),
         ({"origin": "http://evil.example"}, 403),
         ({"origin": "http://127.0.0.1:1"}, 403),
+        # A page can have a form or a fetch send this too.
+        ({"sec_fetch_site": "same-origin", "content_type": "application/json"}, 200),
+        ({"sec_fetch_site": "cross-site", "content_type": "application/json"}, 403),
+        ({"sec_fetch_site": "cross-site", "content_type": "text/plain"}, 403),
+        ({"content_type": "application/json"}, 403),
         ({"origin": "null"}, 403),
     ],
 )

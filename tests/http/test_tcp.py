@@ -43,7 +43,11 @@ def test_over_tcp_nobody_is_let_in_without_a_credential_but_to_ask_whether_it_li
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:7433", "127.0.0.1.evil.example", "localhost.", "", "a b"]
+    "host",
+    [
+        *("evil.example", "evil.example:7433", "127.0.0.1.evil.example", "localhost.", "", "a b"),
+        *("evil.localhost", "evil-localhost:7433", "local", "7.0.0.1", "localhost.evil.example"),
+    ],
 )
 def test_a_name_of_somebody_else_that_leads_here_is_refused(peopled: Peopled, host: str) -> None:
     refused = peopled.ask("ann", *CALL, host=host)

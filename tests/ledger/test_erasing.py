@@ -9,7 +9,7 @@ import pytest
 from tests.ledger.chains import Chain, called
 
 from paddock.core.errors import NotFound
-from paddock.core.events.approvals import ApprovalEnded
+from paddock.core.events.approvals import ApprovalConsumed, ApprovalEnded
 from paddock.core.events.plugin_runtime import PluginStdoutNoise
 from paddock.ledger.erase import to_ranges
 from paddock.ledger.read.entries import EntryFilter, list_entries, list_recent
@@ -104,6 +104,18 @@ def test_whoever_made_a_call_in_anothers_name_is_erased_from_it(database_address
     chain = Chain(database_address, tmp_path / "state")
     chain.add(called(1, "root"), called(2, "rooted"))
     assert chain.erase("local:root") == 1
+
+
+def test_each_of_those_who_said_yes_together_is_erased_from_the_list_of_them(
+    database_address: str, tmp_path: Path
+) -> None:
+    chain = Chain(database_address, tmp_path / "state")
+    for others in (("user:ann", "user:bob"), ("user:ann", "user:bobby")):
+        chain.add(ApprovalConsumed("apr_1", "mail", "send", "sha256:0", others))
+    assert chain.erase("user:bob") == 1
+    with open_direct(database_address) as database:
+        left = [entry.data["approved_by"] for entry in database.read(list_recent) if entry.type == "approval.consumed"]
+    assert left == [["user:ann", "user:bobby"], None]
 
 
 def _all_bytes(file: Path) -> bytes:

@@ -76,6 +76,7 @@ async def test_each_edit_of_a_row_is_found_and_the_row_named(chain: Chain) -> No
 
 ENDS = {
     "the last rows": (["DELETE FROM ledger WHERE seq > 25"], "truncated", 26),
+    "the last row": (["DELETE FROM ledger WHERE seq = 30"], "truncated", 30),
     "signed rows, and the head set back": (
         [
             "DELETE FROM ledger WHERE seq > 15",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -60,11 +61,13 @@ async def test_a_server_is_met_in_its_own_revision_and_does_all_that_it_offers(s
 
     echoed = await server.call("echo", {"text": "hi"})
     assert echoed["content"][0]["text"] == "hi"
-    events: list[Any] = []
-    assert await server.said("slow", on_event=events.append) == "done"
-    assert [(event["progress"], event["total"], event["message"]) for event in events] == [
-        (step, 3, f"step {step}") for step in (1, 2, 3)
-    ]
+    heard: list[list[Any]] = [[], []]  # of two calls at once, each has its own
+    said = await asyncio.gather(*(server.said("slow", on_event=events.append) for events in heard))
+    assert said == ["done"] * 2
+    for events in heard:
+        assert [(event["progress"], event["total"], event["message"]) for event in events] == [
+            (step, 3, f"step {step}") for step in (1, 2, 3)
+        ]
     with pytest.raises(PluginError) as failed:
         await server.call("fail")
     assert failed.value.error_code == "tool.failed" and failed.value.message == r"it \x1b[31mbroke"

@@ -298,6 +298,7 @@ def tell_everything(paddock: Paddock, folder: Path) -> Story:
     """All that can happen to secrets, in one home."""
     with web(folder) as outside:
         trusting = {"SSL_CERT_FILE": str(outside.authority), "PADDOCK_SECRETS_KEY": "file"}
+        trusting["PADDOCK_LOG_LEVEL"] = "debug"
         paddock = Paddock(paddock.home, paddock.store, {**paddock.more, **trusting})
         story = Story(paddock, folder, outside)
         story.set_up()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -57,6 +57,11 @@ class Principal:
     def person(self) -> PrincipalId:
         """The person a call is for: they confirm it and consent to it."""
         return self.owner or self.id
+
+    def restricted_to(self, current: Principal) -> Principal:
+        """This principal without the rights that `current`, who is the same one looked up again, does not have."""
+        scopes = self.scopes & current.effective_scopes(self.scopes)
+        return replace(self, scopes=scopes, roles=self.roles & current.roles, groups=self.groups & current.groups)
 
     def effective_scopes(self, scopes: Iterable[str]) -> frozenset[str]:
         """The scopes that the principal has in a call which needs these."""

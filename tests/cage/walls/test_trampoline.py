@@ -127,6 +127,23 @@ def test_an_order_that_is_not_understood_ends_everything(tmp_path: Path) -> None
     assert "not understood" in done.stderr
 
 
+@pytest.mark.req("G-18")
+@pytest.mark.parametrize(
+    ("obstacle", "failure"),
+    [
+        # A process can be under sixteen rule sets, and no more.
+        ("for _ in range(15): sandbox_init.confine(b'')", "Landlock cannot be applied"),
+        ("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))", "Landlock cannot be used"),
+    ],
+)
+def test_a_process_that_the_kernel_does_not_restrict_goes_no_further(
+    tmp_path: Path, obstacle: str, failure: str
+) -> None:
+    done = confined(tmp_path, b"", f"{obstacle}\nprint('once more')\nsandbox_init.confine(b'')\nprint('ran')")
+    assert (done.stdout, done.returncode) == ("once more\n", 1), done.stderr
+    assert done.stderr.endswith(f"ConfinementFailed: {failure}\n")
+
+
 def test_without_its_orders_the_plugin_does_not_run(tmp_path: Path) -> None:
     script = tmp_path / "main.py"
     script.write_text("print('ran')")

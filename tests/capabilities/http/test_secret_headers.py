@@ -30,6 +30,12 @@ pytestmark = [pytest.mark.req("S-13"), pytest.mark.req("S-12")]
 VALUE = "s3cr3t-t0ken"
 ODD = 'a+b/c="<t0ken>%&'
 BEARER = {"Authorization": {"secret": "api_token", "prefix": "Bearer "}}
+ANY_HEADERS = (
+    *("content_type", "content_language", "content_disposition", "content_location", "content_range", "location"),
+    *("www_authenticate", "authorization", "authentication_info", "etag", "link", "server", "date", "vary", "via"),
+    *("allow", "retry_after", "age", "warning", "last_modified", "expires", "cache_control", "refresh", "p"),
+    *("x_request_id", "x_echo", "x_api_key", "access_control_allow_origin"),
+)
 
 
 SPELT: list[Callable[[str], str]] = [
@@ -70,6 +76,20 @@ async def test_the_server_gets_the_secret_and_the_plugin_gets_it_neither_before_
     assert answer["body"] == "you said Bearer [secret]" and answer["headers"]["x-echo"] == "[secret]"
     assert VALUE not in str((answer, events, used)) and used.secret == "api_token"
     assert asking.method_counts == {"http.fetch": 1, "secrets.get": 1}
+
+
+async def test_a_secret_is_blanked_in_whichever_header_it_comes_back(tmp_path: Path) -> None:
+    theirs, ours = authority(tmp_path, HOST)
+    told = dict.fromkeys(ANY_HEADERS, f'a="{VALUE}"')
+    async with (
+        serving(theirs, page=reply(401, body=b"no", **told)) as server,
+        open_stage(tmp_path, outside=here(), tls=lambda: ours) as stage,
+    ):
+        keep(stage, tmp_path, "api_token", VALUE)
+        asking = declaring(asker(server.port), "api_token")
+        answer = await stage.ask(asking, "http.fetch", request={"url": url(server, scheme="https"), "headers": BEARER})
+    given = {name: text for name, text in answer["headers"].items() if name != "content-length"}
+    assert given == {name.replace("_", "-"): 'a="[secret]"' for name in ANY_HEADERS}
 
 
 @pytest.mark.parametrize("spelt", SPELT)

@@ -155,6 +155,29 @@ def test_what_a_resolved_doubt_was_made_with_goes_with_its_result_and_with_its_m
     assert last is not None and (last.state, last.payload) == (EffectState.FAILED_NO_EFFECT, None)
 
 
+@pytest.mark.req("B-06")
+@pytest.mark.parametrize("happened", [True, False])
+def test_what_a_person_made_a_resolved_effect_with_is_erased_with_them_long_before_its_time_is_over(
+    database_address: str, happened: bool
+) -> None:
+    def lived(tx: Transaction) -> IdempotencyRecord | None:
+        records.mark_in_doubt(tx, started(tx), error={"code": "host.lost"})
+        lost = records.find(tx, OF)
+        assert lost is not None
+        if happened:
+            records.mark_succeeded(tx, lost, now=NOW, result=b'"to bob"', by=Resolution.HUMAN, who="user:bob")
+        else:
+            records.mark_failed(tx, lost, now=NOW, error={"message": "to bob"}, by=Resolution.HUMAN, who="user:bob")
+        return records.find(tx, OF)
+
+    with open_direct(database_address) as database:
+        before = database.write(lived)
+        database.write(lambda tx: erase_people(tx, "default", ["user:ann"], NOW))
+        after = found(database)
+    assert before is not None and before.payload == {"to": "bob"}
+    assert after is not None and (after.principal, after.payload, after.result, after.error) == (None,) * 4
+
+
 @pytest.mark.req("G-51", "leaves nothing behind")
 def test_with_a_plugin_goes_all_that_its_calls_were_made_with_and_gave(database_address: str) -> None:
     def lived(tx: Transaction) -> None:

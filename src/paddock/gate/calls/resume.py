@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
@@ -103,6 +103,7 @@ class PendingCallResumer:
             case None:
                 pass  # it goes on already
             case _ if approval.state is ApprovalState.APPROVED:
+                live.context = context  # with the rights that whoever made it has now
                 self._calls.resume_approved(live, target, approval.payload, approval.id)
             case held if held.details["approval"] != approval.id:
                 live.hold(told)  # somebody edited it: another request took the place of the one that was told
@@ -260,7 +261,15 @@ class PendingCallResumer:
         tenant, now = approval.binding.subject.tenant, self._clock.now()
         name = str(approval.context["principal"])
         principal = await self._database.read(lambda tx: resolve_principal(tx, name, tenant, now))
-        return load_context(approval.context, principal)
+        live = self._calls.get(approval.call)
+        if live is None:
+            return load_context(approval.context, principal)
+        # Here it is known what they made the call with. A name does not tell which roles a token stands for: its owner,
+        # who has all that it can stand for, does.
+        caller = live.context.principal
+        if caller.id.startswith("token:"):
+            principal = await self._database.read(lambda tx: resolve_principal(tx, caller.person, tenant, now))
+        return replace(live.context, principal=caller.restricted_to(principal))
 
 
 def ended_approval_error(approval: Approval) -> PaddockError:

@@ -222,7 +222,8 @@ def info(
     if runtime:
         print_result(wrap_text(f"  {'process'.ljust(12)} {printable(_process_text(runtime), 400)}", 15))
         if failure := runtime["last_failure"]:
-            text = f"{_format_time(failure['at'])}: {failure['reason']}; restarted {runtime['restarts']} times"
+            times = "once" if runtime["restarts"] == 1 else f"{runtime['restarts']} times"
+            text = f"{_format_time(failure['at'])}: {failure['reason']}; restarted {times}"
             print_result(wrap_text(f"  {'last failure'.ljust(12)} {printable(text, 400)}", 15))
     for section in details.sections:
         print_result("")
