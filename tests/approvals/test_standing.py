@@ -10,7 +10,7 @@ from tests.approvals.conftest import ANN, CLEO, SEND, Office
 
 from paddock.approvals.answer import ApprovalReach, RememberChoice
 from paddock.approvals.model import ApprovalState
-from paddock.approvals.standing import StandingApproval
+from paddock.approvals.standing_approval import StandingApproval
 from paddock.core.errors import NotFound
 
 

@@ -30,7 +30,7 @@ from paddock.core.clock import Clock, SystemClock, SystemRandom
 from paddock.core.errors import NotFound
 from paddock.core.events.event import Event
 from paddock.core.ids import DEFAULT_TENANT, Digest, OperatorId, PluginName, PrincipalId, RequestId, Tenant, new_id
-from paddock.host.plugins.embedded import build_embedded
+from paddock.host.plugins.embedded_plugin import build_embedded
 from paddock.host.plugins.launch.launch_command import build_launch_command
 from paddock.manifest.model import CallableSpec, Manifest, RemoteRuntime
 from paddock.manifest.read import read_package

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from paddock.approvals.answer import REACHES, SCOPES
 from paddock.approvals.model import ApprovalState
-from paddock.approvals.standing import standing_not_found
+from paddock.approvals.standing_approval import standing_not_found
 from paddock.core.call import CallContext, Principal
 from paddock.host.calling.approvals import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from paddock.host.host import Host

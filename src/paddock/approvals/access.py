@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalRequestKind, ApprovalState
-from paddock.approvals.standing import StandingApproval
+from paddock.approvals.standing_approval import StandingApproval
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, Denied
 

@@ -11,7 +11,7 @@ from paddock.approvals.access import Answerer, require_may_answer, require_open
 from paddock.approvals.consume import end_request, require_unexpired
 from paddock.approvals.model import Approval, ApprovalAnswer, ApprovalReach, ApprovalScope, ApprovalState
 from paddock.approvals.request import replace_request
-from paddock.approvals.standing import StandingApproval
+from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import ApprovalTransaction
 from paddock.core.call import Principal
 from paddock.core.canonical import hash_of

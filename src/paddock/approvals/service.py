@@ -11,7 +11,7 @@ from paddock.approvals.access import Answerer
 from paddock.approvals.answer import RememberChoice
 from paddock.approvals.model import Approval, ApprovalState, ApprovedAction
 from paddock.approvals.request import ApprovalRequest, PendingLimits, check_pending_limits, create_request, new_token
-from paddock.approvals.standing import StandingApproval
+from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import ApprovalTransaction, TransactionPublisher
 from paddock.core.call import Principal
 from paddock.core.clock import Clock, Random

@@ -43,7 +43,7 @@ from paddock.host.observability.metrics import Metrics
 from paddock.host.plugins.activity import ActivityReader
 from paddock.host.plugins.config_service import ConfigService
 from paddock.host.plugins.discovery import DefinitionService
-from paddock.host.plugins.embedded import build_embedded, replace_log_hint
+from paddock.host.plugins.embedded_plugin import build_embedded, replace_log_hint
 from paddock.host.plugins.install import InstallService
 from paddock.host.plugins.knob_service import KnobService
 from paddock.host.plugins.knobs import describe_knobs

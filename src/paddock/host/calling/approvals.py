@@ -9,7 +9,7 @@ from paddock.approvals.access import Answerer, can_see, can_see_standing, requir
 from paddock.approvals.answer import RememberChoice
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
 from paddock.approvals.service import Approvals
-from paddock.approvals.standing import StandingApproval
+from paddock.approvals.standing_approval import StandingApproval
 from paddock.approvals.store import request_not_found
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.errors import Conflict, Denied

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from paddock.approvals.standing import find_standing
+from paddock.approvals.standing_approval import find_standing
 from paddock.approvals.store import find_request as find_approval
 from paddock.core.call import OPERATOR, Principal
 from paddock.core.clock import Clock

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.approvals.standing import standing_not_found
+from paddock.approvals.standing_approval import standing_not_found
 from paddock.console.forms.controls import FormControl, build_control
 from paddock.console.forms.fields import FormView, build_form
 from paddock.console.forms.parse import RAW_JSON_FIELD, parse_form
