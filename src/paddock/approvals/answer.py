@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paddock.approvals import standing, store
+from paddock.approvals import standing_approval, store
 from paddock.approvals.access import Answerer, require_may_answer, require_open
 from paddock.approvals.consume import end_request, require_unexpired
 from paddock.approvals.model import Approval, ApprovalAnswer, ApprovalReach, ApprovalScope, ApprovalState
@@ -98,7 +98,7 @@ def _withdraw_own_request(unit: ApprovalTransaction, approval: Approval, answere
 
 def revoke_standing(unit: ApprovalTransaction, standing_id: str, answerer: Answerer) -> StandingApproval:
     """Revoke a standing approval. See `Approvals.revoke`."""
-    previous = standing.mark_revoked(unit.tx, unit.tenant, standing_id, by=answerer.by.id, at=unit.now)
+    previous = standing_approval.mark_revoked(unit.tx, unit.tenant, standing_id, by=answerer.by.id, at=unit.now)
     if previous.revoked_at is None:
         unit.publish().publish(
             StandingApprovalRevoked(
@@ -190,7 +190,7 @@ def _create_standing(
         approval=approval.id,
         operator=answerer.through,
     )
-    standing.insert_standing(unit.tx, created)
+    standing_approval.insert_standing(unit.tx, created)
     unit.publish(approval.call).publish(
         StandingApprovalGiven(
             standing=created.id,

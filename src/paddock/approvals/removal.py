@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from paddock.approvals import standing, store
+from paddock.approvals import standing_approval, store
 from paddock.approvals.consume import end_request
 from paddock.approvals.model import Approval, ApprovalState
 from paddock.approvals.store import ApprovalTransaction
@@ -36,13 +36,13 @@ def end_approvals_of(unit: ApprovalTransaction, removed: Collection[str], by: Pr
     Returns:
         The requests that were open.
     """
-    for standing_approval in standing.list_held_by(unit.tx, unit.tenant, removed):
-        standing.mark_revoked(unit.tx, unit.tenant, standing_approval.id, by=by, at=unit.now)
+    for held in standing_approval.list_held_by(unit.tx, unit.tenant, removed):
+        standing_approval.mark_revoked(unit.tx, unit.tenant, held.id, by=by, at=unit.now)
         unit.publish().publish(
             StandingApprovalRevoked(
-                standing=standing_approval.id,
-                name=standing_approval.plugin,
-                method=standing_approval.callable,
+                standing=held.id,
+                name=held.plugin,
+                method=held.callable,
                 revoked_by=by,
             )
         )

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from paddock.approvals import answer, consume, standing, store
+from paddock.approvals import answer, consume, standing_approval, store
 from paddock.approvals.access import Answerer
 from paddock.approvals.answer import RememberChoice
 from paddock.approvals.model import Approval, ApprovalState, ApprovedAction
@@ -53,7 +53,7 @@ class Approvals:
 
     async def standing_for(self, subject: ApprovedAction, holder: str, session: str | None) -> StandingApproval | None:
         """Find a standing approval that covers this action; None if there is none."""
-        candidates = await self._database.read(lambda tx: standing.list_standing(tx, subject.tenant, holder))
+        candidates = await self._database.read(lambda tx: standing_approval.list_standing(tx, subject.tenant, holder))
         return next((candidate for candidate in candidates if candidate.covers(subject, holder, session)), None)
 
     async def ask(
@@ -146,7 +146,7 @@ class Approvals:
 
     async def list_standing(self, tenant: str, *, revoked: bool = False) -> list[StandingApproval]:
         """List the standing approvals of a tenant: those in force, or also `revoked` ones."""
-        return await self._database.read(lambda tx: standing.list_standing(tx, tenant, revoked=revoked))
+        return await self._database.read(lambda tx: standing_approval.list_standing(tx, tenant, revoked=revoked))
 
     async def find_replacement(self, approval: Approval) -> str | None:
         """Return the id of the request that replaced this one after an edit, if any."""
@@ -155,7 +155,7 @@ class Approvals:
     async def find_standing_created_by(self, approval: Approval) -> str | None:
         """Return the id of the standing approval that a request created, if any."""
         tenant = approval.binding.subject.tenant
-        return await self._database.read(lambda tx: standing.find_created_by(tx, tenant, approval.id))
+        return await self._database.read(lambda tx: standing_approval.find_created_by(tx, tenant, approval.id))
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Approvals:
         Raises:
             Conflict: it was revoked.
         """
-        standing.require_active(tx, tenant, standing_id)
+        standing_approval.require_active(tx, tenant, standing_id)
 
     async def void(self, tenant: str, approval_id: str, reason: str) -> None:
         """Void a request whose action is gone. Does nothing if it has ended."""
