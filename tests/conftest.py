@@ -16,9 +16,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # A property test may be slow on a loaded machine without being wrong, so no example has a deadline. In CI the
 # examples are fixed: a red run there can be repeated anywhere.
-settings.register_profile("paddock", deadline=None)
-settings.register_profile("paddock-ci", deadline=None, derandomize=True, database=None, max_examples=50)
-settings.load_profile("paddock-ci" if os.environ.get("CI") else "paddock")
+_FIXED = {"derandomize": True, "database": None} if os.environ.get("CI") else {}
+settings.register_profile("ordinary", deadline=None, max_examples=20, **_FIXED)
+settings.register_profile("all", deadline=None, max_examples=100, **_FIXED)
+settings.load_profile("ordinary")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.run_all:
+        settings.load_profile("all")
 
 
 @pytest.fixture(scope="session")

@@ -27,12 +27,12 @@ def at_the_ends(*revisions: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("server", given, indirect=True)
 
 
-# Over HTTP too; there the revisions between the first and the last are for the slow set.
+# Over HTTP too. The revisions between the first and the last are for the slow set.
 in_a_cage_and_elsewhere = pytest.mark.parametrize(
     "server",
     [
         pytest.param(
-            (way, one), marks=[pytest.mark.slow] if way == "http" and one in REVISIONS[1:-1] else [], id=f"{way}-{one}"
+            (way, one), marks=[pytest.mark.slow] if one in REVISIONS[1:-1] else [], id=f"{way}-{one}"
         )
         for way in WAYS
         for one in REVISIONS

@@ -78,6 +78,7 @@ class TestAnMcpServerInACage(RuntimeContract):
         yield caged(stage)
 
 
+@pytest.mark.slow  # the same transport with an older handshake
 @pytest.mark.req("B-02", "unknown servers run caged")
 class TestAnOlderMcpServerInACage(RuntimeContract):
     @asynccontextmanager
@@ -102,6 +103,7 @@ class TestAnOlderMcpServerElsewhere(RuntimeContract):
             yield connected(stage, server.url, log=server)
 
 
+@pytest.mark.slow  # the same calls over the transport of 2024
 @pytest.mark.req("B-02")
 class TestAnMcpServerElsewhereOnTheFormerTransport(RuntimeContract):
     @asynccontextmanager
