@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def entry(name: str, *callables: str, aliases: tuple[str, ...] = ()) -> Catalogu
 
 def call() -> CallHandle:
     target = Catalogue([entry("notes", "notes.add")]).find("notes.notes.add")
-    return CallHandle(CallId("call_1"), target, CONTEXT, "2026-01-01T00:00:00+00:00")
+    return CallHandle(CallId("call_1"), target, CONTEXT, datetime(2026, 1, 1, tzinfo=UTC))
 
 
 async def test_what_is_told_while_a_follower_is_busy_still_reaches_it_when_the_call_has_ended_meanwhile() -> None:
@@ -38,7 +39,7 @@ async def test_what_is_told_while_a_follower_is_busy_still_reaches_it_when_the_c
         if event.number == 1:  # the follower is slow: two more come, and the end
             live.add_event({"number": 2})
             live.add_event({"number": 3})
-            live.end("succeeded", "2026-01-01T00:00:01+00:00")
+            live.end("succeeded", datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC))
     assert [event["number"] for event in heard] == [1, 2, 3]
 
 
@@ -46,7 +47,7 @@ async def test_a_follower_that_comes_later_gets_what_is_kept_after_the_event_it_
     live = call()
     for number in range(300):
         live.add_event({"number": number})
-    live.end("succeeded", "2026-01-01T00:00:01+00:00")
+    live.end("succeeded", datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC))
     heard = [event.number async for event in live.events(after=290)]
     assert heard == list(range(291, 301))
     assert len([event.number async for event in live.events()]) == 256

@@ -28,7 +28,7 @@ from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
 from paddock.gate.gate import Gate
 from paddock.host.wiring.background_jobs import open_background_jobs
-from paddock.host.wiring.gate import DropMethodEvents, build_approvals, build_gate
+from paddock.host.wiring.gate import build_approvals, build_gate
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.manifest.read import read_bytes
 from paddock.queue.node import Node
@@ -121,7 +121,7 @@ async def open_house(
         launcher=bodies,
         adapter_for=lambda deployment: select_adapter(deployment, capabilities=_Shut()),
         prepare=_prepared,
-        publish_for=lambda tenant: DropMethodEvents(ledger.publisher(tenant)),
+        publish_for=lambda tenant: ledger.publisher(tenant),
         observer=watcher,
         clock=clock,
         random=random,

@@ -23,6 +23,7 @@ from paddock.core.errors import PaddockError, StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, RequestId
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.resolve import resolve
+from paddock.gate.invocation import CallRequest
 from paddock.ledger.write.append import TransactionLedger
 from paddock.store.sqlite import SqliteDirect
 from paddock.store.transaction import Transaction
@@ -247,7 +248,7 @@ class Life:
         self.note(f"{caller}: asks {caller.tool} {caller.key} {caller.what!r}")
         try:
             async with asyncio.timeout(patience):
-                result = await house.gate.call(target, {"what": caller.what}, context)
+                result = await house.gate.call(CallRequest(target, {"what": caller.what}, context))
         except TimeoutError:
             self.note(f"{caller}: went away")
         except PaddockError as error:

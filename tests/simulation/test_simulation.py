@@ -75,14 +75,14 @@ def acts_before_it_records(supervisor: Supervisor, **parts: Any) -> Gate:
     gate = build_gate(supervisor, **parts)
 
     class ActsFirst(CallStarter):
-        async def record(self, course: Invocation, approval: str | None) -> None:
-            target, context = course.target, course.context
-            course.context = type(context)(
-                context.principal, context.request, idempotency_key=effect_key_of(course).key, fence=1
+        async def record_start(self, invocation: Invocation) -> None:
+            target, context = invocation.target, invocation.context
+            invocation.context = type(context)(
+                context.principal, context.request, idempotency_key=effect_key_of(invocation).key, fence=1
             )
-            await supervisor.call(target.key, target.spec, course.payload, course.context)
-            course.context = context
-            await super().record_start(course, approval)
+            await supervisor.call(target.key, target.spec, invocation.payload, invocation.context)
+            invocation.context = context
+            await super().record_start(invocation)
 
     gate.starter = ActsFirst(*[getattr(gate.starter, one.name) for one in fields(CallStarter)])
     return gate

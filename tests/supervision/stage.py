@@ -332,6 +332,7 @@ async def open_stage(
             random=SystemRandom(),
             start_throttle=StartThrottle(),
             long_lived=lasting,
+            publish_calls=True,
         )
         async with open_supervisor(around, idle_stop=idle_stop) as supervisor:
             stage = Stage(folder, supervisor, audience, ResourceLimits(), GrantRoots())

@@ -11,10 +11,8 @@ from paddock.core.errors import Category, HostError
 from paddock.core.ids import (
     DEFAULT_TENANT,
     AgentPath,
-    CallableName,
     CallId,
     OperatorId,
-    PluginName,
     PrincipalId,
     ProjectId,
     RequestId,
@@ -122,6 +120,8 @@ class CallContext:
     """For a call with an effect: how often its key was claimed. A request with a lower fence is stale."""
     call: CallId | None = None
     """For a call with an effect: its id, passed on to the receivers of requests made for it."""
+    background: bool = False
+    """Nobody waits for it: the host makes it to recover an effect, or goes on with it after a restart."""
     policy: PolicySnapshot | None = None
     so_far: OperatorProgress | None = None
     """For a call that was made before, whose operator was still working then."""
@@ -147,18 +147,6 @@ class CallContext:
             "session_id": self.session,
             "request_id": self.request,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class CallRequest:
-    """One request to run one callable of one plugin."""
-
-    id: CallId
-    plugin: PluginName
-    callable: CallableName
-    payload: Mapping[str, Any]
-    context: CallContext
-    idempotency_key: str | None = None
 
 
 class OutcomeStatus(StrEnum):

@@ -1,1 +1,1 @@
-"""The one door that every call goes through."""
+"""The gate that every call to a plugin goes through."""

@@ -1,4 +1,7 @@
-"""What people consented to, remembered for a moment: calls that only read come thousands of times a second."""
+"""Who may call what: decisions of the policy, with caches for consents and decisions, and agents' allowlists.
+
+Calls that only read come thousands a second, so a decision about them is usually made without reading the store.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,11 @@ _MAX_CACHED_PEOPLE = 10_000
 
 
 class ConsentCache:
-    """Reads from the store what people consented to. However many calls need the same at once, it is read once.
+    """Caches people's consents for a moment. Concurrent readers of the same person share one read.
 
     Args:
-        database: Where people's consents are.
-        clock: Tells how old what is remembered is.
+        database: Holds the consents.
+        clock: Tells the age of an entry.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -45,7 +48,7 @@ class ConsentCache:
         self._reading: dict[tuple[str, str], tuple[float, asyncio.Task[frozenset[str]]]] = {}  # with when it was begun
 
     def get_cached(self, principal: Principal) -> frozenset[str] | None:
-        """What their person consented to, as it was a moment ago; None where it has to be read."""
+        """The cached consents of a principal's person; None where they have to be read."""
         person = (principal.tenant, principal.person)
         known = self._known.get(person)
         if known is None:
@@ -56,12 +59,12 @@ class ConsentCache:
         return known[1] if age < CONSENT_TTL_S else None
 
     async def read_shared(self, principal: Principal) -> frozenset[str]:
-        """What their person consents to, read together with all others who need to know."""
-        # Shielded: whoever gives up must not take it from the others.
+        """The consents of a principal's person, read once for all who need them at this time."""
+        # Shielded: a reader that is cancelled must not cancel the others.
         return await asyncio.shield(self._start_read((principal.tenant, principal.person)))
 
     async def read_now(self, principal: Principal) -> frozenset[str]:
-        """What their person consents to at this moment, and not at one before it."""
+        """The consents of a principal's person, read now and not a moment ago."""
         return await self._read((principal.tenant, principal.person))
 
     def _start_read(self, person: tuple[str, str]) -> asyncio.Task[frozenset[str]]:
@@ -89,28 +92,28 @@ class ConsentCache:
         if self._reading.get(person, (0.0, None))[1] is done:
             del self._reading[person]
         if not done.cancelled():
-            done.exception()  # whoever waits hears of it; where nobody does, the next one to need it will
+            done.exception()  # waiting readers get it; without any, the next reader does
 
 
 _MAX_CACHED_DECISIONS = 10_000
 
 
 class Authorizer(Protocol):
-    """Who decides about calls."""
+    """Decides about calls."""
 
     def decide_cached(self, target: CallTarget, context: CallContext) -> Decision | None:
-        """The same as `about` where nothing has to be read for it, which is nearly always; None otherwise."""
+        """The decision where nothing has to be read for it, which is nearly always; None otherwise."""
         ...
 
     async def decide(self, target: CallTarget, context: CallContext, *, anew: bool = False) -> Decision:
-        """What the rules say to this call; where they allow an effect, to be seen to with `holds` as it starts.
+        """The policy's decision about a call. One that allows an effect is checked with `still_holds` as it starts.
 
-        `anew`: by what is true right now, and not a moment ago.
+        `anew`: by the consents as they are right now, not as they were a moment ago.
         """
         ...
 
     def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
-        """Whether they still say so, by what stands in the store in this unit of work."""
+        """Whether the decision is still the same, by the consents within this transaction."""
         ...
 
     def rule_pins(self, decision: Decision) -> tuple[str, ...]:
@@ -119,28 +122,28 @@ class Authorizer(Protocol):
 
 
 class PolicySource(Protocol):
-    """Where the rules that are in force are found."""
+    """Gives the active policy."""
 
     @property
     def policy(self) -> Policy: ...
 
 
 class _DecisionCache(NamedTuple):
-    """What one version of the rules said, by who asks for what where: making the whole question costs more than this.
+    """Decisions of one version of the policy. Building a policy request costs more than looking one up.
 
     One value, so that no thread finds the decisions of another version in it.
     """
 
     policy: Policy
-    decisions: dict[tuple[CallTarget, Principal, frozenset[str], str | None, str | None], Decision]
+    decisions: dict[tuple[CallTarget, Principal, frozenset[str], str | None, str | None, bool], Decision]
 
 
 class PolicyAuthorizer:
-    """Asks the rules that are in force.
+    """Decides by the active policy.
 
     Args:
-        rules: Where they are found.
-        consents: What people consented to.
+        rules: Gives the active policy.
+        consents: People's consents.
     """
 
     def __init__(self, rules: PolicySource, consents: ConsentCache) -> None:
@@ -163,7 +166,7 @@ class PolicyAuthorizer:
                 decision = self._decide_with(target, context, await self._consents.read_shared(principal))
             if target.read_only or isinstance(decision, Allow):
                 return decision
-        # Whoever has said yes a moment ago is not refused, nor asked, once more.
+        # A person who consented a moment ago is neither refused nor asked again.
         return self._decide_with(target, context, await self._consents.read_now(principal))
 
     def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
@@ -177,12 +180,12 @@ class PolicyAuthorizer:
         policy, kept = self._policy_source.policy, self._cache
         if kept is None or policy is not kept.policy or len(kept.decisions) >= _MAX_CACHED_DECISIONS:
             kept = self._cache = _DecisionCache(policy, {})
-        question = (target, context.principal, consents, context.project, context.agent_path)
+        question = (target, context.principal, consents, context.project, context.agent_path, context.background)
         decision = kept.decisions.get(question)
         if decision is None:
-            circumstances = CallEnvironment(project=context.project, agent_path=context.agent_path)
+            environment = _environment_of(context)
             subject = to_policy_principal(context.principal, consents=consents)
-            decision = policy.decide(build_call_request(subject, target.policy_resource, circumstances))
+            decision = policy.decide(build_call_request(subject, target.policy_resource, environment))
             if not (isinstance(decision, Deny) and decision.cause == "error"):
                 kept.decisions[question] = decision
         return decision
@@ -191,9 +194,13 @@ class PolicyAuthorizer:
         return self._policy_source.policy.rule_pins(decision)
 
 
+def _environment_of(context: CallContext) -> CallEnvironment:
+    return CallEnvironment(context.background, project=context.project, agent_path=context.agent_path)
+
+
 @dataclass(frozen=True, slots=True)
 class AllowAll:
-    """For an author at work on a plugin of theirs: it runs caged, nobody else is there, and they ask themselves."""
+    """Allows everything, for an author who develops a plugin: it runs caged, and they are its only caller."""
 
     reason: str = "an author tries a plugin of theirs"
 
@@ -215,14 +222,14 @@ class AllowAll:
 
 
 def policy_snapshot(decision: Decision | None, approval: str | None) -> PolicySnapshot:
-    """What the rules said of a call, for its operator; `approval` is the yes that it is made with."""
+    """The policy's decision about a call, for its operator; `approval` is the one that the call is made with."""
     if decision is None:
         return PolicySnapshot("allow")
     return PolicySnapshot(decision.word, tuple(decision.policies), decision.version, approval)
 
 
 def denied_error(decision: Deny, target: CallTarget, call: CallId, *, proposed: str | None = None) -> Denied:
-    """The error for whoever made the call; what a rule keeps from people is not in it.
+    """The error for the caller, without reasons that a rule keeps from people.
 
     `proposed` is what the decision is about, where it is about what an agent's answer proposes and not about the call.
     """
@@ -247,12 +254,12 @@ FindCatalogue: TypeAlias = Callable[[Tenant], Catalogue]
 
 @dataclass(frozen=True, slots=True)
 class AgentAllowlistAuthorizer:
-    """See `Decides`. Calls that agents make are decided with their whitelists; all others as ever.
+    """Decides about agents' calls with the allowlists of their manifests, and leaves all others to `fallback`.
 
     Args:
-        inside: Decides about those of others.
-        rules: Where the rules that are in force are found.
-        offers: Where agents are found, with what their manifests say.
+        fallback: Decides about the calls of everybody else.
+        policy_source: Gives the active policy.
+        catalogue_of: Gives the catalogue of a tenant, in which agents are found.
     """
 
     fallback: Authorizer
@@ -271,8 +278,8 @@ class AgentAllowlistAuthorizer:
     def _decide_for_agent(self, target: CallTarget, context: CallContext) -> Decision:
         principal = context.principal
         agent = to_policy_principal(principal, may_call=self._allowlist(principal.id.partition(":")[2], context.tenant))
-        circumstances = CallEnvironment(project=context.project, agent_path=context.agent_path)
-        return self.policy_source.policy.decide(build_call_request(agent, target.policy_resource, circumstances))
+        environment = _environment_of(context)
+        return self.policy_source.policy.decide(build_call_request(agent, target.policy_resource, environment))
 
     def still_holds(self, tx: Transaction, target: CallTarget, context: CallContext, decision: Decision) -> bool:
         if context.principal.kind == "agent":
@@ -286,17 +293,17 @@ class AgentAllowlistAuthorizer:
         try:
             manifest = self.catalogue_of(tenant).entry(agent).manifest
         except PaddockError:
-            return ()  # nobody knows it, so it may call nothing
+            return ()  # an unknown agent may call nothing
         return manifest.allowed_actions if manifest.kind is PluginKind.AGENT else ()
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalChecker:
-    """Looks at what agents propose, and fills in under which keys.
+    """Checks the calls that agents propose, and fills in their idempotency keys.
 
     Args:
-        rules: Where the rules that are in force are found.
-        offers: Where that is found what they propose to call.
+        policy_source: Gives the active policy.
+        catalogue_of: Gives the catalogue of a tenant, in which the proposed callables are found.
     """
 
     policy_source: PolicySource

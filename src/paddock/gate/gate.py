@@ -1,16 +1,16 @@
-"""The one door: every call, whoever makes it, goes through `Gate.call`.
+"""The gate: every call to a plugin goes through `Gate.call`, whoever makes it.
 
-    scope → meet → validate input → decide → claim or replay → secrets → (approve) → start → run
-          → check output, and what agents propose under which keys → record
+    admit → authorize → guard (effects and approvals) → invoke → record
 
-Whatever becomes of it is recorded, a denial too. An effect is on record before it starts; a call that only reads is
-recorded once, afterwards.
+Every way out is recorded, a denial too. An effect's `call.started` is on disk before the first byte reaches the plugin;
+a call that only reads is recorded once, after it ran. Recovery and polling reach plugins through `Gate.invoke`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,6 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import CallerError, Conflict, Invalid, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.scopes import require_scopes
-from paddock.core.tasks import run_to_completion
 from paddock.gate.admission.fairness import FairScheduler
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import Authorizer, denied_error, policy_snapshot
@@ -27,20 +26,24 @@ from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
 from paddock.gate.effects.coordinator import KeyAlreadyClaimed, ReplayedResult
 from paddock.gate.effects.long_running import LongRunningCalls
 from paddock.gate.effects.starter import CallStarter, DecisionChanged
-from paddock.gate.invocation import Invocation
+from paddock.gate.invocation import CallRequest, Invocation
 from paddock.gate.output import OutputValidator, is_kernel_operator
 from paddock.gate.ports import NULL_LISTENER, AuditLog, CallListener, CallObserver, SecretChecker
-from paddock.manifest.model import PluginKind
 from paddock.plugins.dialects.envelope import InProgress
 from paddock.policy.decision import Allow, Deny
 from paddock.runtime.calls import AskCaller, OnEvent
 from paddock.runtime.supervisor import Supervisor
 from paddock.secrets.requirements import called_operation
 
+_UNGUARDED: AbstractAsyncContextManager[ReplayedResult | None] = nullcontext()
+
 
 @dataclass(slots=True)
 class Gate:
-    """Built once by the host, which replaces the catalogues, one for each tenant, when plugins come and go."""
+    """The only way to a plugin. Each stage raises a `PaddockError` to stop the call.
+
+    The host builds it once, and replaces the catalogues, one for each tenant, when plugins come and go.
+    """
 
     supervisor: Supervisor
     audit_log: AuditLog
@@ -54,123 +57,211 @@ class Gate:
     observers: list[CallObserver] = field(default_factory=list[CallObserver])
     fair_scheduler: FairScheduler = field(default_factory=FairScheduler)
     output_validator: OutputValidator = field(default_factory=OutputValidator)
-    unrecorded_reads: list[Invocation] = field(default_factory=list[Invocation])  # calls that are put down in a moment
-    long_running: LongRunningCalls | None = None  # None: what is still in progress counts as unanswered
+    unrecorded_reads: list[Invocation] = field(default_factory=list[Invocation])  # written in the loop's next iteration
+    long_running: LongRunningCalls | None = None  # None: an answer "in progress" counts as a failure
 
-    async def call(
-        self,
-        target: CallTarget,
-        payload: Mapping[str, Any],
-        context: CallContext,
-        *,
-        call: CallId | None = None,
-        approval: str | None = None,
-        on_event: OnEvent | None = None,
-        ask: AskCaller | None = None,
-        watch: CallListener = NULL_LISTENER,
-    ) -> Any:
-        """Run one call and give its result.
-
-        Args:
-            target: What is called.
-            payload: With what.
-            context: By whom, and where.
-            call: Its id, where it has one already.
-            approval: The request that was approved for it, where it was held before.
-            on_event: Hears what the plugin tells meanwhile.
-            ask: Puts the plugin's questions to whoever makes the call; they are declined without it.
-            watch: Hears what else becomes of it.
+    async def call(self, request: CallRequest, listener: CallListener = NULL_LISTENER) -> Any:
+        """Run one call and return its result. The listener is told how the call ended, before this returns.
 
         Raises:
-            Denied: the caller lacks a scope, the rules forbid it, or what the agent that was called proposes; or the
-                plugin describes the callable otherwise than somebody accepted.
-            NeedsApproval: a person is asked first.
-            Busy: too much is under way, or was asked for in too short a time.
-            Invalid: the payload does not fit; carries every mistake.
+            Denied: the caller lacks a scope, the policy forbids the call or what the called agent proposes, or the
+                plugin describes the callable differently from what a person accepted.
+            NeedsApproval: a person has to approve the call first.
+            Busy: too many calls are in flight, or a rate limit is exceeded.
+            Invalid: the payload does not fit the input schema; carries every mistake.
             Failed: it does not fit either, and the plugin does not run.
-            CallerError: `missing_secrets`, with the names of all that its operation needs and are not set.
-            OutputInvalid: the answer does not fit what the plugin promised.
-            BadHint: the agent that was called hints at a key that cannot be filled in.
+            CallerError: `missing_secrets`, with the names of all secrets that the operation needs and are not set.
+            OutputInvalid: the answer does not fit the output schema.
+            InvalidIdempotencyHint: an idempotency key that the called agent hints at cannot be filled in.
             PaddockError: see `Supervisor.call`.
         """
-        if self.audit_log.overloaded(context.tenant) or self.audit_log.failing is not None:
-            try:
-                await self._require_recording(context.tenant)
-            except PaddockError as error:
-                if approval is not None:
-                    await self.starter.void(context.tenant, approval, error)
-                raise
-        if (turn := self.fair_scheduler.enter(context.tenant)) is not None:
-            await turn
-        course = Invocation(call or self._new_id(), target, payload, context, self.clock.monotonic())
-        course.resumed = approval is not None
+        await self._admit(request)
+        invocation = Invocation(
+            request.call_id or self._new_id(),
+            request.target,
+            request.payload,
+            request.context,
+            self.clock.monotonic(),
+            request.approval,
+        )
         try:
-            self._require_scope(target, context)
-            if approval is None:  # one that waited was counted when it was made
-                self.rate_limiter.take_for_principal(context.tenant, context.principal.id)
-            if target.dynamic:
-                course.target = target = await self._refresh_if_permitted(course)
-            self.require_valid(target, payload)
-            course.decision = self.authorizer.decide_cached(target, context) or await self.authorizer.decide(
-                target, context
-            )
-            if approval is None and not isinstance(course.decision, Deny):
-                self.rate_limiter.take_for_tenant_and_plugin(context.tenant, target.key.plugin)
-            if not target.read_only or approval is not None or not isinstance(course.decision, Allow):
-                replayed = await self._begin(course, approval)
-                if replayed is not None:
-                    return self._replay(course, replayed, watch)
-            elif target.manifest.operation_auth:
-                await self.require_secrets(target, payload, context)
-            if target.dynamic:
-                await self._require_unchanged(target)
-            course.ran = True
-            operator = is_kernel_operator(target)
-            if operator:
-                course.context = replace(course.context, policy=policy_snapshot(course.decision, course.approval))
-            asyncio.get_running_loop().call_soon(course.hash_payload)  # while the plugin works
-            result = await self.supervisor.call(
-                target.key,
-                target.spec,
-                payload,
-                course.context,
-                call=course.call_id,
-                on_event=course.wrap_listener(on_event),
-                ask=ask,
-                method_counts=course.tally,
-                status=course.delivery,
-            )
-            self.output_validator.validate_schema(target, result)
-            if operator:
-                await self.output_validator.validate_artifacts(target, result)
-            if target.manifest.kind is PluginKind.AGENT:
-                result = self.output_validator.check_proposal(course, result)
-        except InProgress as going:
-            result = await self._finish_long_running(course, going, watch)
+            await self._authorize(invocation)
+            async with self._guarded(invocation) as earlier:
+                if earlier is None:
+                    invocation.result = await self._run(invocation, request, listener)
+                else:
+                    invocation.replay_of, invocation.result = earlier.call, earlier.value()
         except BaseException as error:
-            await self._end(course, None, error, watch)
-            if approval is not None and not course.started and isinstance(error, PaddockError):
-                await self.starter.void(context.tenant, approval, error)
+            self._record_end(invocation, error, listener)
+            if not invocation.started:
+                await self._void_approval(request, error)
             raise
-        else:
-            if target.read_only:
-                course.finish(self.clock.monotonic(), result, None, kept=watch.retains_result)
-                # Whoever waits for the answer need not wait for the rest as well.
-                if not self.unrecorded_reads:
-                    asyncio.get_running_loop().call_soon(self._flush_reads)
-                self.unrecorded_reads.append(course)
-            else:
-                await self._end(course, result, None, watch)
-        if course.undisclosed is not None:
-            watch.on_undisclosed(course.undisclosed)
+        result = invocation.result
+        self._record_end(invocation, None, listener)
         return result
 
+    # --- the stages, in order -----------------------------------------------------------------------------------------
+
+    async def _admit(self, request: CallRequest) -> None:
+        """Wait until the ledger has room for the call, and until it is its tenant's turn.
+
+        Raises:
+            PaddockError: nothing can be recorded now, so nothing may be done.
+        """
+        tenant = request.context.tenant
+        if self.audit_log.failing is not None or self.audit_log.overloaded(tenant):
+            try:
+                await self._require_recording(tenant)
+            except PaddockError as error:
+                await self._void_approval(request, error)
+                raise
+        if (turn := self.fair_scheduler.enter(tenant)) is not None:
+            await turn
+
+    async def _authorize(self, invocation: Invocation) -> None:
+        """Check scopes, rate limits, the input schema and the policy, for the target as its server describes it now.
+
+        A call that waited for a person was counted by the rate limits when it was made.
+
+        Raises:
+            PaddockError: one of them forbids the call.
+        """
+        target, context, is_new = invocation.target, invocation.context, invocation.resumed_approval is None
+        self._require_scope(target, context)
+        if is_new:
+            self.rate_limiter.take_for_principal(context.tenant, context.principal.id)
+        if target.dynamic:
+            invocation.target = target = await self._refresh_if_permitted(invocation)
+        self.require_valid(target, invocation.payload)
+        decision = self.authorizer.decide_cached(target, context) or await self.authorizer.decide(target, context)
+        invocation.decision = decision
+        if isinstance(decision, Deny):
+            raise denied_error(decision, target, invocation.call_id)
+        if is_new:
+            self.rate_limiter.take_for_tenant_and_plugin(context.tenant, target.key.plugin)
+
+    def _guarded(self, invocation: Invocation) -> AbstractAsyncContextManager[ReplayedResult | None]:
+        """Start a call, and settle its outcome when the block ends. Gives the earlier result under the same key.
+
+        A read that the policy allows needs neither: there is nothing to repeat, and nobody to ask.
+        """
+        free = isinstance(invocation.decision, Allow) and invocation.resumed_approval is None
+        return _UNGUARDED if free and invocation.only_reads else self._started_and_settled(invocation)
+
+    @asynccontextmanager
+    async def _started_and_settled(self, invocation: Invocation) -> AsyncGenerator[ReplayedResult | None, None]:
+        async with self.starter.effects.settled(invocation):
+            yield await self._start(invocation)
+
+    async def _start(self, invocation: Invocation) -> ReplayedResult | None:
+        """Claim the key, check secrets and approval, and record `call.started`.
+
+        Gives the earlier result where a call was made under the same key.
+
+        Raises:
+            PaddockError: the call may not start, or not now.
+        """
+        target, effects = invocation.target, self.starter.effects
+        while True:
+            if not invocation.only_reads and (earlier := await effects.claim(invocation)) is not None:
+                return earlier
+            # Before a person is asked: a call that cannot succeed is not worth their time.
+            await self.require_secrets(target, invocation.payload, invocation.context)
+            try:
+                await self.starter.permit(invocation)
+                if invocation.only_reads and invocation.resumed_approval is None:
+                    return None
+                # An approval is not spent on a plugin that does not run. While it starts, the decision may change.
+                if not await self.supervisor.ensure_running(target.key):
+                    invocation.decision = await self.authorizer.decide(target, invocation.context)
+                    await self.starter.permit(invocation)
+                await self.starter.record_start(invocation)
+            except (KeyAlreadyClaimed, DecisionChanged):
+                effects.release_key(invocation)
+                invocation.decision = await self.authorizer.decide(target, invocation.context, anew=True)
+                if isinstance(invocation.decision, Deny):
+                    raise denied_error(invocation.decision, target, invocation.call_id) from None
+            else:
+                return None
+
+    async def _run(self, invocation: Invocation, request: CallRequest, listener: CallListener) -> Any:
+        """Invoke the plugin, and wait for an operator that answers that it is still at work."""
+        if is_kernel_operator(invocation.target):
+            snapshot = policy_snapshot(invocation.decision, invocation.approval)
+            invocation.context = replace(invocation.context, policy=snapshot)
+        try:
+            return await self.invoke(invocation, request.on_event, request.ask)
+        except InProgress as pending:
+            if self.long_running is None:
+                raise
+            return await self.long_running.finish(invocation, pending, listener)
+
+    async def invoke(
+        self, invocation: Invocation, on_event: OnEvent | None = None, ask: AskCaller | None = None
+    ) -> Any:
+        """Send a call to its plugin and check the answer. Nothing else sends calls to plugins.
+
+        It neither authorizes nor records: `call`, recovery and polling do that around it.
+
+        Raises:
+            InProgress: the operator is still at work.
+            CallerError: `missing_secrets`, as for `call`.
+            Conflict: the server offers something else under that name by now.
+            OutputInvalid: the answer does not fit the output schema.
+            PaddockError: see `Supervisor.call`.
+        """
+        target = invocation.target
+        if target.manifest.operation_auth:
+            await self.require_secrets(target, invocation.payload, invocation.context)
+        if target.dynamic:
+            await self._require_unchanged(target)
+        invocation.ran = True
+        asyncio.get_running_loop().call_soon(invocation.hash_payload)  # while the plugin works
+        result = await self.supervisor.call(
+            target.key,
+            target.spec,
+            invocation.payload,
+            invocation.context,
+            call=invocation.call_id,
+            on_event=invocation.wrap_listener(on_event),
+            ask=ask,
+            method_counts=invocation.tally,
+            status=invocation.delivery,
+        )
+        return await self.output_validator.checked(invocation, result)
+
+    def _record_end(self, invocation: Invocation, error: BaseException | None, listener: CallListener) -> None:
+        """Record the end of a call, unless that is done already or left to the poller, and tell who listens."""
+        only_reads = invocation.only_reads
+        if not invocation.parked:
+            if not invocation.finished:
+                retained = only_reads and listener.retains_result
+                invocation.finish(self.clock.monotonic(), invocation.result, error, retained=retained)
+            if invocation.started and not only_reads:
+                self.notify_ended(invocation)  # its entry was written with its outcome
+            elif error is None and only_reads:
+                # The caller need not wait for the entry.
+                if not self.unrecorded_reads:
+                    asyncio.get_running_loop().call_soon(self._flush_reads)
+                self.unrecorded_reads.append(invocation)
+            else:
+                self._flush_reads()  # entries are in the order in which their calls ended
+                self._append_entry(invocation)
+        listener.on_ended(invocation)
+
+    async def _void_approval(self, request: CallRequest, error: BaseException) -> None:
+        """Void the approval of a call that failed before it started, so that no later start makes it after all."""
+        if request.approval is not None and isinstance(error, PaddockError):
+            await self.starter.void(request.context.tenant, request.approval, error)
+
+    # --- checks and records -------------------------------------------------------------------------------------------
+
     def catalogue(self, tenant: Tenant) -> Catalogue:
-        """What this tenant can call."""
+        """The catalogue of a tenant."""
         return self.catalogues.get(tenant) or Catalogue(tenant=tenant)
 
     async def ensure_started(self, plugin: str, tenant: Tenant) -> None:
-        """Have a plugin running: what its server offers is on record when this returns.
+        """Start a plugin; the definitions that its server lists are on record when this returns.
 
         Raises:
             NotFound: it is not enabled.
@@ -179,45 +270,43 @@ class Gate:
         await self._require_recording(tenant)
         await self.supervisor.ensure_running(self.catalogue(tenant).entry(plugin).key)
 
-    # --- the steps, in order ------------------------------------------------------------------------------------------
-
     async def _require_recording(self, tenant: Tenant) -> None:
         if self.audit_log.overloaded(tenant):
             await self.audit_log.wait_for_room(tenant)
         if self.audit_log.failing is not None:
             raise self.audit_log.failing
 
-    async def _refresh_if_permitted(self, course: Invocation) -> CallTarget:
-        """The target as its server describes it now. Whoever may not call what is known of it starts no server.
+    async def _refresh_if_permitted(self, invocation: Invocation) -> CallTarget:
+        """The target as its server describes it now. No server is started for a caller whom the policy denies it.
 
         Raises:
-            PaddockError: they may not call it; and see `_resolved`.
+            PaddockError: the policy denies the call; and see `_refresh_target`.
         """
-        decision = await self.authorizer.decide(course.target, course.context)
+        decision = await self.authorizer.decide(invocation.target, invocation.context)
         if isinstance(decision, Deny):
-            course.decision = decision
-            raise denied_error(decision, course.target, course.call_id)
-        return await self._refresh_target(course.target)
+            invocation.decision = decision
+            raise denied_error(decision, invocation.target, invocation.call_id)
+        return await self._refresh_target(invocation.target)
 
     async def _refresh_target(self, target: CallTarget) -> CallTarget:
         """The target as its server describes it now, which is not known before the server runs.
 
         Raises:
-            PaddockError: it may not be called, is not there any more, or its server does not run.
+            PaddockError: the target is withheld, is gone, or its server does not run.
         """
         while target.dynamic:
             if target.withheld is not None:
                 raise target.withheld.unavailable_error(target.key.plugin, target.requested_name)
             await self.supervisor.ensure_running(target.key)
-            known = self.catalogue(target.key.tenant).refresh(target)
-            if known.key == target.key and known.withheld is None:
-                return known
-            target = known
+            current = self.catalogue(target.key.tenant).refresh(target)
+            if current.key == target.key and current.withheld is None:
+                return current
+            target = current
         return target
 
     async def _require_unchanged(self, target: CallTarget) -> None:
-        """See to it that a server still offers what was decided about. From here to the call nothing may wait: the
-        process that is called must be the one that was met.
+        """Require that a server still offers what was decided about. From here to the call nothing may wait: the
+        process that is called must be the one that was asked.
 
         Raises:
             Conflict: it offers something else under that name now.
@@ -241,10 +330,10 @@ class Gate:
             require_scopes(target.key.plugin, target.requested_name, target.spec.required_scopes, context.principal)
 
     async def require_permitted(self, target: CallTarget, context: CallContext, call: CallId) -> None:
-        """Refuse whoever may not make a call now, whatever they were allowed before.
+        """Require that a principal may make a call now, whatever was allowed before.
 
         Raises:
-            Denied: they lack a scope, or the rules forbid it.
+            Denied: the principal lacks a scope, or the policy forbids it.
         """
         self._require_scope(target, context)
         decision = await self.authorizer.decide(target, context)
@@ -252,18 +341,19 @@ class Gate:
             raise denied_error(decision, target, call)
 
     def require_valid(self, target: CallTarget, payload: Mapping[str, Any]) -> None:
-        """Refuse parameters that do not fit what is to be called.
+        """Require that a payload fits the input schema of its target.
 
         Raises:
-            Invalid: all that is wrong with them.
+            Invalid: it does not; carries every mistake.
+            Failed: it does not, and the plugin does not run.
         """
         if "_call" in payload or "_context" in payload:
             reserved = "_call" if "_call" in payload else "_context"
             raise CallerError(f"{reserved} belongs to the host", code="invalid_params", hint="leave it out")
-        given = dict(payload)
-        if not target.input.is_valid(given):
-            problems = target.input.errors(given)
-            self.supervisor.require_not_failed(target.key)  # nobody mends parameters for a plugin that cannot run
+        params = dict(payload)
+        if not target.input.is_valid(params):
+            problems = target.input.errors(params)
+            self.supervisor.require_not_failed(target.key)  # correcting parameters does not help where it cannot run
             raise Invalid(
                 f"the parameters of {target.title} are not valid",
                 problems,
@@ -272,7 +362,7 @@ class Gate:
             )
 
     async def require_secrets(self, target: CallTarget, payload: Mapping[str, Any], context: CallContext) -> None:
-        """Refuse a call that cannot succeed, since secrets are not set which its operation needs.
+        """Require that all secrets are set that the called operation needs.
 
         Raises:
             CallerError: `missing_secrets`, with all of their names.
@@ -281,135 +371,29 @@ class Gate:
             operation = called_operation(target.manifest, target.spec, payload)
             await self.secrets.require(context.tenant, context.principal.person, target.manifest, operation)
 
-    async def _begin(self, course: Invocation, approval: str | None) -> ReplayedResult | None:
-        """Let a call start that has an effect, or that a person is asked about; on record where anything has to be.
-
-        Gives what came of it before, where a call was made under the same key.
-
-        Raises:
-            PaddockError: it may not start, or not now.
-        """
-        target, effects = course.target, self.starter.effects
-        while True:
-            if isinstance(course.decision, Deny):
-                raise denied_error(course.decision, target, course.call_id)
-            replayed = None if target.read_only else await effects.claim(course)
-            if replayed is not None:
-                return replayed
-            await self.require_secrets(target, course.payload, course.context)  # nobody is asked about what cannot be
-            try:
-                granted = await self.starter.permit(course, approval)
-                if target.read_only and granted is None:
-                    return None
-                if not await self.supervisor.ensure_running(
-                    target.key
-                ):  # a yes is not spent on a plugin that does not run
-                    course.decision = await self.authorizer.decide(
-                        target, course.context
-                    )  # much may be otherwise by now
-                    granted = await self.starter.permit(course, approval)
-                await self.starter.record_start(course, granted)
-            except (KeyAlreadyClaimed, DecisionChanged):
-                effects.release_key(course)
-                course.decision = await self.authorizer.decide(target, course.context, anew=True)
-            else:
-                return None
-
-    async def _finish_long_running(self, course: Invocation, going: InProgress, watch: CallListener) -> Any:
-        """What comes of a call whose operator is still at work. Its end is recorded when this returns."""
-        following, goes_on = self.long_running, not course.target.read_only
-        if following is None:
-            await self._end(course, None, going, watch)
-            raise going
-        watch.on_progress(goes_on)
-        result: Any = None
-        try:
-            if goes_on:
-                await following.park(course, going)
-            else:
-                result = await following.poll_until_done(course, going)
-        except BaseException as error:
-            if course.parked:  # whoever made it went just then, and that stops nothing
-                self.starter.effects.release_key(course)
-            else:
-                await self._end(course, None, error, watch)
-            raise
-        if not goes_on:
-            await self._end(course, result, None, watch)
-            return result
-        try:
-            return await following.wait_for_outcome(course.context.tenant, course.call_id)
-        except PaddockError:
-            if course.status == "in_doubt":
-                watch.on_in_doubt()
-            raise
-        finally:
-            self.starter.effects.release_key(course)
-
-    def _replay(self, course: Invocation, replayed: ReplayedResult, watch: CallListener) -> Any:
-        """Give what came of a call that was made before under the same key, to whoever may make it today."""
-        course.replay_of = replayed.call
-        result = replayed.value()
-        self._record(course, result, None)
-        watch.on_replay(replayed.call)
-        return result
-
-    async def _end(self, course: Invocation, result: Any, error: BaseException | None, watch: CallListener) -> None:
-        """Record what became of a call. Of an effect it is on disk when this returns.
-
-        Raises:
-            PaddockError: see `Settling.settle`.
-        """
-        if course.target.read_only:
-            self._record(course, result, error)
-            return
-        effects = self.starter.effects
-        try:
-            if course.started:
-                course.finish(self.clock.monotonic(), result, error)
-                try:
-                    await run_to_completion(effects.record_outcome(course, result, error))
-                finally:
-                    self._notify_observers(course)
-            else:
-                self._record(course, result, error)
-                await effects.release_unstarted(course, error)
-        finally:
-            effects.release_key(course)
-            if course.status == "in_doubt":
-                watch.on_in_doubt()
-
-    def _record(self, course: Invocation, result: Any, error: BaseException | None) -> None:
-        course.finish(self.clock.monotonic(), result, error)
-        self._flush_reads()  # in the order in which they ended
-        self._append_entry(course)
+    def notify_ended(self, invocation: Invocation) -> None:
+        """Tell the scheduler and all observers that a call has ended."""
+        self.fair_scheduler.leave(invocation.context.tenant, invocation.began)
+        for observer in self.observers:
+            observer.call_ended(invocation)
 
     def _flush_reads(self) -> None:
-        answered, self.unrecorded_reads = self.unrecorded_reads, []
-        for course in answered:
-            course.hash_result()
-            self._append_entry(course)
+        ended, self.unrecorded_reads = self.unrecorded_reads, []
+        for invocation in ended:
+            invocation.hash_result()
+            self._append_entry(invocation)
 
-    def _append_entry(self, course: Invocation) -> None:
-        context = course.context
+    def _append_entry(self, invocation: Invocation) -> None:
+        context = invocation.context
         self.audit_log.enqueue(
-            course.split_event,
+            invocation.split_event,
             context.tenant,
-            call=course.call_id,
+            call=invocation.call_id,
             request=context.request,
             principal=context.principal.id,
-            soon=course.status != "succeeded",  # whoever was refused looks for the reason at once
+            soon=invocation.status != "succeeded",  # a caller who was refused looks for the reason at once
         )
-        self._notify_observers(course)
-
-    def notify_ended(self, course: Invocation) -> None:
-        """Have it known that a call has ended, elsewhere than in `call`."""
-        self._notify_observers(course)
-
-    def _notify_observers(self, course: Invocation) -> None:
-        self.fair_scheduler.leave(course.context.tenant, course.began)
-        for observer in self.observers:
-            observer.call_ended(course)
+        self.notify_ended(invocation)
 
     def _new_id(self) -> CallId:
         return CallId(new_id("call", self.clock, self.random))

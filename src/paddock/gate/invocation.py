@@ -1,4 +1,4 @@
-"""The course of one call, as the ledger will tell it."""
+"""One call on its way through the gate: its request, and what the ledger records of it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.ledger.entry import PreEncoded, SplitEvent
 from paddock.manifest.model import PluginKind
 from paddock.policy.decision import Decision
-from paddock.runtime.calls import DeliveryStatus, OnEvent
+from paddock.runtime.calls import AskCaller, DeliveryStatus, OnEvent
 
 InvocationStatus: TypeAlias = Literal[
     "succeeded", "failed", "in_doubt", "denied", "refused", "timed_out", "cancelled", "pending_approval"
 ]
 
-MAX_METADATA_BYTES = 4096  # bytes of one object that a plugin writes into the ledger with its answer
+MAX_METADATA_BYTES = 4096  # of one object from a plugin's answer that goes into the ledger
 _MAX_MODEL_CHARS = 200
 
 _RETURNED = ("plugin.method_returned",)
@@ -39,14 +39,30 @@ _EMPTY: Mapping[str, Any] = {}
 _NULL_FIELDS: dict[str, Any] = dict.fromkeys(field_names(CallEnded))
 
 
+class CallRequest(NamedTuple):
+    """One call, as it is handed to `Gate.call`."""
+
+    target: CallTarget
+    payload: Mapping[str, Any]
+    context: CallContext
+    call_id: CallId | None = None
+    """Given where the call is known under an id already; the gate makes one otherwise."""
+    approval: str | None = None
+    """The approved request, where the call waited for a person and now goes on."""
+    on_event: OnEvent | None = None
+    """Receives the events that the plugin sends while it works."""
+    ask: AskCaller | None = None
+    """Puts the plugin's questions to the caller; without it they are declined."""
+
+
 class CallCancelled(Conflict):
-    """Somebody cancelled the call, or the host went down."""
+    """The call was cancelled, or the host shut down."""
 
     code = "call.cancelled"
 
 
 class _ReportedMetadata(NamedTuple):
-    """What a plugin wrote into its answer for the ledger."""
+    """Metadata for the ledger that a plugin put into its answer."""
 
     metrics: dict[str, Any] | None = None
     nondeterminism: dict[str, Any] | None = None
@@ -58,7 +74,10 @@ _NO_METADATA = _ReportedMetadata()
 
 
 class Invocation:
-    """What happened so far. The gate fills it in as the call goes on; the target may change while it is looked for."""
+    """The state of one call. The gate fills it in as the call proceeds.
+
+    The target is replaced where a server describes it differently once it runs.
+    """
 
     __slots__ = (
         "_effects",
@@ -66,7 +85,6 @@ class Invocation:
         "_error_message",
         "_metadata",
         "_payload_hash",
-        "_result",
         "_result_hash",
         "approval",
         "began",
@@ -78,12 +96,14 @@ class Invocation:
         "effect",
         "error_code",
         "event_digest",
+        "finished",
         "parked",
         "payload",
         "proposed",
         "ran",
         "replay_of",
-        "resumed",
+        "result",
+        "resumed_approval",
         "started",
         "status",
         "tally",
@@ -92,64 +112,74 @@ class Invocation:
     )
 
     def __init__(
-        self, call: CallId, target: CallTarget, payload: Mapping[str, Any], context: CallContext, began: float
+        self,
+        call_id: CallId,
+        target: CallTarget,
+        payload: Mapping[str, Any],
+        context: CallContext,
+        began: float,
+        resumed_approval: str | None = None,
     ) -> None:
-        self.call_id = call
+        self.call_id = call_id
         self.target = target
         self.payload = payload
         self.context = context
         self.began = began
+        self.resumed_approval = resumed_approval  # the approved request with which it goes on
         self.decision: Decision | None = None
-        self.approval: str | None = None
-        self.proposed: str | None = None  # what the answer was denied for
+        self.approval: str | None = None  # the request that it waits for, or the approval that it is made with
+        self.proposed: str | None = None  # the proposal for which the answer was denied
         self.started = False  # whether `call.started` was recorded
-        self.ran = False  # whether the plugin was asked
-        self.resumed = False  # whether it goes on, having waited for a person
-        self.parked = False  # whether its operator is still at work, and it is followed whoever waits
-        self.replay_of: CallId | None = None  # the call whose answer it got
-        self.effect: IdempotencyRecord | None = None  # the record of what it does
+        self.ran = False  # whether the plugin was called
+        self.parked = False  # whether its operator is still at work; the outcome is then recorded by the poller
+        self.replay_of: CallId | None = None  # the earlier call whose result it got
+        self.effect: IdempotencyRecord | None = None
         self.delivery = DeliveryStatus()
-        self.event_digest: EventDigest | None = (
-            None  # what the plugin told meanwhile, where it did and somebody hears it
-        )
-        self.tally: MethodCounts = {}  # what the plugin asked of the host, and how often
-        self.status: InvocationStatus = "succeeded"  # from here on: once it has ended
+        self.event_digest: EventDigest | None = None  # of the plugin's events, where there are any and somebody listens
+        self.tally: MethodCounts = {}  # host methods that the plugin used, with counts
+        self.result: Any = None  # until the end of the call is recorded
+        self.finished = False
+        self.status: InvocationStatus = "succeeded"  # this and all below: valid once it is finished
         self.duration_ms = 0.0
         self._payload_hash: str | None = None
         self._result_hash: str | None = None
-        self._result: Any = _EMPTY  # until it is hashed
-        self.error_code: str | None = None  # why it failed
+        self.error_code: str | None = None
         self._error_category: str | None = None
         self._error_message: str | None = None
         self._effects: tuple[str, ...] = ()
         self._metadata = _NO_METADATA
-        self.undisclosed: tuple[str, ...] | None = None  # what it used without saying so
+        self.undisclosed: tuple[str, ...] | None = None  # sources of nondeterminism that it used and did not disclose
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether the callable declares no effect."""
+        return self.target.read_only
 
     @property
     def payload_hash(self) -> str:
         return self._payload_hash or self.hash_payload()
 
     def hash_payload(self) -> str:
-        """Take the hash of what it is made with, for which somebody may ask soon."""
+        """Hash the payload, once."""
         if self._payload_hash is None:
             self._payload_hash = hash_of(self.payload)
         return self._payload_hash
 
     def wrap_listener(self, on_event: OnEvent | None) -> OnEvent | None:
-        """What hears the plugin on the caller's behalf, and counts."""
+        """A listener that also counts and hashes the plugin's events; None where the caller does not listen."""
         if on_event is None:
             return None
 
-        def hear(event: Mapping[str, Any]) -> None:
+        def digest_and_forward(event: Mapping[str, Any]) -> None:
             if self.event_digest is None:
                 self.event_digest = EventDigest()
             self.event_digest.add(event)
             on_event(event)
 
-        return hear
+        return digest_and_forward
 
     def started_event(self) -> CallStarted:
-        """That it is about to reach its plugin."""
+        """The `call.started` event. Marks the call as started."""
         target, context, decision = self.target, self.context, self.decision
         self.started = True
         return CallStarted(
@@ -169,19 +199,19 @@ class Invocation:
             approval=self.approval,
         )
 
-    def finish(self, now: float, result: Any, error: BaseException | None, *, kept: bool = False) -> None:
-        """Note what became of it, and let go of the rest: it may wait a while for the disk, and what it was made with,
-        what it gave and where it failed are large. `kept`: nobody changes what it gave, which is hashed a moment later.
+    def finish(self, now: float, result: Any, error: BaseException | None, *, retained: bool = False) -> None:
+        """Note the outcome and drop the payload, which is large and would wait with the entry for the disk.
+
+        `retained` says that nobody changes the result, so that `hash_result` may hash it a moment later.
         """
+        self.finished = True
         self.duration_ms = int((now - self.began) * 1e6) / 1000
         self.hash_payload()  # here at the latest
         self.payload = _EMPTY
         self._effects = self.target.effects
         if error is None:
             self.status = "succeeded"
-            if kept:
-                self._result = result
-            else:
+            if not retained:
                 self._result_hash = hash_of(result)
             if isinstance(result, dict):
                 self._metadata = _read_metadata(cast("dict[str, Any]", result))
@@ -196,26 +226,27 @@ class Invocation:
             self._error_message = known.message if known else None
 
     def hash_result(self) -> None:
-        """Take the hash of what it gave, where that was left for later."""
-        if self._result is not _EMPTY:
-            self._result_hash, self._result = hash_of(self._result), _EMPTY
+        """Hash the result of a successful call, unless `finish` did, and drop it."""
+        if self._result_hash is None:
+            self._result_hash = hash_of(self.result)
+        self.result = None
 
     def ended_event(self) -> CallEnded:
-        """What became of it, as an event."""
+        """The `call.ended` event."""
         return CallEnded(**{**_NULL_FIELDS, **self._facts(), **self._personal_fields()})
 
     def split_event(self) -> SplitEvent:
-        """What the ledger keeps of it once it has ended. Made in the ledger's own time, for many calls at once.
+        """The `call.ended` event in two parts, for the ledger. Built by the ledger's writer, for many calls at once.
 
-        What is about people, or was written by a plugin, stands apart; see `ledger/entry.py`.
+        Personal data and text that a plugin wrote stand apart, so that they can be erased; see `ledger/entry.py`.
         """
         return SplitEvent(CallEnded, self._pre_encoded_facts() or self._facts(), self._personal_fields())
 
     def _facts(self) -> dict[str, Any]:
-        target, context, decision, told = self.target, self.context, self.decision, self.event_digest
+        target, context, decision, events = self.target, self.context, self.decision, self.event_digest
         metrics: dict[str, Any] = {}
-        if told is not None and told.count:
-            metrics["events"] = told.count
+        if events is not None and events.count:
+            metrics["events"] = events.count
         if self.tally:
             metrics["asked"] = dict(self.tally)
         facts: dict[str, Any] = {
@@ -236,18 +267,20 @@ class Invocation:
             facts["decision"] = decision.word
             facts["policies"] = decision.policies
             facts["policy_version"] = decision.version
-        more = {
+        optional = {
             "approval": self.approval,
             "error_code": self.error_code,
             "error_category": self._error_category,
             "replay_of": self.replay_of,
             "undisclosed": self.undisclosed,
         }
-        return facts | {name: value for name, value in more.items() if value is not None}
+        return facts | {name: value for name, value in optional.items() if value is not None}
 
     def _pre_encoded_facts(self) -> PreEncoded | None:
-        """The same as they stand in the ledger, of a call of which there is nothing more to tell than of the one before
-        it; these are nearly all of them."""
+        """The facts as canonical JSON from the target's template; None where this call has more to say.
+
+        Nearly all calls fit the template: successful reads of which nothing is special.
+        """
         target, decision = self.target, self.decision
         if (
             decision is None
@@ -261,13 +294,13 @@ class Invocation:
             or self.undisclosed is not None
         ):
             return None
-        phrase = target.entry_template
-        if phrase is None or phrase.decision is not decision:
-            phrase = target.entry_template = EntryTemplate.from_facts(decision, self._facts())
-        return phrase.render(self.duration_ms, self.context.request, target.key.plugin)
+        template = target.entry_template
+        if template is None or template.decision is not decision:
+            template = target.entry_template = EntryTemplate.from_facts(decision, self._facts())
+        return template.render(self.duration_ms, self.context.request, target.key.plugin)
 
     def _personal_fields(self) -> dict[str, Any]:
-        context, told, said = self.context, self.event_digest, self._metadata
+        context, events, metadata = self.context, self.event_digest, self._metadata
         personal: dict[str, Any] = {
             "payload_hash": self._payload_hash,
             "result_hash": self._result_hash,
@@ -277,21 +310,26 @@ class Invocation:
             "agent_path": context.agent_path,
             "owner": context.principal.owner,
         }
-        if told is not None or self._error_message is not None or self.proposed is not None or said != _NO_METADATA:
+        if (
+            events is not None
+            or self._error_message is not None
+            or self.proposed is not None
+            or metadata != _NO_METADATA
+        ):
             personal |= {
-                "events_hash": None if told is None else told.hash,
+                "events_hash": None if events is None else events.hash,
                 "error_message": self._error_message,
-                "plugin_metrics": said.metrics,
-                "nondeterminism": said.nondeterminism,
-                "model": said.model,
-                "artifacts": said.artifacts,
+                "plugin_metrics": metadata.metrics,
+                "nondeterminism": metadata.nondeterminism,
+                "model": metadata.model,
+                "artifacts": metadata.artifacts,
                 "proposed": self.proposed,
             }
         return {name: value for name, value in personal.items() if value is not None}
 
 
 class EventDigest:
-    """How much a plugin told while it worked: the ledger keeps the count and one hash over all of it."""
+    """Count and running hash of the events that a plugin sent during a call, for the ledger."""
 
     __slots__ = ("_digest", "count")
 
@@ -344,18 +382,20 @@ def _read_metadata(answer: Mapping[str, Any]) -> _ReportedMetadata:
 
 
 def _read_artifacts(value: Any) -> tuple[dict[str, Any], ...] | None:
-    """What an operator says to have made, for the ledger. `verified` is what the host keeps itself, under its hash."""
+    """The artifacts that an operator reports, for the ledger; `verified` are those that the host stores itself."""
     if not isinstance(value, list) or not value:
         return None
-    given = [cast("dict[str, Any]", one) for one in cast("list[Any]", value) if isinstance(one, dict)]
-    named = [{name: one.get(name) for name in ("type", "path", "hash")} for one in given]
-    told = tuple(one | {"verified": is_address(one["path"])} for one in named)
-    size = len(orjson.dumps(told))
-    return told if size <= MAX_METADATA_BYTES else ({"count": len(told), "size": size, "hash": hash_of(told)},)
+    objects = [cast("dict[str, Any]", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
+    references = [{name: item.get(name) for name in ("type", "path", "hash")} for item in objects]
+    artifacts = tuple(item | {"verified": is_address(item["path"])} for item in references)
+    size = len(orjson.dumps(artifacts))
+    if size <= MAX_METADATA_BYTES:
+        return artifacts
+    return ({"count": len(artifacts), "size": size, "hash": hash_of(artifacts)},)
 
 
 def _bounded_object(value: Any) -> dict[str, Any] | None:
-    """An object that a plugin wrote into its answer, for the ledger; of a large one how large it is, and its hash."""
+    """An object from a plugin's answer, for the ledger; a large one is replaced by its size and hash."""
     if not isinstance(value, dict):
         return None
     written = cast("dict[str, Any]", value)

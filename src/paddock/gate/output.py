@@ -1,4 +1,4 @@
-"""What an answer has to be before anybody gets it: as its plugin promised, and proposing nothing that may not be."""
+"""Checks on a plugin's answer: its output schema, the artifacts that it names, and the calls that an agent proposes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from paddock.plugins.dialects.operator_result import stored_artifact_digests
 
 @dataclass(slots=True)
 class OutputValidator:
-    """Looks at answers. `artifacts` knows what the host keeps, and `proposals` what agents may propose: without these
-    nobody looks, as when an author tries something of theirs."""
+    """Checks answers. Without `artifacts` or `proposals`, as in the development host, those are not checked."""
 
     artifacts: ArtifactLookup | None = None
     proposals: ProposalChecker | None = None
 
     async def validate(self, target: CallTarget, result: Any) -> None:
-        """Refuse an answer that is not what was promised.
+        """Require that an answer fits its output schema, and that the artifacts exist that it names.
 
         Raises:
-            OutputInvalid: all that is wrong with it.
+            OutputInvalid: it does not; carries every mistake.
         """
         self.validate_schema(target, result)
         if is_kernel_operator(target):
             await self.validate_artifacts(target, result)
 
     def validate_schema(self, target: CallTarget, result: Any) -> None:
-        """Refuse an answer that does not fit its schema.
+        """Require that an answer fits its output schema.
 
         Raises:
             OutputInvalid: it does not.
@@ -43,10 +42,10 @@ class OutputValidator:
             raise OutputInvalid(target.key.plugin, target.spec.name, target.output_errors(result))
 
     async def validate_artifacts(self, target: CallTarget, result: Any) -> None:
-        """See to it that the host has what an operator says to have left with it; then its hash is the right one.
+        """Require that the host stores the artifacts that an operator names; their hashes are right then.
 
         Raises:
-            OutputInvalid: it has not.
+            OutputInvalid: it does not.
         """
         if self.artifacts is None:
             return
@@ -58,22 +57,38 @@ class OutputValidator:
                 problem = Problem("artifacts", missing, "put it there first", "not_found")
                 raise OutputInvalid(target.key.plugin, target.spec.name, [problem]) from None
 
-    def check_proposal(self, course: Invocation, result: Any) -> Any:
-        """The answer of an agent, which may propose that others do something, with the keys that it hints at.
+    async def checked(self, invocation: Invocation, result: Any) -> Any:
+        """The answer to a call, checked; of an agent, with the idempotency keys filled in that it hints at.
 
         Raises:
-            Denied: it proposes what it may not.
-            BadHint: a key cannot be filled in.
+            OutputInvalid: it does not fit the output schema, or names artifacts that the host does not store.
+            Denied: the agent proposes a call that it may not.
+            InvalidIdempotencyHint: a key cannot be filled in.
+        """
+        target = invocation.target
+        self.validate_schema(target, result)
+        if is_kernel_operator(target):
+            await self.validate_artifacts(target, result)
+        if target.manifest.kind is PluginKind.AGENT:
+            return self.check_proposal(invocation, result)
+        return result
+
+    def check_proposal(self, invocation: Invocation, result: Any) -> Any:
+        """The answer of an agent, its proposed calls checked and their idempotency keys filled in.
+
+        Raises:
+            Denied: it proposes a call that it may not.
+            InvalidIdempotencyHint: a key cannot be filled in.
         """
         if self.proposals is None:
             return result
-        found = self.proposals.first_denied(course.target, result)
+        found = self.proposals.first_denied(invocation.target, result)
         if found is not None:
-            course.proposed, course.decision = found
-            raise denied_error(course.decision, course.target, course.call_id, proposed=course.proposed)
-        return self.proposals.fill_hints(course.target, result)
+            invocation.proposed, invocation.decision = found
+            raise denied_error(invocation.decision, invocation.target, invocation.call_id, proposed=invocation.proposed)
+        return self.proposals.fill_hints(invocation.target, result)
 
 
 def is_kernel_operator(target: CallTarget) -> bool:
-    """Whether it answers as the Kernel's document has it, and is told what the rules said of its call."""
+    """Whether it is an operator of the Kernel dialect, which is told the policy's decision about its call."""
     return target.manifest.kind is PluginKind.OPERATOR and target.manifest.dialect is Dialect.KERNEL

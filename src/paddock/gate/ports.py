@@ -1,26 +1,26 @@
-"""Who stands beside the door: where calls are recorded, who knows of secrets and artifacts, and who hears of calls."""
+"""Interfaces that the gate needs from other rooms: audit log, secrets, artifacts, observers and listeners of calls."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from paddock.core.errors import PaddockError
-from paddock.core.ids import CallId, Tenant
+from paddock.core.ids import Tenant
 from paddock.gate.invocation import Invocation
 from paddock.ledger.entry import EventSource
 from paddock.manifest.model import Manifest
 
 
 class AuditLog(Protocol):
-    """Where what happens is recorded. A host that cannot record what it does must not act."""
+    """Records what happens. A host that cannot record what it does must not act."""
 
     @property
     def failing(self) -> PaddockError | None:
-        """Why nothing can be recorded right now."""
+        """Why nothing can be recorded right now; None where it can."""
         ...
 
     def overloaded(self, tenant: str) -> bool:
-        """Whether so much waits to be written that this tenant should wait for `room` before it makes more."""
+        """Whether so much waits to be written that this tenant has to `wait_for_room` first."""
         ...
 
     async def wait_for_room(self, tenant: str) -> None:
@@ -37,7 +37,7 @@ class AuditLog(Protocol):
         principal: str | None = None,
         soon: bool = False,
     ) -> None:
-        """Record one event in a moment, or `soon`, with its call; or what makes the event, in another thread."""
+        """Record one event shortly, or `soon`; a function is called in another thread to make the event."""
         ...
 
 
@@ -45,7 +45,7 @@ class SecretChecker(Protocol):
     """Knows which secrets are set."""
 
     async def require(self, tenant: str, person: str | None, manifest: Manifest, operation: str | None) -> None:
-        """Refuse a call to an operation some of whose secrets are not.
+        """Require that all secrets of an operation are set.
 
         Raises:
             CallerError: `missing_secrets`, with all of their names.
@@ -54,60 +54,48 @@ class SecretChecker(Protocol):
 
 
 class ArtifactLookup(Protocol):
-    """Knows what plugins have left with the host."""
+    """Knows the artifacts that the host stores."""
 
     async def find(self, tenant: Tenant, digest: str) -> object:
         """The artifact of this hash.
 
         Raises:
-            NotFound: nobody keeps one.
+            NotFound: there is none.
         """
         ...
 
 
 class CallObserver(Protocol):
-    """Who hears of calls besides the ledger. Must be quick, and must not raise."""
+    """Is told of every call that ended. Must be quick, and must not raise."""
 
-    def call_ended(self, invocation: Invocation) -> None: ...
+    def call_ended(self, invocation: Invocation, /) -> None: ...
 
 
 class CallListener(Protocol):
-    """Who hears more of a call than what comes of it."""
+    """Follows one call."""
 
     @property
     def retains_result(self) -> bool:
-        """Whether nobody changes what comes of it, but shows it or keeps it."""
+        """Whether the result is only shown or stored by its receiver, and never changed."""
         ...
 
-    def on_replay(self, of: CallId) -> None:
-        """This is what came of a former call under the same key."""
+    def on_progress(self, unattended: bool) -> None:
+        """The operator is still at work; `unattended`: the call goes on when nobody waits for it."""
         ...
 
-    def on_undisclosed(self, undisclosed: tuple[str, ...]) -> None:
-        """It used these without saying so; see `CallEnded`."""
-        ...
-
-    def on_in_doubt(self) -> None:
-        """Nobody knows whether it has happened, where it was cancelled for instance."""
-        ...
-
-    def on_progress(self, goes_on: bool) -> None:
-        """Its operator is still at work, and goes on or does not when nobody waits for it."""
+    def on_ended(self, invocation: Invocation) -> None:
+        """The call has ended, or waits for a person. Its caller gets the result or the error after this."""
         ...
 
 
 class NullListener:
-    """Nobody watches."""
+    """A listener that ignores everything."""
 
     retains_result = False
 
-    def on_replay(self, of: CallId) -> None: ...
+    def on_progress(self, unattended: bool) -> None: ...
 
-    def on_undisclosed(self, undisclosed: tuple[str, ...]) -> None: ...
-
-    def on_in_doubt(self) -> None: ...
-
-    def on_progress(self, goes_on: bool) -> None: ...
+    def on_ended(self, invocation: Invocation) -> None: ...
 
 
 NULL_LISTENER = NullListener()

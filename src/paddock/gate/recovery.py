@@ -1,5 +1,8 @@
-"""For how long probes have found nothing of calls, by the time that only ever grows: a calendar may be moved meanwhile,
-and a host that dies over it begins anew."""
+"""Recovery of effects whose outcome is unknown: by the plugin's journal, by a probe, or by repeating the call.
+
+How long a probe has found nothing is measured by the monotonic clock, since the calendar may be moved; a host that
+restarts begins to measure again.
+"""
 
 from __future__ import annotations
 
@@ -31,23 +34,22 @@ from paddock.gate.idempotency.errors import recovers_automatically
 from paddock.gate.idempotency.fencing import next_fence
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState, Resolution
-from paddock.gate.invocation import CallCancelled
+from paddock.gate.invocation import CallCancelled, CallRequest, Invocation
 from paddock.gate.output import is_kernel_operator
 from paddock.plugins.dialects.envelope import InProgress
 from paddock.policy.decision import Deny
 from paddock.queue import queue
 from paddock.queue.node import Node
 from paddock.queue.schedule import RescheduleAt
-from paddock.runtime.calls import DeliveryStatus
 from paddock.store.database import Database, Transaction
 
 PROBE_RETENTION_S = 3600.0  # seconds after it lasts for long enough
 
 
 class NegativeProbes:
-    """When a probe first found nothing, by call.
+    """Tracks since when (monotonic) each call's probe has returned "not found".
 
-    Whoever asks no more about a call need not say so: a person may have said what became of it, or another host.
+    Entries expire by themselves: a person or another host may resolve a call without telling this one.
     """
 
     def __init__(self) -> None:
@@ -57,13 +59,13 @@ class NegativeProbes:
         return len(self._since)
 
     def not_found_for(self, seconds: float, call: CallId, now: float) -> bool:
-        """Whether nothing was found of a call for that long; it begins now where it never was looked for."""
+        """Whether the probe of a call has found nothing for that long; counting begins with the first time."""
         for old in [one for one, since in self._since.items() if now - since > seconds + PROBE_RETENTION_S]:
             del self._since[old]
         return now - self._since.setdefault(call, now) >= seconds
 
     def forget(self, call: CallId) -> None:
-        """It is known what became of it."""
+        """Drop a call whose outcome is known."""
         self._since.pop(call, None)
 
 
@@ -71,18 +73,18 @@ PROBE_NOT_HAPPENED = {"code": "effect.not_happened", "message": "its plugin look
 
 
 class CallJournal(Protocol):
-    """Where it is noted what calls have changed in their plugins' tables."""
+    """Reads what calls have changed in their plugins' tables."""
 
     async def end_call(
         self, tenant: Tenant, plugin: PluginName, call: CallId, fence: int, *, started_at: str
     ) -> RecordedEffect | None:
-        """What a call has noted. One that has noted nothing changes nothing from here on."""
+        """The recorded effect of a call. A call without one is fenced off, and changes nothing from here on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _RecoveredOutcome:
-    """What became of an effect, by whose word."""
+    """The outcome of an effect, and how it was found out."""
 
     by: Resolution
     happened: bool
@@ -92,15 +94,15 @@ class _RecoveredOutcome:
 
 @dataclass(frozen=True, slots=True)
 class EffectRecovery:
-    """Asks plugins what became of their effects.
+    """Recovers effects whose outcome is unknown, in the way that their callable declares.
 
     Args:
-        gate: Where they are called.
-        database: Where the records are.
-        clock: Tells when.
-        notes: What calls have noted in their plugins' tables.
-        publish_in: Where it is told what was found out, in a unit of work.
-        settle: How long what was sent may still be on its way.
+        gate: Calls the plugins.
+        database: Holds the idempotency records.
+        clock: The time.
+        journal: Reads what calls have changed in their plugins' tables.
+        publish_in: Publishes the outcome within a transaction.
+        settle_time: How long a request that was sent may still be in transit.
     """
 
     gate: Gate
@@ -112,17 +114,16 @@ class EffectRecovery:
     _negative_probes: NegativeProbes = field(default_factory=NegativeProbes)
 
     async def recover(self, tenant: Tenant, call: str) -> RescheduleAt | None:
-        """Find out what became of the effect of a call: when to go on with that, or nothing where it is known, or only
-        a person can.
+        """Recover the effect of a call. Returns when to try again; None where it is resolved, or only a person can.
 
         Raises:
-            PaddockError: it cannot be found out now: its plugin is not there, does not run, or does not answer.
+            PaddockError: it cannot be recovered now: its plugin is gone, does not run, or does not answer.
         """
         effect = await self.database.read(lambda tx: records.find_by_call(tx, tenant, call))
         if effect is None or effect.state is not EffectState.IN_DOUBT:
             self._negative_probes.forget(CallId(call))
             return None
-        await self.gate.audit_log.wait_for_room(tenant)  # of whose chain is broken nobody is asked
+        await self.gate.audit_log.wait_for_room(tenant)  # no plugin is called for a tenant whose ledger is broken
         target = self.gate.catalogue(tenant).find_callable(effect.effect_key.plugin, effect.effect_key.callable)
         match effect.recovery:
             case "atomic":
@@ -134,19 +135,19 @@ class EffectRecovery:
                 if not found.happened and not self._is_settled(effect.call):
                     return RescheduleAt(self.clock.now() + self.settle_time)
             case "native_key" if (effect.error or {}).get("code") == CallCancelled.code:
-                return None  # nobody wants it any more
+                return None  # it was cancelled, and must not be made again
             case "native_key" if self._progress_expired(effect):
                 return None
             case "native_key":
                 effect = await self.database.write(partial(records.raise_fence, effect=effect))
                 try:
                     found = await self._repeat_call(target, effect)
-                except InProgress as going:
-                    return await self._record_progress(effect, going)
+                except InProgress as pending:
+                    return await self._record_progress(effect, pending)
             case _:
                 return None
         if found is not None:
-            if found.happened:
+            if found.happened and found.by is not Resolution.NATIVE_KEY:  # whose answer was checked as it came
                 await self.gate.output_validator.validate(target, found.result)
             await self.database.write(partial(self._record_outcome, effect=effect, found=found))
         self._negative_probes.forget(effect.call)
@@ -163,7 +164,7 @@ class EffectRecovery:
         probe = self.gate.catalogue(effect.effect_key.tenant).find_callable(effect.effect_key.plugin, target.spec.probe)
         payload = {"idempotency_key": effect.effect_key.key, "params": dict(effect.payload or {})}
         context = await restore_context(effect, self.database, self.clock.now())
-        answer = await self.gate.call(probe, payload, context)
+        answer = await self.gate.call(CallRequest(probe, payload, context))
         fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
         if not isinstance(fields.get("happened"), bool):
             raise PluginError(
@@ -175,13 +176,15 @@ class EffectRecovery:
         return _RecoveredOutcome(Resolution.PROBE, fields["happened"], fields.get("result"))
 
     def _is_settled(self, call: CallId) -> bool:
-        """Whether nothing can be on its way any more of what a probe did not find."""
+        """Whether a request that the probe did not find cannot be in transit any more."""
         return self._negative_probes.not_found_for(self.settle_time.total_seconds(), call, self.clock.monotonic())
 
     async def _repeat_call(self, target: CallTarget, effect: IdempotencyRecord) -> _RecoveredOutcome | None:
-        """What comes of the same call under the same key; None where the rules forbid it now, or its plugin refuses it,
-        which says nothing of what it did with it before. Of two hosts that make it again only the one is served that
-        took it over last."""
+        """Make the same call again under the same key.
+
+        None where the policy forbids it now, or the plugin refuses it, which says nothing about the first time. Of two
+        hosts that repeat it, only the one with the higher fence is served.
+        """
         context = await restore_context(effect, self.database, self.clock.now(), fence=next_fence(effect))
         decision = await self.gate.authorizer.decide(target, context)
         if isinstance(decision, Deny):
@@ -191,33 +194,33 @@ class EffectRecovery:
             context = replace(context, policy=policy_snapshot(decision, None if asked is None else asked.id))
         if (progress := PollState.from_record(effect)) is not None:
             context = replace(context, so_far=progress.operator_progress)
-        await self.gate.require_secrets(target, effect.payload or {}, context)
-        fate = DeliveryStatus()
+        payload, now = dict(effect.payload or {}), self.clock.monotonic()
+        invocation = Invocation(effect.call, target, payload, context, now)
         try:
-            result = await self.gate.supervisor.call(
-                target.key, target.spec, dict(effect.payload or {}), context, status=fate
-            )
+            result = await self.gate.invoke(invocation)
         except PaddockError:
-            if fate.refused:
+            if invocation.delivery.refused:
                 return None
-            raise  # it was not asked, or nobody knows what it did: another time
+            raise  # it was not called, or its outcome is still unknown: another time
         return _RecoveredOutcome(Resolution.NATIVE_KEY, happened=True, result=result)
 
     def _progress_expired(self, effect: IdempotencyRecord) -> bool:
-        """Whether its operator was at work on it for as long as such work may take."""
+        """Whether the time for work in progress is up."""
         progress = PollState.from_record(effect)
         return progress is not None and progress.is_expired(self.clock.now())
 
-    async def _record_progress(self, effect: IdempotencyRecord, going: InProgress) -> RescheduleAt:
-        """When to ask an operator again that is at work on the call: as one is that never was in doubt.
+    async def _record_progress(self, effect: IdempotencyRecord, pending: InProgress) -> RescheduleAt:
+        """Record that the operator is still at work; returns when to poll it again.
 
         Raises:
-            InProgress: nobody follows such work here.
+            InProgress: this gate does not follow calls in progress.
         """
         now, known, following = self.clock.now(), PollState.from_record(effect), self.gate.long_running
         if following is None:
-            raise going
-        progress = known.after_poll(going) if known else PollState.first(going, now, following.poller.max_progress_s)
+            raise pending
+        progress = (
+            known.after_poll(pending) if known else PollState.first(pending, now, following.poller.max_progress_s)
+        )
 
         def unit(tx: Transaction) -> None:
             records.store_progress(tx, effect, context=progress.stored_in(effect.context or {}))
@@ -226,7 +229,7 @@ class EffectRecovery:
                 self.publish_in(tx, effect.effect_key.tenant, effect.call).publish(told)
 
         await self.database.write(unit)
-        return RescheduleAt(progress.next_poll_at(now, going.retry_after))
+        return RescheduleAt(progress.next_poll_at(now, pending.retry_after))
 
     def _record_outcome(self, tx: Transaction, effect: IdempotencyRecord, found: _RecoveredOutcome) -> None:
         now = self.clock.now().isoformat()
@@ -242,22 +245,20 @@ class EffectRecovery:
         self.publish_in(tx, effect.effect_key.tenant, effect.call).publish(told)
 
 
-MAX_RECOVERY_WAIT_S = (
-    20.0  # seconds: what was cancelled is looked at after ten, and a probe that finds nothing looks twice
-)
+MAX_RECOVERY_WAIT_S = 20.0  # a cancelled call is looked at after ten, and a probe that finds nothing is repeated
 _CHECK_INTERVAL_S = 0.2
 
 RecoverCall: TypeAlias = Callable[[Tenant, str], Awaitable[RescheduleAt | None]]
 
 
 class RecoveryWaiter:
-    """Waits until it is known what became of effects.
+    """Waits until effects are resolved.
 
     Args:
-        database: Where their records and the queue are.
+        database: Holds the idempotency records and the queue.
         clock: The time.
-        node: In whose name a command takes the work from the queue.
-        recover: Finds it out here; None where a daemon does so by itself.
+        node: The node under which a command takes the job from the queue.
+        recover: Recovers an effect in this process; None where a daemon's worker does.
     """
 
     def __init__(self, database: Database, clock: Clock, node: Node, recover: RecoverCall | None = None) -> None:
@@ -267,9 +268,9 @@ class RecoveryWaiter:
         self._recover = recover
 
     async def wait_until_resolved(self, effect: IdempotencyRecord) -> bool:
-        """Whether it is known by now what became of an effect, after a while at most.
+        """Wait a while for an effect to be resolved; returns whether it is.
 
-        Not where nobody would find out in that time: its plugin does not say how, or it was tried in vain.
+        Returns at once where it cannot be: its plugin does not declare how, or recovery was given up.
         """
         if not recovers_automatically(effect):
             return False
@@ -287,7 +288,7 @@ class RecoveryWaiter:
         return False
 
     async def _recover_once(self, effect: IdempotencyRecord, recover: RecoverCall) -> bool:
-        """Look once, as a worker would; False where that does not tell now."""
+        """Run the recovery job once, as a worker would; False where it fails for now."""
         of, here, now = effect.effect_key, await self._node.current_run(), self._clock.now()
         take = queue.claim_one
         work = await self._database.write(
@@ -310,7 +311,7 @@ class RecoveryWaiter:
 
 
 def _recovery_state(tx: Transaction, effect: IdempotencyRecord) -> tuple[bool, datetime | None]:
-    """Whether it is known what became of it, and else when somebody looks, if anybody does."""
+    """Whether an effect is resolved; and if not, when its recovery job is due, if it has one."""
     now = records.find_by_call(tx, effect.effect_key.tenant, effect.call)
     if now is None or now.state is not EffectState.IN_DOUBT:
         return True, None

@@ -15,7 +15,7 @@ from paddock.config.resolve import LoadedSettings
 from paddock.core.call import CallContext, Principal
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Conflict, NeedsApproval, PaddockError
-from paddock.core.ids import DEFAULT_TENANT, CallId, PluginName, PrincipalId, RequestId, Tenant, new_id
+from paddock.core.ids import DEFAULT_TENANT, PluginName, PrincipalId, RequestId, Tenant, new_id
 from paddock.core.single_flight import SingleFlight
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
@@ -189,7 +189,7 @@ class Host:
         self._supervisor = supervisor
         self._gate = gate
         self._approval_tokens = approval_tokens
-        self._resources = ResourceReader(views, gate)
+        self._resources = ResourceReader(views, gate, calls)
         self._reconciler = reconciler
         self._uninstall_cleanup = uninstall_cleanup
         self._logs = logs
@@ -238,9 +238,8 @@ class Host:
         if approval_token is not None:
             return await (await self.claim_approved_call(approval_token, name, params, context)).wait()
         try:
-            return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
-        except NeedsApproval as held:
-            self.calls.restore_held(CallId(held.details["call_id"]), target, context, held)
+            return await self.calls.call(target, params, context, on_event=on_event, ask=ask)
+        except NeedsApproval:
             raise
         except PaddockError as error:
             plugin = target.manifest.name
@@ -526,7 +525,7 @@ class Host:
 
     async def drain(self) -> None:
         """Stop taking calls and wait, bounded, for those in flight."""
-        await asyncio.gather(self.calls.drain(DRAIN_TIMEOUT_S), self.callable_access.drain(DRAIN_TIMEOUT_S))
+        await self.calls.drain(DRAIN_TIMEOUT_S)
 
     async def _resolve_name(self, name: str) -> str:
         plugin = await self._views.run(lambda store: store.database.read(lambda tx: require_plugin(tx, name)))

@@ -21,8 +21,9 @@ class CallEnvironment:
     """The circumstances of a call."""
 
     background: bool = False
-    """Nobody waits for it: a schedule or another machine started it."""
+    """Nobody waits for it: the host makes it to recover an effect, or goes on with it after a restart."""
     dry_run: bool = False
+    """Reserved: no call is a dry run yet."""
     project: str | None = None
     agent_path: str | None = None
 

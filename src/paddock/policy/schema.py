@@ -116,6 +116,8 @@ entity Capability {{
 }};
 
 // A call that nobody has said yes to is `callUnattended`; with a person's yes it is `call`.
+// `background`: nobody waits for the call; the host makes it to recover an effect, or goes on with it after a restart.
+// `dry_run` is reserved: no call is a dry run yet, so it is always false.
 action anyCall;
 action call, callUnattended in [anyCall] appliesTo {{
   principal: [{", ".join(PRINCIPAL_TYPES)}],

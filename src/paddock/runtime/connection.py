@@ -52,11 +52,12 @@ class PluginConnection:
         on_notification: Callable[[str, Mapping[str, Any]], None],
         on_log: Callable[[str], None] = lambda _line: None,
         on_list_changed: Callable[[], None] = lambda: None,
+        publish_calls: bool = False,
     ) -> None:
         self.adapter = adapter
         self._name = deployment.name
         self._manifest = deployment.manifest
-        self._publish = publish.publish
+        self._publish_call = publish.publish if publish_calls else None
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
         self._in_flight_calls = InFlightCalls(self._loop, self._on_timeout)
@@ -211,15 +212,16 @@ class PluginConnection:
             operation=called_operation(self._manifest, plan.spec, payload) if self._manifest.operation_auth else None,
         )
         self._in_flight_calls.add(in_flight_call)
-        self._publish(
-            PluginMethodCalled(
-                name=self._name,
-                method=plan.method,
-                request_id=context.request,
-                operator_id=context.operator,
-                project_id=context.project,
+        if self._publish_call is not None:
+            self._publish_call(
+                PluginMethodCalled(
+                    name=self._name,
+                    method=plan.method,
+                    request_id=context.request,
+                    operator_id=context.operator,
+                    project_id=context.project,
+                )
             )
-        )
         succeeded, started_work = False, False
         input_required: InputRequired | None = None
         try:
@@ -252,15 +254,16 @@ class PluginConnection:
             return result
         finally:
             self._in_flight_calls.remove(in_flight_call)
-            self._publish(
-                PluginMethodReturned(
-                    name=self._name,
-                    method=plan.method,
-                    request_id=context.request,
-                    duration_ms=int((self._loop.time() - started_at) * 1e6) / 1000,
-                    success=succeeded,
+            if self._publish_call is not None:
+                self._publish_call(
+                    PluginMethodReturned(
+                        name=self._name,
+                        method=plan.method,
+                        request_id=context.request,
+                        duration_ms=int((self._loop.time() - started_at) * 1e6) / 1000,
+                        success=succeeded,
+                    )
                 )
-            )
 
     def _send_request(self, message: OutgoingMessage) -> PendingRequest:
         try:

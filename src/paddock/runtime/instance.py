@@ -59,6 +59,7 @@ class SupervisorDeps:
     """Dependencies shared by every plugin instance of one supervisor.
 
     `long_lived` says whether the host outlives a single call, so that a crashed plugin is really restarted.
+    `publish_calls` says whether each call is published as events; a gate records calls itself, and needs none.
     """
 
     launcher: EndpointLauncher
@@ -70,6 +71,7 @@ class SupervisorDeps:
     random: Random
     start_throttle: StartThrottle
     long_lived: bool = True
+    publish_calls: bool = False
 
 
 class PluginInstance:
@@ -244,6 +246,7 @@ class PluginInstance:
                     self._next_adapter(),
                     launcher=deps.launcher,
                     publish=self._publish,
+                    publish_calls=deps.publish_calls,
                     clock=deps.clock,
                     on_definitions=lambda definitions: deps.observer.on_definitions_listed(deployment, definitions),
                     on_running=self._on_running,

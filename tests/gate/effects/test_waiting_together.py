@@ -152,8 +152,8 @@ async def test_a_yes_that_comes_while_the_host_goes_down_is_used_by_the_next(off
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.send")  # pyright: ignore[reportPrivateUsage]
         approved = await elsewhere(host).approve("default", approval, ANN)
         await host.calls.drain(0)
-        host.calls.resume_approved(first, target, approved.payload, approved.id)
-        host.calls.resume_joined(third)
+        host.calls.resume_approved(first, first.context, target, approved.payload, approved.id)
+        host.calls.resume_joined(third, third.context)
 
         assert (first.status, third.status, host.calls.running_count) == ("pending_approval", "pending_approval", 0)
     assert office.done == []

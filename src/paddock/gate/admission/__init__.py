@@ -1,1 +1,1 @@
-"""TODO: paddock.gate.admission."""
+"""Rate limits, quotas and fair turns between tenants."""

@@ -1,1 +1,1 @@
-"""TODO: paddock.gate.calls."""
+"""Calls that can be followed, awaited, cancelled, and resumed after an approval."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from paddock.core.call import CallContext
+from paddock.core.clock import format_utc
 from paddock.core.error_mapping import error_to_json
 from paddock.core.errors import NeedsApproval, PaddockError, clear_tracebacks
 from paddock.core.ids import CallId
 from paddock.gate.calls.questions import OpenQuestions
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.idempotency.errors import reports_unknown_outcome, with_unknown_outcome_of
-from paddock.gate.invocation import CallCancelled
+from paddock.gate.invocation import CallCancelled, Invocation
 
 MAX_RETAINED_EVENTS = 256
 MAX_RETAINED_EVENT_BYTES = 1024 * 1024  # of one call; older events give way to newer ones
@@ -37,42 +39,92 @@ class CallEvent(NamedTuple):
 
 
 class CallHandle:
-    """One call, from the moment it was made until it is forgotten. `questions` are those that its plugin has."""
+    """One call, from the moment it was made until it is forgotten.
 
-    retains_result = True  # see `Watch`
+    A host has thousands of them a second: whatever few calls need, such as questions, is made when it is first used.
+    """
 
-    def __init__(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: str) -> None:
+    __slots__ = (
+        "_changed",
+        "_count",
+        "_ended_at",
+        "_event_bytes",
+        "_events",
+        "_long_running",
+        "_questions",
+        "_recovery",
+        "_settled",
+        "_started_at",
+        "_stop",
+        "_version",
+        "approval_required",
+        "callable",
+        "cancel_requested",
+        "context",
+        "error",
+        "form",
+        "has_slot",
+        "id",
+        "in_doubt",
+        "on_in_progress",
+        "plugin",
+        "replay_of",
+        "result",
+        "resume_joined",
+        "retains_result",
+        "status",
+        "undisclosed",
+    )
+
+    def __init__(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: datetime) -> None:
         self.id = call_id
         self.plugin = target.key.plugin
         self.callable = target.spec.name
         self.form = target.spec.form
         self._recovery = target.spec.recovery
         self.context = context
-        self.started_at = started_at
-        self.ended_at: str | None = None
+        self.retains_result = True  # see `CallListener`
+        self._started_at = started_at
+        self._ended_at: datetime | None = None
         self.status: CallStatus = "running"
         self.result: Any = None
         self.error: PaddockError | None = None
         self.approval_required: NeedsApproval | None = None  # while it waits for a person
-        self.resume_joined: Callable[[], None] | None = (
-            None  # goes on with it, where it waits for another call's request
-        )
-        self.replay_of: CallId | None = None  # a former call under the same key, whose answer it got
-        self.undisclosed: tuple[str, ...] = ()  # what it used without saying so
+        self.resume_joined: Callable[[], None] | None = None  # makes it, where it waits for another call's approval
+        self.replay_of: CallId | None = None  # an earlier call under the same key, whose result it got
+        self.undisclosed: tuple[str, ...] = ()  # sources of nondeterminism that it used and did not disclose
         self._long_running = False
-        self.has_slot = False  # whether it counts among those under way
+        self.has_slot = False  # whether it counts among those in flight
         self.on_in_progress: Callable[[], None] = do_nothing
-        self.in_doubt = False  # whether it may have happened, and nobody knows
-        self.questions = OpenQuestions({"call_id": call_id, "plugin": self.plugin}, self._add_question)
-        self._events: deque[CallEvent] = deque()
+        self.in_doubt = False  # whether its outcome is unknown
+        self._questions: OpenQuestions | None = None
+        self._events: deque[CallEvent] | None = None
         self._event_bytes = 0
         self._count = 0
         self._version = 0
-        self._updated = asyncio.Event()
-        self._ended = asyncio.Event()
-        self._settled = asyncio.Event()
-        self.cancel_requested = False  # whether somebody asked for its end
+        self._changed: asyncio.Event | None = None  # while somebody waits
+        self._settled = False  # whether it has ended, or waits for a person
+        self.cancel_requested = False
         self._stop: Callable[[], object] = do_nothing
+
+    @property
+    def started_at(self) -> str:
+        """When it was made, in UTC."""
+        return format_utc(self._started_at)
+
+    @property
+    def ended_at(self) -> str | None:
+        """When it ended, in UTC; None as long as it has not."""
+        return None if self._ended_at is None else format_utc(self._ended_at)
+
+    @property
+    def questions(self) -> OpenQuestions:
+        """The questions that its plugin asks the caller."""
+        if self._questions is None:
+            self._questions = OpenQuestions({"call_id": self.id, "plugin": self.plugin}, self._add_question)
+            if self._ended_at is not None:
+                self._questions.close()
+        return self._questions
 
     async def wait(self) -> Any:
         """The result.
@@ -81,7 +133,8 @@ class CallHandle:
             NeedsApproval: the call waits for a person. It goes on once it has their yes: wait for it to be `over`.
             PaddockError: the call failed or was cancelled.
         """
-        await self._settled.wait()
+        while not self._settled:
+            await self._next_change()
         return self.outcome()
 
     def outcome(self) -> Any:
@@ -101,29 +154,27 @@ class CallHandle:
     async def events(self, after: int = 0) -> AsyncGenerator[CallEvent, None]:
         """What the plugin told and asked while it worked: first what is still kept, then as it comes, until the end."""
         while True:
-            self._updated.clear()
-            for event in tuple(self._events):
+            for event in tuple(self._events or ()):
                 if event.number > after:
                     after = event.number
                     yield event
             # More may have come while those were taken, the end among it.
             if self._events and self._events[-1].number > after:
                 continue
-            if self._ended.is_set():
+            if self._ended_at is not None:
                 return
-            await self._updated.wait()
+            await self._next_change()
 
     async def wait_changed(self, since: int = -1) -> int:
         """Wait until anything of it is not as it was at that count of changes, and give the count now; at once where it
         is over."""
-        while self._version == since and not self._ended.is_set():
-            self._updated.clear()
-            await self._updated.wait()
+        while self._version == since and self._ended_at is None:
+            await self._next_change()
         return self._version
 
     def last_events(self, most: int) -> list[CallEvent]:
         """The last of what was told about it, oldest first, as far as it is kept."""
-        return list(self._events)[-most:]
+        return list(self._events or ())[-most:]
 
     def summary(self) -> dict[str, Any]:
         """The call as data, without what became of it."""
@@ -135,7 +186,7 @@ class CallHandle:
             "started_at": self.started_at,
             "ended_at": self.ended_at,
             "events": self._count,
-            "questions": self.questions.to_json(),
+            "questions": [] if self._questions is None else self._questions.to_json(),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -172,6 +223,8 @@ class CallHandle:
     def _append_event(self, event: Mapping[str, Any], kind: CallEventKind) -> None:
         self._count += 1
         size = _json_size(event)
+        if self._events is None:
+            self._events = deque()
         if size <= MAX_EVENT_BYTES:
             self._events.append(CallEvent(self._count, event, kind, size))
             self._event_bytes += size
@@ -181,11 +234,24 @@ class CallHandle:
 
     def _notify(self) -> None:
         self._version += 1
-        self._updated.set()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    async def _next_change(self) -> None:
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        await self._changed.wait()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self._ended_at is not None
 
     async def wait_ended(self) -> None:
         """Wait for its end, whatever it is."""
-        await self._ended.wait()
+        while self._ended_at is None:
+            await self._next_change()
 
     def set_canceller(self, stop: Callable[[], object]) -> None:
         """What ends the work on it, once somebody asks for that; at once where somebody has."""
@@ -193,13 +259,12 @@ class CallHandle:
         if self.cancel_requested:
             stop()
 
-    def on_replay(self, of: CallId) -> None:
-        """What it gives came of a former call under the same key."""
-        self.replay_of = of
-
-    def on_undisclosed(self, undisclosed: tuple[str, ...]) -> None:
-        """It used this without saying so."""
-        self.undisclosed = undisclosed
+    def on_ended(self, invocation: Invocation) -> None:
+        """Take over what the gate knows of the call beside its result."""
+        self.replay_of = invocation.replay_of
+        self.undisclosed = invocation.undisclosed or ()
+        if invocation.status == "in_doubt":
+            self.in_doubt = True
 
     def on_in_doubt(self) -> None:
         """It may have happened, and nobody knows."""
@@ -230,40 +295,40 @@ class CallHandle:
         on = "its operator is still at work, and the next daemon follows it: ask again then, with the same key"
         return CallCancelled("the host went down", hint=on if self._long_running else "")
 
-    def on_progress(self, goes_on: bool = True) -> None:
-        """Its operator says that it is still at work; `goes_on` is whether that is followed when nobody waits."""
-        self.status, self._long_running = "in_progress", goes_on
+    def on_progress(self, unattended: bool = True) -> None:
+        """The operator is still at work; `unattended`: the call goes on when nobody waits for it."""
+        self.status, self._long_running = "in_progress", unattended
         self.on_in_progress()
         self._notify()
 
     def hold(self, held: NeedsApproval) -> None:
         """It waits for a person."""
         self.status, self.approval_required = "pending_approval", held
-        self._settled.set()
+        self._settled = True
         told = {name: value for name, value in held.details.items() if name != "token"}  # which is whoever asked's
         self._append_event({"type": "approval", **told}, "approval")
 
-    def resume(self) -> None:
-        """It has what it waited for."""
-        self.status, self.approval_required = "running", None
-        self._settled.clear()
+    def resume(self, context: CallContext) -> None:
+        """The call goes on, in a context with the rights that its principal has by now."""
+        self.status, self.approval_required, self.context = "running", None, context
+        self._settled = False
         self._notify()
 
-    def end(self, status: CallStatus, at: str, *, result: Any = None, error: PaddockError | None = None) -> None:
+    def end(self, status: CallStatus, at: datetime, *, result: Any = None, error: PaddockError | None = None) -> None:
         if reports_unknown_outcome(error, self.id):
             self.in_doubt = True
         elif self.in_doubt and error is not None:
             error = with_unknown_outcome_of(error, self.id, self.context.tenant, self._recovery)
         if error is not None:
             clear_tracebacks(error)
-        self.status, self.ended_at, self.result, self.error, self.approval_required = status, at, result, error, None
+        self.status, self._ended_at, self.result, self.error, self.approval_required = status, at, result, error, None
         if self.in_doubt:
             self.status = "in_doubt"
-        self.questions.close()
+        if self._questions is not None:
+            self._questions.close()
         # What leads back here is let go: it is kept for a while, and with it would be all that worked on it.
         self._stop = self.on_in_progress = do_nothing
-        self._settled.set()
-        self._ended.set()
+        self._settled = True
         self._notify()
 
 

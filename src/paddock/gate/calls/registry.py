@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from paddock.core.call import CallContext
-from paddock.core.clock import Clock, Random, format_utc
+from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NeedsApproval, NotFound, PaddockError
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.core.printable import printable
@@ -18,8 +19,9 @@ from paddock.gate.calls.remote import claimed_by_other_host, wait_for_remote_out
 from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.gate import Gate
-from paddock.gate.invocation import CallCancelled
+from paddock.gate.invocation import CallCancelled, CallRequest
 from paddock.plugins.manage.repair_text import tenant_option
+from paddock.runtime.calls import AskCaller, OnEvent
 
 MAX_ENDED_CALLS = 1_000
 MAX_ENDED_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
@@ -37,8 +39,10 @@ class CallRegistry:
         self._calls: dict[str, CallHandle] = {}
         # By tenant, in the order in which they ended, with their sizes.
         self._ended: dict[Tenant, deque[tuple[CallId, int]]] = {}
-        self._ended_bytes: Counter[Tenant] = Counter()
-        self._ended_count = 0  # how many of them
+        self._ended_bytes_for: Counter[Tenant] = Counter()
+        self._ended_bytes = 0
+        self._ended_count = 0
+        self._just_ended: list[CallHandle] = []
         self._running = 0
         self._running_for: Counter[Tenant] = Counter()
         self._closed = False
@@ -76,25 +80,71 @@ class CallRegistry:
     def start_target(
         self, target: CallTarget, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
     ) -> CallHandle:
-        """The same for a target of the catalogue."""
+        """Start a call to a target of the catalogue. See `start`."""
         live = self._admit(target, context)
-        self._start(live, target, params, answers=answers)
+        self._start(live, self._request(live, target, params, answers=answers))
         return live
 
     def start_inline(
         self, target: CallTarget, params: Mapping[str, Any], context: CallContext
     ) -> tuple[CallHandle, Coroutine[Any, Any, Any]]:
-        """The same for a caller who waits for it and can be asked nothing meanwhile: it is made while they await what
-        is given with it, which must be at once. A task for it would cost as much as all that the door does.
+        """Start a call that runs in its caller's task, while they await the coroutine, which must be at once.
+
+        For a caller who waits and cannot be asked anything meanwhile: a task would cost as much as the gate does.
         """
         live = self._admit(target, context)
         self._acquire_slot(live)
-        return live, self._run_inline(live, target, params)
+        return live, self._run_inline(live, self._request(live, target, params, answers=False))
 
-    async def _run_inline(self, live: CallHandle, target: CallTarget, params: Mapping[str, Any]) -> Any:
-        with self._tasks.borrow_current_task(live):
-            await self._run(live, target, params, False, None)
+    async def call(
+        self,
+        target: CallTarget,
+        params: Mapping[str, Any],
+        context: CallContext,
+        *,
+        on_event: OnEvent | None = None,
+        ask: AskCaller | None = None,
+    ) -> Any:
+        """Make a call in the caller's task and return its result, which they may change.
+
+        Args:
+            target: What is called.
+            params: What it is called with.
+            context: Who calls.
+            on_event: Receives the plugin's events.
+            ask: Puts the plugin's questions to a person; without it they are declined.
+
+        Raises:
+            NeedsApproval: a person has to approve it; it goes on then, and is found here.
+            Busy: too many calls are in flight, or the host is shutting down.
+            PaddockError: see `Gate.call`.
+        """
+        live = self._admit(target, context)
+        live.retains_result = False
+        self._acquire_slot(live)
+        events = None if on_event is None else _both(live.add_event, on_event)
+        return await self._run_inline(live, CallRequest(target, params, context, live.id, None, events, ask))
+
+    async def _run_inline(self, live: CallHandle, request: CallRequest) -> Any:
+        self._tasks.borrow(live)
+        try:
+            await self._run(live, request)
+        finally:
+            self._tasks.give_back(live)
         return live.outcome()
+
+    def _request(
+        self,
+        live: CallHandle,
+        target: CallTarget,
+        params: Mapping[str, Any],
+        *,
+        answers: bool,
+        approval: str | None = None,
+    ) -> CallRequest:
+        """The request for a call that is followed by its handle alone."""
+        ask = live.questions.ask if answers else None
+        return CallRequest(target, params, live.context, live.id, approval, live.add_event, ask)
 
     def find_target(self, plugin: str, callable_name: str, context: CallContext) -> CallTarget:
         """What is called by these names. See `Catalogue.find_in`."""
@@ -127,32 +177,37 @@ class CallRegistry:
     def restore_in_progress(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: str) -> None:
         """Know a call whose operator is at work on it since before this host came up."""
         if call_id not in self._calls:
-            live = self._calls[call_id] = CallHandle(call_id, target, context, started_at)
+            live = self._calls[call_id] = CallHandle(call_id, target, context, datetime.fromisoformat(started_at))
             live.on_progress()
             self._tasks.start_soon(self._follow_in_progress, live)
 
-    def resume_approved(self, live: CallHandle, target: CallTarget, params: Mapping[str, Any], approval: str) -> None:
-        """Make a call that waited for a person, whose yes it has now. Whoever made it may be gone.
+    def resume_approved(
+        self, live: CallHandle, context: CallContext, target: CallTarget, params: Mapping[str, Any], approval: str
+    ) -> None:
+        """Make a call that waited for a person and is approved now, in a context with the caller's present rights.
 
-        Where the host is going down it goes on waiting: nobody would wait for its end here, and the next host makes it.
+        While the host shuts down the call goes on waiting: nobody would wait for its end here, and the next host makes
+        it.
         """
         if self._closed:
             return
-        live.resume()
-        self._start(live, target, params, approval=approval, answers=True)
+        live.resume(context)
+        self._start(live, self._request(live, target, params, answers=True, approval=approval))
 
     def follow_remote(self, live: CallHandle) -> None:
         """Another host makes a call that waited here: it gets what comes of it there."""
         if live.approval_required is not None:
-            live.resume()
+            live.resume(live.context)
             live.on_progress()
             self._tasks.start_soon(self._follow_remote, live)
 
-    def resume_joined(self, live: CallHandle) -> None:
-        """Make a call that waited for another one's request, which has its yes: it gets what becomes of that one. The
-        same where the host is going down."""
+    def resume_joined(self, live: CallHandle, context: CallContext) -> None:
+        """Make a call that waited for another one's approval, which was given: it gets that call's result.
+
+        See `resume_approved`.
+        """
         if live.approval_required is not None and live.resume_joined is not None and not self._closed:
-            live.resume()
+            live.resume(context)
             live.resume_joined()
 
     def abandon(self, live: CallHandle, error: PaddockError, status: CallStatus = "failed") -> None:
@@ -162,17 +217,9 @@ class CallRegistry:
         live.end(status, self._now(), error=error)
         self._retain(live)
 
-    def _start(
-        self,
-        live: CallHandle,
-        target: CallTarget,
-        params: Mapping[str, Any],
-        *,
-        answers: bool,
-        approval: str | None = None,
-    ) -> None:
+    def _start(self, live: CallHandle, request: CallRequest) -> None:
         self._acquire_slot(live)
-        self._tasks.start_soon(self._run, live, target, params, answers, approval)
+        self._tasks.start_soon(self._run, live, request)
 
     @property
     def is_shutting_down(self) -> bool:
@@ -238,21 +285,19 @@ class CallRegistry:
             for live in waiting:
                 live.cancel()
 
-    async def _run(
-        self, live: CallHandle, target: CallTarget, params: Mapping[str, Any], answers: bool, approval: str | None
-    ) -> None:
-        ask = live.questions.ask if answers else None
-        live.on_in_progress = partial(
-            self._release_slot, live
-        )  # it may take a day, and nothing is done for it meanwhile
-        work = self._gate.call(
-            target, params, live.context, call=live.id, approval=approval, on_event=live.add_event, ask=ask, watch=live
-        )
-        if approval is not None:
+    async def _run(self, live: CallHandle, request: CallRequest) -> None:
+        # An operator may be at work for a day, and the host does nothing for the call meanwhile.
+        live.on_in_progress = partial(self._release_slot, live)
+        work = self._gate.call(request, live)
+        if request.approval is not None:
             work = self._run_or_follow_remote(live, work)
-        await self._supervise(live, work, approval)
+        await self._supervise(live, work, request.approval)
         if live.approval_call_id not in (None, live.id):
-            live.resume_joined = partial(self._start, live, target, params, answers=answers)
+            live.resume_joined = partial(self._restart, live, request)
+
+    def _restart(self, live: CallHandle, request: CallRequest) -> None:
+        answers = request.ask is not None
+        self._start(live, self._request(live, request.target, request.payload, answers=answers))
 
     async def _run_or_follow_remote(self, live: CallHandle, made_here: Coroutine[Any, Any, Any]) -> Any:
         """What comes of a call with a person's yes, which is good at one host: another may have been quicker."""
@@ -278,6 +323,7 @@ class CallRegistry:
         """Do the work on a call and see what comes of it, until somebody wants its end."""
         task = asyncio.current_task()
         assert task is not None
+        cancellations = task.cancelling()  # a caller may make a call while it is being cancelled
         result: Any = None
         error: BaseException | None = None
         try:
@@ -293,7 +339,7 @@ class CallRegistry:
                 live.set_canceller(do_nothing)  # there is nothing left to stop
                 if live.cancel_requested:
                     task.uncancel()  # it was the call that was to end
-                if task.cancelling():
+                if task.cancelling() > cancellations:
                     raise asyncio.CancelledError  # and here we ourselves
             # A host that goes down gives its calls up and does not cancel them: what waits, or has its yes, goes on at
             # the next one.
@@ -318,7 +364,7 @@ class CallRegistry:
             if live.status in ("running", "in_progress"):  # we are being cancelled ourselves
                 live.end("cancelled", self._now(), error=live.shutdown_error())
             if live.status != "pending_approval":
-                asyncio.get_running_loop().call_soon(self._retain, live)  # once whoever waits has their answer
+                self._retain_soon(live)
 
     def _acquire_slot(self, live: CallHandle) -> None:
         live.has_slot = True
@@ -331,28 +377,50 @@ class CallRegistry:
             self._running -= 1
             self._running_for[live.context.tenant] -= 1
 
+    def _retain_soon(self, live: CallHandle) -> None:
+        """Count a call among those that ended, once its caller has the result."""
+        if not self._just_ended:
+            asyncio.get_running_loop().call_soon(self._retain_all)
+        self._just_ended.append(live)
+
+    def _retain_all(self) -> None:
+        ended, self._just_ended = self._just_ended, []
+        for live in ended:
+            self._retain(live)
+
     def _retain(self, live: CallHandle) -> None:
         tenant, size = live.context.tenant, live.size
         self._ended.setdefault(tenant, deque()).append((live.id, size))
-        self._ended_bytes[tenant] += size
-        # Whoever has most gives way, so that one tenant cannot push out what became of another's calls.
+        self._ended_bytes_for[tenant] += size
+        self._ended_bytes += size
         self._ended_count += 1
+        # The tenant with most gives way, so that none can push out what became of another's calls.
         while self._ended_count > MAX_ENDED_CALLS:
-            self._evict_oldest(max(self._ended, key=lambda one: len(self._ended[one])))
-        while self._ended_bytes.total() > MAX_ENDED_BYTES:
+            alone = len(self._ended) == 1
+            self._evict_oldest(tenant if alone else max(self._ended, key=lambda one: len(self._ended[one])))
+        while self._ended_bytes > MAX_ENDED_BYTES:
             older = [one for one, kept in self._ended.items() if len(kept) > (one == tenant)]
             if not older:
-                break  # this one alone is too much, and stays for whoever made it
-            self._evict_oldest(max(older, key=lambda one: self._ended_bytes[one]))
+                break  # this one alone is too much, and stays for its caller
+            self._evict_oldest(max(older, key=lambda one: self._ended_bytes_for[one]))
 
     def _evict_oldest(self, tenant: Tenant) -> None:
         """Let go of a tenant's call that ended first."""
         oldest, size = self._ended[tenant].popleft()
-        self._ended_bytes[tenant] -= size
+        self._ended_bytes_for[tenant] -= size
+        self._ended_bytes -= size
         if not self._ended[tenant]:
-            del self._ended[tenant], self._ended_bytes[tenant]
+            del self._ended[tenant], self._ended_bytes_for[tenant]
         del self._calls[oldest]
         self._ended_count -= 1
 
-    def _now(self) -> str:
-        return format_utc(self._clock.now())
+    def _now(self) -> datetime:
+        return self._clock.now()
+
+
+def _both(first: OnEvent, second: OnEvent) -> OnEvent:
+    def forward(event: Mapping[str, Any]) -> None:
+        first(event)
+        second(event)
+
+    return forward

@@ -1,7 +1,7 @@
-"""Calls that wait for a person: what becomes of them when somebody answers, when nobody does, and after a restart.
+"""Resuming calls that wait for a person: after an answer, after expiry, and after a restart.
 
-Everything that is needed to make a call later lies beside its request, so it does not matter which host answers for it.
-Who asked is looked up again, with the rights that they have then.
+Everything that is needed to make a call later is stored with its approval request, so any host can make it. The
+principal is looked up again each time, with the rights that it has then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from paddock.approvals.model import OPEN_STATES, Approval, ApprovalState
 from paddock.approvals.service import Approvals
-from paddock.core.call import CallContext
+from paddock.core.call import CallContext, Principal
 from paddock.core.canonical import hash_of
 from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, Denied, PaddockError
@@ -36,13 +36,13 @@ _CHECKS_LEFT_TO_OTHERS = 3  # looks, for a yes that another host was given, and 
 
 
 class PendingCallResumer:
-    """Goes on with what waited.
+    """Resumes or ends calls that waited for a person.
 
     Args:
-        gate: The one door; a call that waited goes through all of it again.
-        calls: Where calls are found.
-        approvals: Where they wait.
-        database: Where whoever asked is looked up.
+        gate: A resumed call goes through all of it again.
+        calls: The registry of calls.
+        approvals: The approval requests.
+        database: Holds the principals.
         clock: The time.
     """
 
@@ -55,11 +55,11 @@ class PendingCallResumer:
         self._unused_approvals: dict[str, int] = {}  # by call that waits here, how many looks found its yes unused
 
     async def on_answered(self, approval: Approval) -> CallHandle | None:
-        """Somebody answered: make the call, end it, or let it wait for more of them; and those that wait with it.
+        """Apply an answer: make the call, end it, or let it wait for more approvers; and those that joined it.
 
         Raises:
-            PaddockError: it was approved, and what was to be called is not there, or who asked may not act any more.
-                The request is void.
+            PaddockError: it was approved, and its target is gone, or its principal may not act any more. The request
+                is voided.
         """
         try:
             live = await self._apply_answer(approval)
@@ -69,20 +69,20 @@ class PendingCallResumer:
             raise
         if not self._calls.is_shutting_down:
             for other in self._joined_calls(approval.call):
-                self._apply_answer_to_joined(other, approval, live)
+                await self._apply_answer_to_joined(other, approval, live)
         return live
 
     async def _apply_answer(self, approval: Approval) -> CallHandle | None:
         tenant = approval.binding.subject.tenant
         live = self._calls.get(approval.call)
         if approval.state not in OPEN_STATES:
-            # For this neither its plugin nor whoever asked has to be there.
+            # This needs neither the plugin nor the principal.
             if live is not None:
                 self._abandon(live, approval)
             return live
         if self._calls.is_shutting_down:
             return live  # the next host knows what waits, and makes what has its yes
-        if live is not None and live.ended_at is not None:
+        if live is not None and live.is_over:
             await self._approvals.withdraw(tenant, live.id, "the call is over")
             return live
         try:
@@ -103,8 +103,7 @@ class PendingCallResumer:
             case None:
                 pass  # it goes on already
             case _ if approval.state is ApprovalState.APPROVED:
-                live.context = context  # with the rights that whoever made it has now
-                self._calls.resume_approved(live, target, approval.payload, approval.id)
+                self._calls.resume_approved(live, context, target, approval.payload, approval.id)
             case held if held.details["approval"] != approval.id:
                 live.hold(told)  # somebody edited it: another request took the place of the one that was told
             case _:
@@ -112,28 +111,32 @@ class PendingCallResumer:
         return live
 
     def _joined_calls(self, call: str) -> list[CallHandle]:
-        """Those that wait for the request about this call, since they came with the same key."""
+        """The calls that wait for the approval of this one, since they have the same key."""
         return [live for live in self._calls.list_held() if live.approval_call_id == call != live.id]
 
-    def _apply_answer_to_joined(self, other: CallHandle, approval: Approval, live: CallHandle | None) -> None:
+    async def _apply_answer_to_joined(self, other: CallHandle, approval: Approval, live: CallHandle | None) -> None:
         """Do with a call what becomes of the one whose request it waits for."""
         if approval.state in (ApprovalState.APPROVED, ApprovalState.CONSUMED):
-            self._calls.resume_joined(other)
+            try:
+                context = await self._with_current_rights(other.context)
+            except PaddockError as error:
+                self._calls.abandon(other, error)
+            else:
+                self._calls.resume_joined(other, context)
         elif approval.state is not ApprovalState.PENDING:
             self._abandon(other, approval)
         elif live is not None and live.approval_required is not None and live.approval_id != other.approval_id:
             other.hold(live.approval_required)  # somebody edited it
 
     async def cancel(self, live: CallHandle) -> None:
-        """Ask for the end of a call, whatever it does: nothing of it waits for a person any more, nor for a host that
-        would make it. Harmless when it is over.
+        """Cancel a call, whether it runs or waits: its approval request is withdrawn too. Harmless when it is over.
 
         Raises:
             StoreUnavailable: it waits for a person, and still does.
         """
         if live.approval_required is None:
             following = self._gate.long_running if live.status == "in_progress" else None
-            # Whoever waits learns from its end that nobody knows what becomes of the call.
+            # The caller learns from its end that the outcome is unknown.
             if following is None or not await following.poller.cancel(live.context.tenant, live.id):
                 live.cancel()
             await self._gate.starter.withdraw(live.context.tenant, live.id)
@@ -143,9 +146,9 @@ class PendingCallResumer:
         live.cancel()  # it may have gone on meanwhile
 
     async def restore_open(self, plugin: str | None = None) -> None:
-        """After a restart: know what waits, and make what was approved meanwhile; of one plugin, or of all there are.
+        """Restore waiting calls after a restart, and make those that were approved; of one plugin, or of all.
 
-        What belongs to a plugin that is not there waits for it until its time is over.
+        Calls of a plugin that is not enabled wait for it until they expire.
         """
         async for approval in self._approvals.iter_open(plugin):
             if self._target_exists(approval):
@@ -155,7 +158,7 @@ class PendingCallResumer:
                     _log.warning("the call %s cannot go on: %s", approval.call, error.message)
 
     async def apply_remote_answers(self) -> None:
-        """See to the calls that wait here for what was answered or ended elsewhere: by a command, at another host."""
+        """Apply answers that were given elsewhere, by a command or at another host, to the calls that wait here."""
         held = self._calls.list_held()
         still = await self._approvals.waiting_calls() if held else {}
         unused = {live.id for live in held if still.get(live.id) is ApprovalState.APPROVED}
@@ -170,15 +173,15 @@ class PendingCallResumer:
             if latest.state in OPEN_STATES:
                 await self._resume_unused_approval(latest)
             elif asked != live.id:
-                self._apply_answer_to_joined(live, latest, None)
+                await self._apply_answer_to_joined(live, latest, None)
             elif latest.state is ApprovalState.CONSUMED:
                 self._calls.follow_remote(live)
             else:
                 self._abandon(live, latest)
 
     async def _resume_unused_approval(self, approval: Approval) -> None:
-        """Whoever was given the yes does not use it: their host is gone, or its plugin takes long to start. Where it
-        does after all, only one of them can."""
+        """Make a call whose approval another host got and has not used: that host is gone, or its plugin starts slowly.
+        Should both make it, only one can consume the approval."""
         try:
             await self.on_answered(approval)
         except PaddockError as error:
@@ -191,7 +194,7 @@ class PendingCallResumer:
             self._calls.abandon(live, ended_approval_error(approval))
 
     async def expire_forever(self) -> None:
-        """End, again and again, what nobody answered in time, and what could not be ended before."""
+        """Expire requests and retry clean-ups, periodically."""
         while True:
             try:
                 await self._gate.starter.retry_cleanups()
@@ -202,10 +205,10 @@ class PendingCallResumer:
             await asyncio.sleep(EXPIRY_CHECK_INTERVAL_S)
 
     async def expire(self, *, came_back: bool = False) -> None:
-        """End what nobody answered in time, and the calls that waited for it.
+        """Expire requests that were not answered in time, and end their calls.
 
         Args:
-            came_back: Whether the host has just started: it knows none of these calls, and whoever made one may ask.
+            came_back: Whether the host has just started: it restores the calls first, since their callers may ask.
         """
         while over := await self._approvals.expire():
             for approval in over:
@@ -215,8 +218,8 @@ class PendingCallResumer:
                 await self.on_answered(now)
 
     async def expire_at_startup(self, seconds: float) -> None:
-        """The same before anything goes on after a restart, for so long at most: a yes whose time is over is not good
-        anyway, and what is left ends a moment later."""
+        """Expire requests after a restart, before calls are resumed, for so long at most: an expired approval cannot be
+        used anyway, and the rest expires a moment later."""
         try:
             async with asyncio.timeout(seconds):
                 await self.expire(came_back=True)
@@ -230,10 +233,11 @@ class PendingCallResumer:
 
     def _find_target(self, approval: Approval) -> CallTarget:
         subject = approval.binding.subject
-        return self._gate.catalogue(Tenant(subject.tenant)).find_callable(subject.plugin, subject.callable)
+        catalogue = self._gate.catalogue(Tenant(subject.tenant))
+        return catalogue.find_recorded(subject.plugin, subject.callable, approval.payload)
 
     def unchanged_target(self, approval: Approval) -> CallTarget | None:
-        """What would be called, where it is there and still says of itself what it said when the request was made."""
+        """The target of a request, if it exists and its definition is the one that the request was made for."""
         try:
             target = self._find_target(approval)
         except PaddockError:
@@ -241,10 +245,10 @@ class PendingCallResumer:
         return target if target.definition_hash == approval.binding.subject.definition else None
 
     def require_valid(self, approval: Approval, payload: Mapping[str, Any]) -> None:
-        """Refuse parameters that the call would fail with, before anything is given up for them.
+        """Require that edited parameters fit the target, before the request is replaced.
 
         Raises:
-            Invalid: all that is wrong with them.
+            Invalid: they do not; carries every mistake.
         """
         target = self.unchanged_target(approval)
         if target is not None:
@@ -258,22 +262,38 @@ class PendingCallResumer:
         return True
 
     async def _load_context(self, approval: Approval) -> CallContext:
-        tenant, now = approval.binding.subject.tenant, self._clock.now()
-        name = str(approval.context["principal"])
-        principal = await self._database.read(lambda tx: resolve_principal(tx, name, tenant, now))
+        """The context of a call that waits. Who made it is looked up again: rights may have been taken away since."""
         live = self._calls.get(approval.call)
-        if live is None:
-            return load_context(approval.context, principal)
-        # Here it is known what they made the call with. A name does not tell which roles a token stands for: its owner,
-        # who has all that it can stand for, does.
-        caller = live.context.principal
-        if caller.id.startswith("token:"):
-            principal = await self._database.read(lambda tx: resolve_principal(tx, caller.person, tenant, now))
-        return replace(live.context, principal=caller.restricted_to(principal))
+        if live is not None:
+            return await self._with_current_rights(live.context)
+        tenant, name = approval.binding.subject.tenant, str(approval.context["principal"])
+        return load_context(approval.context, await self._resolve(name, tenant))
+
+    async def _with_current_rights(self, context: CallContext) -> CallContext:
+        """The context without the rights that its principal has lost since the call was made."""
+        caller = context.principal
+        # The name of a token does not tell which roles it stands for; its owner has all that it can stand for.
+        name = caller.person if caller.id.startswith("token:") else caller.id
+        return replace(context, principal=caller.restricted_to(await self._resolve(name, context.tenant)))
+
+    async def _resolve(self, name: str, tenant: str) -> Principal:
+        now = self._clock.now()
+        return await self._database.read(lambda tx: resolve_principal(tx, name, tenant, now))
+
+    async def require_permitted(self, target: CallTarget, context: CallContext, call: CallId) -> None:
+        """Require that whoever comes back for a call may make it now: as they present themselves, and by the rights
+        that they have in the store.
+
+        Raises:
+            Denied: they lack a scope, the policy forbids it, or they may not act any more.
+            NotFound: nobody has that name any more.
+        """
+        await self._gate.require_permitted(target, context, call)
+        await self._gate.require_permitted(target, await self._with_current_rights(context), call)
 
 
 def ended_approval_error(approval: Approval) -> PaddockError:
-    """What whoever waits is told of a request that ended without its call."""
+    """The error for the caller of a request that ended without its call."""
     who = ", ".join(answer.by for answer in approval.answers if not answer.approved)
     why = f": {approval.ended_why}" if approval.ended_why else ""
     details = {"approval": approval.id, "call_id": approval.call, "plugin": approval.binding.subject.plugin}
@@ -289,30 +309,28 @@ def ended_approval_error(approval: Approval) -> PaddockError:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTokens:
-    """Gives out calls for tokens.
+    """Redeems approval tokens for the calls that they were issued for.
 
     Args:
-        approvals: Where the requests are, with hashes of their tokens.
-        resumption: Goes on with a call that was approved while nobody did.
-        calls: Where calls are found that went on by themselves.
-        gate: Knows who may make a call now.
+        approvals: The approval requests, with hashes of their tokens.
+        resumer: Resumes a call that was approved and not made yet.
+        calls: The registry, for calls that were made already.
     """
 
     approvals: Approvals
     resumer: PendingCallResumer
     calls: CallRegistry
-    gate: Gate
 
     async def redeem(
         self, token: str, target: CallTarget, params: Mapping[str, Any], context: CallContext
     ) -> CallHandle:
-        """The call that the token was given out for. The token is used up then, unless the call still waits.
+        """The call that the token was issued for. The token is used up then, unless the call still waits.
 
         Args:
-            token: As whoever made the call was given it.
-            target: What was called.
-            params: With what.
-            context: Who made it.
+            token: The token that came with `NeedsApproval`.
+            target: The target of the call.
+            params: Its parameters.
+            context: Its principal.
 
         Raises:
             Denied: the token is not theirs, is none, or was used; or somebody said no; or they may not make the call
@@ -330,7 +348,7 @@ class ApprovalTokens:
                 hint="make the same call as before, with the same parameters",
                 details={"approval": approval.id, "call_id": approval.call},
             )
-        await self.gate.require_permitted(target, context, CallId(approval.call))
+        await self.resumer.require_permitted(target, context, CallId(approval.call))
         match approval.state:
             case ApprovalState.PENDING:
                 return await self.resumer.on_answered(approval) or self.calls.find(approval.call, context.tenant)

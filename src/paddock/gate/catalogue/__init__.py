@@ -1,1 +1,1 @@
-"""TODO: paddock.gate.catalogue."""
+"""What each tenant can call and read."""

@@ -304,6 +304,29 @@ class Catalogue:
             raise self._not_found_error(plugin, callable_name)
         return target
 
+    def find_recorded(self, plugin: str, name: str, payload: Mapping[str, Any]) -> CallTarget:
+        """The target of a call that is on record, by the name and the payload that it was made with.
+
+        Tools go by their names; documents by the address in the payload, prompts by the name in it.
+
+        Raises:
+            NotFound: there is no such target any more.
+        """
+        match name.partition(":"):
+            case ("resource", ":", "read"):
+                return self.find_resource(plugin, str(payload.get("uri")))
+            case ("resource", ":", ("subscribe" | "unsubscribe") as verb):
+                return self.subscription_target(plugin, str(payload.get("uri")), wanted=verb == "subscribe")
+            case ("prompt", ":", prompt):
+                found = self.find_prompt(plugin, prompt)
+                if not isinstance(found, CallTarget):  # its text stands in the manifest by now, and nobody is called
+                    raise self._not_found_error(plugin, name)
+                return found
+            case ("completion", ":", _):
+                return self.completion_target(plugin)
+            case _:
+                return self.find_callable(plugin, name)
+
     def targets_of(self, plugin: str) -> tuple[CallTarget, ...]:
         """Everything that a plugin can be called for.
 

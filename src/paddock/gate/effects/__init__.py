@@ -1,1 +1,1 @@
-"""Effects that happen once: their life, their records, and what is done about those whose outcome is not known."""
+"""Calls with effects: claimed once, settled, recovered, and followed while they are in progress."""

@@ -78,10 +78,9 @@ def dump_context(context: CallContext) -> dict[str, Any]:
 
 
 def load_context(kept: Mapping[str, Any], principal: Principal) -> CallContext:
-    """The surroundings of a call that was kept, for whoever makes it now."""
-    return CallContext(
-        principal, **{name: _STORED_FIELDS[name](value) for name, value in kept.items() if name in _STORED_FIELDS}
-    )
+    """The context of a stored call, for the principal as it is now. Nobody waits for such a call."""
+    fields = {name: _STORED_FIELDS[name](value) for name, value in kept.items() if name in _STORED_FIELDS}
+    return CallContext(principal, background=True, **fields)
 
 
 async def restore_context(

@@ -1,14 +1,14 @@
-"""Calls with effects on their way through the door: whoever comes with a key gets one effect, or the answer of it.
+"""Coordination of calls with effects: one effect for each idempotency key, and its result for all who repeat the call.
 
-Before a call starts it owns nothing but a place in memory; its key is claimed, and its start recorded, in one unit of
-work. What becomes of it is recorded in another, before anybody hears of it.
+Before a call starts it holds its key in memory only; the key is claimed and the start recorded in one transaction. The
+outcome is recorded in another, before the caller gets it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
@@ -24,6 +24,7 @@ from paddock.core.errors import Busy, NeedsApproval, PaddockError, StoreUnavaila
 from paddock.core.events.calls import EffectInDoubt
 from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant
+from paddock.core.tasks import run_to_completion
 from paddock.gate.effects.context import approval_required_error, dump_context
 from paddock.gate.effects.outcomes import HOST_LOST_ERROR, HOST_LOST_MESSAGE, OutcomeRecorder
 from paddock.gate.idempotency import records
@@ -61,18 +62,18 @@ RecordAll: TypeAlias = Callable[[Transaction, Sequence[tuple[Tenant, CallId, Eve
 
 @dataclass(slots=True)
 class _ActiveKey:
-    """A call of this host that has a key."""
+    """A call of this host that holds a key."""
 
     call: CallId
     payload_hash: str
     principal: str
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    failure: PaddockError | None = None  # which those get too who wait for it, where it failed and nothing happened
+    failure: PaddockError | None = None  # for those who wait for the same key, where the call failed without effect
 
 
 @dataclass(slots=True)
 class ReplayedResult:
-    """What came of a call that was made before under the same key."""
+    """The result of an earlier call under the same key."""
 
     call: CallId
     result: bytes
@@ -82,19 +83,19 @@ class ReplayedResult:
 
 
 class KeyAlreadyClaimed(Exception):
-    """Another daemon has claimed the key since we looked."""
+    """Another daemon has claimed the key since it was looked up."""
 
 
 class EffectCoordinator:
-    """The effects that this host makes.
+    """Claims keys for the calls of this host, and records their outcomes.
 
     Args:
-        database: Where their records are.
-        approvals: Tells whether what waits for a person still does.
-        clock: Gives the times in them.
+        database: Holds the idempotency records.
+        approvals: Tells whether a call still waits for a person.
+        clock: The time.
         node: Which run of which host this is.
-        record_in: Writes the entry of a call's end, in a unit of work.
-        record_all: Writes the entries of many calls, in a unit of work.
+        record_in: Writes the ledger entry of a call's end, within a transaction.
+        record_all: Writes the ledger entries of many calls, within a transaction.
     """
 
     def __init__(
@@ -130,30 +131,34 @@ class EffectCoordinator:
             going_down=lambda: self.is_shutting_down(),
         )
 
-    async def claim(self, course: Invocation) -> ReplayedResult | None:
-        """Take the key of a call for it, or give what came of the call that had it; waits while that is under way.
+    async def claim(self, invocation: Invocation) -> ReplayedResult | None:
+        """Hold the key for a call, or give the result of the earlier call that had it; waits while that is in flight.
 
         Raises:
-            Conflict: the key stands for another payload or is another principal's, or it is not known what became of
-                it, or not any more.
-            NeedsApproval: it waits for a person, who is asked once.
+            Conflict: the key stands for another payload or belongs to another principal; or its outcome is unknown, or
+                was forgotten.
+            NeedsApproval: the earlier call waits for a person, who is asked once.
             Busy: another daemon works on it, for too long to wait.
-            PaddockError: the call that was under way with it failed, and nothing happened.
+            PaddockError: the earlier call was in flight and failed without effect.
         """
-        of, pauses = effect_key_of(course), iter(_POLL_DELAYS_S)
+        of, pauses = effect_key_of(invocation), iter(_POLL_DELAYS_S)
         while True:
-            await self._wait_for_active(of, course)
-            known = await self._find_record(of, course)
+            await self._wait_for_active(of, invocation)
+            known = await self._find_record(of, invocation)
             if of in self._active:
-                continue  # another one here was quicker
+                continue  # another call of this host was quicker
             if known is not None and known.state is EffectState.AWAITING_APPROVAL:
-                if known.call == course.call_id:
-                    return self._hold_key(of, course, known)  # it goes on with a person's yes, who may have edited it
-                if await self._release_if_declined(known, course):
+                if known.call == invocation.call_id:
+                    return self._hold_key(
+                        of, invocation, known
+                    )  # it goes on with a person's yes, who may have edited it
+                if await self._release_if_declined(known, invocation):
                     continue
-            match key_verdict(known.key_record if known else None, course.payload_hash, course.context.principal.id):
+            match key_verdict(
+                known.key_record if known else None, invocation.payload_hash, invocation.context.principal.id
+            ):
                 case KeyFree():
-                    return self._hold_key(of, course, known)
+                    return self._hold_key(of, invocation, known)
                 case KeySucceeded() if known is not None and known.result is not None:
                     return ReplayedResult(known.call, known.result)
                 case KeyInUse() if known is not None and known.parked:
@@ -163,7 +168,7 @@ class EffectCoordinator:
                         raise underway_error(of)
                     await asyncio.sleep(pause)
                 case KeyOtherPayload():
-                    raise other_payload_error(of, known.call if known else course.call_id)
+                    raise other_payload_error(of, known.call if known else invocation.call_id)
                 case KeyOtherPrincipal():
                     raise other_principal_error(of)
                 case KeyInDoubt() if known is not None:
@@ -176,47 +181,73 @@ class EffectCoordinator:
         """This run of this host, for `start`."""
         return await self._node.current_run()
 
-    def record_start(self, tx: Transaction, course: Invocation, here: NodeRun) -> IdempotencyRecord:
-        """Record that a call starts, in the unit of work that lets it.
+    def record_start(self, tx: Transaction, invocation: Invocation, here: NodeRun) -> IdempotencyRecord:
+        """Claim the key and record the start of a call, within the transaction that starts it.
 
         Raises:
-            TakenMeanwhile: somebody else has the key by now.
-            HostError: its record is not where it was, or others took this host for dead.
+            KeyAlreadyClaimed: another host has the key by now.
+            HostError: the record has changed, or this host has lost its lease.
         """
         require_lease(tx, here)
-        now, effect = self._now(), course.effect
+        now, effect = self._now(), invocation.effect
         if effect is None or effect.state is EffectState.FAILED_NO_EFFECT:
             effect = self._claim_record(
-                tx, course, here, now, records.encode_call(course.payload, _stored_context(course))
+                tx, invocation, here, now, records.encode_call(invocation.payload, _stored_context(invocation))
             )
             if effect.state is EffectState.STARTED:
                 return effect
         return records.mark_started(
-            tx, effect, holder=here, now=now, payload=course.payload, context=_stored_context(course)
+            tx, effect, holder=here, now=now, payload=invocation.payload, context=_stored_context(invocation)
         )
 
-    def record_hold(self, tx: Transaction, course: Invocation, here: NodeRun) -> None:
-        """Keep the key for a call that waits for a person, in the unit of work that asks them.
+    def record_hold(self, tx: Transaction, invocation: Invocation, here: NodeRun) -> None:
+        """Keep the key for a call that waits for a person, within the transaction that requests the approval.
 
         Raises:
-            TakenMeanwhile: somebody else has the key by now.
+            KeyAlreadyClaimed: another host has the key by now.
         """
-        records.mark_awaiting_approval(tx, self._claim_record(tx, course, here, self._now()))
+        records.mark_awaiting_approval(tx, self._claim_record(tx, invocation, here, self._now()))
 
-    async def record_outcome(self, course: Invocation, result: Any, error: BaseException | None) -> EffectState:
-        """Record what became of a call that had started. See `Settling.settle`."""
-        state = await self._outcomes.record(course, result, error)
-        mine = self._active.get(effect_key_of(course))
+    @asynccontextmanager
+    async def settled(self, invocation: Invocation) -> AsyncGenerator[None, None]:
+        """Settle the effect of a call when the block ends: its outcome is on disk then, and its key released.
+
+        Raises:
+            PaddockError: see `OutcomeRecorder.record`; takes the place of the error that the block raised.
+        """
+        try:
+            yield
+        except BaseException as error:
+            await self._settle(invocation, error)
+            raise
+        else:
+            await self._settle(invocation, None)
+        finally:
+            self.release_key(invocation)
+
+    async def _settle(self, invocation: Invocation, error: BaseException | None) -> None:
+        if invocation.only_reads or invocation.parked:
+            return  # no effect; or the poller records the outcome
+        if invocation.started:
+            invocation.finish(self._clock.monotonic(), invocation.result, error)
+            await run_to_completion(self.record_outcome(invocation, invocation.result, error))
+        else:
+            await self.release_unstarted(invocation, error)
+
+    async def record_outcome(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
+        """Record the outcome of a call that had started. See `OutcomeRecorder.record`."""
+        state = await self._outcomes.record(invocation, result, error)
+        mine = self._active.get(effect_key_of(invocation))
         if mine is not None and state is EffectState.FAILED_NO_EFFECT and isinstance(error, PaddockError):
             mine.failure = error
         return state
 
     def has_unrecorded_outcome(self, call: CallId) -> bool:
-        """Whether it is known what became of a call, and only not recorded yet."""
+        """Whether the outcome of a call is known and not recorded yet."""
         return self._outcomes.has_unrecorded_outcome(call)
 
     async def retry_unrecorded(self) -> None:
-        """Record what could not be recorded at its time. See `Settling.settle_again`."""
+        """Record outcomes that could not be recorded at their time. See `OutcomeRecorder.retry_unrecorded`."""
         await self._outcomes.retry_unrecorded()
 
     def _on_recorded(self, effect: IdempotencyRecord, state: EffectState) -> None:
@@ -226,13 +257,13 @@ class EffectCoordinator:
             self.on_in_doubt()
 
     def mark_abandoned(self, tx: Transaction, holder: NodeRun) -> None:
-        """A run of a host is over: what it had started is in doubt."""
+        """Mark the effects in doubt that a run of a host had started and is gone with."""
         lost = records.mark_in_doubt_for(tx, holder, error=HOST_LOST_ERROR)
         self._schedule_recovery_of_all(tx, [effect for effect in lost if effect.recovery != "none"])
         self._record_all(tx, [(effect.effect_key.tenant, effect.call, _in_doubt_event(effect)) for effect in lost])
 
     def mark_in_doubt(self, tx: Transaction, effect: IdempotencyRecord, error: Mapping[str, Any]) -> None:
-        """Nobody knows what became of an effect, nor makes its call any more, in a unit of work."""
+        """Mark an effect in doubt whose call nobody makes any more, within a transaction."""
         self._mark_in_doubt(tx, effect, error, timedelta())
         told = EffectInDoubt(
             effect.effect_key.plugin, effect.effect_key.callable, str(error["message"]), effect.recovery
@@ -240,39 +271,38 @@ class EffectCoordinator:
         self._record_all(tx, [(effect.effect_key.tenant, effect.call, told)])
 
     def undo_start(self, tx: Transaction, tenant: Tenant, call: CallId, error: Mapping[str, Any]) -> None:
-        """Let go of the key of a call that was never sent, where it is on record as started."""
+        """Release the key of a call that is recorded as started and was never sent."""
         effect = records.find_by_call(tx, tenant, call)
         if effect is not None and effect.state is EffectState.STARTED:
             records.mark_failed(tx, effect, now=self._now(), error=error)
 
-    async def release_unstarted(self, course: Invocation, error: BaseException | None) -> None:
-        """Let go of the key of a call that had waited for a person and comes to nothing.
+    async def release_unstarted(self, invocation: Invocation, error: BaseException | None) -> None:
+        """Release the key of a call that waited for a person and fails before it starts.
 
-        Where that cannot be written now, whoever comes with the key next looks at what became of the request. So they
-        do where the call was cancelled: if its host goes down the yes is still good, and the next one goes on with it.
+        Where that cannot be written now, the next call with the key looks at the approval request. The same holds where
+        the call was cancelled: if its host shuts down, the approval stays valid, and the next host makes the call.
         """
-        effect = course.effect
+        effect = invocation.effect
         still = isinstance(error, NeedsApproval | asyncio.CancelledError)
         if effect is not None and effect.state is EffectState.AWAITING_APPROVAL and not still:
             with suppress(StoreUnavailable):
                 await self._database.write(lambda tx: records.release_claim(tx, effect))
 
-    def release_key(self, course: Invocation) -> None:
-        """The call is over, or waits: whoever has the same key may look."""
-        mine = self._active.get(effect_key_of(course))
-        if mine is not None and mine.call == course.call_id:
-            del self._active[effect_key_of(course)]
+    def release_key(self, invocation: Invocation) -> None:
+        """Release the key that a call holds in memory, and wake other calls with the same key."""
+        mine = self._active.get(effect_key_of(invocation))
+        if mine is not None and mine.call == invocation.call_id:
+            del self._active[effect_key_of(invocation)]
             mine.over.set()
 
     async def schedule_recoveries(self) -> None:
-        """Have it found out once more what became of effects in doubt, where that was given up or found no room."""
+        """Enqueue the recovery of effects in doubt again, where it was given up or the queue was full."""
         while left := await self._database.read(records.in_doubt_unscheduled):  # some at a time
             if not await self._database.write(lambda tx, left=left: self._schedule_recovery_of_all(tx, left)):
                 return  # there is no room again
 
     async def recover_now(self, tenant: Tenant, call: str) -> bool:
-        """Have it found out at once what became of an effect in doubt; False where only a person can, or somebody is at
-        it already.
+        """Recover an effect in doubt at once; False where only a person can resolve it, or a worker is at it already.
 
         Raises:
             NotFound: there is no such effect.
@@ -297,7 +327,7 @@ class EffectCoordinator:
     def _mark_in_doubt(
         self, tx: Transaction, effect: IdempotencyRecord, error: Mapping[str, Any], wait: timedelta
     ) -> None:
-        """Nobody knows what became of it; where its plugin says how, it is found out soon."""
+        """Mark an effect in doubt, and enqueue its recovery where the plugin declares how."""
         records.mark_in_doubt(tx, effect, error=error)
         if effect.recovery != "none":
             self._schedule_recovery(tx, effect, wait)
@@ -308,7 +338,7 @@ class EffectCoordinator:
             queue.enqueue(tx, effect.effect_key.tenant, recovery_job_type(effect), effect.call, due=now + wait, now=now)
 
     def _schedule_recovery_of_all(self, tx: Transaction, effects: Sequence[IdempotencyRecord]) -> int:
-        """Have it found out soon what became of these; of how many there was room for."""
+        """Enqueue the recovery of these; returns for how many the queue had room."""
         now, found = self._clock.now(), sorted(effects, key=lambda effect: effect.effect_key.tenant)
         return sum(
             queue.enqueue_many(
@@ -318,61 +348,61 @@ class EffectCoordinator:
         )
 
     def _claim_record(
-        self, tx: Transaction, course: Invocation, here: NodeRun, now: str, start: records.StoredCall | None = None
+        self, tx: Transaction, invocation: Invocation, here: NodeRun, now: str, start: records.StoredCall | None = None
     ) -> IdempotencyRecord:
         effect = records.claim(
             tx,
-            effect_key_of(course),
-            call=course.call_id,
-            payload_hash=course.payload_hash,
+            effect_key_of(invocation),
+            call=invocation.call_id,
+            payload_hash=invocation.payload_hash,
             holder=here,
-            recovery=course.target.spec.recovery,
+            recovery=invocation.target.spec.recovery,
             now=now,
-            principal=course.context.principal.id,
+            principal=invocation.context.principal.id,
             start=start,
         )
         if effect is None:
             raise KeyAlreadyClaimed
         return effect
 
-    async def _release_if_declined(self, known: IdempotencyRecord, course: Invocation) -> bool:
-        """Whether a key that waits for a person's yes is free, since they said no or did not answer in time.
+    async def _release_if_declined(self, known: IdempotencyRecord, invocation: Invocation) -> bool:
+        """Whether a key that waited for an approval is free, since it was denied or has expired.
 
         Raises:
-            NeedsApproval: they are still asked; whoever comes with the same key waits for the same answer.
+            NeedsApproval: the person is still asked; this call waits for the same answer.
             Conflict: the key is another principal's, or stands for another payload.
         """
-        _require_same_call(known.effect_key, known.call, known.principal, known.payload_hash, course)
+        _require_same_call(known.effect_key, known.call, known.principal, known.payload_hash, invocation)
         approval = await self._approvals.latest_for_call(known.effect_key.tenant, known.call)
         if approval is not None and approval.state is Asked.PENDING:
-            raise approval_required_error(approval, course.target)
+            raise approval_required_error(approval, invocation.target)
         if approval is not None and approval.state in (*OPEN_STATES, Asked.CONSUMED):
             return False  # it is about to be made
         return await self._database.write(lambda tx: records.release_claim(tx, known))
 
-    async def _wait_for_active(self, of: EffectKey, course: Invocation) -> None:
-        """Wait while another call of this host has the key, or the same one has not come to rest that now goes on.
+    async def _wait_for_active(self, of: EffectKey, invocation: Invocation) -> None:
+        """Wait while another call of this host holds the key, or an earlier attempt of the same call does.
 
         Raises:
             Conflict: it is another principal's, or stands for another payload.
             PaddockError: that call failed, and nothing happened.
         """
         while (other := self._active.get(of)) is not None:
-            if other.call != course.call_id:
-                _require_same_call(of, other.call, other.principal, other.payload_hash, course)
+            if other.call != invocation.call_id:
+                _require_same_call(of, other.call, other.principal, other.payload_hash, invocation)
             await other.over.wait()
             if other.failure is not None:
                 raise other.failure
 
-    async def _find_record(self, of: EffectKey, course: Invocation) -> IdempotencyRecord | None:
-        if course.context.idempotency_key is None and not course.resumed:
+    async def _find_record(self, of: EffectKey, invocation: Invocation) -> IdempotencyRecord | None:
+        if invocation.context.idempotency_key is None and invocation.resumed_approval is None:
             return None  # the key is the call's own id, which nobody else has
         return await self._database.read(lambda tx: records.find(tx, of))
 
-    def _hold_key(self, of: EffectKey, course: Invocation, known: IdempotencyRecord | None) -> None:
-        asked = course.payload_hash if known is None else known.payload_hash
-        self._active[of] = _ActiveKey(course.call_id, asked, course.context.principal.id)
-        course.effect = known
+    def _hold_key(self, of: EffectKey, invocation: Invocation, known: IdempotencyRecord | None) -> None:
+        asked = invocation.payload_hash if known is None else known.payload_hash
+        self._active[of] = _ActiveKey(invocation.call_id, asked, invocation.context.principal.id)
+        invocation.effect = known
 
     def _now(self) -> str:
         return self._clock.now().isoformat()
@@ -386,22 +416,24 @@ async def _raise_underway(effect: IdempotencyRecord) -> None:
     raise underway_error(effect.effect_key)
 
 
-def effect_key_of(course: Invocation) -> EffectKey:
-    """What the effect of a call is known by; a call that was given no key stands for itself."""
-    key = course.target.key
+def effect_key_of(invocation: Invocation) -> EffectKey:
+    """The idempotency key of a call; one that was given none stands for itself, with its id."""
+    key = invocation.target.key
     return EffectKey(
-        course.context.tenant, key.plugin, course.target.spec.name, course.context.idempotency_key or course.call_id
+        invocation.context.tenant,
+        key.plugin,
+        invocation.target.spec.name,
+        invocation.context.idempotency_key or invocation.call_id,
     )
 
 
 def recovery_job_type(effect: IdempotencyRecord) -> str:
-    """The kind of work that finds out what became of it. What is atomic is known to the home that made it alone, in the
-    files of its plugins."""
+    """The job type that recovers an effect. An atomic one is recovered by the node that has its plugin's files."""
     return recovery_job_type_at(effect.holder.node) if effect.recovery == "atomic" else RECOVER_JOB
 
 
 def recovery_job_type_at(node: str) -> str:
-    """The kind of that work that only this node can do."""
+    """The recovery job type that only this node runs."""
     return f"{RECOVER_JOB}:{node}"
 
 
@@ -410,19 +442,19 @@ def _in_doubt_event(effect: IdempotencyRecord) -> EffectInDoubt:
 
 
 def _require_same_call(
-    of: EffectKey, call: CallId, principal: str | None, payload_hash: str, course: Invocation
+    of: EffectKey, call: CallId, principal: str | None, payload_hash: str, invocation: Invocation
 ) -> None:
-    """See to it that a call is the same one as that which has its key.
+    """Require that a call repeats the one that holds its key.
 
     Raises:
         Conflict: it is not.
     """
-    if principal not in (None, course.context.principal.id):
+    if principal not in (None, invocation.context.principal.id):
         raise other_principal_error(of)
-    if payload_hash != course.payload_hash:
+    if payload_hash != invocation.payload_hash:
         raise other_payload_error(of, call)
 
 
-def _stored_context(course: Invocation) -> Mapping[str, Any]:
-    """What is kept of where a call came from, for finding out what became of it."""
-    return dump_context(course.context) | {"digest": course.target.key.digest}
+def _stored_context(invocation: Invocation) -> Mapping[str, Any]:
+    """The context of a call as it is stored with its record, for recovery."""
+    return dump_context(invocation.context) | {"digest": invocation.target.key.digest}

@@ -1,12 +1,12 @@
-"""Calls whose operators are still at work, for whoever makes them and waits for their ends.
+"""Calls whose operators are still at work, for the callers who wait for the outcome.
 
-An operator that answers `in_progress` has begun, and says that it is not through. It is called again with the same key
-and parameters, and with what it said last; the call is over once it answers otherwise.
+An operator that answers `in_progress` has begun and is not done. It is called again with the same key and parameters,
+and with its last answer; the call is over once it answers otherwise.
 
-A call with an effect lies in the queue meanwhile. Its record stays `started` and belongs to no host, so nobody who dies
-takes it along; whichever daemon takes it from the queue asks, see `looks.py`. Whoever comes with the same key waits for
-the same end. When the time is up, nobody knows what became of it. A call that only reads is asked for by whoever waits
-for it.
+A call with an effect is parked in the queue meanwhile. Its record stays `started` and belongs to no host, so it
+survives every host; whichever daemon takes the job polls the operator, see `polling.py`. Other calls with the same key
+wait for the same outcome. When the time is up, the outcome is unknown. A call that only reads is polled by its waiting
+caller.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from paddock.gate.idempotency.errors import in_doubt_error, result_expired_error
 from paddock.gate.idempotency.records import IdempotencyRecord
 from paddock.gate.idempotency.states import EffectState
 from paddock.gate.invocation import Invocation
+from paddock.gate.ports import CallListener
 from paddock.plugins.dialects.envelope import InProgress
 from paddock.queue import queue
 from paddock.queue.node import Node
@@ -50,14 +51,14 @@ _log = logging.getLogger("paddock.gate")
 
 
 class LongRunningCalls:
-    """Has calls followed to their ends.
+    """Parks calls in progress, and waits for their outcomes.
 
     Args:
-        database: Where their records and the queue are.
+        database: Holds the idempotency records and the queue.
         clock: The time.
-        node: In whose name a command takes its own call from the queue.
-        looks: Asks operators.
-        record_in: Writes an entry of a call, in a unit of work.
+        node: The node under which a command takes its own call from the queue.
+        looks: Polls operators.
+        record_in: Writes a ledger entry of a call, within a transaction.
     """
 
     def __init__(
@@ -76,8 +77,20 @@ class LongRunningCalls:
         self.waiters = looks.waiters
         self.on_parked: Callable[[], None] | None = None  # wakes the worker of this host, where it has one
 
-    async def poll_until_done(self, course: Invocation, going: InProgress) -> Any:
-        """What comes of a call that only reads. Nothing of it is kept: it ends with whoever waits for it.
+    async def finish(self, invocation: Invocation, pending: InProgress, listener: CallListener) -> Any:
+        """The result of a call whose operator is still at work. A call with an effect goes on when nobody waits.
+
+        Raises:
+            PaddockError: the call failed, its time is up, or its outcome is unknown.
+        """
+        listener.on_progress(not invocation.only_reads)
+        if invocation.only_reads:
+            return await self.poll_until_done(invocation, pending)
+        await self.park(invocation, pending)
+        return await self.wait_for_outcome(invocation.context.tenant, invocation.call_id)
+
+    async def poll_until_done(self, invocation: Invocation, pending: InProgress) -> Any:
+        """Poll until a call that only reads is done. Nothing of it is stored: it ends with its caller.
 
         Raises:
             TimedOut: its time is up.
@@ -85,34 +98,34 @@ class LongRunningCalls:
         """
         until = self._clock.monotonic() + self.poller.max_progress_s
         for asked in range(1, MAX_POLLS):
-            wait = poll_delay(asked, going.retry_after)
+            wait = poll_delay(asked, pending.retry_after)
             if self._clock.monotonic() + wait > until:
                 break
             await asyncio.sleep(wait)
-            context = replace(course.context, so_far=OperatorProgress(asked, going.result))
+            invocation.context = replace(invocation.context, so_far=OperatorProgress(asked, pending.result))
             try:
-                return await self.poller.call_operator(course, context, fate=course.delivery)
+                return await self.poller.invoke(invocation)
             except InProgress as still:
-                going = still
-        raise progress_timeout_error(course.target.key.plugin, self.poller.max_progress_s)
+                pending = still
+        raise progress_timeout_error(invocation.target.key.plugin, self.poller.max_progress_s)
 
-    async def park(self, course: Invocation, going: InProgress) -> None:
-        """Have a call with an effect followed to its end, whatever becomes of whoever made it.
+    async def park(self, invocation: Invocation, pending: InProgress) -> None:
+        """Put a call with an effect into the queue, so that it is polled to its end even without its caller.
 
         Raises:
-            PaddockError: it cannot be: nobody knows what becomes of it then.
+            PaddockError: it cannot be; its outcome is unknown then.
         """
-        if course.effect is None or course.effect.recovery == "atomic":
+        if invocation.effect is None or invocation.effect.recovery == "atomic":
             raise PluginError(
-                f"{course.target.title} is atomic, and such a call is over with its answer",
+                f"{invocation.target.title} is atomic, and such a call is over with its answer",
                 code="call.cannot_go_on",
                 hint="its author declares another recovery, or does not answer in_progress",
-                details={"plugin": course.target.key.plugin},
+                details={"plugin": invocation.target.key.plugin},
             )
-        effect, now = course.effect, self._clock.now()
-        progress = PollState.first(going, now, self.poller.max_progress_s)
-        due = now + timedelta(seconds=poll_delay(1, going.retry_after))
-        policy = course.context.policy
+        effect, now = invocation.effect, self._clock.now()
+        progress = PollState.first(pending, now, self.poller.max_progress_s)
+        due = now + timedelta(seconds=poll_delay(1, pending.retry_after))
+        policy = invocation.context.policy
 
         def unit(tx: Transaction) -> None:
             known = records.find(tx, effect.effect_key)
@@ -122,22 +135,22 @@ class LongRunningCalls:
             records.park(tx, effect, context=progress.stored_in(kept))
             queue.enqueue(tx, effect.effect_key.tenant, POLL_JOB, effect.call, due=due, now=now)
             told = EffectInProgress(effect.effect_key.plugin, effect.effect_key.callable, progress.until)
-            self._record_in(tx, course, told)
+            self._record_in(tx, invocation, told)
 
         async def park() -> None:
             await self._database.write(unit)
-            course.parked = True
-            self.waiters.register(course)
+            invocation.parked = True
+            self.waiters.register(invocation)
             if self.on_parked is not None:
                 self.on_parked()
 
         await run_to_completion(park())
 
     async def wait_for_outcome(self, tenant: Tenant, call: CallId) -> Any:
-        """What comes of a call that was parked, whoever follows it. Whoever stops waiting stops nothing.
+        """The result of a parked call, whichever host polls it. A caller who stops waiting stops nothing.
 
         Raises:
-            PaddockError: it failed, or nobody knows what became of it.
+            PaddockError: it failed, or its outcome is unknown.
         """
         with self.waiters.wait_for(call) as wait:
             while wait.error is None:
@@ -162,7 +175,7 @@ class LongRunningCalls:
         return await self._database.read(unit)
 
     async def list_parked(self, limit: int) -> list[tuple[IdempotencyRecord, CallTarget, CallContext]]:
-        """The calls that are in progress, of plugins and makers that are there."""
+        """The calls in progress whose plugins and callers exist."""
         found: list[tuple[IdempotencyRecord, CallTarget, CallContext]] = []
         for effect in await self._database.read(lambda tx: records.list_parked(tx, limit)):
             try:
@@ -175,7 +188,7 @@ class LongRunningCalls:
         return found
 
     async def reschedule_parked(self) -> None:
-        """Have work followed that nobody follows any more."""
+        """Enqueue parked calls that have no job any more."""
         left, now = await self._database.read(records.parked_unscheduled), self._clock.now()
 
         def unit(tx: Transaction) -> None:
@@ -187,7 +200,7 @@ class LongRunningCalls:
             await self._database.write(unit)
 
     async def _poll_in_process(self, effect: IdempotencyRecord) -> None:
-        """Ask in the name of whoever waits: a command has no worker, and there may be no daemon."""
+        """Poll in the waiting caller's task: a command has no worker, and there may be no daemon."""
         work = await self._claim_job(effect)
         if work is None:
             await asyncio.sleep(_OWN_CHECK_INTERVAL_S)
@@ -207,7 +220,7 @@ class LongRunningCalls:
             raise
 
     async def _claim_job(self, effect: IdempotencyRecord) -> queue.Job | None:
-        """The work on a call, where it is due and nobody has it."""
+        """The poll job of a call, where it is due and free."""
         of, now = effect.effect_key, self._clock.now()
         try:
             here = await self._node.current_run()

@@ -105,7 +105,7 @@ class OutcomeRecorder:
         self._unrecorded: list[_OutcomeToRecord] = []
         self._retry_lock = asyncio.Lock()  # else what counts for nothing any more is recorded twice
 
-    async def record(self, course: Invocation, result: Any, error: BaseException | None) -> EffectState:
+    async def record(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
         """Record what became of a call that had started; which of its states that is.
 
         Raises:
@@ -113,7 +113,7 @@ class OutcomeRecorder:
             Conflict: others took this host for dead, and what it says of the call does not count.
             PaddockError: the error that it failed with, saying that it may have happened.
         """
-        end = self._build_outcome(course, result, error)
+        end = self._build_outcome(invocation, result, error)
         try:
             counted = await self._write_and_notify(end)
         except PaddockError as failure:
@@ -121,10 +121,10 @@ class OutcomeRecorder:
             if not isinstance(failure, StoreUnavailable):  # which is told by whoever looks at the store
                 _log.error("what became of the call %s is not recorded: %s", end.effect.call, failure.message)
             raise unrecorded_error(
-                course.call_id, end.effect.effect_key.plugin, failure, happened=error is None
+                invocation.call_id, end.effect.effect_key.plugin, failure, happened=error is None
             ) from failure
         if not counted:
-            course.status = "in_doubt"
+            invocation.status = "in_doubt"
             raise superseded_error(end.effect)
         if end.state is EffectState.IN_DOUBT and isinstance(error, PaddockError):
             raise with_unknown_outcome(error, end.effect) from error
@@ -155,30 +155,30 @@ class OutcomeRecorder:
         else:
             self._unrecorded.remove(end)
 
-    def _build_outcome(self, course: Invocation, result: Any, error: BaseException | None) -> _OutcomeToRecord:
-        if course.effect is None:
+    def _build_outcome(self, invocation: Invocation, result: Any, error: BaseException | None) -> _OutcomeToRecord:
+        if invocation.effect is None:
             raise HostError("a call without a record ended", code=STALE_CODE)
-        effect = course.effect
+        effect = invocation.effect
         state, wait, entries = EffectState.SUCCEEDED, timedelta(), list[Event]()
         cut_off = isinstance(error, asyncio.CancelledError) and self._is_shutting_down()
         if error is not None:
-            state = EffectState.FAILED_NO_EFFECT if had_no_effect(course, error) else EffectState.IN_DOUBT
+            state = EffectState.FAILED_NO_EFFECT if had_no_effect(invocation, error) else EffectState.IN_DOUBT
         if state is EffectState.IN_DOUBT:
-            course.status = "in_doubt"
+            invocation.status = "in_doubt"
             why = HOST_LOST_MESSAGE if cut_off else _in_doubt_reason(error)
             entries.append(EffectInDoubt(effect.effect_key.plugin, effect.effect_key.callable, why, effect.recovery))
             # What may still be at work is given the time to end: whoever looks earlier may see too little.
             if isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic":
                 wait = _STOP_GRACE
         return _OutcomeToRecord(
-            course,
+            invocation,
             effect,
             state,
             self._clock.now().isoformat(),
             orjson.dumps(result) if error is None else b"",
             {} if error is None else HOST_LOST_ERROR if cut_off else _error_data(error),
             wait,
-            (course.split_event(), *entries),
+            (invocation.split_event(), *entries),
         )
 
     async def _write_and_notify(self, end: _OutcomeToRecord) -> bool:
@@ -209,13 +209,13 @@ class OutcomeRecorder:
         return True
 
 
-def had_no_effect(course: Invocation, error: BaseException) -> bool:
+def had_no_effect(invocation: Invocation, error: BaseException) -> bool:
     """Whether it is certain that a call which failed did nothing."""
-    if not course.delivery.had_no_effect or isinstance(error, TimedOut | OutputInvalid):
+    if not invocation.delivery.had_no_effect or isinstance(error, TimedOut | OutputInvalid):
         return False
     # Its tables tell better than its answer whether it has changed them.
-    atomic = course.effect is not None and course.effect.recovery == "atomic"
-    return not (atomic and any(course.tally.get(method) for method in _TABLE_WRITES))
+    atomic = invocation.effect is not None and invocation.effect.recovery == "atomic"
+    return not (atomic and any(invocation.tally.get(method) for method in _TABLE_WRITES))
 
 
 def _in_doubt_reason(error: BaseException | None) -> str:

@@ -29,8 +29,8 @@ class PollState:
     result: Any
 
     @staticmethod
-    def first(going: InProgress, now: datetime, longest: float) -> PollState:
-        return PollState((now + timedelta(seconds=longest)).isoformat(), 1, going.result)
+    def first(pending: InProgress, now: datetime, longest: float) -> PollState:
+        return PollState((now + timedelta(seconds=longest)).isoformat(), 1, pending.result)
 
     @staticmethod
     def from_record(effect: IdempotencyRecord) -> PollState | None:
@@ -49,9 +49,9 @@ class PollState:
     def is_expired(self, now: datetime) -> bool:
         return now >= datetime.fromisoformat(self.until) or self.asked >= MAX_POLLS
 
-    def after_poll(self, going: InProgress | None) -> PollState:
+    def after_poll(self, pending: InProgress | None) -> PollState:
         """With what the operator said, where it was reached."""
-        said = self if going is None else replace(self, result=going.result)
+        said = self if pending is None else replace(self, result=pending.result)
         return replace(said, asked=self.asked + 1)
 
     def next_poll_at(self, now: datetime, retry_after: float | None) -> datetime:

@@ -1,5 +1,7 @@
-"""Those of this host who wait for the ends of calls that are in progress. Nothing is kept of calls that nobody waits
-for: another daemon may end them."""
+"""Polling operators that are still at work on a call, and waking the callers of this host who wait for its outcome.
+
+Nothing is kept in memory of calls that nobody waits for: another daemon may record their outcome.
+"""
 
 from __future__ import annotations
 
@@ -31,28 +33,27 @@ from paddock.queue.queue import Job
 from paddock.queue.schedule import RescheduleAt
 from paddock.rpc.errors import NO_EFFECT
 from paddock.runtime.calls import DeliveryStatus
-from paddock.runtime.supervisor import Supervisor
 from paddock.store.database import Database, Transaction
 
 
 @dataclass(slots=True, eq=False)
 class CompletionWait:
-    """The end of one call."""
+    """The outcome of one call, for those who wait for it."""
 
-    invocation: Invocation | None = None  # of a call that was made here
+    invocation: Invocation | None = None  # of a call that was made by this host
     error: BaseException | None = None
     waiters: int = 0
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def wait_up_to(self, seconds: float) -> None:
-        """Until it has come here, or that long: it may come elsewhere."""
+        """Wait until this host records the outcome, but no longer: another host may record it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.over.wait()
 
 
 class CompletionWaiters:
-    """Who waits, by call."""
+    """The waiting callers of this host, by call."""
 
     def __init__(self) -> None:
         self._waits: dict[CallId, CompletionWait] = {}
@@ -60,13 +61,13 @@ class CompletionWaiters:
     def __len__(self) -> int:
         return len(self._waits)
 
-    def register(self, course: Invocation) -> None:
-        """A call of this host is in progress; whoever made it waits from now on."""
-        self._waits.setdefault(course.call_id, CompletionWait()).invocation = course
+    def register(self, invocation: Invocation) -> None:
+        """Register a call of this host that is in progress; its caller waits from now on."""
+        self._waits.setdefault(invocation.call_id, CompletionWait()).invocation = invocation
 
     @contextmanager
     def wait_for(self, call: CallId) -> Generator[CompletionWait, None, None]:
-        """Wait for the end of a call while the block runs."""
+        """Wait for the outcome of a call while the block runs."""
         wait = self._waits.setdefault(call, CompletionWait())
         wait.waiters += 1
         try:
@@ -77,37 +78,36 @@ class CompletionWaiters:
                 del self._waits[call]
 
     def find_invocation(self, call: CallId) -> Invocation | None:
-        """A call as it was made here, where somebody still waits for it."""
+        """The invocation of a call that was made by this host and still has a waiting caller."""
         wait = self._waits.get(call)
         return None if wait is None else wait.invocation
 
     def complete(self, call: CallId, error: BaseException | None = None) -> None:
-        """It is over: with this error, or with what its record says."""
+        """Wake all who wait for a call: with this error, or with the outcome in its record."""
         wait = self._waits.pop(call, None)
         if wait is not None:
             wait.error = error
             wait.over.set()
 
 
-POLL_JOB = "effect.follow"  # the kind of work that asks an operator again
+POLL_JOB = "effect.follow"  # the job type that polls an operator
 _RECORD_RETRY_DELAY = timedelta(seconds=5)
 
 _log = logging.getLogger("paddock.gate")
 
 
 class OperatorPoller:
-    """Asks operators, and ends calls.
+    """Calls operators again that are still at work, and records how their calls end.
 
     Args:
-        database: Where their records and the queue are.
+        database: Holds the idempotency records and the queue.
         clock: The time.
-        effects: Where ends are recorded.
-        supervisor: Where operators are asked.
-        room: Waits until more can be recorded of a tenant.
-        catalogue: What a tenant can call.
-        require_promised: Refuses an answer that is not what was promised.
-        told: Hears of each call that has ended here.
-        longest: Seconds after which nobody asks any more.
+        effects: Records outcomes.
+        invoke: Calls an operator; see `Gate.invoke`.
+        wait_for_room: Waits until the ledger has room for more of a tenant.
+        catalogue: Gives the catalogue of a tenant.
+        notify_ended: Is told of each call that has ended here.
+        max_progress_s: Seconds after which an operator is not called again.
     """
 
     def __init__(
@@ -115,57 +115,38 @@ class OperatorPoller:
         database: Database,
         clock: Clock,
         effects: EffectCoordinator,
-        supervisor: Supervisor,
         *,
-        room: Callable[[str], Awaitable[None]],
+        invoke: Callable[[Invocation], Awaitable[Any]],
+        wait_for_room: Callable[[str], Awaitable[None]],
         catalogue: Callable[[Tenant], Catalogue],
-        require_promised: Callable[[CallTarget, Any], Awaitable[None]],
-        told: Callable[[Invocation], None],
-        longest: float = DEFAULT_MAX_PROGRESS_S,
+        notify_ended: Callable[[Invocation], None],
+        max_progress_s: float = DEFAULT_MAX_PROGRESS_S,
     ) -> None:
         self._database = database
         self._clock = clock
         self._effects = effects
-        self._supervisor = supervisor
-        self._wait_for_capacity = room
+        self._wait_for_room = wait_for_room
         self._catalogue = catalogue
-        self._validate_output = require_promised
-        self._notify_ended = told
-        self.max_progress_s = longest
+        self._notify_ended = notify_ended
+        self.invoke = invoke
+        self.max_progress_s = max_progress_s
         self.waiters = CompletionWaiters()
 
     def find_target(self, effect: IdempotencyRecord) -> CallTarget:
-        """The operator that a call was made to, as it is now.
+        """The current target of a recorded call.
 
         Raises:
-            NotFound: it is not there any more.
+            NotFound: it is gone.
         """
         return self._catalogue(effect.effect_key.tenant).find_callable(
             effect.effect_key.plugin, effect.effect_key.callable
         )
 
-    async def call_operator(
-        self, course: Invocation, context: CallContext, *, fate: DeliveryStatus | None = None
-    ) -> Any:
-        """What an operator answers.
-
-        Raises:
-            InProgress: it is still at work.
-            OutputInvalid: that is not what it promised.
-            PaddockError: see `Supervisor.call`.
-        """
-        target, payload = course.target, dict(course.payload)
-        result = await self._supervisor.call(
-            target.key, target.spec, payload, context, call=course.call_id, method_counts=course.tally, status=fate
-        )
-        await self._validate_output(target, result)
-        return result
-
     async def run_job(self, work: Job) -> RescheduleAt | None:
-        """Ask an operator once more; for the worker of the queue.
+        """Poll an operator once; run by the queue's worker.
 
         Raises:
-            HostError: `queue.stale`, another has taken the work.
+            HostError: `queue.stale`, another worker has taken the job.
         """
         call = CallId(work.key)
         if self._effects.has_unrecorded_outcome(call):  # its fence stays: that end bears it
@@ -181,40 +162,43 @@ class OperatorPoller:
         return await self._poll(work, effect, progress)
 
     def on_given_up(self, tx: Transaction, work: Job, code: str) -> None:
-        """Hosts died over it again and again, in the unit of work in which nobody tries any more."""
+        """Mark a call in doubt whose job was given up, since host after host died over it; within a transaction."""
         effect = records.find_by_call(tx, work.tenant, work.key)
         if effect is not None and effect.parked:
             self._effects.mark_in_doubt(tx, effect, {"code": code, "message": "nobody could ask its plugin about it"})
 
     async def cancel(self, tenant: Tenant, call: CallId) -> bool:
-        """Ask no more. Its operator cannot be told, so nobody knows what becomes of the call. Harmless when it is over,
-        or only its end not recorded yet, which then is. Gives whether it is over: whoever waits learns how.
+        """Stop polling. The operator cannot be told, so the outcome of the call is unknown from here on.
+
+        Harmless when the call is over; an outcome that is known and not recorded yet is recorded. Returns whether the
+        call is over: those who wait learn how.
 
         Raises:
-            StoreUnavailable: that cannot be recorded now.
+            StoreUnavailable: it cannot be recorded now.
         """
         if self._effects.has_unrecorded_outcome(call):
             await self._effects.retry_unrecorded()
         known = await self._database.read(lambda tx: records.find_by_call(tx, tenant, call))
         if known is None or not known.parked:
             return known is not None and known.state in (*FINAL_STATES, EffectState.IN_DOUBT)
-        course = await self._find_invocation(known)
+        invocation = await self._find_invocation(known)
         effect = await self._database.write(lambda tx: _withdraw(tx, tenant, call))
         if effect is not None:
             told = with_unknown_outcome(CallCancelled("the call was cancelled"), effect)
-            await self._record_end(effect, course, None, asyncio.CancelledError(), told=told)
+            await self._record_end(effect, invocation, None, asyncio.CancelledError(), told=told)
         return True
 
     async def _poll(self, work: Job, effect: IdempotencyRecord, progress: PollState) -> RescheduleAt | None:
-        going: InProgress | None = None
+        pending: InProgress | None = None
         try:
-            await self._wait_for_capacity(effect.effect_key.tenant)
+            await self._wait_for_room(effect.effect_key.tenant)
             target, context = self.find_target(effect), await self._restore_context(effect)
-            course = self.waiters.find_invocation(effect.call) or self._rebuild_invocation(effect, target, context)
-            course.target = target  # it may be another version by now
-            result = await self.call_operator(course, replace(context, so_far=progress.operator_progress))
+            invocation = self.waiters.find_invocation(effect.call) or self._rebuild_invocation(effect, target, context)
+            invocation.target = target  # it may be another version by now
+            invocation.context = replace(context, so_far=progress.operator_progress, trace=invocation.context.trace)
+            result = await self.invoke(invocation)
         except InProgress as still:
-            going = still
+            pending = still
         except PaddockError as error:
             if isinstance(error, OutputInvalid) or "envelope" in error.details:
                 return await self._end_or_retry(effect, await self._find_invocation(effect), None, error)
@@ -223,16 +207,16 @@ class OperatorPoller:
                 "%s could not be asked about the call %s: %s", effect.effect_key.plugin, effect.call, error.message
             )
         else:
-            return await self._end_or_retry(effect, course, result, None)
-        progress = progress.after_poll(going)
+            return await self._end_or_retry(effect, invocation, result, None)
+        progress = progress.after_poll(pending)
         await self._database.write(lambda tx: _store_poll(tx, work, effect, progress))
-        return RescheduleAt(progress.next_poll_at(self._clock.now(), None if going is None else going.retry_after))
+        return RescheduleAt(progress.next_poll_at(self._clock.now(), None if pending is None else pending.retry_after))
 
     async def _end_or_retry(
-        self, effect: IdempotencyRecord, course: Invocation | None, result: Any, error: PaddockError | None
+        self, effect: IdempotencyRecord, invocation: Invocation | None, result: Any, error: PaddockError | None
     ) -> RescheduleAt | None:
         try:
-            await self._record_end(effect, course, result, error)
+            await self._record_end(effect, invocation, result, error)
         except StoreUnavailable:
             return RescheduleAt(self._clock.now() + _RECORD_RETRY_DELAY)
         return None
@@ -240,13 +224,13 @@ class OperatorPoller:
     async def _record_end(
         self,
         effect: IdempotencyRecord,
-        course: Invocation | None,
+        invocation: Invocation | None,
         result: Any,
         error: BaseException | None,
         *,
         told: PaddockError | None = None,
     ) -> None:
-        """Record the end of a call, and tell those who wait for it.
+        """Record the outcome of a call, and wake those who wait for it.
 
         Raises:
             StoreUnavailable: it cannot be recorded now.
@@ -255,35 +239,35 @@ class OperatorPoller:
         if known is None or not known.parked or known.fence != effect.fence:
             _log.warning("what was heard of the call %s counts for nothing: another follows it", effect.call)
             return
-        if course is None:  # its plugin or its maker is gone, and with them what its entry would say
+        if invocation is None:  # its plugin or its caller is gone, and with them the facts for its entry
             said = error if isinstance(error, PaddockError) else CallCancelled("the call was cancelled")
             lost = {"code": said.error_code, "message": said.message}
             await self._database.write(lambda tx: self._effects.mark_in_doubt(tx, effect, lost))
             self.waiters.complete(effect.call)
             return
-        course.effect, course.delivery = effect, DeliveryStatus()
-        course.delivery.sent, course.delivery.refused = True, _reports_no_effect(error)
-        course.finish(self._clock.monotonic(), result, error)
+        invocation.effect, invocation.delivery = effect, DeliveryStatus()
+        invocation.delivery.sent, invocation.delivery.refused = True, _reports_no_effect(error)
+        invocation.finish(self._clock.monotonic(), result, error)
         failure = error if isinstance(error, PaddockError) else told
         unrecorded: StoreUnavailable | None = None
         try:
-            await run_to_completion(self._effects.record_outcome(course, result, error))
+            await run_to_completion(self._effects.record_outcome(invocation, result, error))
         except StoreUnavailable as said:
             failure = unrecorded = said
         except PaddockError as said:
             failure = said
         finally:
-            self._notify_ended(course)
-        # Whoever is cancelled does not get here, and cannot say what is recorded: those who wait look by themselves.
+            self._notify_ended(invocation)
+        # After a cancellation it is unknown what is recorded: those who wait then look for themselves.
         self.waiters.complete(effect.call, failure)
         if unrecorded is not None:
             raise unrecorded
 
     async def _find_invocation(self, effect: IdempotencyRecord) -> Invocation | None:
-        """A call as it was made here, or as far as it is known; None where its plugin or its maker is not there."""
-        course = self.waiters.find_invocation(effect.call)
-        if course is not None:
-            return course
+        """The invocation of a call, rebuilt where another host made it; None where its plugin or its caller is gone."""
+        invocation = self.waiters.find_invocation(effect.call)
+        if invocation is not None:
+            return invocation
         try:
             return self._rebuild_invocation(effect, self.find_target(effect), await self._restore_context(effect))
         except StoreUnavailable:
@@ -293,9 +277,11 @@ class OperatorPoller:
 
     def _rebuild_invocation(self, effect: IdempotencyRecord, target: CallTarget, context: CallContext) -> Invocation:
         took = (self._clock.now() - datetime.fromisoformat(effect.started_at or effect.claimed_at)).total_seconds()
-        course = Invocation(effect.call, target, effect.payload or {}, context, self._clock.monotonic() - max(took, 0))
-        course.started = course.ran = True
-        return course
+        invocation = Invocation(
+            effect.call, target, effect.payload or {}, context, self._clock.monotonic() - max(took, 0)
+        )
+        invocation.started = invocation.ran = True
+        return invocation
 
     async def _restore_context(self, effect: IdempotencyRecord) -> CallContext:
         return await restore_context(effect, self._database, self._clock.now(), fence=effect.fence)
@@ -307,13 +293,13 @@ def _claim_parked(tx: Transaction, work: Job) -> IdempotencyRecord | None:
 
 
 def _raise_fence_of(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord | None:
-    """Have the word in a call from here on; None where it is over."""
+    """Raise the fence of a call, so that only this host's outcome counts from here on; None where it is over."""
     effect = records.find_by_call(tx, tenant, call)
     return records.raise_fence(tx, effect) if effect is not None and effect.parked else None
 
 
 def _withdraw(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord | None:
-    """The same, and nobody can have it after us: whoever took it from the queue now would have the last word."""
+    """Raise the fence of a call and remove its job: a worker that took it now would have the last word."""
     effect = _raise_fence_of(tx, tenant, call)
     if effect is not None:
         queue.remove(tx, tenant, POLL_JOB, call)
@@ -329,7 +315,7 @@ def _store_poll(tx: Transaction, work: Job, effect: IdempotencyRecord, progress:
 
 
 def _reports_no_effect(error: BaseException | None) -> bool:
-    """Whether an operator says so itself. That it refuses to be asked says nothing about what it has begun."""
+    """Whether the operator itself reports no effect. A refused poll says nothing about the work that it has begun."""
     envelope: Any = error.details.get("envelope") if isinstance(error, PaddockError) else None
     said: Any = cast("dict[str, Any]", envelope).get("error") if isinstance(envelope, dict) else None
     return isinstance(said, dict) and cast("dict[str, Any]", said).get(NO_EFFECT) is True

@@ -1,4 +1,7 @@
-"""What has to be ended and could not be at its time, or of which nobody knows whether it has begun."""
+"""Starting calls that have an effect or need an approval: the approval, the key and `call.started` in one transaction.
+
+`DeferredCleanups` retries what has to be undone and could not be at once, or whose commit is unknown.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,10 @@ class _PendingCleanup(NamedTuple):
 
 
 class DeferredCleanups:
-    """Ends things, now or as soon as the store takes it.
+    """Retries clean-ups that the store could not take, or whose commit is unknown.
 
     Args:
-        looks: When to look again for what may be written although nobody heard of it, in seconds.
+        looks: Seconds after which a clean-up is repeated whose object may be committed late.
     """
 
     def __init__(self, looks: Sequence[float] = _RETRY_DELAYS_S) -> None:
@@ -50,7 +53,7 @@ class DeferredCleanups:
         self._pending: list[_PendingCleanup] = []
 
     async def run(self, ending: CleanupAction) -> None:
-        """End something, unless it is not there, or over; later where the store cannot take it now."""
+        """Run a clean-up, or defer it where the store is unavailable. An object that is gone already is no error."""
         try:
             await ending()
         except StoreUnavailable:
@@ -59,16 +62,16 @@ class DeferredCleanups:
             pass
 
     async def run_repeatedly(self, ending: CleanupAction) -> None:
-        """End something that may not be there yet, since nobody heard of its commit: now, and a few times more."""
+        """Run a clean-up now and a few times more: the commit of its object is unknown and may still happen."""
         await self.run(ending)
         now = asyncio.get_running_loop().time()
         self._pending += [_PendingCleanup(ending, now + pause) for pause in self._retry_delays_s]
 
     async def retry_due(self) -> None:
-        """End what is due by now.
+        """Run the clean-ups that are due.
 
         Raises:
-            StoreUnavailable: the store cannot take it now either.
+            StoreUnavailable: the store still cannot take them.
         """
         now = asyncio.get_running_loop().time()
         for late in [one for one in self._pending if one.not_before <= now]:
@@ -82,27 +85,27 @@ class DeferredCleanups:
 
 
 RecordIn = Callable[[Transaction, Invocation, Event], None]
-"""Writes an event of a call into the ledger, in a unit of work."""
+"""Writes an event of a call into the ledger, within a transaction."""
 
 OUTCOME_UNKNOWN_CODE = "store.outcome_unknown"
-_WITHDRAW_TIMEOUT_S = 5.0  # seconds for taking back what was asked a moment ago
+_WITHDRAW_TIMEOUT_S = 5.0  # for withdrawing an approval request that was made a moment ago
 
 
 class DecisionChanged(Exception):
-    """What the rules said to a call they do not say any more, since its caller consents to more or less by now."""
+    """The policy decides differently by now, because the caller's consents have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallStarter:
-    """Lets calls start.
+    """Starts calls that have an effect, or that need an approval.
 
     Args:
-        decides: Knows the deciding rules.
-        approvals: Where people are asked.
-        effects: Sees to it that each happens once.
-        database: For the unit of work in which a call starts.
-        record_in: For the entry of that unit.
-        endings: Where requests and starts are ended that cannot be at once.
+        authorizer: Knows the deciding rules.
+        approvals: Requests and consumes approvals.
+        effects: Claims keys, so that each effect happens once.
+        database: Runs the transaction in which a call starts.
+        record_in: Writes the ledger entry within that transaction.
+        cleanups: Undoes requests and starts that cannot be undone at once.
     """
 
     authorizer: Authorizer
@@ -112,131 +115,131 @@ class CallStarter:
     record_in: RecordIn
     cleanups: DeferredCleanups = field(default_factory=DeferredCleanups)
 
-    async def permit(self, course: Invocation, approval: str | None) -> str | None:
-        """Whether the call may start, and with which approval, which `record` uses.
-
-        Args:
-            course: The call, its decision made.
-            approval: The request that was approved for it, where it was held before.
+    async def permit(self, invocation: Invocation) -> None:
+        """Require that the decision lets the call start, and note the approval with which it does.
 
         Raises:
-            Denied: the rules forbid it.
-            NeedsApproval: a person is asked first.
-            TakenMeanwhile: another daemon has claimed the key.
+            Denied: the policy forbids it.
+            NeedsApproval: a person has to approve it first.
+            KeyAlreadyClaimed: another daemon has claimed the key.
         """
-        match course.decision:
+        invocation.approval = invocation.resumed_approval
+        match invocation.decision:
             case Deny() as denied:
-                raise denied_error(denied, course.target, course.call_id)
-            case Ask() as asked:
-                course.approval = approval or await self._find_standing(course, asked)
-                if course.approval is None:
-                    raise await self._request_approval(course, asked)
-                return approval
+                raise denied_error(denied, invocation.target, invocation.call_id)
+            case Ask() as asked if invocation.approval is None:
+                invocation.approval = await self._find_standing(invocation, asked)
+                if invocation.approval is None:
+                    raise await self._request_approval(invocation, asked)
             case _:
-                # Nobody has to be asked, or not any more. A yes is used up all the same: one that lies about would
-                # have the call made again after each restart.
-                course.approval = approval
-                return approval
+                # Where nobody has to be asked any more, an approval is used up all the same: an unused one would have
+                # the call made again after each restart.
+                pass
 
-    async def record_start(self, course: Invocation, approval: str | None) -> None:
-        """Use the approval, claim the key and record `call.started` in one unit of work, on disk when this returns.
+    async def record_start(self, invocation: Invocation) -> None:
+        """Consume the approval, claim the key and record `call.started` in one transaction, on disk when this returns.
 
         Raises:
-            Conflict: the approval is not good for this, or not any more.
-            TakenMeanwhile: another daemon has claimed the key.
-            DecidedOtherwise: the rules say something else by now.
-            StoreUnavailable: it cannot be recorded, so it must not happen.
+            Conflict: the approval is not for this call, or not valid any more.
+            KeyAlreadyClaimed: another daemon has claimed the key.
+            DecisionChanged: the policy decides differently by now.
+            StoreUnavailable: the start cannot be recorded, so the call must not be made.
         """
-        here = None if course.target.read_only else await self.effects.current_node_run()
-        # To its end: whoever goes away while it is written must know whether it was. A call that was not sent by then
-        # is on record as one that had no effect.
-        await run_to_completion(self._record_start(course, approval, here))
+        here = None if invocation.target.read_only else await self.effects.current_node_run()
+        # To completion: a caller who is cancelled during the write must know whether it was committed. A call that was
+        # not sent by then is recorded as one that had no effect.
+        await run_to_completion(self._record_start(invocation, here))
 
-    async def _record_start(self, course: Invocation, approval: str | None, here: NodeRun | None) -> None:
-        started = course.started_event()
-        context = course.context
+    async def _record_start(self, invocation: Invocation, here: NodeRun | None) -> None:
+        started = invocation.started_event()
+        context, approval = invocation.context, invocation.resumed_approval
 
         def unit(tx: Transaction) -> IdempotencyRecord | None:
-            decided = course.decision
-            if here is not None and decided and not self.authorizer.still_holds(tx, course.target, context, decided):
+            decided = invocation.decision
+            if (
+                here is not None
+                and decided
+                and not self.authorizer.still_holds(tx, invocation.target, context, decided)
+            ):
                 raise DecisionChanged
             if approval is not None:
                 self.approvals.consume(
                     tx,
                     context.tenant,
                     approval,
-                    subject=self._approved_action(course),
-                    payload_hash=course.payload_hash,
+                    subject=self._approved_action(invocation),
+                    payload_hash=invocation.payload_hash,
                     requester=context.principal.id,
-                    still_asked=isinstance(course.decision, Ask),
+                    still_asked=isinstance(invocation.decision, Ask),
                 )
-            elif course.approval is not None:
-                self.approvals.require_standing(tx, context.tenant, course.approval)
-            effect = None if here is None else self.effects.record_start(tx, course, here)
-            self.record_in(tx, course, started)
+            elif invocation.approval is not None:
+                self.approvals.require_standing(tx, context.tenant, invocation.approval)
+            effect = None if here is None else self.effects.record_start(tx, invocation, here)
+            self.record_in(tx, invocation, started)
             return effect
 
         try:
-            course.effect = await self.database.write(unit)
-            if course.effect is not None:
-                key, fence = course.effect.effect_key.key, course.effect.fence
-                course.context = replace(context, idempotency_key=key, fence=fence, call=course.call_id)
+            invocation.effect = await self.database.write(unit)
+            if invocation.effect is not None:
+                key, fence = invocation.effect.effect_key.key, invocation.effect.fence
+                invocation.context = replace(context, idempotency_key=key, fence=fence, call=invocation.call_id)
         except ApprovalMismatch as changed:
-            course.started = False
+            invocation.started = False
             await self.approvals.void(context.tenant, changed.approval.id, changed.why)
             raise
         except BaseException as error:
-            course.started = False
+            invocation.started = False
             if isinstance(error, StoreUnavailable) and error.error_code == OUTCOME_UNKNOWN_CODE:
-                await self._undo_start(course, error)
+                await self._undo_start(invocation, error)
             raise
 
-    async def _undo_start(self, course: Invocation, error: StoreUnavailable) -> None:
-        """Nobody knows whether the start of this call was written. Its plugin never hears of it: where it was, the call
-        had no effect, and its key must not stay under way until this host ends."""
-        of, told = (course.context.tenant, course.call_id), error_to_json(error)
+    async def _undo_start(self, invocation: Invocation, error: StoreUnavailable) -> None:
+        """Undo a start whose commit is unknown. The plugin is not called: if the start was committed, the call had no
+        effect, and its key must not stay in use until this host ends."""
+        tenant, call_id, reason = invocation.context.tenant, invocation.call_id, error_to_json(error)
 
-        async def take_back() -> None:
-            await self.database.write(lambda tx: self.effects.undo_start(tx, *of, told))
+        async def undo() -> None:
+            await self.database.write(lambda tx: self.effects.undo_start(tx, tenant, call_id, reason))
 
-        await self.cleanups.run_repeatedly(take_back)
+        await self.cleanups.run_repeatedly(undo)
 
     async def void(self, tenant: Tenant, approval: str, error: PaddockError) -> None:
-        """The call that was approved failed before it started: nobody expects it to be made some day."""
+        """Void the approval of a call that failed before it started, so that it is not made some day."""
         await self.cleanups.run(partial(self.approvals.void, tenant, approval, f"the call failed: {error.message}"))
 
     async def withdraw(self, tenant: Tenant, call: CallId) -> None:
-        """The call was cancelled: nothing of it waits for a person any more, and no yes to it is good."""
+        """Withdraw the approval request of a cancelled call; an approval that was given is not valid any more."""
         await self.cleanups.run(partial(self.approvals.withdraw, tenant, call, "it was cancelled"))
 
     async def retry_cleanups(self) -> None:
-        """Record the ends of calls and requests that could not be recorded at their time, since there was no room on
-        the disk for instance.
+        """Record outcomes and clean-ups that could not be written at their time, for instance on a full disk.
 
         Raises:
-            StoreUnavailable: it cannot be written now either.
+            StoreUnavailable: they still cannot be written.
         """
         await self.effects.retry_unrecorded()
         await self.cleanups.retry_due()
 
-    async def _find_standing(self, course: Invocation, asked: Ask) -> str | None:
+    async def _find_standing(self, invocation: Invocation, asked: Ask) -> str | None:
         if asked.remember == "never":
             return None
-        context = course.context
-        found = await self.approvals.standing_for(self._approved_action(course), context.principal.id, context.session)
+        context = invocation.context
+        found = await self.approvals.standing_for(
+            self._approved_action(invocation), context.principal.id, context.session
+        )
         return found.id if found is not None else None
 
-    async def _request_approval(self, course: Invocation, asked: Ask) -> NeedsApproval:
-        context = course.context
+    async def _request_approval(self, invocation: Invocation, asked: Ask) -> NeedsApproval:
+        context = invocation.context
         four_eyes = asked.four_eyes
         if four_eyes is None:
             several = await self.database.read(lambda tx: count_approvers(tx, context.tenant))
             four_eyes = several > 1
         request = ApprovalRequest(
-            call=course.call_id,
-            subject=self._approved_action(course),
+            call=invocation.call_id,
+            subject=self._approved_action(invocation),
             kind=ApprovalRequestKind(asked.kind),
-            payload=dict(course.payload),
+            payload=dict(invocation.payload),
             context=dump_context(context),
             requester=context.principal.id,
             for_person=context.principal.person,
@@ -248,34 +251,36 @@ class CallStarter:
             policy_version=asked.version,
             remember=asked.remember,
         )
-        here = None if course.target.read_only else await self.effects.current_node_run()
-        # In one unit of work: until the person has answered, whoever comes with the same key waits for the same answer.
-        also = None if here is None else partial(self.effects.record_hold, course=course, here=here)
+        here = None if invocation.target.read_only else await self.effects.current_node_run()
+        # In one transaction: until the person answers, other calls with the same key wait for the same answer.
+        also = None if here is None else partial(self.effects.record_hold, invocation=invocation, here=here)
         try:
             approval, token = await run_to_completion(self.approvals.ask(request, also))
         except asyncio.CancelledError:
-            # Nobody is there to be told that the call waits.
+            # The caller is gone, and would not learn that the call waits.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_WITHDRAW_TIMEOUT_S):
-                    await self.withdraw(context.tenant, course.call_id)
+                    await self.withdraw(context.tenant, invocation.call_id)
             raise
         except StoreUnavailable as error:
             if error.error_code == OUTCOME_UNKNOWN_CODE:
-                # Whoever made the call hears that it failed, and may make it again: nobody is to be asked about both.
-                unasked = partial(self.approvals.withdraw, context.tenant, course.call_id, "nobody heard that it waits")
+                # The caller learns that the call failed and may repeat it: no person should be asked about both.
+                unasked = partial(
+                    self.approvals.withdraw, context.tenant, invocation.call_id, "nobody heard that it waits"
+                )
                 await self.cleanups.run_repeatedly(unasked)
             raise
-        course.approval = approval.id
-        return approval_required_error(approval, course.target, token=token)
+        invocation.approval = approval.id
+        return approval_required_error(approval, invocation.target, token=token)
 
-    def _approved_action(self, course: Invocation) -> ApprovedAction:
-        target = course.target
+    def _approved_action(self, invocation: Invocation) -> ApprovedAction:
+        target = invocation.target
         return ApprovedAction(
-            tenant=Tenant(course.context.tenant),
+            tenant=Tenant(invocation.context.tenant),
             plugin=target.key.plugin,
             callable=target.spec.name,
             digest=target.key.digest,
             definition=target.definition_hash,
             effects=target.effects,
-            policies=self.authorizer.rule_pins(course.decision) if course.decision is not None else (),
+            policies=self.authorizer.rule_pins(invocation.decision) if invocation.decision is not None else (),
         )

@@ -1,1 +1,1 @@
-"""TODO: paddock.gate.idempotency."""
+"""Idempotency records: which effect has happened under which key."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from paddock.core.call import CallContext
-from paddock.core.errors import Busy, NeedsApproval, NotFound, PluginError
-from paddock.core.ids import CallId, Tenant
+from paddock.core.errors import NotFound, PluginError
+from paddock.core.ids import Tenant
 from paddock.gate.calls.handle import CallHandle
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens
@@ -45,7 +44,6 @@ class CallableAccess:
         self._approval_tokens = approval_tokens
         self._active_policy = active_policy
         self._reconciler = reconciler
-        self._running_tasks: set[asyncio.Task[Any]] = set()  # the tasks that make calls; each makes one at a time
 
     def catalogue(self, tenant: Tenant) -> Catalogue:
         """Return a tenant's current catalogue. A change replaces it with a new one."""
@@ -74,30 +72,8 @@ class CallableAccess:
         on_event: OnEvent | None = None,
         ask: AskCaller | None = None,
     ) -> Any:
-        """Call or read a target and wait for the result. See `Host.call`.
-
-        Raises:
-            Busy: the host is shutting down.
-        """
-        if self._calls.is_shutting_down:
-            raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
-        task = asyncio.current_task()
-        assert task is not None
-        self._running_tasks.add(task)
-        try:
-            return await self._gate.call(target, params, context, on_event=on_event, ask=ask)
-        except NeedsApproval as pending:
-            self._calls.restore_held(CallId(pending.details["call_id"]), target, context, pending)
-            raise
-        finally:
-            self._running_tasks.discard(task)
-
-    async def drain(self, seconds: float) -> None:
-        """Wait this long for calls in flight, then cancel them. New ones are rejected once `calls` shuts down."""
-        if self._running_tasks:
-            _, late = await asyncio.wait(tuple(self._running_tasks), timeout=seconds)
-            for task in late:
-                task.cancel()
+        """Call or read something and wait for the result. See `CallRegistry.call`."""
+        return await self._calls.call(target, params, context, on_event=on_event, ask=ask)
 
     async def claim_approved_call(
         self, token: str, target: CallTarget, params: Mapping[str, Any], context: CallContext

@@ -10,6 +10,7 @@ from paddock.core.call import CallContext
 from paddock.core.errors import Invalid
 from paddock.core.ids import Tenant
 from paddock.core.schema.compile import compile_schema
+from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.catalogue.catalogue import CallTarget
 from paddock.gate.catalogue.documents import PromptOffer
 from paddock.gate.gate import Gate
@@ -24,11 +25,13 @@ class ResourceReader:
     Args:
         views: The plugin store, for reads.
         gate: The gate to the plugins.
+        calls: The registry through which calls are made.
     """
 
-    def __init__(self, views: StoreThread, gate: Gate) -> None:
+    def __init__(self, views: StoreThread, gate: Gate, calls: CallRegistry) -> None:
         self._views = views
         self._gate = gate
+        self._calls = calls
 
     async def tools(self, plugin: str, tenant: Tenant, *, discover: bool) -> dict[str, Any]:
         tools = await self._views.run(lambda store: load_tools(store, plugin), tenant)
@@ -47,7 +50,7 @@ class ResourceReader:
 
     async def read_resource(self, plugin: str, uri: str, context: CallContext) -> dict[str, Any]:
         target = self._gate.catalogue(context.tenant).find_resource(plugin, uri)
-        return await self._gate.call(target, {"uri": uri}, context)
+        return await self._calls.call(target, {"uri": uri}, context)
 
     async def get_prompt(
         self, plugin: str, name: str, arguments: Mapping[str, Any], context: CallContext
@@ -55,7 +58,7 @@ class ResourceReader:
         found = self._gate.catalogue(context.tenant).find_prompt(plugin, name)
         params = {"name": name, "arguments": dict(arguments)}
         if isinstance(found, CallTarget):
-            return await self._gate.call(found, params, context)
+            return await self._calls.call(found, params, context)
         return _render_prompt(plugin, found, params)
 
 

@@ -24,6 +24,7 @@ from paddock.core.events.event import EventSink
 from paddock.core.ids import DEFAULT_TENANT, PluginName, RequestId, new_id
 from paddock.gate.catalogue.catalogue import CallableSchemas, Catalogue, CatalogueEntry
 from paddock.gate.gate import Gate
+from paddock.gate.invocation import CallRequest
 from paddock.host.dev.author import AUTHOR_ID, rephrase_for_author, secret_option_hint
 from paddock.host.dev.snapshot import SnapshotLaunchPreparer, SourceSnapshot, snapshot_folder
 from paddock.host.dev.supervisor_events import DevEventListener, DevSupervisorEvents
@@ -182,7 +183,7 @@ class DevHost:
         callable_name = "" if name == plugin else name.removeprefix(f"{plugin}.")
         target = gate.catalogue(DEFAULT_TENANT).find_callable(plugin, callable_name)
         try:
-            return await gate.call(target, params, self._context(), on_event=on_event)
+            return await gate.call(CallRequest(target, params, self._context(), on_event=on_event))
         except PaddockError as error:
             error.hint = rephrase_for_author(error.hint, plugin)
             if error.error_code == "missing_secrets":

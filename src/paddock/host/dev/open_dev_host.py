@@ -33,7 +33,7 @@ from paddock.host.plugins.capability_services import open_capability_services
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.host.plugins.logs.plugin_logs import DenialLogger, open_plugin_logs
 from paddock.host.secrets.keys import load_secret_keys
-from paddock.host.wiring.gate import DropMethodEvents, build_approvals, build_gate
+from paddock.host.wiring.gate import build_approvals, build_gate
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.plugins.store.store import open_plugin_store
 from paddock.plugins.store.thread import open_store_thread
@@ -121,7 +121,7 @@ async def open_dev_host(
             launcher=launcher,
             adapter_for=partial(select_adapter, capabilities=services.dispatcher),
             prepare=preparer,
-            publish_for=lambda tenant: DropMethodEvents(ledger.publisher(tenant)),
+            publish_for=ledger.publisher,
             observer=supervisor_events,
             clock=clock,
             random=random,

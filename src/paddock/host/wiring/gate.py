@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from paddock.approvals.request import PendingLimits
 from paddock.approvals.service import Approvals
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import PaddockError
-from paddock.core.events.event import Event, EventSink
-from paddock.core.events.plugin_runtime import PluginMethodCalled, PluginMethodReturned
+from paddock.core.events.event import Event
 from paddock.core.ids import CallId, Tenant, new_id
 from paddock.gate.admission.rate_limits import RateLimiter
 from paddock.gate.authorization import Authorizer
@@ -30,17 +28,6 @@ from paddock.ledger.write.writer import LedgerWriter
 from paddock.queue.node import Node
 from paddock.runtime.supervisor import Supervisor
 from paddock.store.database import Database, Transaction
-
-
-@dataclass(frozen=True, slots=True)
-class DropMethodEvents:
-    """Forwards plugin events except method calls: the gate records those, with more context."""
-
-    publisher: EventSink
-
-    def publish(self, event: Event) -> None:
-        if not isinstance(event, PluginMethodCalled | PluginMethodReturned):
-            self.publisher.publish(event)
 
 
 def build_approvals(database: Database, clock: Clock, random: Random, limits: PendingLimits | None = None) -> Approvals:
@@ -94,12 +81,11 @@ def build_gate(
         database,
         clock,
         effects,
-        supervisor,
-        room=ledger.wait_for_room,
+        invoke=gate.invoke,
+        wait_for_room=ledger.wait_for_room,
         catalogue=gate.catalogue,
-        require_promised=gate.output_validator.validate,
-        told=gate.notify_ended,
-        longest=max_progress_s,
+        notify_ended=gate.notify_ended,
+        max_progress_s=max_progress_s,
     )
     gate.long_running = long_running = LongRunningCalls(database, clock, node, poller, record_in)
 

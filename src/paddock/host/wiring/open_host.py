@@ -63,7 +63,7 @@ from paddock.host.policy.policy_service import PolicyService
 from paddock.host.repairs.host_probe import HostProbe
 from paddock.host.secrets.keys import load_secret_keys
 from paddock.host.wiring.background_jobs import build_recovery, open_background_jobs
-from paddock.host.wiring.gate import DropMethodEvents, build_approvals, build_gate
+from paddock.host.wiring.gate import build_approvals, build_gate
 from paddock.host.wiring.webhook_delivery import open_webhook_delivery
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.plugins.store.store import open_plugin_store, staging_root_in, trees_directory
@@ -154,7 +154,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             launcher=RemoteEndpointLauncher(EmbeddedEndpointLauncher(CagedEndpointLauncher(warden, clock, network))),
             adapter_for=partial(select_adapter, capabilities=services.dispatcher),
             prepare=preparer,
-            publish_for=lambda tenant: DropMethodEvents(ledger.publisher(tenant)),
+            publish_for=ledger.publisher,
             observer=supervisor_events,
             clock=clock,
             random=random,
@@ -224,7 +224,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 supervisor=supervisor,
                 gate=gate,
                 calls=calls,
-                approval_tokens=ApprovalTokens(approvals, resumer, calls, gate),
+                approval_tokens=ApprovalTokens(approvals, resumer, calls),
                 approvals=ApprovalService(approvals, resumer),
                 credentials=credentials,
                 console_sessions=console_sessions,

@@ -1,0 +1,72 @@
+"""What rules see of calls that nobody waits for: `context.background`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gate.effects.test_recovering import count, known, with_plugin
+from tests.gate.test_governed_calls import ANN, Office, held, made_by, outcome
+
+from paddock.core.errors import Denied, PaddockError
+
+NOT_IN_THE_BACKGROUND = (
+    '@id("not-in-the-background") @text("Somebody has to wait for it.")\n'
+    'forbid (principal, action in Action::"anyCall", resource == Callable::"mail.send") when { context.background };'
+)
+ONLY_IN_THE_BACKGROUND = (
+    '@id("for-recovery-alone") @text("It is for recovery alone.")\n'
+    'forbid (principal, action in Action::"anyCall", resource == Callable::"counter.counted")\n'
+    "unless { context.background };"
+)
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    return Office(tmp_path)
+
+
+async def test_a_probe_is_made_in_the_background(office: Office) -> None:
+    office.rule(ONLY_IN_THE_BACKGROUND)
+    found: dict[str, Any] = {"happened": True, "result": {"done": 1}}
+    functions = {"count": lambda: office.do("count"), "counted": lambda idempotency_key, params: found}  # noqa: ARG005
+    async with with_plugin(office, functions, recovery="probe", probe="counted") as host:
+        with pytest.raises(PaddockError):
+            await count(host)
+        with pytest.raises(Denied, match="for recovery alone"):
+            await host.call("counter.counted", {"idempotency_key": "k1", "params": {}}, context=made_by(ANN))
+        assert await known(host) == {"done": 1}
+
+
+async def test_a_call_that_is_made_again_under_its_key_is_made_in_the_background(office: Office) -> None:
+    rule = ONLY_IN_THE_BACKGROUND.replace("counter.counted", "counter.count").replace("unless", "when")
+    office.rule(rule)
+    answers = [{"wrong": True}, {"done": 1}]
+    async with with_plugin(office, {"count": lambda: answers.pop(0), "counted": dict}, recovery="native_key") as host:
+        with pytest.raises(PaddockError):
+            await count(host)
+        with pytest.raises(PaddockError) as doubt:
+            await count(host)
+    assert doubt.value.error_code == "effect.in_doubt"
+    assert answers == [{"done": 1}], "the policy forbids it to who does not wait"
+
+
+async def test_a_call_that_goes_on_in_the_same_run_is_not_in_the_background(office: Office) -> None:
+    office.rule(NOT_IN_THE_BACKGROUND)
+    async with office.open() as host:
+        waits = await held(host)
+        await host.approvals.approve(waits["approval"], ANN)
+        assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
+    assert office.done == ["bob"]
+
+
+async def test_a_call_that_goes_on_after_a_restart_is_in_the_background(office: Office) -> None:
+    office.rule(NOT_IN_THE_BACKGROUND)
+    async with office.open() as host:
+        waits = await held(host)
+    async with office.open() as host:
+        await host.approvals.approve(waits["approval"], ANN)
+        ended = await outcome(host, waits["call_id"])
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "policy_denied")
+    assert office.done == []
