@@ -124,10 +124,10 @@ def test_a_demo_that_is_killed_takes_its_daemon_and_its_plugins_along(temporary:
 def test_robin_gets_an_answer_says_thanks_and_asks_for_the_next_thing(temporary: Paddock) -> None:
     hurried = """
 import sys
-from paddock.cli import demo_robin
 from paddock.cli.main import main
+from paddock.demo.simulated_user import SimulatedUser
 
-demo_robin.Robin.__init__.__defaults__ = (0.1,)
+SimulatedUser.__init__.__defaults__ = (0.1,)
 sys.argv = ["paddock", "demo"]
 sys.exit(main())
 """

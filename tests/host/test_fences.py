@@ -81,8 +81,8 @@ def look_back(host: Host):
 
 @plugin.tool
 def outlive(host: Host):
-    former.append(plugin._underway)
-    plugin._underway = former[0]  # so that what it asks for names the first call
+    former.append(plugin._active)
+    plugin._active = former[0]  # so that what it asks for names the first call
     return {{"found": host.cache.get("k").wait()}}
 
 plugin.run()

@@ -45,14 +45,14 @@ def count(host: Host):
 
 @plugin.tool
 def aside(host: Host):
-    plugin._underway = None  # so that what it asks for names no call
+    plugin._active = None  # so that what it asks for names no call
     for _ in range(3):
         host.cache.get("k").wait()
     return {{}}
 
 @plugin.tool
 def sneak(host: Host):
-    plugin._underway = None
+    plugin._active = None
     host.keyvalue.put("k", 1).wait()
     return {{}}
 

@@ -145,7 +145,7 @@ def declared(url: str, host: Host):
 
 @plugin.tool
 def aside(url: str, host: Host):
-    plugin._underway = None  # so that what it asks for names no call
+    plugin._active = None  # so that what it asks for names no call
     return look(url, host)
 
 @plugin.tool

@@ -31,9 +31,7 @@ def at_the_ends(*revisions: str) -> pytest.MarkDecorator:
 in_a_cage_and_elsewhere = pytest.mark.parametrize(
     "server",
     [
-        pytest.param(
-            (way, one), marks=[pytest.mark.slow] if one in REVISIONS[1:-1] else [], id=f"{way}-{one}"
-        )
+        pytest.param((way, one), marks=[pytest.mark.slow] if one in REVISIONS[1:-1] else [], id=f"{way}-{one}")
         for way in WAYS
         for one in REVISIONS
     ],
