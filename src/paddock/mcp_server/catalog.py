@@ -22,7 +22,7 @@ from paddock.core.errors import PaddockError
 from paddock.core.ids import Tenant
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue, CatalogueEntry
 from paddock.gate.catalogue.documents import READ_RESOURCE, DocumentIndex, documents_from_manifest
-from paddock.gate.permitted import PermittedTarget
+from paddock.gate.permitted_targets import PermittedTarget
 from paddock.host.host import Host
 from paddock.mcp_server.results import complete_result
 from paddock.mcp_server.revisions import ProtocolRevision

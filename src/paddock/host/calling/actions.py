@@ -20,7 +20,7 @@ from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue
 from paddock.gate.gate import Gate
-from paddock.gate.permitted import is_action, permitted_targets
+from paddock.gate.permitted_targets import is_action, permitted_targets
 from paddock.manifest.model import CallableForm
 
 

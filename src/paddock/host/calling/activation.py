@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from paddock.core.call import OPERATOR, CallContext
 from paddock.core.events.plugin_management import PluginEnabled
 from paddock.gate.gate import Gate
-from paddock.gate.permitted import permitted_targets
+from paddock.gate.permitted_targets import permitted_targets
 from paddock.ledger.read.entries import EntryFilter, list_entries
 from paddock.manifest.consent_text import behaviour_lines, behaviour_summary
 from paddock.manifest.model import Manifest

@@ -14,7 +14,7 @@ from paddock.gate.calls.resume import ApprovalTokens
 from paddock.gate.catalogue.catalogue import CallTarget, Catalogue, CatalogueEntry
 from paddock.gate.catalogue.documents import READ_RESOURCE
 from paddock.gate.gate import Gate
-from paddock.gate.permitted import PermittedTarget, permitted_targets
+from paddock.gate.permitted_targets import PermittedTarget, permitted_targets
 from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.policy.active_policy import ActivePolicy
 from paddock.runtime.calls import AskCaller, OnEvent
