@@ -95,7 +95,7 @@ def _write(tx: Transaction, call: CallId) -> None:
         recovery="none",
         now=now,
         principal="local:operator",
-        start=encode_call(PARAMS, {"request": "req_1"}),
+        stored_call=encode_call(PARAMS, {"request": "req_1"}),
     )
     _record(tx, call)
 

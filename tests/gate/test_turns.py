@@ -33,7 +33,7 @@ async def test_beside_another_a_flood_waits_for_its_own_calls_and_the_other_for_
     assert len(waiting) == 64 - MAX_STARTING_PER_TENANT
     assert turns.enter(QUIET) is None
 
-    turns.leave(LOUD, began=hand.now)
+    turns.leave(LOUD, started_at=hand.now)
     assert [turn.done() for turn in waiting[:3]] == [True, False, False], "the one that waited longest, and one alone"
 
 
@@ -56,7 +56,7 @@ async def test_one_who_went_away_takes_no_turn_and_a_tenant_left_alone_waits_no_
     turns.enter(QUIET)
     waiting = [turn for turn in [turns.enter(LOUD) for _ in range(MAX_STARTING_PER_TENANT + 3)] if turn is not None]
     waiting[0].cancel()
-    turns.leave(LOUD, began=hand.now)
+    turns.leave(LOUD, started_at=hand.now)
     assert [turn.cancelled() for turn in waiting] == [True, False, False]
     assert [turn.done() for turn in waiting] == [True, True, False]
 

@@ -291,7 +291,16 @@ class Life:
 
         def unit(tx: Transaction) -> None:
             publish = TransactionLedger(tx, self.clock, random, DEFAULT_TENANT, effect.call)
-            resolve(tx, publish, DEFAULT_TENANT, effect.call, happened=bool(found), result=result, by=ANN.id, now=now)
+            resolve(
+                tx,
+                publish,
+                DEFAULT_TENANT,
+                effect.call,
+                happened=bool(found),
+                result=result,
+                resolved_by=ANN.id,
+                now=now,
+            )
 
         self.note(f"ann: {effect.effect_key.callable} {effect.effect_key.key} has {'' if found else 'not '}happened")
         try:

@@ -23,9 +23,9 @@ class EntryTemplate(NamedTuple):
     @classmethod
     def from_facts(cls, decision: Decision, facts: Mapping[str, Any]) -> EntryTemplate:
         """The phrase for calls like the one that these are the facts of: all texts, yes and no, and lists of texts."""
-        open_ones = {**facts, "duration_ms": _PLACEHOLDER, "request_id": _PLACEHOLDER}
+        template_facts = {**facts, "duration_ms": _PLACEHOLDER, "request_id": _PLACEHOLDER}
         try:
-            first, second, third = orjson.dumps(open_ones, option=orjson.OPT_SORT_KEYS).split(b"\0")
+            first, second, third = orjson.dumps(template_facts, option=orjson.OPT_SORT_KEYS).split(b"\0")
         except TypeError:  # half a character, which is written otherwise
             return cls(decision, None)
         return cls(decision, (first, second, third))
@@ -36,5 +36,5 @@ class EntryTemplate(NamedTuple):
             return None
         first, second, third = self.pieces
         # As the standard has it: 2.0 is written 2. What is so short or so long that it has an exponent does not happen.
-        took = int(duration_ms) if duration_ms.is_integer() else duration_ms
-        return PreEncoded(b"%b%b%b%b%b" % (first, b"%a" % took, second, orjson.dumps(request), third), plugin)
+        duration = int(duration_ms) if duration_ms.is_integer() else duration_ms
+        return PreEncoded(b"%b%b%b%b%b" % (first, b"%a" % duration, second, orjson.dumps(request), third), plugin)

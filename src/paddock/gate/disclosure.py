@@ -29,7 +29,7 @@ _TOKEN_METRICS: Final = ("tokens_in", "tokens_out")
 
 
 def find_undisclosed(
-    manifest: Manifest, effects: tuple[str, ...], tally: MethodCounts, answer: Any
+    manifest: Manifest, effects: tuple[str, ...], method_counts: MethodCounts, answer: Any
 ) -> tuple[str, ...] | None:
     """What a call used without saying so; None where there is nothing of that kind.
 
@@ -39,7 +39,7 @@ def find_undisclosed(
         tally: What was asked for in the call.
         answer: What came of it, with its envelope.
     """
-    used = {way for name in tally if (way := _CHANNEL_OF_METHOD.get(name.partition(".")[0]))}
+    used = {channel for name in method_counts if (channel := _CHANNEL_OF_METHOD.get(name.partition(".")[0]))}
     if _counts_tokens(answer):
         used.add(MODEL)
     if not _EXTERNAL_EFFECTS.isdisjoint(effects):

@@ -34,20 +34,20 @@ class PermittedTarget:
 
 
 async def permitted_targets(
-    context: CallContext, targets: Iterable[CallTarget], decides: Authorizer
+    context: CallContext, targets: Iterable[CallTarget], authorizer: Authorizer
 ) -> list[PermittedTarget]:
     """Those that whoever acts in this context may call; of what they may not, nothing is said.
 
     Whether a person is asked is decided by the rules, which know what the plugin wants: the stricter of both.
     """
-    found: list[PermittedTarget] = []
+    permitted: list[PermittedTarget] = []
     for target in targets:
         if target.withheld is not None or context.principal.missing_scopes(target.spec.required_scopes):
             continue
-        decision = await decides.decide(target, context)
+        decision = await authorizer.decide(target, context)
         if not isinstance(decision, Deny):
-            found.append(PermittedTarget(target, isinstance(decision, Ask)))
-    return found
+            permitted.append(PermittedTarget(target, isinstance(decision, Ask)))
+    return permitted
 
 
 def is_action(target: CallTarget) -> bool:

@@ -234,9 +234,9 @@ class EffectRecovery:
     def _record_outcome(self, tx: Transaction, effect: IdempotencyRecord, found: _RecoveredOutcome) -> None:
         now = self.clock.now().isoformat()
         if found.happened:
-            records.mark_succeeded(tx, effect, now=now, result=orjson.dumps(found.result), by=found.by)
+            records.mark_succeeded(tx, effect, now=now, result=orjson.dumps(found.result), resolution=found.by)
         else:
-            records.mark_failed(tx, effect, now=now, error=found.error or PROBE_NOT_HAPPENED, by=found.by)
+            records.mark_failed(tx, effect, now=now, error=found.error or PROBE_NOT_HAPPENED, resolution=found.by)
         state = EffectState.SUCCEEDED if found.happened else EffectState.FAILED_NO_EFFECT
         digest = hash_of(found.result) if found.happened else None
         told = EffectResolved(

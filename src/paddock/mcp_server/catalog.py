@@ -261,7 +261,9 @@ def _collect_prompts(entries: Iterable[CatalogueEntry], chosen_names: Mapping[st
     """Return all available prompts by client-facing name: rendered here, or by a discovered server."""
     prompts = {
         (entry.manifest.name, name): PromptTarget(
-            entry.manifest.name, name, None if prompt.text is not None else CallTarget(entry, prompt.spec, asked=name)
+            entry.manifest.name,
+            name,
+            None if prompt.text is not None else CallTarget(entry, prompt.spec, requested_name=name),
         )
         for entry in entries
         for name, prompt in plugin_documents(entry).prompts.items()

@@ -71,7 +71,7 @@ class ResourceSubscriptions:
 
     async def _send_subscription(self, exchange: McpExchange, plugin: str, uri: str, *, subscribed: bool) -> None:
         access, context = self._host.callable_access, exchange.context
-        target = access.catalogue(context.tenant).subscription_target(plugin, uri, wanted=subscribed)
+        target = access.catalogue(context.tenant).subscription_target(plugin, uri, subscribe=subscribed)
         await access.call(target, {"uri": uri}, context)
 
     def _remove(self, resource: SubscribedResource, subscriber: Subscriber) -> None:

@@ -136,10 +136,12 @@ def test_what_a_resolved_doubt_was_made_with_goes_with_its_result_and_with_its_m
         return found
 
     def happened(tx: Transaction, key: str) -> None:
-        records.mark_succeeded(tx, doubt(tx, key), now=NOW, result=b"1", by=Resolution.HUMAN, who="user:bob")
+        records.mark_succeeded(
+            tx, doubt(tx, key), now=NOW, result=b"1", resolution=Resolution.HUMAN, resolved_by="user:bob"
+        )
 
     def not_happened(tx: Transaction, key: str) -> None:
-        records.mark_failed(tx, doubt(tx, key), now=NOW, error={}, by=Resolution.HUMAN, who="user:bob")
+        records.mark_failed(tx, doubt(tx, key), now=NOW, error={}, resolution=Resolution.HUMAN, resolved_by="user:bob")
 
     with open_direct(database_address) as database:
         database.write(lived)
@@ -165,9 +167,13 @@ def test_what_a_person_made_a_resolved_effect_with_is_erased_with_them_long_befo
         lost = records.find(tx, OF)
         assert lost is not None
         if happened:
-            records.mark_succeeded(tx, lost, now=NOW, result=b'"to bob"', by=Resolution.HUMAN, who="user:bob")
+            records.mark_succeeded(
+                tx, lost, now=NOW, result=b'"to bob"', resolution=Resolution.HUMAN, resolved_by="user:bob"
+            )
         else:
-            records.mark_failed(tx, lost, now=NOW, error={"message": "to bob"}, by=Resolution.HUMAN, who="user:bob")
+            records.mark_failed(
+                tx, lost, now=NOW, error={"message": "to bob"}, resolution=Resolution.HUMAN, resolved_by="user:bob"
+            )
         return records.find(tx, OF)
 
     with open_direct(database_address) as database:

@@ -140,7 +140,9 @@ def test_what_was_in_doubt_keeps_what_it_was_made_with_and_can_be_listed_once_it
             {"code": "host.lost"},
         )
         database.write(
-            lambda tx: records.mark_succeeded(tx, doubt, now=NOW, result=b"{}", by=Resolution.HUMAN, who="user:ann")
+            lambda tx: records.mark_succeeded(
+                tx, doubt, now=NOW, result=b"{}", resolution=Resolution.HUMAN, resolved_by="user:ann"
+            )
         )
         (over,) = database.read(lambda tx: records.list_resolved(tx, OF.tenant))
         assert not database.read(lambda tx: records.list_resolved(tx, OF.tenant, after=over.call))

@@ -71,7 +71,7 @@ def test_doubts_are_counted_and_those_told_apart_that_only_a_person_can_settle(d
         started = records.encode_call({"text": "hay"}, {})
         effect = records.claim(
             tx, of, call=CallId(call), payload_hash="0", holder=NodeRun("node_a", 1), recovery=recovery, now=NOW,
-            principal=ANN, start=started,
+            principal=ANN, stored_call=started,
         )  # fmt: skip
         assert effect is not None
         records.mark_in_doubt(tx, effect, error={"message": "it ended"})

@@ -1,10 +1,10 @@
-"""Whose calls begin next, where several tenants make calls at the same time.
+"""Fair scheduling between tenants: bounds how many calls of one tenant start at the same time.
 
-All calls share one event loop, which does what is ready in the order in which it became so. A tenant with a hundred
-calls under way would have a hundred pieces of work stand before another's single one. So as long as more than one
-tenant calls, each has only a few calls at a time in the hands of the host, and its others wait for these. A call that
-is under way for longer than a moment waits for its plugin and takes nobody's time: it does not count any more. A tenant
-never waits for another one's calls, and one that is alone waits for nothing.
+All calls share one event loop, which runs ready work first in, first out. A tenant with a hundred calls in flight would
+put a hundred pieces of work before another tenant's single one. So while more than one tenant makes calls, the host
+works on only a few calls of each tenant at a time, and the tenant's other calls wait for these. A call that runs for
+longer than a moment is waiting for its plugin and uses no CPU time of the host: it no longer counts. A tenant never
+waits for another tenant's calls, and a tenant that is alone never waits.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from paddock.core.ids import Tenant
 
 MAX_STARTING_PER_TENANT = 4
-"""Calls of one tenant that begin before one of them has ended; fewer would leave the plugin idle between two."""
+"""Calls of one tenant that may start before one of them ends; fewer would leave the plugin idle between two calls."""
 
-SHORT_CALL_S = 0.02  # seconds after which a call does not count any more
-TENANT_ACTIVE_S = 60.0  # seconds for which a tenant counts as one that calls
+SHORT_CALL_S = 0.02  # a call that runs longer than this no longer counts
+TENANT_ACTIVE_S = 60.0  # how long a tenant counts as active after its last call
 
 
 @dataclass(slots=True)
 class _TenantQueue:
-    """One tenant's calls: when those that count began, and who waits to begin."""
+    """One tenant's calls: start times of those that count, and the futures of those that wait to start."""
 
     begun: deque[float] = field(default_factory=deque[float])
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
@@ -34,10 +34,10 @@ class _TenantQueue:
 
 
 class FairScheduler:
-    """Takes turns for the calls of one event loop.
+    """Admits the calls of one event loop so that each tenant gets its fair share.
 
     Args:
-        monotonic: The time, in seconds.
+        monotonic: Returns the monotonic time, in seconds.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +47,7 @@ class FairScheduler:
         self._queues: dict[Tenant, _TenantQueue] = {}
 
     def enter(self, tenant: Tenant) -> asyncio.Future[None] | None:
-        """Begin a call: now, or once what this gives is done."""
+        """Admit a call: None if it may start now, otherwise a future to await before it starts."""
         now = self._monotonic()
         if tenant != self._last:
             if self._last is not None:
@@ -67,13 +67,13 @@ class FairScheduler:
         self._schedule_check(tenant, queue, now)
         return turn
 
-    def leave(self, tenant: Tenant, began: float) -> None:
-        """A call has ended that began then."""
+    def leave(self, tenant: Tenant, started_at: float) -> None:
+        """Release the place of a call that has ended and admit waiting calls; `started_at` is monotonic."""
         queue = self._queues.get(tenant)
         if queue is None:
             return
         now = self._monotonic()
-        if queue.begun and now - began < SHORT_CALL_S:
+        if queue.begun and now - started_at < SHORT_CALL_S:
             queue.begun.popleft()
         self._admit_waiting(tenant, queue, now)
 
@@ -82,7 +82,7 @@ class FairScheduler:
         alone = now >= self._shared_until
         while queue.waiting and (alone or len(queue.begun) < MAX_STARTING_PER_TENANT):
             turn = queue.waiting.popleft()
-            if not turn.done():  # whoever waited may have gone
+            if not turn.done():  # the waiting caller may have been cancelled
                 turn.set_result(None)
                 queue.begun.append(now)
         if queue.waiting:
@@ -95,10 +95,10 @@ class FairScheduler:
             queue.begun.popleft()
 
     def _schedule_check(self, tenant: Tenant, queue: _TenantQueue, now: float) -> None:
-        """Nobody may end for a while: look again when the first of those that count does not any more."""
+        """Set a timer for the moment when the oldest call stops counting, since no call may end before then."""
         if queue.timer is None:
-            after = max(0.001, queue.begun[0] + SHORT_CALL_S - now) if queue.begun else 0.0
-            queue.timer = asyncio.get_running_loop().call_later(after, self._on_timer, tenant, queue)
+            delay_s = max(0.001, queue.begun[0] + SHORT_CALL_S - now) if queue.begun else 0.0
+            queue.timer = asyncio.get_running_loop().call_later(delay_s, self._on_timer, tenant, queue)
 
     def _on_timer(self, tenant: Tenant, queue: _TenantQueue) -> None:
         queue.timer = None

@@ -1,4 +1,4 @@
-"""How many calls in a time: for a tenant, for whoever calls, and of a plugin."""
+"""Daily call quotas per tenant, principal and plugin, counted in memory and flushed to the store."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from paddock.store.database import Database, Transaction
 
 
 class LimitKey(NamedTuple):
-    """What is counted: a tenant as a whole, one who calls, or a plugin, each within its tenant."""
+    """Counter key: a whole tenant, one of its principals, or one of its plugins."""
 
     tenant: str
     scope: str
     name: str
 
-    def describe_use(self, most: int) -> str:
-        """What whoever is refused is told of it."""
+    def describe_use(self, limit: int) -> str:
+        """Describe the usage for the error message of a refused call."""
         verb = "had" if self.scope == "plugin" else "made"
-        return f"{self.name or 'your tenant'} has {verb} {most:,} calls"
+        return f"{self.name or 'your tenant'} has {verb} {limit:,} calls"
 
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """So many calls; None sets no limit."""
+    """Maximum number of calls per scope; None means unlimited."""
 
     per_tenant: int | None = None
     per_principal: int | None = None
     per_plugin: int | None = None
 
-    def limit_for(self, whose: LimitKey) -> int | None:
-        """The limit for this."""
-        match whose.scope:
+    def limit_for(self, key: LimitKey) -> int | None:
+        """Return the limit that applies to a key."""
+        match key.scope:
             case "tenant":
                 return self.per_tenant
             case "principal":
@@ -60,61 +60,61 @@ _Usage: TypeAlias = Counter[LimitKey]
 
 
 class DailyQuotas:
-    """What was used of this day, and what may be.
+    """Counts today's calls and enforces the daily limits.
 
     Args:
-        a_day: How many calls.
-        clock: Tells the day.
+        per_day: The limits, in calls per day.
+        clock: Tells the current day.
     """
 
-    def __init__(self, a_day: CallLimits, clock: Clock) -> None:
-        self._per_day = a_day
-        self.unlimited = a_day == NO_LIMITS
+    def __init__(self, per_day: CallLimits, clock: Clock) -> None:
+        self._per_day = per_day
+        self.unlimited = per_day == NO_LIMITS
         self._clock = clock
         self._day = ""
         self._used: _Usage = Counter()
         self._unwritten: _Usage = Counter()
 
-    def take(self, *wanted: LimitKey) -> None:
-        """Count one call for each of them, or for none.
+    def take(self, *keys: LimitKey) -> None:
+        """Count one call for every key, or for none of them.
 
         Raises:
-            Busy: one of them has had as many as it may today; `retry_after` of its details says for how long to wait.
+            Busy: one key has reached its limit for today; `retry_after` in the details says how many seconds to wait.
         """
         if self.unlimited:
             return
         now = self._clock.now()
         self._roll_over(now)
-        limited = [(whose, most) for whose in wanted if (most := self._per_day.limit_for(whose)) is not None]
-        for whose, most in limited:
-            if self._used[whose] >= most:
-                raise _quota_exceeded_error(whose, most, seconds_until_midnight(now))
-        for whose, _ in limited:
-            self._used[whose] += 1
-            self._unwritten[whose] += 1
+        limited = [(key, limit) for key in keys if (limit := self._per_day.limit_for(key)) is not None]
+        for key, limit in limited:
+            if self._used[key] >= limit:
+                raise _quota_exceeded_error(key, limit, seconds_until_midnight(now))
+        for key, _ in limited:
+            self._used[key] += 1
+            self._unwritten[key] += 1
 
     async def flush(self, database: Database) -> None:
-        """Write down what was used, and learn what others of the same store have used.
+        """Write unsaved usage to the store and take over the totals, which include the usage of other nodes.
 
         Raises:
-            PaddockError: it cannot be written now; it is kept for the next time.
+            PaddockError: the store cannot be written now; the usage is kept for the next flush.
         """
-        day, taken = self._day, self._unwritten
-        if not taken:
+        day, unwritten = self._day, self._unwritten
+        if not unwritten:
             return
         self._unwritten = Counter()
         try:
-            totals = await database.write(lambda tx: _add_usage(tx, day, taken))
+            totals = await database.write(lambda tx: _add_usage(tx, day, unwritten))
         except PaddockError:
             if day == self._day:
-                self._unwritten.update(taken)
+                self._unwritten.update(unwritten)
             raise
         if day == self._day:
-            for whose, used in totals.items():
-                self._used[whose] = used + self._unwritten[whose]
+            for key, used in totals.items():
+                self._used[key] = used + self._unwritten[key]
 
     async def load(self, database: Database) -> None:
-        """Take up what was used today before this host was opened."""
+        """Load the usage of today from before this host was opened."""
         self._roll_over(self._clock.now())
         day = self._day
         self._used = await database.read(lambda tx: _read_usage(tx, day))
@@ -127,30 +127,30 @@ class DailyQuotas:
 
 
 @asynccontextmanager
-async def open_quotas(a_day: CallLimits, database: Database, clock: Clock) -> AsyncGenerator[DailyQuotas, None]:
-    """The day's quotas, written down while the block runs and once more at its end."""
-    quotas = DailyQuotas(a_day, clock)
+async def open_quotas(per_day: CallLimits, database: Database, clock: Clock) -> AsyncGenerator[DailyQuotas, None]:
+    """Open the daily quotas; usage is flushed regularly while the block runs and once more at its end."""
+    quotas = DailyQuotas(per_day, clock)
     if quotas.unlimited:
         yield quotas
         return
     await quotas.load(database)
 
-    async def keep_forever() -> None:
+    async def flush_forever() -> None:
         while True:
             await asyncio.sleep(FLUSH_INTERVAL_S)
-            # Not ended half-way: nobody would know then whether what was counted is written down.
-            with suppress(PaddockError), anyio.CancelScope(shield=True):  # a store in trouble says so to every call
+            # Shielded: after a cancelled write it would be unknown whether the usage was stored.
+            with suppress(PaddockError), anyio.CancelScope(shield=True):  # a broken store reports itself to every call
                 await quotas.flush(database)
 
     async with scoped_tasks() as tasks:
-        tasks.start_soon(keep_forever)
+        tasks.start_soon(flush_forever)
         yield quotas
     with suppress(PaddockError):
         await quotas.flush(database)
 
 
 def erase_usage(tx: Transaction, tenant: str, principals: Collection[str]) -> int:
-    """Drop what was counted for somebody; gives how many rows that were."""
+    """Delete the usage of these principals and return the number of deleted rows."""
     return sum(
         tx.execute("DELETE FROM quota_use WHERE tenant = ? AND whose = 'principal' AND name = ?", (tenant, principal))
         for principal in principals
@@ -158,22 +158,22 @@ def erase_usage(tx: Transaction, tenant: str, principals: Collection[str]) -> in
 
 
 def seconds_until_midnight(now: datetime) -> int:
-    """Seconds until the next day begins, rounded up."""
-    begins = datetime.combine(now.date() + timedelta(days=1), time(), now.tzinfo)
-    return int((begins - now).total_seconds()) + 1
+    """Return the seconds until the next day begins, rounded up."""
+    midnight = datetime.combine(now.date() + timedelta(days=1), time(), now.tzinfo)
+    return int((midnight - now).total_seconds()) + 1
 
 
-def _add_usage(tx: Transaction, day: str, taken: Mapping[LimitKey, int]) -> dict[LimitKey, int]:
+def _add_usage(tx: Transaction, day: str, usage: Mapping[LimitKey, int]) -> dict[LimitKey, int]:
     oldest = (datetime.fromisoformat(day) - timedelta(days=RETENTION_DAYS)).date().isoformat()
     tx.execute("DELETE FROM quota_use WHERE day < ?", (oldest,))
     totals: dict[LimitKey, int] = {}
-    for whose, count in sorted(taken.items()):  # in one order everywhere: two nodes never wait for each other
+    for key, count in sorted(usage.items()):  # the same order on every node, so that two nodes cannot deadlock
         row = tx.one(
             "INSERT INTO quota_use (tenant, whose, name, day, used) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (day, tenant, whose, name) DO UPDATE SET used = quota_use.used + excluded.used RETURNING used",
-            (*whose, day, count),
+            (*key, day, count),
         )
-        totals[whose] = row["used"] if row else count
+        totals[key] = row["used"] if row else count
     return totals
 
 
@@ -182,10 +182,10 @@ def _read_usage(tx: Transaction, day: str) -> _Usage:
     return Counter({LimitKey(row["tenant"], row["whose"], row["name"]): row["used"] for row in rows})
 
 
-def _quota_exceeded_error(whose: LimitKey, most: int, seconds: int) -> Busy:
+def _quota_exceeded_error(key: LimitKey, limit: int, seconds: int) -> Busy:
     return Busy(
-        f"{whose.describe_use(most)} today, and that is the limit",
+        f"{key.describe_use(limit)} today, and that is the limit",
         code="quota_exceeded",
-        hint=f"the next day begins at midnight UTC; the limit is limits.daily_calls_per_{whose.scope}",
-        details={"retry_after": seconds, "limit_per_day": most},
+        hint=f"the next day begins at midnight UTC; the limit is limits.daily_calls_per_{key.scope}",
+        details={"retry_after": seconds, "limit_per_day": limit},
     )

@@ -1,8 +1,8 @@
-"""How often: so many calls a minute for a tenant, for whoever calls, and of a plugin. The clock is given.
+"""Rate limits: calls per minute for each tenant, principal and plugin, as token buckets.
 
-Each is a bucket that holds a minute's worth and fills as time passes, so a burst is fine and a flood is not. Whoever
-finds theirs empty is told how long to wait; others do not notice. What they may use in a day is counted beside it.
-What somebody may not do, or does wrongly, uses their own share and nobody else's.
+A bucket holds one minute's worth of calls and refills as time passes, so a burst passes and a flood does not. A caller
+whose bucket is empty is told how long to wait; other callers are not affected. Daily quotas are counted together with
+the rate limits. Calls that are denied or invalid use up only the share of the principal that makes them.
 """
 
 from __future__ import annotations
@@ -18,68 +18,68 @@ _MAX_BUCKETS = 50_000
 
 
 class RateLimiter:
-    """The buckets of this host.
+    """Holds the token buckets of this host and checks calls against them and the daily quotas.
 
     Args:
-        a_minute: How often.
-        quotas: How much in a day.
-        monotonic: The time, in seconds.
+        per_minute: The limits, in calls per minute.
+        quotas: The daily quotas.
+        monotonic: Returns the monotonic time, in seconds.
     """
 
-    def __init__(self, a_minute: CallLimits, quotas: DailyQuotas, monotonic: Callable[[], float]) -> None:
-        self._per_minute = a_minute
+    def __init__(self, per_minute: CallLimits, quotas: DailyQuotas, monotonic: Callable[[], float]) -> None:
+        self._per_minute = per_minute
         self._quotas = quotas
-        self._unlimited = a_minute == NO_LIMITS and quotas.unlimited
+        self._unlimited = per_minute == NO_LIMITS and quotas.unlimited
         self._monotonic = monotonic
         self._buckets: OrderedDict[LimitKey, TokenBucketState] = OrderedDict()
 
     def take_for_principal(self, tenant: str, principal: str) -> None:
-        """Count one call for whoever makes it, whatever will become of it.
+        """Count one call for the principal that makes it, whatever its outcome will be.
 
         Raises:
-            Busy: they have had as many as they may; `retry_after` of its details says for how long to wait.
+            Busy: the principal has reached a limit; `retry_after` in the details says how many seconds to wait.
         """
         if not self._unlimited:
             self._take(LimitKey(tenant, "principal", principal))
 
     def take_for_tenant_and_plugin(self, tenant: str, plugin: str) -> None:
-        """Count one call, which the rules do not forbid, for all who share its tenant and its plugin.
+        """Count one call that policy does not deny, for its tenant and for its plugin.
 
         Raises:
-            Busy: as above.
+            Busy: the tenant or the plugin has reached a limit; see `take_for_principal`.
         """
         if not self._unlimited:
             self._take(LimitKey(tenant, "tenant", ""), LimitKey(tenant, "plugin", plugin))
 
-    def _take(self, *wanted: LimitKey) -> None:
-        taken = self._take_tokens(wanted)
-        self._quotas.take(*wanted)
-        for whose, bucket in taken:  # only once each of them had one: a refused call costs no other anything
-            self._buckets[whose] = bucket
-            self._buckets.move_to_end(whose)
+    def _take(self, *keys: LimitKey) -> None:
+        taken = self._take_tokens(keys)
+        self._quotas.take(*keys)
+        for key, bucket in taken:  # only after every limit has passed: a refused call uses up no token
+            self._buckets[key] = bucket
+            self._buckets.move_to_end(key)
         while len(self._buckets) > _MAX_BUCKETS:
             self._buckets.popitem(last=False)
 
-    def _take_tokens(self, wanted: Iterable[LimitKey]) -> list[tuple[LimitKey, TokenBucketState]]:
-        """The buckets as they are after this call."""
+    def _take_tokens(self, keys: Iterable[LimitKey]) -> list[tuple[LimitKey, TokenBucketState]]:
+        """Return the limited buckets as they will be after this call, without storing them."""
         now = self._monotonic()
         taken: list[tuple[LimitKey, TokenBucketState]] = []
-        for whose in wanted:
-            most = self._per_minute.limit_for(whose)
-            if most is None:
+        for key in keys:
+            limit = self._per_minute.limit_for(key)
+            if limit is None:
                 continue
-            bucket = self._buckets.get(whose)
-            left = float(most) if bucket is None else bucket.available(most, now)
-            if left < 1:
-                raise _rate_limited_error(whose, most, seconds_until_available(1, left, most))
-            taken.append((whose, TokenBucketState(left - 1, now)))
+            bucket = self._buckets.get(key)
+            available = float(limit) if bucket is None else bucket.available(limit, now)
+            if available < 1:
+                raise _rate_limited_error(key, limit, seconds_until_available(1, available, limit))
+            taken.append((key, TokenBucketState(available - 1, now)))
         return taken
 
 
-def _rate_limited_error(whose: LimitKey, a_minute: int, seconds: float) -> Busy:
+def _rate_limited_error(key: LimitKey, limit: int, seconds: float) -> Busy:
     return Busy(
-        f"{whose.describe_use(a_minute)} in a minute, and that is the limit",
+        f"{key.describe_use(limit)} in a minute, and that is the limit",
         code="rate_limited",
-        hint=f"try again in {seconds:g} s; the limit is limits.calls_per_{whose.scope}",
-        details={"retry_after": seconds, "limit_per_minute": a_minute},
+        hint=f"try again in {seconds:g} s; the limit is limits.calls_per_{key.scope}",
+        details={"retry_after": seconds, "limit_per_minute": limit},
     )

@@ -172,9 +172,9 @@ class CallHandle:
             await self._next_change()
         return self._version
 
-    def last_events(self, most: int) -> list[CallEvent]:
+    def last_events(self, limit: int) -> list[CallEvent]:
         """The last of what was told about it, oldest first, as far as it is kept."""
-        return list(self._events or ())[-most:]
+        return list(self._events or ())[-limit:]
 
     def summary(self) -> dict[str, Any]:
         """The call as data, without what became of it."""
@@ -191,20 +191,20 @@ class CallHandle:
 
     def to_json(self) -> dict[str, Any]:
         """The call as data."""
-        shown = self.summary()
+        data = self.summary()
         if self.status == "succeeded":
-            shown["result"] = self.result
+            data["result"] = self.result
         if self.replay_of is not None:
-            shown["replay_of"] = self.replay_of
+            data["replay_of"] = self.replay_of
         if self.undisclosed:
-            shown["undisclosed"] = list(self.undisclosed)
+            data["undisclosed"] = list(self.undisclosed)
         if self.error is not None:
-            shown["error"] = error_to_json(self.error)
+            data["error"] = error_to_json(self.error)
         if self.approval_required is not None:
-            shown["approval"] = {
+            data["approval"] = {
                 name: value for name, value in self.approval_required.details.items() if name != "token"
             }
-        return shown
+        return data
 
     # --- for whoever runs it ------------------------------------------------------------------------------------------
 
@@ -253,11 +253,11 @@ class CallHandle:
         while self._ended_at is None:
             await self._next_change()
 
-    def set_canceller(self, stop: Callable[[], object]) -> None:
+    def set_canceller(self, cancel: Callable[[], object]) -> None:
         """What ends the work on it, once somebody asks for that; at once where somebody has."""
-        self._stop = stop
+        self._stop = cancel
         if self.cancel_requested:
-            stop()
+            cancel()
 
     def on_ended(self, invocation: Invocation) -> None:
         """Take over what the gate knows of the call beside its result."""
@@ -292,8 +292,8 @@ class CallHandle:
 
     def shutdown_error(self) -> CallCancelled:
         """What whoever waits is told when the host goes down."""
-        on = "its operator is still at work, and the next daemon follows it: ask again then, with the same key"
-        return CallCancelled("the host went down", hint=on if self._long_running else "")
+        hint = "its operator is still at work, and the next daemon follows it: ask again then, with the same key"
+        return CallCancelled("the host went down", hint=hint if self._long_running else "")
 
     def on_progress(self, unattended: bool = True) -> None:
         """The operator is still at work; `unattended`: the call goes on when nobody waits for it."""
@@ -301,12 +301,14 @@ class CallHandle:
         self.on_in_progress()
         self._notify()
 
-    def hold(self, held: NeedsApproval) -> None:
+    def hold(self, approval_required: NeedsApproval) -> None:
         """It waits for a person."""
-        self.status, self.approval_required = "pending_approval", held
+        self.status, self.approval_required = "pending_approval", approval_required
         self._settled = True
-        told = {name: value for name, value in held.details.items() if name != "token"}  # which is whoever asked's
-        self._append_event({"type": "approval", **told}, "approval")
+        details = {
+            name: value for name, value in approval_required.details.items() if name != "token"
+        }  # which is whoever asked's
+        self._append_event({"type": "approval", **details}, "approval")
 
     def resume(self, context: CallContext) -> None:
         """The call goes on, in a context with the rights that its principal has by now."""
@@ -314,14 +316,22 @@ class CallHandle:
         self._settled = False
         self._notify()
 
-    def end(self, status: CallStatus, at: datetime, *, result: Any = None, error: PaddockError | None = None) -> None:
+    def end(
+        self, status: CallStatus, ended_at: datetime, *, result: Any = None, error: PaddockError | None = None
+    ) -> None:
         if reports_unknown_outcome(error, self.id):
             self.in_doubt = True
         elif self.in_doubt and error is not None:
             error = with_unknown_outcome_of(error, self.id, self.context.tenant, self._recovery)
         if error is not None:
             clear_tracebacks(error)
-        self.status, self._ended_at, self.result, self.error, self.approval_required = status, at, result, error, None
+        self.status, self._ended_at, self.result, self.error, self.approval_required = (
+            status,
+            ended_at,
+            result,
+            error,
+            None,
+        )
         if self.in_doubt:
             self.status = "in_doubt"
         if self._questions is not None:

@@ -24,9 +24,9 @@ class OpenQuestions:
         tell: Hears of each question and, as `answered`, of its end. What was answered is nobody else's business.
     """
 
-    def __init__(self, about: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], None]) -> None:
-        self._about = about
-        self._tell = tell
+    def __init__(self, call_fields: Mapping[str, Any], publish: Callable[[Mapping[str, Any]], None]) -> None:
+        self._about = call_fields
+        self._tell = publish
         self._open: dict[str, tuple[Question, asyncio.Future[QuestionAnswer]]] = {}
         self._count = 0
         self._closed = False
@@ -34,23 +34,27 @@ class OpenQuestions:
     async def ask(self, question: Question) -> QuestionAnswer:
         """Keep a question open until somebody answers it. Cancelled where there is no room for it."""
         self._count += 1
-        number = f"q{self._count}"
-        shown = self._question_json(number, question)
-        if self._closed or len(self._open) >= MAX_OPEN_QUESTIONS or len(orjson.dumps(shown)) > MAX_QUESTION_BYTES:
+        question_id = f"q{self._count}"
+        question_data = self._question_json(question_id, question)
+        if (
+            self._closed
+            or len(self._open) >= MAX_OPEN_QUESTIONS
+            or len(orjson.dumps(question_data)) > MAX_QUESTION_BYTES
+        ):
             return QuestionAnswer("cancel")
-        waiting: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
-        self._open[number] = (question, waiting)
-        self._tell(shown)
+        future: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
+        self._open[question_id] = (question, future)
+        self._tell(question_data)
         answer = QuestionAnswer("cancel")
         try:
-            answer = await waiting
+            answer = await future
             return answer
         finally:
-            self._open.pop(number, None)
+            self._open.pop(question_id, None)
             if not self._closed:
-                self._tell({"type": "answered", "id": number, "action": answer.action})
+                self._tell({"type": "answered", "id": question_id, "action": answer.action})
 
-    def answer(self, number: str, answer: QuestionAnswer) -> None:
+    def answer(self, question_id: str, answer: QuestionAnswer) -> None:
         """Answer a question. One whose answer does not fit stays open.
 
         Raises:
@@ -60,10 +64,10 @@ class OpenQuestions:
         """
         if self._closed:
             raise Conflict("the call is over, and its questions with it", code="call.over")
-        question, waiting = self._open.get(number, (None, None))
-        if question is None or waiting is None or waiting.done():
+        question, future = self._open.get(question_id, (None, None))
+        if question is None or future is None or future.done():
             raise NotFound(
-                f"no question {number!r} of this call is open",
+                f"no question {question_id!r} of this call is open",
                 code="question.not_found",
                 hint="it was answered, or taken back; the call lists those that are open",
             )
@@ -71,30 +75,30 @@ class OpenQuestions:
             problems = compile_schema(dict(question.schema)).errors(dict(answer.content))
             if problems:
                 raise Invalid("the answer is not what the plugin asked for", problems, code="answer.invalid")
-        waiting.set_result(answer)
+        future.set_result(answer)
 
     def close(self) -> None:
         """The call is over: nobody waits for answers any more."""
         self._closed = True
         self._tell = _ignore_event
-        for _, waiting in self._open.values():
-            waiting.cancel()
+        for _, future in self._open.values():
+            future.cancel()
 
     def to_json(self) -> list[dict[str, Any]]:
         """Those that are open."""
         return (
             []
             if self._closed
-            else [self._question_json(number, question) for number, (question, _) in self._open.items()]
+            else [self._question_json(question_id, question) for question_id, (question, _) in self._open.items()]
         )
 
-    def _question_json(self, number: str, question: Question) -> dict[str, Any]:
-        shown: dict[str, Any] = {"type": "question", "id": number, **self._about, "message": question.message}
+    def _question_json(self, question_id: str, question: Question) -> dict[str, Any]:
+        data: dict[str, Any] = {"type": "question", "id": question_id, **self._about, "message": question.message}
         if question.url is not None:
-            shown["url"] = question.url
+            data["url"] = question.url
         elif question.schema is not None:
-            shown["schema"] = dict(question.schema)
-        return shown
+            data["schema"] = dict(question.schema)
+        return data
 
 
 def _ignore_event(event: Mapping[str, Any]) -> None:

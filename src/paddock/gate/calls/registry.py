@@ -1,4 +1,4 @@
-"""The calls that are under way, those that wait for a person, and those that ended a while ago."""
+"""Registry of calls: those in flight, those that wait for approval, and the most recently ended ones."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from paddock.plugins.manage.repair_text import tenant_option
 from paddock.runtime.calls import AskCaller, OnEvent
 
 MAX_ENDED_CALLS = 1_000
-MAX_ENDED_BYTES = 64 * 1024 * 1024  # of results and events of calls that ended
+MAX_ENDED_BYTES = 64 * 1024 * 1024  # results and events of ended calls
 MAX_RUNNING_CALLS = 512
 
 
 class CallRegistry:
-    """Every call that is under way, and the last thousand that ended: of all tenants, and each sees its own."""
+    """Holds every call in flight and the last thousand that ended, for all tenants; each tenant sees its own."""
 
     def __init__(self, gate: Gate, tasks: CallTasks, clock: Clock, random: Random) -> None:
         self._gate = gate
@@ -37,7 +37,7 @@ class CallRegistry:
         self._clock = clock
         self._random = random
         self._calls: dict[str, CallHandle] = {}
-        # By tenant, in the order in which they ended, with their sizes.
+        # Call ids and sizes by tenant, in the order in which the calls ended.
         self._ended: dict[Tenant, deque[tuple[CallId, int]]] = {}
         self._ended_bytes_for: Counter[Tenant] = Counter()
         self._ended_bytes = 0
@@ -56,45 +56,45 @@ class CallRegistry:
         *,
         answers: bool = True,
     ) -> CallHandle:
-        """Start a call and give it a name; it goes on when nobody waits for it.
+        """Start a call in its own task and return its handle; it continues even if no caller waits for it.
 
         Args:
             plugin: The plugin's name or an alias.
-            callable_name: May be empty where the plugin has only one callable.
-            params: What it is called with.
-            context: Who calls.
-            answers: Whether they can be asked something meanwhile; all questions are declined where not.
+            callable_name: May be empty if the plugin has only one callable.
+            params: The parameters of the call.
+            context: The caller's context.
+            answers: Whether the caller can answer questions meanwhile; otherwise all questions are declined.
 
         Raises:
-            NotFound: nothing goes by these names.
-            Busy: too many calls are under way, or the host is going down.
+            NotFound: no such plugin or callable exists.
+            Busy: too many calls are in flight, or the host is shutting down.
         """
         return self.start_target(self.find_target(plugin, callable_name, context), params, context, answers=answers)
 
     def start_by_name(
         self, name: str, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
     ) -> CallHandle:
-        """The same by the full name, `<plugin>.<callable>`. See `Catalogue.find`."""
+        """Start a call by the full name, `<plugin>.<callable>`. See `start` and `Catalogue.find`."""
         return self.start_target(self.find_target_by_name(name, context), params, context, answers=answers)
 
     def start_target(
         self, target: CallTarget, params: Mapping[str, Any], context: CallContext, *, answers: bool = True
     ) -> CallHandle:
         """Start a call to a target of the catalogue. See `start`."""
-        live = self._admit(target, context)
-        self._start(live, self._request(live, target, params, answers=answers))
-        return live
+        handle = self._admit(target, context)
+        self._start(handle, self._request(handle, target, params, answers=answers))
+        return handle
 
     def start_inline(
         self, target: CallTarget, params: Mapping[str, Any], context: CallContext
     ) -> tuple[CallHandle, Coroutine[Any, Any, Any]]:
-        """Start a call that runs in its caller's task, while they await the coroutine, which must be at once.
+        """Start a call that runs in its caller's task; the caller has to await the returned coroutine at once.
 
-        For a caller who waits and cannot be asked anything meanwhile: a task would cost as much as the gate does.
+        For a caller that waits and cannot answer questions meanwhile: a task of its own would cost as much as the gate.
         """
-        live = self._admit(target, context)
-        self._acquire_slot(live)
-        return live, self._run_inline(live, self._request(live, target, params, answers=False))
+        handle = self._admit(target, context)
+        self._acquire_slot(handle)
+        return handle, self._run_inline(handle, self._request(handle, target, params, answers=False))
 
     async def call(
         self,
@@ -105,307 +105,312 @@ class CallRegistry:
         on_event: OnEvent | None = None,
         ask: AskCaller | None = None,
     ) -> Any:
-        """Make a call in the caller's task and return its result, which they may change.
+        """Make a call in the caller's task and return its result, which the caller may modify.
 
         Args:
-            target: What is called.
-            params: What it is called with.
-            context: Who calls.
+            target: The target to call.
+            params: The parameters of the call.
+            context: The caller's context.
             on_event: Receives the plugin's events.
             ask: Puts the plugin's questions to a person; without it they are declined.
 
         Raises:
-            NeedsApproval: a person has to approve it; it goes on then, and is found here.
+            NeedsApproval: a person has to approve it; the call continues then, and is found in this registry.
             Busy: too many calls are in flight, or the host is shutting down.
             PaddockError: see `Gate.call`.
         """
-        live = self._admit(target, context)
-        live.retains_result = False
-        self._acquire_slot(live)
-        events = None if on_event is None else _both(live.add_event, on_event)
-        return await self._run_inline(live, CallRequest(target, params, context, live.id, None, events, ask))
+        handle = self._admit(target, context)
+        handle.retains_result = False
+        self._acquire_slot(handle)
+        events = None if on_event is None else _both(handle.add_event, on_event)
+        return await self._run_inline(handle, CallRequest(target, params, context, handle.id, None, events, ask))
 
-    async def _run_inline(self, live: CallHandle, request: CallRequest) -> Any:
-        self._tasks.borrow(live)
+    async def _run_inline(self, handle: CallHandle, request: CallRequest) -> Any:
+        self._tasks.borrow(handle)
         try:
-            await self._run(live, request)
+            await self._run(handle, request)
         finally:
-            self._tasks.give_back(live)
-        return live.outcome()
+            self._tasks.give_back(handle)
+        return handle.outcome()
 
     def _request(
         self,
-        live: CallHandle,
+        handle: CallHandle,
         target: CallTarget,
         params: Mapping[str, Any],
         *,
         answers: bool,
         approval: str | None = None,
     ) -> CallRequest:
-        """The request for a call that is followed by its handle alone."""
-        ask = live.questions.ask if answers else None
-        return CallRequest(target, params, live.context, live.id, approval, live.add_event, ask)
+        """Build the request for a call whose events and questions go to its handle alone."""
+        ask = handle.questions.ask if answers else None
+        return CallRequest(target, params, handle.context, handle.id, approval, handle.add_event, ask)
 
     def find_target(self, plugin: str, callable_name: str, context: CallContext) -> CallTarget:
-        """What is called by these names. See `Catalogue.find_in`."""
+        """Find a target by plugin and callable. See `Catalogue.find_callable`."""
         return self._gate.catalogue(context.tenant).find_callable(plugin, callable_name)
 
     def find_target_by_name(self, name: str, context: CallContext) -> CallTarget:
-        """The same by the full name. See `Catalogue.find`."""
+        """Find a target by its full name. See `Catalogue.find`."""
         return self._gate.catalogue(context.tenant).find(name)
 
     def _admit(self, target: CallTarget, context: CallContext) -> CallHandle:
         if self._closed:
             raise Busy("the host is shutting down", code="host.draining", hint="try again when it is back")
-        # As with the seats of plugins: nobody may have more than they leave to all the others.
+        # As with the concurrency slots of plugins: no tenant may use more slots than it leaves to all others.
         if self._running_for[context.tenant] >= MAX_RUNNING_CALLS - self._running:
             raise Busy(f"{self._running} calls are under way already", hint="try again when some of them are done")
         call_id = CallId(new_id("call", self._clock, self._random))
-        live = self._calls[call_id] = CallHandle(call_id, target, context, self._now())
-        return live
+        handle = self._calls[call_id] = CallHandle(call_id, target, context, self._now())
+        return handle
 
     def restore_held(
-        self, call_id: CallId, target: CallTarget, context: CallContext, held: NeedsApproval
+        self, call_id: CallId, target: CallTarget, context: CallContext, approval_required: NeedsApproval
     ) -> CallHandle:
-        """Know a call that waits for a person, and was made before this host came up."""
-        live = self._calls.get(call_id)
-        if live is None:
-            live = self._calls[call_id] = CallHandle(call_id, target, context, self._now())
-            live.hold(held)
-        return live
+        """Register a call that waits for approval and was made before this host started."""
+        handle = self._calls.get(call_id)
+        if handle is None:
+            handle = self._calls[call_id] = CallHandle(call_id, target, context, self._now())
+            handle.hold(approval_required)
+        return handle
 
     def restore_in_progress(self, call_id: CallId, target: CallTarget, context: CallContext, started_at: str) -> None:
-        """Know a call whose operator is at work on it since before this host came up."""
+        """Register and follow a call whose operator has been working on it since before this host started."""
         if call_id not in self._calls:
-            live = self._calls[call_id] = CallHandle(call_id, target, context, datetime.fromisoformat(started_at))
-            live.on_progress()
-            self._tasks.start_soon(self._follow_in_progress, live)
+            handle = self._calls[call_id] = CallHandle(call_id, target, context, datetime.fromisoformat(started_at))
+            handle.on_progress()
+            self._tasks.start_soon(self._follow_in_progress, handle)
 
     def resume_approved(
-        self, live: CallHandle, context: CallContext, target: CallTarget, params: Mapping[str, Any], approval: str
+        self, handle: CallHandle, context: CallContext, target: CallTarget, params: Mapping[str, Any], approval: str
     ) -> None:
-        """Make a call that waited for a person and is approved now, in a context with the caller's present rights.
+        """Run a call that waited for approval and is approved now, in a context with the caller's current rights.
 
-        While the host shuts down the call goes on waiting: nobody would wait for its end here, and the next host makes
+        While the host shuts down the call keeps waiting: this host would not wait for its end, and the next host runs
         it.
         """
         if self._closed:
             return
-        live.resume(context)
-        self._start(live, self._request(live, target, params, answers=True, approval=approval))
+        handle.resume(context)
+        self._start(handle, self._request(handle, target, params, answers=True, approval=approval))
 
-    def follow_remote(self, live: CallHandle) -> None:
-        """Another host makes a call that waited here: it gets what comes of it there."""
-        if live.approval_required is not None:
-            live.resume(live.context)
-            live.on_progress()
-            self._tasks.start_soon(self._follow_remote, live)
+    def follow_remote(self, handle: CallHandle) -> None:
+        """Follow a call that waited here and that another host runs: it gets the outcome from there."""
+        if handle.approval_required is not None:
+            handle.resume(handle.context)
+            handle.on_progress()
+            self._tasks.start_soon(self._follow_remote, handle)
 
-    def resume_joined(self, live: CallHandle, context: CallContext) -> None:
-        """Make a call that waited for another one's approval, which was given: it gets that call's result.
+    def resume_joined(self, handle: CallHandle, context: CallContext) -> None:
+        """Run a call that waited for the approval of another call, which was given: it gets that call's result.
 
         See `resume_approved`.
         """
-        if live.approval_required is not None and live.resume_joined is not None and not self._closed:
-            live.resume(context)
-            live.resume_joined()
+        if handle.approval_required is not None and handle.resume_joined is not None and not self._closed:
+            handle.resume(context)
+            handle.resume_joined()
 
-    def abandon(self, live: CallHandle, error: PaddockError, status: CallStatus = "failed") -> None:
-        """End a call that waits for a person and will not be made. Harmless when it does not wait any more."""
-        if live.approval_required is None:
+    def abandon(self, handle: CallHandle, error: PaddockError, status: CallStatus = "failed") -> None:
+        """End a call that waits for approval and will not run. Does nothing if it no longer waits."""
+        if handle.approval_required is None:
             return
-        live.end(status, self._now(), error=error)
-        self._retain(live)
+        handle.end(status, self._now(), error=error)
+        self._retain(handle)
 
-    def _start(self, live: CallHandle, request: CallRequest) -> None:
-        self._acquire_slot(live)
-        self._tasks.start_soon(self._run, live, request)
+    def _start(self, handle: CallHandle, request: CallRequest) -> None:
+        self._acquire_slot(handle)
+        self._tasks.start_soon(self._run, handle, request)
 
     @property
     def is_shutting_down(self) -> bool:
-        """Whether no calls are taken any more. One that is cut off from here on was not cancelled by anybody."""
+        """Whether new calls are refused. A call that is interrupted from now on was not cancelled by a caller."""
         return self._closed
 
     def get(self, call_id: str) -> CallHandle | None:
-        """A call of whichever tenant, where this host knows it."""
+        """Return a call of any tenant if this host knows it."""
         return self._calls.get(call_id)
 
     @property
     def running_count(self) -> int:
-        """How many are under way."""
+        """Number of calls that hold a slot."""
         return self._running
 
     @property
     def held_count(self) -> int:
-        """How many wait for a person."""
+        """Number of calls that wait for approval."""
         return len(self.list_held())
 
     def list_held(self) -> list[CallHandle]:
-        """Those that wait for a person."""
-        return [live for live in self._calls.values() if live.approval_required is not None]
+        """List the calls that wait for approval."""
+        return [handle for handle in self._calls.values() if handle.approval_required is not None]
 
-    def find(self, call_id: str, tenant: Tenant, shown: Callable[[CallHandle], bool] | None = None) -> CallHandle:
-        """A call of a tenant by its id; only one that is `shown` to whoever asks, where they do not see all.
+    def find(self, call_id: str, tenant: Tenant, is_visible: Callable[[CallHandle], bool] | None = None) -> CallHandle:
+        """Find a tenant's call by its id; `is_visible` filters for callers that may not see all calls.
 
         Raises:
-            NotFound: there is none, or it was forgotten.
+            NotFound: there is none that is visible, or it was evicted.
         """
-        live = self._calls.get(call_id)
-        if live is None or live.context.tenant != tenant or not (shown is None or shown(live)):
-            named = printable(call_id, 64)  # whatever stands in an address
-            own = f"{named}{tenant_option(tenant)}"
+        handle = self._calls.get(call_id)
+        if handle is None or handle.context.tenant != tenant or not (is_visible is None or is_visible(handle)):
+            shown_id = printable(call_id, 64)  # the id comes from a URL and may be any text
+            command_args = f"{shown_id}{tenant_option(tenant)}"
             raise NotFound(
-                f"no call {named!r} is known",
+                f"no call {shown_id!r} is known",
                 code="call.not_found",
                 hint=f"the last {MAX_ENDED_CALLS} calls are kept while the daemon runs; an older one:"
-                f" paddock explain {own}, what came of one with an effect: paddock run doubt show {own}",
+                f" paddock explain {command_args}, what came of one with an effect:"
+                f" paddock run doubt show {command_args}",
             )
-        return live
+        return handle
 
     def recent(
-        self, most: int, tenant: Tenant, shown: Callable[[CallHandle], bool] | None = None
+        self, limit: int, tenant: Tenant, is_visible: Callable[[CallHandle], bool] | None = None
     ) -> list[dict[str, Any]]:
-        """The last calls of a tenant, newest first, each as data without its result; see `find`."""
-        theirs = [live for live in self._calls.values() if live.context.tenant == tenant and (not shown or shown(live))]
-        newest = sorted(theirs, key=lambda live: live.started_at, reverse=True)[:most]
-        return [live.summary() for live in newest]
+        """List the latest calls of a tenant, newest first, as JSON data without results; see `find`."""
+        visible = [
+            handle
+            for handle in self._calls.values()
+            if handle.context.tenant == tenant and (not is_visible or is_visible(handle))
+        ]
+        newest = sorted(visible, key=lambda handle: handle.started_at, reverse=True)[:limit]
+        return [handle.summary() for handle in newest]
 
     async def drain(self, seconds: float) -> None:
-        """Take no new calls, and give those under way this long."""
+        """Refuse new calls, wait this long for the running ones, then cancel them."""
         self._closed = True
-        waiting = [live for live in self._calls.values() if live.status == "running"]
-        for live in self._calls.values():
-            if live.status == "in_progress":
-                live.cancel()  # whoever waits is told; the next host goes on with it
+        waiting = [handle for handle in self._calls.values() if handle.status == "running"]
+        for handle in self._calls.values():
+            if handle.status == "in_progress":
+                handle.cancel()  # ends the wait of its caller; the next host continues the call
         try:
             async with asyncio.timeout(seconds):
-                for live in waiting:
-                    await live.wait_ended()
+                for handle in waiting:
+                    await handle.wait_ended()
         except TimeoutError:
-            for live in waiting:
-                live.cancel()
+            for handle in waiting:
+                handle.cancel()
 
-    async def _run(self, live: CallHandle, request: CallRequest) -> None:
-        # An operator may be at work for a day, and the host does nothing for the call meanwhile.
-        live.on_in_progress = partial(self._release_slot, live)
-        work = self._gate.call(request, live)
+    async def _run(self, handle: CallHandle, request: CallRequest) -> None:
+        # An operator may work for a day, and the host does nothing for the call meanwhile.
+        handle.on_in_progress = partial(self._release_slot, handle)
+        work = self._gate.call(request, handle)
         if request.approval is not None:
-            work = self._run_or_follow_remote(live, work)
-        await self._supervise(live, work, request.approval)
-        if live.approval_call_id not in (None, live.id):
-            live.resume_joined = partial(self._restart, live, request)
+            work = self._run_or_follow_remote(handle, work)
+        await self._supervise(handle, work, request.approval)
+        if handle.approval_call_id not in (None, handle.id):
+            handle.resume_joined = partial(self._restart, handle, request)
 
-    def _restart(self, live: CallHandle, request: CallRequest) -> None:
+    def _restart(self, handle: CallHandle, request: CallRequest) -> None:
         answers = request.ask is not None
-        self._start(live, self._request(live, request.target, request.payload, answers=answers))
+        self._start(handle, self._request(handle, request.target, request.payload, answers=answers))
 
-    async def _run_or_follow_remote(self, live: CallHandle, made_here: Coroutine[Any, Any, Any]) -> Any:
-        """What comes of a call with a person's yes, which is good at one host: another may have been quicker."""
+    async def _run_or_follow_remote(self, handle: CallHandle, local_call: Coroutine[Any, Any, Any]) -> Any:
+        """Run an approved call, or follow it elsewhere: an approval is used by one host, and another may be faster."""
         try:
-            return await made_here
+            return await local_call
         except PaddockError as error:
             if self._gate.long_running is None or not claimed_by_other_host(error):
                 raise
-            live.on_progress()
-            return await wait_for_remote_outcome(live, self._gate.starter.database, self._gate.long_running)
+            handle.on_progress()
+            return await wait_for_remote_outcome(handle, self._gate.starter.database, self._gate.long_running)
 
-    async def _follow_remote(self, live: CallHandle) -> None:
+    async def _follow_remote(self, handle: CallHandle) -> None:
         if self._gate.long_running is not None:
-            made = wait_for_remote_outcome(live, self._gate.starter.database, self._gate.long_running)
-            await self._supervise(live, made, None)
+            remote_call = wait_for_remote_outcome(handle, self._gate.starter.database, self._gate.long_running)
+            await self._supervise(handle, remote_call, None)
 
-    async def _follow_in_progress(self, live: CallHandle) -> None:
-        following = self._gate.long_running
-        if following is not None:
-            await self._supervise(live, following.wait_for_outcome(live.context.tenant, live.id), None)
+    async def _follow_in_progress(self, handle: CallHandle) -> None:
+        long_running = self._gate.long_running
+        if long_running is not None:
+            await self._supervise(handle, long_running.wait_for_outcome(handle.context.tenant, handle.id), None)
 
-    async def _supervise(self, live: CallHandle, work: Coroutine[Any, Any, Any], approval: str | None) -> None:
-        """Do the work on a call and see what comes of it, until somebody wants its end."""
+    async def _supervise(self, handle: CallHandle, work: Coroutine[Any, Any, Any], approval: str | None) -> None:
+        """Run the work of a call and settle its handle, also when the call is cancelled or the host shuts down."""
         task = asyncio.current_task()
         assert task is not None
-        cancellations = task.cancelling()  # a caller may make a call while it is being cancelled
+        cancellations = task.cancelling()  # a caller may make a call while its task is being cancelled
         result: Any = None
         error: BaseException | None = None
         try:
-            if live.cancel_requested:  # before anything was done for it
+            if handle.cancel_requested:  # before any work was done
                 work.close()
                 error = asyncio.CancelledError()
             else:
-                live.set_canceller(task.cancel)
+                handle.set_canceller(task.cancel)
                 try:
                     result = await work
                 except (asyncio.CancelledError, Exception) as stopped:
                     error = stopped
-                live.set_canceller(do_nothing)  # there is nothing left to stop
-                if live.cancel_requested:
-                    task.uncancel()  # it was the call that was to end
+                handle.set_canceller(do_nothing)  # there is nothing left to stop
+                if handle.cancel_requested:
+                    task.uncancel()  # the cancellation was meant for the call, not for this task
                 if task.cancelling() > cancellations:
-                    raise asyncio.CancelledError  # and here we ourselves
-            # A host that goes down gives its calls up and does not cancel them: what waits, or has its yes, goes on at
-            # the next one.
-            unwanted = live.cancel_requested and not self._closed
-            waits = isinstance(error, NeedsApproval)
-            if unwanted and (approval is not None or waits):
-                await self._gate.starter.withdraw(live.context.tenant, live.id)
-            if isinstance(error, asyncio.CancelledError) or (unwanted and waits):
-                why = CallCancelled("the call was cancelled") if unwanted else live.shutdown_error()
-                live.end("cancelled", self._now(), error=why)
+                    raise asyncio.CancelledError  # this task itself is being cancelled
+            # A host that shuts down abandons its calls and does not cancel them: a call that waits for approval, or is
+            # approved, continues on the next host.
+            cancelled = handle.cancel_requested and not self._closed
+            needs_approval = isinstance(error, NeedsApproval)
+            if cancelled and (approval is not None or needs_approval):
+                await self._gate.starter.withdraw(handle.context.tenant, handle.id)
+            if isinstance(error, asyncio.CancelledError) or (cancelled and needs_approval):
+                reason = CallCancelled("the call was cancelled") if cancelled else handle.shutdown_error()
+                handle.end("cancelled", self._now(), error=reason)
             elif error is None:
-                live.end("succeeded", self._now(), result=result)
+                handle.end("succeeded", self._now(), result=result)
             elif isinstance(error, NeedsApproval):
-                live.hold(error)
+                handle.hold(error)
             elif isinstance(error, PaddockError):
-                live.end("failed", self._now(), error=error)
+                handle.end("failed", self._now(), error=error)
             else:
-                live.end("failed", self._now(), error=HostError("the host failed", code="internal"))
+                handle.end("failed", self._now(), error=HostError("the host failed", code="internal"))
                 asyncio.get_running_loop().call_exception_handler({"message": "a call failed", "exception": error})
         finally:
-            self._release_slot(live)
-            if live.status in ("running", "in_progress"):  # we are being cancelled ourselves
-                live.end("cancelled", self._now(), error=live.shutdown_error())
-            if live.status != "pending_approval":
-                self._retain_soon(live)
+            self._release_slot(handle)
+            if handle.status in ("running", "in_progress"):  # this task is being cancelled
+                handle.end("cancelled", self._now(), error=handle.shutdown_error())
+            if handle.status != "pending_approval":
+                self._retain_soon(handle)
 
-    def _acquire_slot(self, live: CallHandle) -> None:
-        live.has_slot = True
+    def _acquire_slot(self, handle: CallHandle) -> None:
+        handle.has_slot = True
         self._running += 1
-        self._running_for[live.context.tenant] += 1
+        self._running_for[handle.context.tenant] += 1
 
-    def _release_slot(self, live: CallHandle) -> None:
-        if live.has_slot:
-            live.has_slot = False
+    def _release_slot(self, handle: CallHandle) -> None:
+        if handle.has_slot:
+            handle.has_slot = False
             self._running -= 1
-            self._running_for[live.context.tenant] -= 1
+            self._running_for[handle.context.tenant] -= 1
 
-    def _retain_soon(self, live: CallHandle) -> None:
-        """Count a call among those that ended, once its caller has the result."""
+    def _retain_soon(self, handle: CallHandle) -> None:
+        """Schedule the retention of an ended call, after its caller has the result."""
         if not self._just_ended:
             asyncio.get_running_loop().call_soon(self._retain_all)
-        self._just_ended.append(live)
+        self._just_ended.append(handle)
 
     def _retain_all(self) -> None:
         ended, self._just_ended = self._just_ended, []
-        for live in ended:
-            self._retain(live)
+        for handle in ended:
+            self._retain(handle)
 
-    def _retain(self, live: CallHandle) -> None:
-        tenant, size = live.context.tenant, live.size
-        self._ended.setdefault(tenant, deque()).append((live.id, size))
+    def _retain(self, handle: CallHandle) -> None:
+        tenant, size = handle.context.tenant, handle.size
+        self._ended.setdefault(tenant, deque()).append((handle.id, size))
         self._ended_bytes_for[tenant] += size
         self._ended_bytes += size
         self._ended_count += 1
-        # The tenant with most gives way, so that none can push out what became of another's calls.
+        # Evict from the tenant with the most calls, so that no tenant can evict the calls of another.
         while self._ended_count > MAX_ENDED_CALLS:
-            alone = len(self._ended) == 1
-            self._evict_oldest(tenant if alone else max(self._ended, key=lambda one: len(self._ended[one])))
+            only_tenant = len(self._ended) == 1
+            self._evict_oldest(tenant if only_tenant else max(self._ended, key=lambda one: len(self._ended[one])))
         while self._ended_bytes > MAX_ENDED_BYTES:
-            older = [one for one, kept in self._ended.items() if len(kept) > (one == tenant)]
+            older = [one for one, calls in self._ended.items() if len(calls) > (one == tenant)]
             if not older:
-                break  # this one alone is too much, and stays for its caller
+                break  # this call alone exceeds the limit, and stays for its caller
             self._evict_oldest(max(older, key=lambda one: self._ended_bytes_for[one]))
 
     def _evict_oldest(self, tenant: Tenant) -> None:
-        """Let go of a tenant's call that ended first."""
+        """Remove the call of a tenant that ended first."""
         oldest, size = self._ended[tenant].popleft()
         self._ended_bytes_for[tenant] -= size
         self._ended_bytes -= size

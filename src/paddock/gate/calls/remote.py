@@ -20,26 +20,26 @@ def claimed_by_other_host(error: PaddockError) -> bool:
     return error.error_code in ("approval.consumed", "effect.underway")
 
 
-async def wait_for_remote_outcome(live: CallHandle, database: Database, following: LongRunningCalls) -> Any:
+async def wait_for_remote_outcome(handle: CallHandle, database: Database, long_running: LongRunningCalls) -> Any:
     """What comes of a call that another host has begun.
 
     Raises:
         Conflict: `effect.stale`, nothing is kept of it: it only reads, or is forgotten.
         PaddockError: it failed, or nobody knows what became of it.
     """
-    tenant, call = live.context.tenant, live.id
+    tenant, call = handle.context.tenant, handle.id
     try:
-        while not await _is_over_or_parked(live, database):  # noqa: ASYNC110 - another process ends it
+        while not await _is_over_or_parked(handle, database):  # noqa: ASYNC110 - another process ends it
             await asyncio.sleep(_REMOTE_CHECK_INTERVAL_S)
     except asyncio.CancelledError:
-        live.on_in_doubt()  # nobody can tell the other host
+        handle.on_in_doubt()  # nobody can tell the other host
         raise
-    return await following.wait_for_outcome(tenant, call)
+    return await long_running.wait_for_outcome(tenant, call)
 
 
-async def _is_over_or_parked(live: CallHandle, database: Database) -> bool:
+async def _is_over_or_parked(handle: CallHandle, database: Database) -> bool:
     try:
-        effect = await database.read(lambda tx: records.find_by_call(tx, live.context.tenant, live.id))
+        effect = await database.read(lambda tx: records.find_by_call(tx, handle.context.tenant, handle.id))
     except StoreUnavailable:
         return False  # it is made all the same
     return effect is None or effect.parked or effect.state is not EffectState.STARTED

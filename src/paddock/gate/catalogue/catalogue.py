@@ -68,10 +68,10 @@ class CallTarget:
         spec: CallableSpec,
         withheld: WithheldDefinition | None = None,
         *,
-        asked: str = "",
+        requested_name: str = "",
         schemas: CallableSchemas | None = None,
     ) -> None:
-        self.requested_name = asked or spec.name
+        self.requested_name = requested_name or spec.name
         self.entry = entry
         self.key = entry.key
         self.manifest = entry.manifest
@@ -113,8 +113,8 @@ class CallTarget:
     def definition_hash(self) -> str:
         """The hash of how it describes itself: whoever approved it approved that."""
         if self._definition_hash is None:
-            described = asdict(self.spec) | {"input": self.schemas.input, "output": self.schemas.output}
-            self._definition_hash = hash_of(described)
+            definition = asdict(self.spec) | {"input": self.schemas.input, "output": self.schemas.output}
+            self._definition_hash = hash_of(definition)
         return self._definition_hash
 
     @property
@@ -190,14 +190,14 @@ class CatalogueEntry:
         """What is odd about the words of one target."""
         if not self.flags:
             return frozenset()
-        read = target.spec.form is CallableForm.RESOURCE
-        name = f"resource:{printable_name(target.requested_name)}" if read else target.spec.name
+        is_resource = target.spec.form is CallableForm.RESOURCE
+        name = f"resource:{printable_name(target.requested_name)}" if is_resource else target.spec.name
         return self.flags.get("", frozenset[str]()) | self.flags.get(name, frozenset[str]())
 
 
 def _targets_of(entry: CatalogueEntry) -> dict[str, CallTarget]:
-    own = {spec.name: CallTarget(entry, spec) for spec in entry.manifest.callables}
-    return own | {
+    declared = {spec.name: CallTarget(entry, spec) for spec in entry.manifest.callables}
+    return declared | {
         name: CallTarget(entry, CallableSpec(name, CallableForm.TOOL), withheld)
         for name, withheld in entry.withheld.items()
     }
@@ -223,39 +223,39 @@ class Catalogue:
     def __init__(
         self,
         entries: Iterable[CatalogueEntry] = (),
-        given_up: Mapping[str, str] = MappingProxyType({}),
+        disabled_reasons: Mapping[str, str] = MappingProxyType({}),
         tenant: Tenant = DEFAULT_TENANT,
     ) -> None:
-        self._disabled_reasons = given_up
+        self._disabled_reasons = disabled_reasons
         self._tenant = tenant
         self._by_name: dict[str, list[CallTarget]] = {}
         self._by_plugin: dict[str, dict[str, CallTarget]] = {}
         self._undiscovered: dict[str, CatalogueEntry] = {}
         self._entries: dict[str, CatalogueEntry] = {}  # by name and alias
-        named = [(entry, _targets_of(entry)) for entry in entries]
-        for entry, own in named:
-            self._by_plugin[entry.manifest.name] = own
+        indexed = [(entry, _targets_of(entry)) for entry in entries]
+        for entry, targets in indexed:
+            self._by_plugin[entry.manifest.name] = targets
             self._entries[entry.manifest.name] = entry
-            self._index(entry.manifest.name, own)
+            self._index(entry.manifest.name, targets)
             self._index_undiscovered(entry.manifest.name, entry)
         # After all real names: an alias never takes a plugin's own name, or that of its callables.
-        taken = frozenset(self._by_name)
-        for entry, own in named:
+        reserved = frozenset(self._by_name)
+        for entry, targets in indexed:
             for alias in entry.aliases:
                 if alias not in self._by_plugin:
-                    self._by_plugin[alias] = own
+                    self._by_plugin[alias] = targets
                     self._entries[alias] = entry
-                    self._index(alias, own, beside=taken)
+                    self._index(alias, targets, reserved=reserved)
                     self._index_undiscovered(alias, entry)
 
     def _index_undiscovered(self, name: str, entry: CatalogueEntry) -> None:
         if entry.dynamic and not entry.discovered:
             self._undiscovered[name] = entry
 
-    def _index(self, plugin: str, own: Mapping[str, CallTarget], beside: frozenset[str] = frozenset()) -> None:
-        for target in own.values():
-            alone = target.spec.form is CallableForm.WHOLE and target.spec is target.manifest.whole
-            for name in {f"{plugin}.{target.spec.name}", *([plugin] if alone else ())} - beside:
+    def _index(self, plugin: str, targets: Mapping[str, CallTarget], reserved: frozenset[str] = frozenset()) -> None:
+        for target in targets.values():
+            is_whole = target.spec.form is CallableForm.WHOLE and target.spec is target.manifest.whole
+            for name in {f"{plugin}.{target.spec.name}", *([plugin] if is_whole else ())} - reserved:
                 self._by_name.setdefault(name, []).append(target)
 
     def find(self, name: str) -> CallTarget:
@@ -291,13 +291,13 @@ class Catalogue:
         Raises:
             NotFound: no such plugin is enabled, or it has no such callable.
         """
-        own = self._by_plugin.get(plugin)
-        if own is None:
+        targets = self._by_plugin.get(plugin)
+        if targets is None:
             raise self._not_found_error(plugin, callable_name)
-        main = [target for target in own.values() if target.spec.form is not CallableForm.ACTION]
+        main = [target for target in targets.values() if target.spec.form is not CallableForm.ACTION]
         if not callable_name and len(main) == 1:
             return main[0]
-        target = own.get(callable_name) or own.get(callable_name.removeprefix(f"{plugin}."))
+        target = targets.get(callable_name) or targets.get(callable_name.removeprefix(f"{plugin}."))
         if target is None and callable_name and plugin in self._undiscovered:
             return CallTarget(self._undiscovered[plugin], CallableSpec(callable_name, CallableForm.TOOL))
         if target is None:
@@ -316,7 +316,7 @@ class Catalogue:
             case ("resource", ":", "read"):
                 return self.find_resource(plugin, str(payload.get("uri")))
             case ("resource", ":", ("subscribe" | "unsubscribe") as verb):
-                return self.subscription_target(plugin, str(payload.get("uri")), wanted=verb == "subscribe")
+                return self.subscription_target(plugin, str(payload.get("uri")), subscribe=verb == "subscribe")
             case ("prompt", ":", prompt):
                 found = self.find_prompt(plugin, prompt)
                 if not isinstance(found, CallTarget):  # its text stands in the manifest by now, and nobody is called
@@ -345,7 +345,7 @@ class Catalogue:
         """
         entry = self.entry(plugin)
         withheld = None if not entry.discovered else _documents_of(entry).require_resource(entry.manifest.name, uri)
-        return CallTarget(entry, READ_RESOURCE, withheld, asked=uri, schemas=_schemas_of(READ_RESOURCE))
+        return CallTarget(entry, READ_RESOURCE, withheld, requested_name=uri, schemas=_schemas_of(READ_RESOURCE))
 
     def find_prompt(self, plugin: str, name: str) -> CallTarget | PromptOffer:
         """A prompt of a plugin: what to ask its server, or the prompt itself where its text is known.
@@ -358,13 +358,13 @@ class Catalogue:
         if (
             not entry.discovered
         ):  # as long as the server has not said what it has, a text of the manifest is all there is
-            written = documents_from_manifest(entry.manifest).prompts.get(name)
-            if written is not None and written.text is not None:
-                return written
-            return CallTarget(entry, CallableSpec(f"prompt:{name}", CallableForm.PROMPT), asked=name)
+            manifest_prompt = documents_from_manifest(entry.manifest).prompts.get(name)
+            if manifest_prompt is not None and manifest_prompt.text is not None:
+                return manifest_prompt
+            return CallTarget(entry, CallableSpec(f"prompt:{name}", CallableForm.PROMPT), requested_name=name)
         found = _documents_of(entry).find_prompt(entry.manifest.name, name)
         if isinstance(found, WithheldDefinition):
-            return CallTarget(entry, CallableSpec(f"prompt:{name}", CallableForm.PROMPT), found, asked=name)
+            return CallTarget(entry, CallableSpec(f"prompt:{name}", CallableForm.PROMPT), found, requested_name=name)
         if found.text is not None:
             return found
         if not entry.dynamic:
@@ -374,13 +374,17 @@ class Catalogue:
                 hint="its author has to write the prompt's text",
                 details={"plugin": entry.manifest.name},
             )
-        return CallTarget(entry, found.spec, asked=name, schemas=_schemas_of(found.spec))
+        return CallTarget(entry, found.spec, requested_name=name, schemas=_schemas_of(found.spec))
 
-    def subscription_target(self, plugin: str, uri: str, *, wanted: bool) -> CallTarget:
+    def subscription_target(self, plugin: str, uri: str, *, subscribe: bool) -> CallTarget:
         """Being told when a document of a plugin changes, or no more. Raises as `resource` does."""
-        spec = SUBSCRIBE_RESOURCE if wanted else UNSUBSCRIBE_RESOURCE
+        spec = SUBSCRIBE_RESOURCE if subscribe else UNSUBSCRIBE_RESOURCE
         return CallTarget(
-            self.entry(plugin), spec, self.find_resource(plugin, uri).withheld, asked=uri, schemas=_schemas_of(spec)
+            self.entry(plugin),
+            spec,
+            self.find_resource(plugin, uri).withheld,
+            requested_name=uri,
+            schemas=_schemas_of(spec),
         )
 
     def completion_target(self, plugin: str) -> CallTarget:
@@ -390,7 +394,10 @@ class Catalogue:
             NotFound: no such plugin is enabled.
         """
         return CallTarget(
-            self.entry(plugin), COMPLETE_ARGUMENT, asked=COMPLETE_ARGUMENT.name, schemas=_schemas_of(COMPLETE_ARGUMENT)
+            self.entry(plugin),
+            COMPLETE_ARGUMENT,
+            requested_name=COMPLETE_ARGUMENT.name,
+            schemas=_schemas_of(COMPLETE_ARGUMENT),
         )
 
     def entries(self) -> tuple[CatalogueEntry, ...]:
@@ -412,13 +419,17 @@ class Catalogue:
         if plugin not in self._by_plugin and plugin in self._disabled_reasons:
             return self._disabled_error(plugin)
         if plugin not in self._by_plugin:
-            own = tenant_option(self._tenant)
-            close = difflib.get_close_matches(plugin, self._by_plugin, n=1)
-            enable = f"paddock plugin enable {plugin}{own}   # see also: paddock plugin list{own}"
+            tenant_flag = tenant_option(self._tenant)
+            close_matches = difflib.get_close_matches(plugin, self._by_plugin, n=1)
+            enable_command = (
+                f"paddock plugin enable {plugin}{tenant_flag}   # see also: paddock plugin list{tenant_flag}"
+            )
             return NotFound(
                 f"no plugin {plugin!r} is enabled",
                 code="plugin.not_enabled",
-                hint=f"did you mean {close[0]!r}? If not: {enable}" if close else enable,
+                hint=f"did you mean {close_matches[0]!r}? If not: {enable_command}"
+                if close_matches
+                else enable_command,
                 details={"plugin": plugin},
             )
         return NotFound(
@@ -428,26 +439,28 @@ class Catalogue:
             details={"plugin": plugin},
         )
 
-    def _names_hint(self, plugin: str, words: str) -> str:
+    def _names_hint(self, plugin: str, lead_in: str) -> str:
         """The names of what a plugin has; where there are none to tell, or more than fit, how to see them."""
-        look = f"paddock plugin tools {self._entries[plugin].key.plugin}{tenant_option(self._tenant)}"
-        own = list(self._by_plugin.get(plugin, ()))
-        if not own and plugin in self._undiscovered:
-            return f"nobody knows yet what it offers, since it never ran; ask it: {look}"
-        if not own:
-            return f"{words} nothing to call; see: {look}"
-        named = f"{words}: {', '.join(own[:MAX_NAMES_IN_HINT])}"
+        list_command = f"paddock plugin tools {self._entries[plugin].key.plugin}{tenant_option(self._tenant)}"
+        names = list(self._by_plugin.get(plugin, ()))
+        if not names and plugin in self._undiscovered:
+            return f"nobody knows yet what it offers, since it never ran; ask it: {list_command}"
+        if not names:
+            return f"{lead_in} nothing to call; see: {list_command}"
+        listing = f"{lead_in}: {', '.join(names[:MAX_NAMES_IN_HINT])}"
         return (
-            named if len(own) <= MAX_NAMES_IN_HINT else f"{named} and {len(own) - MAX_NAMES_IN_HINT} more; see: {look}"
+            listing
+            if len(names) <= MAX_NAMES_IN_HINT
+            else f"{listing} and {len(names) - MAX_NAMES_IN_HINT} more; see: {list_command}"
         )
 
     def _disabled_error(self, plugin: str) -> NotFound:
-        why = self._disabled_reasons[plugin]
+        reason = self._disabled_reasons[plugin]
         return NotFound(
-            f"{plugin} is not enabled: it {why}",
+            f"{plugin} is not enabled: it {reason}",
             code="plugin.not_enabled",
             hint=upgrade_or_enable_hint(plugin, self._tenant),
-            details={"plugin": plugin, "given_up": why},
+            details={"plugin": plugin, "given_up": reason},
         )
 
     def refresh(self, target: CallTarget) -> CallTarget:
@@ -456,10 +469,10 @@ class Catalogue:
         Raises:
             NotFound: its plugin has no such callable any more.
         """
-        known = self._find_current(target)
-        if known is None or not known.discovered:  # whoever asks has met the server, and it lists no such thing
+        current = self._find_current(target)
+        if current is None or not current.discovered:  # whoever asks has met the server, and it lists no such thing
             raise self._not_found_error(target.key.plugin, target.requested_name)
-        return known
+        return current
 
     def _find_current(self, target: CallTarget) -> CallTarget | None:
         match target.spec.form:
@@ -470,7 +483,7 @@ class Catalogue:
                 return found if isinstance(found, CallTarget) else None
             case CallableForm.SUBSCRIPTION:
                 return self.subscription_target(
-                    target.key.plugin, target.requested_name, wanted=target.spec is SUBSCRIBE_RESOURCE
+                    target.key.plugin, target.requested_name, subscribe=target.spec is SUBSCRIBE_RESOURCE
                 )
             case CallableForm.COMPLETION:
                 return self.completion_target(target.key.plugin)
@@ -481,15 +494,15 @@ class Catalogue:
         """Every full name that may be called, sorted."""
         return tuple(sorted(name for name, targets in self._by_name.items() if targets[0].withheld is None))
 
-    def _unknown_name_error(self, name: str, known: Iterable[str]) -> NotFound:
-        lost = [one for one in self._disabled_reasons if name == one or name.startswith(f"{one}.")]
-        if lost:
-            return self._disabled_error(max(lost, key=len))
-        close = difflib.get_close_matches(name, list(known), n=1)
+    def _unknown_name_error(self, name: str, names: Iterable[str]) -> NotFound:
+        disabled = [one for one in self._disabled_reasons if name == one or name.startswith(f"{one}.")]
+        if disabled:
+            return self._disabled_error(max(disabled, key=len))
+        close_matches = difflib.get_close_matches(name, list(names), n=1)
         owners = (one for one in self._by_plugin if name == one or name.startswith(f"{one}."))
         plugin = name if name in self._by_plugin else next(owners, None)
-        if close and name not in self._by_plugin:  # where a plugin is named, nothing is a slip of the hand
-            hint = f"did you mean {close[0]!r}?"
+        if close_matches and name not in self._by_plugin:  # where a plugin is named, nothing is a slip of the hand
+            hint = f"did you mean {close_matches[0]!r}?"
         elif plugin:
             hint = self._names_hint(plugin, f"{plugin} offers")
         else:

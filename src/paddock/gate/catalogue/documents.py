@@ -51,7 +51,7 @@ class PromptOffer:
 
     def render(self, arguments: Mapping[str, str]) -> dict[str, Any]:
         """What a server would give: one message of the person, with the arguments in their places."""
-        text = _ARGUMENT_PLACEHOLDER.sub(lambda found: arguments.get(found[1] or found[2], ""), self.text or "")
+        text = _ARGUMENT_PLACEHOLDER.sub(lambda match: arguments.get(match[1] or match[2], ""), self.text or "")
         content = {"type": "text", "text": text}
         return {"description": self.spec.description, "messages": [{"role": "user", "content": content}]}
 
@@ -77,9 +77,9 @@ class DocumentIndex:
         name = printable_name(uri)
         if name in self.resources:
             return None
-        kept_back = self.withheld.get((RESOURCE, name))
-        if kept_back is not None:
-            return kept_back
+        withheld = self.withheld.get((RESOURCE, name))
+        if withheld is not None:
+            return withheld
         if any(template.matches(uri) for template in self.templates):
             return None
         if uri in self.declared:
@@ -124,16 +124,16 @@ def documents_from_definitions(
         withheld: Those that may not be used, by kind and name.
     """
     templates = [_parse_object(text).get("uriTemplate") for text in texts.get(TEMPLATE, {}).values()]
-    ready = (parse_uri_template(text) for text in templates[:MAX_TEMPLATES] if isinstance(text, str))
+    parsed = (parse_uri_template(text) for text in templates[:MAX_TEMPLATES] if isinstance(text, str))
     prompts = _prompts_by_name(_parse_prompt(_parse_object(text)) for text in texts.get(PROMPT, {}).values())
-    listed = {*prompts, *(name for kind, name in withheld if kind == PROMPT)}
-    own = _prompts_by_name(
-        prompt for prompt in manifest.prompts if prompt.text is not None and prompt.name not in listed
+    listed_names = {*prompts, *(name for kind, name in withheld if kind == PROMPT)}
+    manifest_prompts = _prompts_by_name(
+        prompt for prompt in manifest.prompts if prompt.text is not None and prompt.name not in listed_names
     )
     return DocumentIndex(
         resources=frozenset(texts.get(RESOURCE, {})),
-        templates=tuple(one for one in ready if one is not None),
-        prompts=prompts | own,
+        templates=tuple(one for one in parsed if one is not None),
+        prompts=prompts | manifest_prompts,
         withheld=withheld,
     )
 
@@ -160,7 +160,7 @@ def _prompt_spec(prompt: Prompt) -> CallableSpec:
 
 def _prompt_schema(name: str, arguments: Sequence[PromptArgument]) -> dict[str, Any]:
     """What a prompt is asked with: its name and its arguments, all of them texts."""
-    taken = {
+    arguments_schema = {
         "type": "object",
         "properties": {one.name: {"type": "string"} for one in arguments},
         "required": [one.name for one in arguments if one.required],
@@ -168,7 +168,7 @@ def _prompt_schema(name: str, arguments: Sequence[PromptArgument]) -> dict[str, 
     }
     return {
         "type": "object",
-        "properties": {"name": {"const": name}, "arguments": taken},
+        "properties": {"name": {"const": name}, "arguments": arguments_schema},
         "required": ["name", "arguments"],
     }
 
@@ -179,9 +179,9 @@ def _parse_prompt(raw: Mapping[str, Any]) -> Prompt | None:
     if not isinstance(name, str):
         return None
     listed = cast("list[Any]", arguments) if isinstance(arguments, list) else []
-    taken = [_parse_argument(one) for one in listed[:MAX_PROMPT_ARGUMENTS]]
-    words = description if isinstance(description, str) else ""
-    return Prompt(name, words, tuple(one for one in taken if one is not None))
+    parsed = [_parse_argument(one) for one in listed[:MAX_PROMPT_ARGUMENTS]]
+    description_text = description if isinstance(description, str) else ""
+    return Prompt(name, description_text, tuple(one for one in parsed if one is not None))
 
 
 def _parse_argument(raw: Any) -> PromptArgument | None:

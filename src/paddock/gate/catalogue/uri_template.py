@@ -29,41 +29,41 @@ class UriTemplate:
         """Whether the address is one of those that it stands for."""
         if len(uri) > MAX_URI_CHARS:
             return False
-        places = self._skip_optional(1)
+        positions = self._skip_optional(1)
         for character in uri:
             variables = self.wide if character in _SEGMENT_SEPARATORS else self.wide | self.plain
-            steps = (places & (self.characters.get(character, 0) | variables)) << 1
-            places = self._skip_optional(steps | (places & (variables << 1)))
-            if not places:
+            steps = (positions & (self.characters.get(character, 0) | variables)) << 1
+            positions = self._skip_optional(steps | (positions & (variables << 1)))
+            if not positions:
                 return False
-        return bool(places & self.end)
+        return bool(positions & self.end)
 
-    def _skip_optional(self, places: int) -> int:
+    def _skip_optional(self, positions: int) -> int:
         while True:
-            reached = places | ((places & self.optional) << 1)
-            if reached == places:
-                return places
-            places = reached
+            reached = positions | ((positions & self.optional) << 1)
+            if reached == positions:
+                return positions
+            positions = reached
 
 
 def parse_uri_template(text: str) -> UriTemplate | None:
     """A template as a server writes it; None for one that stands for everything, or is longer than any has to be."""
     characters: dict[str, int] = {}
     plain = wide = optional = 0
-    place = 1
+    position = 1
     pieces = _EXPRESSION.split(text)
-    for number, piece in enumerate(pieces):
-        if number % 2:
+    for index, piece in enumerate(pieces):
+        if index % 2:
             if piece[:1] in ("+", "#", "/", "?", "&", ";", ".") or piece.endswith("*"):
-                wide |= place
-                optional |= place if piece[:1] in ("#", "/", "?", "&", ";", ".") else 0
+                wide |= position
+                optional |= position if piece[:1] in ("#", "/", "?", "&", ";", ".") else 0
             else:
-                plain |= place
-            place <<= 1
+                plain |= position
+            position <<= 1
             continue
         for character in piece:
-            characters[character] = characters.get(character, 0) | place
-            place <<= 1
-    if not characters or place.bit_length() > MAX_TEMPLATE_PARTS:
+            characters[character] = characters.get(character, 0) | position
+            position <<= 1
+    if not characters or position.bit_length() > MAX_TEMPLATE_PARTS:
         return None
-    return UriTemplate(characters, plain, wide, optional, place)
+    return UriTemplate(characters, plain, wide, optional, position)

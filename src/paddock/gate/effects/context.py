@@ -32,7 +32,7 @@ _STORED_FIELDS: dict[str, Any] = {
 }
 
 
-def approval_required_error(approval: Approval, target: CallTarget, **more: str) -> NeedsApproval:
+def approval_required_error(approval: Approval, target: CallTarget, **extra_details: str) -> NeedsApproval:
     """What whoever made a call is told while it waits for a person; `more` is for them alone."""
     command = f"paddock approvals approve {approval.id}{tenant_option(approval.binding.subject.tenant)}"
     four_eyes = approval.binding.four_eyes
@@ -48,7 +48,7 @@ def approval_required_error(approval: Approval, target: CallTarget, **more: str)
             "remember": approval.remember,
             "expires_at": approval.binding.expires_at,
             "preview": approval_preview(approval, target) | {"reason": approval.caller_reason},
-            **more,
+            **extra_details,
         },
     )
 
@@ -69,17 +69,17 @@ def approval_preview(approval: Approval, target: CallTarget | None = None) -> di
 
 def dump_context(context: CallContext) -> dict[str, Any]:
     """The surroundings of a call, for making it later. Who makes it is looked up again then."""
-    kept: dict[str, Any] = {"principal": context.principal.id}
+    stored: dict[str, Any] = {"principal": context.principal.id}
     for name in _STORED_FIELDS:
         value = getattr(context, name)
         if value is not None:
-            kept[name] = value
-    return kept
+            stored[name] = value
+    return stored
 
 
-def load_context(kept: Mapping[str, Any], principal: Principal) -> CallContext:
+def load_context(stored: Mapping[str, Any], principal: Principal) -> CallContext:
     """The context of a stored call, for the principal as it is now. Nobody waits for such a call."""
-    fields = {name: _STORED_FIELDS[name](value) for name, value in kept.items() if name in _STORED_FIELDS}
+    fields = {name: _STORED_FIELDS[name](value) for name, value in stored.items() if name in _STORED_FIELDS}
     return CallContext(principal, background=True, **fields)
 
 
@@ -94,16 +94,16 @@ async def restore_context(
         now: Tells whether they still are.
         fence: That of a further run of the call; without one it is for another call that is made on its behalf.
     """
-    kept: dict[str, Any] = {"request": effect.call, "tenant": effect.effect_key.tenant, **(effect.context or {})}
-    name = str(kept.get("principal") or "")
+    stored: dict[str, Any] = {"request": effect.call, "tenant": effect.effect_key.tenant, **(effect.context or {})}
+    name = str(stored.get("principal") or "")
     principal = await database.read(lambda tx: resolve_principal(tx, name, effect.effect_key.tenant, now))
-    context = replace(load_context(kept, principal), policy=_load_policy(kept.get("policy")))
+    context = replace(load_context(stored, principal), policy=_load_policy(stored.get("policy")))
     if fence is None:
         return context
     return replace(context, idempotency_key=effect.effect_key.key, fence=fence, call=effect.call)
 
 
-def _load_policy(kept: Mapping[str, Any] | None) -> PolicySnapshot | None:
-    if kept is None:
+def _load_policy(stored: Mapping[str, Any] | None) -> PolicySnapshot | None:
+    if stored is None:
         return None
-    return PolicySnapshot(kept["decision"], tuple(kept["policies"]), kept["version"], kept["approval"])
+    return PolicySnapshot(stored["decision"], tuple(stored["policies"]), stored["version"], stored["approval"])

@@ -128,7 +128,7 @@ class EffectCoordinator:
             record_in,
             self._mark_in_doubt,
             self._on_recorded,
-            going_down=lambda: self.is_shutting_down(),
+            is_shutting_down=lambda: self.is_shutting_down(),
         )
 
     async def claim(self, invocation: Invocation) -> ReplayedResult | None:
@@ -359,7 +359,7 @@ class EffectCoordinator:
             recovery=invocation.target.spec.recovery,
             now=now,
             principal=invocation.context.principal.id,
-            start=start,
+            stored_call=start,
         )
         if effect is None:
             raise KeyAlreadyClaimed

@@ -56,23 +56,27 @@ class _OutcomeToRecord:
     @property
     def superseded_event(self) -> CallEnded:
         """The entry where it counts for nothing any more."""
-        told = superseded_error(self.effect)
+        error = superseded_error(self.effect)
         return replace(
             self.invocation.ended_event(),
             status="in_doubt",
             success=False,
-            error_code=told.error_code,
-            error_category=told.category.value,
-            error_message=told.message,
+            error_code=error.error_code,
+            error_category=error.category.value,
+            error_message=error.message,
         )
 
-    def is_written(self, known: IdempotencyRecord | None) -> bool:
+    def is_written(self, stored: IdempotencyRecord | None) -> bool:
         """Whether a first try, of which nobody heard what became of it, was written after all."""
-        if known is None or (known.call, known.fence, known.state) != (self.effect.call, self.effect.fence, self.state):
+        if stored is None or (stored.call, stored.fence, stored.state) != (
+            self.effect.call,
+            self.effect.fence,
+            self.state,
+        ):
             return False
         if self.state is EffectState.IN_DOUBT:
-            return orjson.dumps(known.error) == orjson.dumps(self.error)
-        return known.ended_at == self.at
+            return orjson.dumps(stored.error) == orjson.dumps(self.error)
+        return stored.ended_at == self.at
 
 
 class OutcomeRecorder:
@@ -92,16 +96,16 @@ class OutcomeRecorder:
         database: Database,
         clock: Clock,
         record_in: Callable[[Transaction, Invocation, EventSource], None],
-        lose: MarkInDoubt,
-        then: Callable[[IdempotencyRecord, EffectState], None],
-        going_down: Callable[[], bool],
+        mark_in_doubt: MarkInDoubt,
+        on_recorded: Callable[[IdempotencyRecord, EffectState], None],
+        is_shutting_down: Callable[[], bool],
     ) -> None:
         self._database = database
         self._clock = clock
         self._record_in = record_in
-        self._mark_in_doubt = lose
-        self._on_recorded = then
-        self._is_shutting_down = going_down
+        self._mark_in_doubt = mark_in_doubt
+        self._on_recorded = on_recorded
+        self._is_shutting_down = is_shutting_down
         self._unrecorded: list[_OutcomeToRecord] = []
         self._retry_lock = asyncio.Lock()  # else what counts for nothing any more is recorded twice
 
@@ -113,26 +117,26 @@ class OutcomeRecorder:
             Conflict: others took this host for dead, and what it says of the call does not count.
             PaddockError: the error that it failed with, saying that it may have happened.
         """
-        end = self._build_outcome(invocation, result, error)
+        outcome = self._build_outcome(invocation, result, error)
         try:
-            counted = await self._write_and_notify(end)
+            accepted = await self._write_and_notify(outcome)
         except PaddockError as failure:
-            self._unrecorded.append(end)
+            self._unrecorded.append(outcome)
             if not isinstance(failure, StoreUnavailable):  # which is told by whoever looks at the store
-                _log.error("what became of the call %s is not recorded: %s", end.effect.call, failure.message)
+                _log.error("what became of the call %s is not recorded: %s", outcome.effect.call, failure.message)
             raise unrecorded_error(
-                invocation.call_id, end.effect.effect_key.plugin, failure, happened=error is None
+                invocation.call_id, outcome.effect.effect_key.plugin, failure, happened=error is None
             ) from failure
-        if not counted:
+        if not accepted:
             invocation.status = "in_doubt"
-            raise superseded_error(end.effect)
-        if end.state is EffectState.IN_DOUBT and isinstance(error, PaddockError):
-            raise with_unknown_outcome(error, end.effect) from error
-        return end.state
+            raise superseded_error(outcome.effect)
+        if outcome.state is EffectState.IN_DOUBT and isinstance(error, PaddockError):
+            raise with_unknown_outcome(error, outcome.effect) from error
+        return outcome.state
 
     def has_unrecorded_outcome(self, call: CallId) -> bool:
         """Whether it is known what became of a call, and only not recorded yet."""
-        return any(end.effect.call == call for end in self._unrecorded)
+        return any(outcome.effect.call == call for outcome in self._unrecorded)
 
     async def retry_unrecorded(self) -> None:
         """Record what could not be recorded at its time. One that still cannot be keeps back no other.
@@ -141,32 +145,32 @@ class OutcomeRecorder:
             StoreUnavailable: nothing can be now either.
         """
         async with self._retry_lock:
-            for end in tuple(self._unrecorded):
-                await self._retry(end)
+            for outcome in tuple(self._unrecorded):
+                await self._retry(outcome)
 
-    async def _retry(self, end: _OutcomeToRecord) -> None:
+    async def _retry(self, outcome: _OutcomeToRecord) -> None:
         try:
-            if not await self._write_and_notify(end):
-                _log.warning("what became of the call %s is known by others already", end.effect.call)
+            if not await self._write_and_notify(outcome):
+                _log.warning("what became of the call %s is known by others already", outcome.effect.call)
         except StoreUnavailable:
             raise
         except PaddockError:
             pass  # it was told when it failed first, and is tried every two seconds
         else:
-            self._unrecorded.remove(end)
+            self._unrecorded.remove(outcome)
 
     def _build_outcome(self, invocation: Invocation, result: Any, error: BaseException | None) -> _OutcomeToRecord:
         if invocation.effect is None:
             raise HostError("a call without a record ended", code=STALE_CODE)
         effect = invocation.effect
         state, wait, entries = EffectState.SUCCEEDED, timedelta(), list[Event]()
-        cut_off = isinstance(error, asyncio.CancelledError) and self._is_shutting_down()
+        interrupted = isinstance(error, asyncio.CancelledError) and self._is_shutting_down()
         if error is not None:
             state = EffectState.FAILED_NO_EFFECT if had_no_effect(invocation, error) else EffectState.IN_DOUBT
         if state is EffectState.IN_DOUBT:
             invocation.status = "in_doubt"
-            why = HOST_LOST_MESSAGE if cut_off else _in_doubt_reason(error)
-            entries.append(EffectInDoubt(effect.effect_key.plugin, effect.effect_key.callable, why, effect.recovery))
+            reason = HOST_LOST_MESSAGE if interrupted else _in_doubt_reason(error)
+            entries.append(EffectInDoubt(effect.effect_key.plugin, effect.effect_key.callable, reason, effect.recovery))
             # What may still be at work is given the time to end: whoever looks earlier may see too little.
             if isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic":
                 wait = _STOP_GRACE
@@ -176,36 +180,36 @@ class OutcomeRecorder:
             state,
             self._clock.now().isoformat(),
             orjson.dumps(result) if error is None else b"",
-            {} if error is None else HOST_LOST_ERROR if cut_off else _error_data(error),
+            {} if error is None else HOST_LOST_ERROR if interrupted else _error_data(error),
             wait,
             (invocation.split_event(), *entries),
         )
 
-    async def _write_and_notify(self, end: _OutcomeToRecord) -> bool:
+    async def _write_and_notify(self, outcome: _OutcomeToRecord) -> bool:
         """Whether what this host says of it counts."""
-        counted = await self._database.write(lambda tx: self._write(tx, end))
-        if counted:
-            self._on_recorded(end.effect, end.state)
-        return counted
+        accepted = await self._database.write(lambda tx: self._write(tx, outcome))
+        if accepted:
+            self._on_recorded(outcome.effect, outcome.state)
+        return accepted
 
-    def _write(self, tx: Transaction, end: _OutcomeToRecord) -> bool:
+    def _write(self, tx: Transaction, outcome: _OutcomeToRecord) -> bool:
         try:
-            match end.state:
+            match outcome.state:
                 case EffectState.SUCCEEDED:
-                    records.mark_succeeded(tx, end.effect, now=end.at, result=end.result)
+                    records.mark_succeeded(tx, outcome.effect, now=outcome.at, result=outcome.result)
                 case EffectState.FAILED_NO_EFFECT:
-                    records.mark_failed(tx, end.effect, now=end.at, error=end.error)
+                    records.mark_failed(tx, outcome.effect, now=outcome.at, error=outcome.error)
                 case _:
-                    self._mark_in_doubt(tx, end.effect, end.error, end.wait)
+                    self._mark_in_doubt(tx, outcome.effect, outcome.error, outcome.wait)
         except HostError as stale:
             if stale.error_code != STALE_CODE:
                 raise
-            if end.is_written(records.find(tx, end.effect.effect_key)):
+            if outcome.is_written(records.find(tx, outcome.effect.effect_key)):
                 return True
-            self._record_in(tx, end.invocation, end.superseded_event)
+            self._record_in(tx, outcome.invocation, outcome.superseded_event)
             return False
-        for entry in end.entries:
-            self._record_in(tx, end.invocation, entry)
+        for entry in outcome.entries:
+            self._record_in(tx, outcome.invocation, entry)
         return True
 
 

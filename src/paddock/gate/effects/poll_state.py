@@ -29,14 +29,14 @@ class PollState:
     result: Any
 
     @staticmethod
-    def first(pending: InProgress, now: datetime, longest: float) -> PollState:
-        return PollState((now + timedelta(seconds=longest)).isoformat(), 1, pending.result)
+    def first(pending: InProgress, now: datetime, max_seconds: float) -> PollState:
+        return PollState((now + timedelta(seconds=max_seconds)).isoformat(), 1, pending.result)
 
     @staticmethod
     def from_record(effect: IdempotencyRecord) -> PollState | None:
         """What a record has of it; None where its plugin was uninstalled since, and all of that with it."""
-        kept = (effect.context or {}).get("in_progress")
-        return None if kept is None else PollState(**kept)
+        stored = (effect.context or {}).get("in_progress")
+        return None if stored is None else PollState(**stored)
 
     def stored_in(self, context: Mapping[str, Any]) -> dict[str, Any]:
         return {**context, "in_progress": asdict(self)}
@@ -51,25 +51,25 @@ class PollState:
 
     def after_poll(self, pending: InProgress | None) -> PollState:
         """With what the operator said, where it was reached."""
-        said = self if pending is None else replace(self, result=pending.result)
-        return replace(said, asked=self.asked + 1)
+        updated = self if pending is None else replace(self, result=pending.result)
+        return replace(updated, asked=self.asked + 1)
 
     def next_poll_at(self, now: datetime, retry_after: float | None) -> datetime:
         """When to look next."""
         return min(now + timedelta(seconds=poll_delay(self.asked, retry_after)), datetime.fromisoformat(self.until))
 
 
-def poll_delay(asked: int, retry_after: float | None) -> float:
+def poll_delay(polls: int, retry_after: float | None) -> float:
     """Seconds until an operator is asked for this time: as it says, within bounds, else twice as long each time."""
     if retry_after is None:
-        return backoff_delay(asked, _BACKOFF)
+        return backoff_delay(polls, _BACKOFF)
     return min(max(retry_after, MIN_POLL_DELAY_S), MAX_POLL_DELAY_S)
 
 
-def progress_timeout_error(plugin: str, longest: float) -> TimedOut:
+def progress_timeout_error(plugin: str, max_seconds: float) -> TimedOut:
     """What whoever waits for it is told then."""
     return TimedOut(
-        f"{plugin} was not through with it after {longest:g} s, and is not asked any more",
+        f"{plugin} was not through with it after {max_seconds:g} s, and is not asked any more",
         code="call.in_progress_too_long",
         hint="whoever operates the host can give such work more time: limits.in_progress_s",
         details={"plugin": plugin},

@@ -1,7 +1,8 @@
-"""The fence at the door back: a plugin is served in a call with an effect only while that effect is the call's to make.
+"""Fencing: denies capability requests from calls whose effect has been taken over or resolved.
 
-A host that was taken for dead may still run, and so may the plugin that it started. Somebody else may have said since
-what became of the call, or have it made again. Whatever the plugin still asks for in it is stale, and refused.
+A host that was taken for dead may still run, and so may the plugin that it started. Meanwhile another host or a person
+may have resolved the call, or another host may repeat it. Any capability request that the plugin still makes in the old
+call is stale, and is denied.
 """
 
 from __future__ import annotations
@@ -19,31 +20,31 @@ from paddock.store.database import Database
 
 
 class EffectFencing:
-    """Looks at the records of effects.
+    """Checks capability requests against the fence in the idempotency record.
 
     Args:
-        database: Where they are.
+        database: Holds the records.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # One look at a time for each call: what a plugin asks for without waiting is served in its order.
+        # One read at a time for each call: requests that a plugin pipelines are served in their order.
         self._locks: WeakValueDictionary[CallId, asyncio.Lock] = WeakValueDictionary()
 
     async def require(self, request: CapabilityRequest) -> None:
-        """Let through what is asked for in a call that may still have its effect, or that has none.
+        """Accept a request from a call that has no effect, or whose fence is still current.
 
         Raises:
-            Denied: `call.stale`, when it may not.
+            Denied: `call.stale`, the fence is not current.
         """
         fence = request.call.fence if request.call is not None else None
         if fence is None or request.call_id is None:
             return
         call = request.call_id
-        turn = self._locks.get(call)
-        if turn is None:
-            turn = self._locks[call] = asyncio.Lock()
-        async with turn:
+        lock = self._locks.get(call)
+        if lock is None:
+            lock = self._locks[call] = asyncio.Lock()
+        async with lock:
             effect = await self._database.read(lambda tx: records.find_by_call(tx, request.tenant, call))
         if not is_current(effect, fence):
             raise Denied(
@@ -56,10 +57,10 @@ class EffectFencing:
 
 
 def is_current(effect: IdempotencyRecord | None, fence: int) -> bool:
-    """Whether a run of a call under this fence is the one that makes the effect.
+    """Whether a run of a call under this fence is the one that may have the effect.
 
-    A run that finds out what became of a lost one takes its record over, and has the next higher fence: so it is told
-    apart from the lost one, and from whoever took it over before.
+    A recovery run takes over the record of a lost run and has the next higher fence. So it differs from the lost run,
+    and from any earlier recovery run.
     """
     match effect:
         case None:
@@ -73,5 +74,5 @@ def is_current(effect: IdempotencyRecord | None, fence: int) -> bool:
 
 
 def next_fence(effect: IdempotencyRecord) -> int:
-    """The fence of a run that makes an effect again which is in doubt."""
+    """Return the fence of a run that recovers an effect in doubt."""
     return effect.fence + 1

@@ -1,11 +1,11 @@
-"""The keys that agents hint at for what they propose: each `idempotency_hint`, filled in. Pure.
+"""Idempotency hints: fills in the `idempotency_hint` templates of the actions that agents propose. Pure.
 
     {"operator": "Professor.Summarize", "payload": {"professor_id": 910}, "idempotency_hint": "prof_sum:{professor_id}"}
 
-A placeholder is a field of the payload that stands beside the hint; `{student.id}` is one further in. What comes out is
-an idempotency key for whoever carries the proposal out. A hint that comes to none is a mistake of the answer: what
-differs only in what was not filled in would be one and the same thing under its key. Hints are looked for wherever
-they stand, as proposals are.
+A placeholder names a field of the payload next to the hint; `{student.id}` names a nested field. The result is an
+idempotency key for the caller that carries out the proposal. A hint that gives no valid key makes the answer invalid:
+two actions that differ only in the part that was not filled in would share one key. Hints are searched for at every
+depth of the answer, as proposals are.
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ from paddock.plugins.dialects.proposals import parse_json_text
 HINT_FIELD: Final = "idempotency_hint"
 MAX_HINT_PROBLEMS: Final = 20
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
-_UNQUOTED_CHARS: Final = (
-    " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # in a value; all but what no key may hold, and the sign for it
-)
+_UNQUOTED_CHARS: Final = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # allowed unquoted in a value: all printable ASCII that a key may hold, except `%`, the quoting sign
 
 _HintLocation: TypeAlias = "tuple[Any, str | int] | None"
-"""Where something stands in an answer: where what holds it stands, and its name there."""
+"""Path to a value in an answer, as a linked list: the location of its container, and its key or index there."""
 
 
 class InvalidIdempotencyHint(PluginError):
-    """An agent hints at a key that cannot be filled in."""
+    """An agent's idempotency hint gives no valid key."""
 
     code = "proposal.bad_hint"
 
@@ -48,98 +46,103 @@ class InvalidIdempotencyHint(PluginError):
 
 
 class FilledHints(NamedTuple):
-    """An answer with its hints filled in, and what is wrong with those that cannot be."""
+    """An answer with its hints filled in, and the problems of those that cannot be."""
 
     answer: Any
     problems: list[Problem]
 
 
 def fill_idempotency_hints(manifest: Manifest, result: Any) -> FilledHints:
-    """The answer of an agent with every hint filled in. What was given is not changed; the same where it has none."""
-    filling = _HintFiller()
-    answer = filling.fill(result, None)
+    """Fill in every hint of an agent's answer.
+
+    The given result is not changed. It is returned as it is if it has no hints.
+    """
+    filler = _HintFiller()
+    answer = filler.fill(result, None)
     if is_mcp_server(manifest):
-        for block, place in _text_blocks(answer):
-            inside = _HintFiller()
-            filled = inside.fill(parse_json_text(block["text"]), place)
-            if inside.filled:
+        for block, location in _text_blocks(answer):
+            text_filler = _HintFiller()
+            filled = text_filler.fill(parse_json_text(block["text"]), location)
+            if text_filler.filled:
                 block["text"] = json.dumps(filled)
-            filling.filled += inside.filled
-            filling.problems += inside.problems
-    return FilledHints(answer if filling.filled else result, filling.problems)
+            filler.filled += text_filler.filled
+            filler.problems += text_filler.problems
+    return FilledHints(answer if filler.filled else result, filler.problems)
 
 
 class _HintFiller:
-    """Goes through an answer once, and copies it on its way."""
+    """Walks an answer once, copies its containers and fills in its hints."""
 
     def __init__(self) -> None:
         self.filled = 0
         self.problems: list[Problem] = []
 
-    def fill(self, value: Any, place: _HintLocation) -> Any:
-        # Without recursion: an answer may be deeper than Python calls can be.
+    def fill(self, value: Any, location: _HintLocation) -> Any:
+        # Without recursion: an answer may be nested deeper than Python's recursion limit.
         top = [value]
-        waiting: list[tuple[Any, str | int, _HintLocation]] = [(top, 0, place)]
-        while waiting:
-            holder, name, place = waiting.pop()
+        pending: list[tuple[Any, str | int, _HintLocation]] = [(top, 0, location)]
+        while pending:
+            holder, name, location = pending.pop()
             inner = holder[name]
             if isinstance(inner, dict):
                 fields = holder[name] = dict(cast("dict[str, Any]", inner))
                 if fields.get(HINT_FIELD) is not None:
-                    self._fill_hint(fields, place)
-                waiting += [(fields, key, (place, key)) for key, one in fields.items() if _is_container(one)]
+                    self._fill_hint(fields, location)
+                pending += [(fields, key, (location, key)) for key, one in fields.items() if _is_container(one)]
             elif isinstance(inner, list | tuple):
                 entries = holder[name] = list(cast("list[Any]", inner))
-                waiting += [(entries, at, (place, at)) for at, one in enumerate(entries) if _is_container(one)]
+                pending += [
+                    (entries, index, (location, index)) for index, one in enumerate(entries) if _is_container(one)
+                ]
         return top[0]
 
-    def _fill_hint(self, step: dict[str, Any], place: _HintLocation) -> None:
+    def _fill_hint(self, step: dict[str, Any], location: _HintLocation) -> None:
         try:
             step[HINT_FIELD] = expand_hint(step[HINT_FIELD], step.get("payload"))
-        except _HintError as mistake:
+        except _HintError as error:
             if len(self.problems) < MAX_HINT_PROBLEMS:
                 self.problems.append(
-                    Problem(_location_path((place, HINT_FIELD)), str(mistake), mistake.suggestion, "wrong_value")
+                    Problem(_location_path((location, HINT_FIELD)), str(error), error.suggestion, "wrong_value")
                 )
         else:
             self.filled += 1
 
 
 class _HintError(Exception):
-    """What is wrong with a hint, and what would help."""
+    """The problem with a hint, and a suggestion to fix it."""
 
-    def __init__(self, message: str, way_out: str) -> None:
+    def __init__(self, message: str, suggestion: str) -> None:
         super().__init__(message)
-        self.suggestion = way_out
+        self.suggestion = suggestion
 
 
 def expand_hint(hint: Any, payload: Any) -> str:
-    """The key that a hint comes to with this payload.
+    """Expand a hint with the fields of a payload into an idempotency key.
 
     Raises:
-        _NoKey: none.
+        _HintError: the hint gives no valid key.
     """
     if not isinstance(hint, str):
         raise _HintError("is no text", "write a template such as summary:{id}")
-    left = _PLACEHOLDER.sub("", hint)
-    if "{" in left or "}" in left:
+    remainder = _PLACEHOLDER.sub("", hint)
+    if "{" in remainder or "}" in remainder:
         raise _HintError("has a brace that belongs to no placeholder", "write {id} for the field id of the payload")
     try:
-        return validate_idempotency_key(_PLACEHOLDER.sub(lambda found: _encode_placeholder(found[1], payload), hint))
+        return validate_idempotency_key(_PLACEHOLDER.sub(lambda match: _encode_placeholder(match[1], payload), hint))
     except Invalid as invalid:
         raise _HintError(f"once filled in, {invalid.problems[0].message}", invalid.problems[0].hint) from None
 
 
 def _encode_placeholder(name: str, payload: Any) -> str:
-    """The value of a placeholder, as it stands in a key."""
-    value, shown = _find_value(name, payload), printable(name, 80)
+    """Return the value of a placeholder, encoded for use in a key."""
+    value, label = _find_value(name, payload), printable(name, 80)
     if value is None:
-        raise _HintError(f"{{{shown}}} is not in the payload", f"put {shown} into the payload, or write its value")
+        raise _HintError(f"{{{label}}} is not in the payload", f"put {label} into the payload, or write its value")
     if isinstance(value, str):
         return quote(value, safe=_UNQUOTED_CHARS, errors="backslashreplace")
     if isinstance(value, int | float):
         return json.dumps(value)
-    raise _HintError(f"{{{shown}}} is neither a text nor a number nor true or false", "name a field of it")
+    raise _HintError(f"{{{label}}} is neither a text nor a number nor true or false", "name a field of it")
 
 
 def _find_value(name: str, payload: Any) -> Any:
@@ -153,22 +156,22 @@ def _find_value(name: str, payload: Any) -> Any:
 
 
 def _text_blocks(answer: Any) -> Iterator[tuple[dict[str, Any], _HintLocation]]:
-    """What in an MCP server's answer has a text that may be JSON, and where that stands."""
+    """Yield the objects in an MCP server's answer whose text may be JSON, with the location of the text."""
     content = _as_dict(answer).get("content")
-    for at, block in enumerate(cast("list[Any]", content) if isinstance(content, list) else ()):
-        place = ((None, "content"), at)
-        for holder, where in (
-            (_as_dict(block), place),
-            (_as_dict(_as_dict(block).get("resource")), (place, "resource")),
+    for index, block in enumerate(cast("list[Any]", content) if isinstance(content, list) else ()):
+        block_location = ((None, "content"), index)
+        for holder, holder_location in (
+            (_as_dict(block), block_location),
+            (_as_dict(_as_dict(block).get("resource")), (block_location, "resource")),
         ):
             if isinstance(holder.get("text"), str):
-                yield holder, (where, "text")
+                yield holder, (holder_location, "text")
 
 
-def _location_path(place: _HintLocation) -> str:
+def _location_path(location: _HintLocation) -> str:
     parts: list[str] = []
-    while place is not None:
-        place, name = place
+    while location is not None:
+        location, name = location
         parts.append(printable(str(name), 80))
     return ".".join(reversed(parts))
 

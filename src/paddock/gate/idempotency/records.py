@@ -1,10 +1,10 @@
-"""The records of effects, one for each key: functions of a unit of work.
+"""Idempotency records, one row for each key: queries and state transitions within a transaction.
 
-Whoever changes a record names the state and the fence that it has to have. Where it has another one somebody else was
-there first, and nothing is changed.
+Every update names the state and the fence that it expects. If the row has another state or fence, somebody else changed
+it first, and the update changes nothing.
 """
 
-# ruff: noqa: S608 - what is put together are names of our own; every value is bound
+# ruff: noqa: S608 - only constants of this module are put into SQL; every value is bound
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from paddock.queue.leases import NodeRun
 from paddock.store.transaction import Row, Transaction
 
 RECOVER_JOB = "effect.recover"
-"""The kind of work that finds out what became of one."""
+"""Queue job kind that recovers an effect in doubt."""
 
 STALE_CODE = "effect.stale"
-"""The code of what comes too late: somebody else has said what became of an effect."""
+"""Error code for an update that comes too late: the record has changed meanwhile."""
 
 NO_HOLDER = NodeRun("", 0)
-"""Holds what an operator is still at work on: no host does, and it is followed by whichever takes it from the queue."""
+"""Holder of a parked effect, whose operator is still working: no host holds it, any host may follow it by its queue job."""
 
 
 class EffectKey(NamedTuple):
-    """What an effect is known by: the same key of two callables stands for two things."""
+    """Identifies an effect: the same key used for two callables identifies two effects."""
 
     tenant: Tenant
     plugin: str
@@ -40,7 +40,7 @@ class EffectKey(NamedTuple):
 
 
 class StoredCall(NamedTuple):
-    """What a call is made with and where it came from, as JSON, to find out what became of it."""
+    """Payload and context of a call as JSON, kept to recover its outcome."""
 
     payload: str
     context: str
@@ -48,7 +48,7 @@ class StoredCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """One effect as it stands in the store."""
+    """One stored effect: its key, state, fence, holder and outcome."""
 
     effect_key: EffectKey
     call: CallId
@@ -71,7 +71,7 @@ class IdempotencyRecord:
 
     @property
     def parked(self) -> bool:
-        """Whether its operator is still at work on it, and no host is."""
+        """Whether its operator is still working on it while no host holds it."""
         return self.state is EffectState.STARTED and self.holder == NO_HOLDER
 
     @property
@@ -80,12 +80,12 @@ class IdempotencyRecord:
 
 
 class RecoverySchedule(NamedTuple):
-    """Finding out what became of an effect: how often that was tried, what came of the last time, when it is next."""
+    """Recovery of an effect in doubt: number of tries, last error, and time of the next try."""
 
     tries: int
-    last_error: str | None  # a code
+    last_error: str | None  # an error code
     next_at: str
-    now: bool  # somebody is at it
+    now: bool  # a node is running it
 
 
 _COLUMNS = (
@@ -97,14 +97,14 @@ KEY_WHERE = "tenant = ? AND plugin = ? AND callable = ? AND key = ?"  # an `Effe
 _COMPOSITE_COLUMNS = frozenset(EffectKey._fields + NodeRun._fields)
 
 
-def find(tx: Transaction, of: EffectKey) -> IdempotencyRecord | None:
-    """What is recorded under a key."""
-    row = tx.one(f"{_SELECT} WHERE {KEY_WHERE}", of)
+def find(tx: Transaction, effect_key: EffectKey) -> IdempotencyRecord | None:
+    """Find the record of a key."""
+    row = tx.one(f"{_SELECT} WHERE {KEY_WHERE}", effect_key)
     return None if row is None else _from_row(row)
 
 
 def find_by_call(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord | None:
-    """The effect of a call."""
+    """Find the record of a call."""
     row = tx.one(f"{_SELECT} WHERE tenant = ? AND call = ?", (tenant, call))
     return None if row is None else _from_row(row)
 
@@ -112,7 +112,7 @@ def find_by_call(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecor
 def list_in_state(
     tx: Transaction, state: EffectState, *, tenant: Tenant | None = None, after: str | None = None, limit: int = 1000
 ) -> list[IdempotencyRecord]:
-    """Those in a state, the oldest first; of everybody or of one tenant, and of that one those after a call."""
+    """List records in a state, oldest first; of all tenants, or of one tenant and then optionally after a call."""
     where, values = ["state = ?"], [state.value]
     if tenant is not None:
         where.append("tenant = ?")
@@ -127,7 +127,7 @@ def list_in_state(
 def list_resolved(
     tx: Transaction, tenant: Tenant, *, after: str | None = None, limit: int = 1000
 ) -> list[IdempotencyRecord]:
-    """Those of a tenant that were in doubt until somebody found out: the latest first, those after a call."""
+    """List a tenant's records that were in doubt and are resolved, latest first, optionally after a call."""
     where, values = "tenant = ? AND resolution IS NOT NULL", [tenant]
     if after is not None:
         where += " AND (claimed_at, call) < (SELECT claimed_at, call FROM effects WHERE tenant = ? AND call = ?)"
@@ -137,7 +137,7 @@ def list_resolved(
 
 
 def count_in_doubt_by_tenant(tx: Transaction) -> dict[Tenant, int]:
-    """How many are in doubt, of each tenant that has some."""
+    """Count effects in doubt for each tenant that has any."""
     rows = tx.all(
         "SELECT tenant, COUNT(*) AS count FROM effects WHERE state = ? GROUP BY tenant", (EffectState.IN_DOUBT,)
     )
@@ -145,7 +145,7 @@ def count_in_doubt_by_tenant(tx: Transaction) -> dict[Tenant, int]:
 
 
 def recovery_schedule(tx: Transaction, effect: IdempotencyRecord) -> RecoverySchedule | None:
-    """How far it is with finding out what became of one; None where no work in the queue does."""
+    """Return the recovery schedule of an effect; None if no job in the queue recovers it."""
     row = tx.one(
         "SELECT tries, due_at, reason, node FROM queue WHERE tenant = ? AND key = ? "
         f"AND kind IN ('{RECOVER_JOB}', '{RECOVER_JOB}:' || ?)",
@@ -157,7 +157,7 @@ def recovery_schedule(tx: Transaction, effect: IdempotencyRecord) -> RecoverySch
 
 
 def in_doubt_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRecord]:
-    """Those in doubt of which it could be found out what became of them, and no work in the queue does."""
+    """List effects in doubt that could be recovered but have no recovery job in the queue."""
     rows = tx.all(
         f"{_SELECT} WHERE state = ? AND recovery <> 'none' AND NOT EXISTS (SELECT 1 FROM queue "
         "WHERE queue.tenant = effects.tenant AND queue.key = effects.call "
@@ -168,8 +168,10 @@ def in_doubt_unscheduled(tx: Transaction, limit: int = 1000) -> list[Idempotency
 
 
 def mark_in_doubt_for(tx: Transaction, holder: NodeRun, *, error: Mapping[str, Any]) -> list[IdempotencyRecord]:
-    """A run of a host is over: nobody knows whether what it had started has happened. Gives those in doubt, the oldest
-    first. One statement for all: there may be thousands."""
+    """Mark all effects as in doubt that an ended run of a host had started; return them, oldest first.
+
+    One statement for all of them: there may be thousands.
+    """
     rows = tx.all(
         f"UPDATE effects SET state = ?, error = ? WHERE node = ? AND epoch = ? AND state = ? RETURNING {_COLUMNS}",
         (
@@ -184,7 +186,7 @@ def mark_in_doubt_for(tx: Transaction, holder: NodeRun, *, error: Mapping[str, A
 
 def claim(
     tx: Transaction,
-    of: EffectKey,
+    effect_key: EffectKey,
     *,
     call: CallId,
     payload_hash: str,
@@ -192,24 +194,29 @@ def claim(
     recovery: str,
     now: str,
     principal: str | None,
-    start: StoredCall | None = None,
+    stored_call: StoredCall | None = None,
 ) -> IdempotencyRecord | None:
-    """Take a key that nobody has, or under which the same call of theirs came to nothing; None where somebody has it.
+    """Claim a key that is free, or under which the same call of this principal had no effect; None if it is taken.
 
-    The fence is higher than any that the key had before: what was sent under a former one is stale. Where nobody ever
-    had the key, and the call could `start`, it has started: nearly every call is such a one, and costs one statement.
+    The fence is higher than any that the key had before, so messages sent under an earlier fence are stale. If the key
+    was never used and `stored_call` is given, the call is inserted as started. Nearly all calls take this path, which
+    costs one statement.
     """
-    state, fence, kept = (
-        (EffectState.FAILED_NO_EFFECT, 0, (None,) * 3) if start is None else (EffectState.STARTED, 1, (now, *start))
+    state, fence, start_values = (
+        (EffectState.FAILED_NO_EFFECT, 0, (None,) * 3)
+        if stored_call is None
+        else (EffectState.STARTED, 1, (now, *stored_call))
     )
-    first = tx.execute(
+    inserted = tx.execute(
         "INSERT INTO effects (tenant, plugin, callable, key, call, state, fence, payload_hash, node, epoch, recovery, "
         "claimed_at, principal, started_at, payload, context) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (*of, call, state, fence, payload_hash, *holder, recovery, now, principal, *kept),
+        (*effect_key, call, state, fence, payload_hash, *holder, recovery, now, principal, *start_values),
     )
-    if first and start is not None:
-        return IdempotencyRecord(of, call, state, fence, payload_hash, holder, recovery, now, now, None, principal)
+    if inserted and stored_call is not None:
+        return IdempotencyRecord(
+            effect_key, call, state, fence, payload_hash, holder, recovery, now, now, None, principal
+        )
     changed = tx.execute(
         "UPDATE effects SET state = ?, fence = fence + 1, call = ?, node = ?, epoch = ?, recovery = ?, claimed_at = ?, "
         "principal = ?, started_at = NULL, ended_at = NULL, payload = NULL, context = NULL, error = NULL, "
@@ -222,30 +229,32 @@ def claim(
             recovery,
             now,
             principal,
-            *of,
+            *effect_key,
             EffectState.FAILED_NO_EFFECT,
             payload_hash,
             principal,
         ),
     )
-    return find(tx, of) if changed else None
+    return find(tx, effect_key) if changed else None
 
 
 def release_claim(tx: Transaction, effect: IdempotencyRecord) -> bool:
-    """Let go of a key that was kept for a call which waited for a person and comes to nothing."""
-    # And the call: a key that was given back before is claimed under the same fence once more.
+    """Release the key of a call that waited for approval and will not run."""
+    # Match the call too: a key that was released earlier can be claimed again under the same fence.
     where = f"{KEY_WHERE} AND call = ? AND fence = ? AND state = ?"
-    kept = (*effect.effect_key, effect.call, effect.fence, EffectState.AWAITING_APPROVAL)
-    if effect.fence == 1:  # nobody had it before, so nobody needs to know of it
-        return bool(tx.execute(f"DELETE FROM effects WHERE {where}", kept))
-    return bool(tx.execute(f"UPDATE effects SET state = ? WHERE {where}", (EffectState.FAILED_NO_EFFECT, *kept)))
+    where_values = (*effect.effect_key, effect.call, effect.fence, EffectState.AWAITING_APPROVAL)
+    if effect.fence == 1:  # the key was never used before, so no trace has to remain
+        return bool(tx.execute(f"DELETE FROM effects WHERE {where}", where_values))
+    return bool(
+        tx.execute(f"UPDATE effects SET state = ? WHERE {where}", (EffectState.FAILED_NO_EFFECT, *where_values))
+    )
 
 
 def mark_awaiting_approval(tx: Transaction, effect: IdempotencyRecord) -> None:
-    """A person is asked first.
+    """Mark a claimed effect as waiting for a person's approval.
 
     Raises:
-        HostError: it is not where it can be held.
+        HostError: its state does not allow that.
     """
     _transition(tx, effect, EffectTransition.HOLD, "", ())
 
@@ -259,14 +268,13 @@ def mark_started(
     payload: Mapping[str, Any],
     context: Mapping[str, Any],
 ) -> IdempotencyRecord:
-    """It is about to reach its plugin, from this host, which need not be the one that held it before.
+    """Mark an effect as started by this host, which need not be the host that held it before.
 
-    What it is made with is kept until it is over, to find out what became of it.
-
-    The key goes on to stand for what its caller asked for, whatever the person who was asked first made of that.
+    Payload and context are kept until the call is over, to recover its outcome. The payload hash of the key stays that
+    of the caller's request, even if the approver changed the payload.
 
     Raises:
-        HostError: it is not where it can start: somebody else was quicker.
+        HostError: it cannot start in its state: somebody else was faster.
     """
     _transition(
         tx,
@@ -279,15 +287,15 @@ def mark_started(
 
 
 def encode_call(payload: Mapping[str, Any], context: Mapping[str, Any]) -> StoredCall:
-    """What is kept of a call as it starts."""
+    """Encode the payload and the context of a call that starts."""
     return StoredCall(orjson.dumps(payload).decode(), orjson.dumps(context).decode())
 
 
 def park(tx: Transaction, effect: IdempotencyRecord, *, context: Mapping[str, Any]) -> None:
-    """Its operator is still at work: it stays started, and no host that ends takes it with it.
+    """Park a started effect whose operator is still working: no host holds it, so none that ends puts it in doubt.
 
     Raises:
-        HostError: it is not under way any more.
+        HostError: it is no longer in progress.
     """
     changed = tx.execute(
         f"UPDATE effects SET node = ?, epoch = ?, context = ? WHERE {KEY_WHERE} AND state = ? AND fence = ?",
@@ -298,10 +306,10 @@ def park(tx: Transaction, effect: IdempotencyRecord, *, context: Mapping[str, An
 
 
 def store_progress(tx: Transaction, effect: IdempotencyRecord, *, context: Mapping[str, Any]) -> None:
-    """Its operator is at work on one that is in doubt: it stays so, and is asked again with what it said.
+    """Store the progress of an operator that works on an effect in doubt; it stays in doubt and is polled again.
 
     Raises:
-        HostError: it is not in doubt any more, or somebody else has taken it over.
+        HostError: it is no longer in doubt, or another run has taken it over.
     """
     changed = tx.execute(
         f"UPDATE effects SET context = ? WHERE {KEY_WHERE} AND state = ? AND fence = ?",
@@ -312,10 +320,10 @@ def store_progress(tx: Transaction, effect: IdempotencyRecord, *, context: Mappi
 
 
 def raise_fence(tx: Transaction, effect: IdempotencyRecord) -> IdempotencyRecord:
-    """Make the run that comes next of a call the one whose word counts: what was sent under the fence so far is stale.
+    """Raise the fence for the next run of a call: messages sent under the current fence become stale.
 
     Raises:
-        HostError: somebody else has taken it over, or it is not where it was.
+        HostError: another run has taken it over, or its state has changed.
     """
     changed = tx.execute(
         f"UPDATE effects SET fence = fence + 1 WHERE {KEY_WHERE} AND state = ? AND fence = ?",
@@ -327,7 +335,7 @@ def raise_fence(tx: Transaction, effect: IdempotencyRecord) -> IdempotencyRecord
 
 
 def list_parked(tx: Transaction, limit: int) -> list[IdempotencyRecord]:
-    """Those that operators are still at work on, the oldest first."""
+    """List parked effects, whose operators are still working, oldest first."""
     rows = tx.all(
         f"{_SELECT} WHERE node = ? AND epoch = ? AND state = ? ORDER BY claimed_at, call LIMIT ?",
         (*NO_HOLDER, EffectState.STARTED, limit),
@@ -336,7 +344,7 @@ def list_parked(tx: Transaction, limit: int) -> list[IdempotencyRecord]:
 
 
 def parked_unscheduled(tx: Transaction, limit: int = 1000) -> list[IdempotencyRecord]:
-    """Those of them that no work in the queue follows: whoever cancelled one died before it was in doubt."""
+    """List parked effects that no queue job follows: the host that cancelled one died before marking it in doubt."""
     rows = tx.all(
         f"{_SELECT} WHERE node = ? AND epoch = ? AND state = ? AND NOT EXISTS (SELECT 1 FROM queue "
         "WHERE queue.tenant = effects.tenant AND queue.key = effects.call AND queue.kind = 'effect.follow') "
@@ -352,20 +360,20 @@ def mark_succeeded(
     *,
     now: str,
     result: bytes,
-    by: Resolution | None = None,
-    who: str | None = None,
+    resolution: Resolution | None = None,
+    resolved_by: str | None = None,
 ) -> None:
-    """It has happened, and this is what came of it. Nothing is kept of that where its maker was to be forgotten since.
+    """Mark an effect as succeeded and store its result; no result is stored if its principal was erased meanwhile.
 
     Raises:
-        HostError: that is settled already, or by somebody else.
+        HostError: it is settled already, or another run has taken it over.
     """
-    more = (
+    assignments = (
         ", ended_at = ?, result = CASE WHEN principal IS NULL THEN NULL ELSE ? END, "
         "forgotten_at = CASE WHEN principal IS NULL THEN ? ELSE NULL END, "
-        f"resolution = ?, resolved_by = ?, payload = {_payload_sql(by)}, context = NULL, error = NULL"
+        f"resolution = ?, resolved_by = ?, payload = {_payload_sql(resolution)}, context = NULL, error = NULL"
     )
-    _transition(tx, effect, EffectTransition.SUCCEED, more, (now, result, now, by, who))
+    _transition(tx, effect, EffectTransition.SUCCEED, assignments, (now, result, now, resolution, resolved_by))
 
 
 def mark_failed(
@@ -374,50 +382,60 @@ def mark_failed(
     *,
     now: str,
     error: Mapping[str, Any],
-    by: Resolution | None = None,
-    who: str | None = None,
+    resolution: Resolution | None = None,
+    resolved_by: str | None = None,
 ) -> None:
-    """It has not happened.
+    """Mark an effect as failed: it has not happened.
 
     Raises:
-        HostError: that is settled already, or by somebody else.
+        HostError: it is settled already, or another run has taken it over.
     """
-    more = f", ended_at = ?, error = ?, resolution = ?, resolved_by = ?, payload = {_payload_sql(by)}, context = NULL"
+    assignments = (
+        ", ended_at = ?, error = ?, resolution = ?, resolved_by = ?, "
+        f"payload = {_payload_sql(resolution)}, context = NULL"
+    )
     if effect.state is EffectState.IN_DOUBT:
-        more += ", fence = fence + 1"  # whoever claims it next is above the run that made it again, see `fences.after`
-    _transition(tx, effect, EffectTransition.FAIL, more, (now, orjson.dumps(error).decode(), by, who))
+        assignments += (
+            ", fence = fence + 1"  # the next claim has to be above the recovery run, see `fencing.next_fence`
+        )
+    _transition(
+        tx, effect, EffectTransition.FAIL, assignments, (now, orjson.dumps(error).decode(), resolution, resolved_by)
+    )
 
 
 def mark_in_doubt(tx: Transaction, effect: IdempotencyRecord, *, error: Mapping[str, Any]) -> None:
-    """Nobody knows whether it has happened.
+    """Mark a started effect as in doubt: its outcome is unknown.
 
     Raises:
-        HostError: it is not under way.
+        HostError: it is not in progress.
     """
     _transition(tx, effect, EffectTransition.LOSE, ", error = ?", (orjson.dumps(error).decode(),))
 
 
-def _payload_sql(by: Resolution | None) -> str:
-    """Of what was in doubt stays what it was made with, for as long as what came of it: people ask what was decided
-    about. Nothing does where its maker was to be forgotten since."""
-    return "NULL" if by is None else "CASE WHEN principal IS NULL THEN NULL ELSE payload END"
+def _payload_sql(resolution: Resolution | None) -> str:
+    """Return the SQL for the payload of a settled effect.
+
+    The payload of an effect that was in doubt is kept as long as its result, since people ask what was decided about.
+    It is dropped if the principal was erased meanwhile.
+    """
+    return "NULL" if resolution is None else "CASE WHEN principal IS NULL THEN NULL ELSE payload END"
 
 
 def _transition(
-    tx: Transaction, effect: IdempotencyRecord, move: EffectTransition, more: str, values: Sequence[Any]
+    tx: Transaction, effect: IdempotencyRecord, transition: EffectTransition, assignments: str, values: Sequence[Any]
 ) -> None:
-    to = next_state(effect.state, move)
-    changed = to and tx.execute(
-        f"UPDATE effects SET state = ?{more} WHERE {KEY_WHERE} AND state = ? AND fence = ?",
-        (to, *values, *effect.effect_key, effect.state, effect.fence),
+    new_state = next_state(effect.state, transition)
+    changed = new_state and tx.execute(
+        f"UPDATE effects SET state = ?{assignments} WHERE {KEY_WHERE} AND state = ? AND fence = ?",
+        (new_state, *values, *effect.effect_key, effect.state, effect.fence),
     )
     if not changed:
-        raise _stale_error(effect, move)
+        raise _stale_error(effect, transition)
 
 
-def _stale_error(effect: IdempotencyRecord, move: str) -> HostError:
+def _stale_error(effect: IdempotencyRecord, action: str) -> HostError:
     return HostError(
-        f"the effect of call {effect.call} cannot {move} any more",
+        f"the effect of call {effect.call} cannot {action} any more",
         code=STALE_CODE,
         details={"call_id": effect.call, "state": effect.state.value, "fence": effect.fence},
     )
@@ -429,5 +447,5 @@ def _from_row(row: Row) -> IdempotencyRecord:
         values[name] = None if row[name] is None else orjson.loads(row[name])
     values["state"] = EffectState(row["state"])
     values["resolution"] = None if row["resolution"] is None else Resolution(row["resolution"])
-    of = EffectKey(cast("Tenant", row["tenant"]), row["plugin"], row["callable"], row["key"])
-    return IdempotencyRecord(effect_key=of, holder=NodeRun(row["node"], row["epoch"]), **values)
+    effect_key = EffectKey(cast("Tenant", row["tenant"]), row["plugin"], row["callable"], row["key"])
+    return IdempotencyRecord(effect_key=effect_key, holder=NodeRun(row["node"], row["epoch"]), **values)

@@ -1,4 +1,4 @@
-"""A person says what became of an effect that is in doubt: in one unit of work, with the entry that tells of it."""
+"""Manual resolution of effects in doubt, in one transaction with the ledger entry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUMAN_NOT_HAPPENED = {"code": "effect.not_happened", "message": "somebody looked
 
 
 def require_record(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord:
-    """The effect of a call.
+    """Return the idempotency record of a call.
 
     Raises:
         NotFound: the call had none, or there is no such call.
@@ -40,7 +40,7 @@ def require_record(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRec
 
 
 def require_in_doubt(tx: Transaction, tenant: Tenant, call: str) -> IdempotencyRecord:
-    """The effect of a call of which nobody knows whether it has happened.
+    """Return the record of a call whose effect is in doubt.
 
     Raises:
         NotFound: there is no such effect.
@@ -66,22 +66,22 @@ def resolve(
     *,
     happened: bool,
     result: Any,
-    by: str,
+    resolved_by: str,
     now: str,
     comment: str = "",
 ) -> IdempotencyRecord:
-    """Keep what a person found out. Whoever comes with its key gets that answer, or may make it again.
+    """Record the outcome that a person found out. A caller with the same key gets that result, or may try again.
 
     Args:
-        tx: The unit of work.
-        publish: Where the entry goes, with the call that it belongs to.
-        tenant: Whose call it is.
+        tx: The transaction.
+        publish: Receives the ledger event, and knows the call that it belongs to.
+        tenant: The tenant of the call.
         call: The call.
         happened: Whether its effect has happened.
-        result: What came of it, where it has.
-        by: Who says so.
+        result: Its result, if it has happened.
+        resolved_by: The person who says so.
         now: The time.
-        comment: How they know.
+        comment: How the person knows.
 
     Raises:
         NotFound: there is no such effect.
@@ -89,18 +89,26 @@ def resolve(
     """
     effect = require_in_doubt(tx, tenant, call)
     if happened:
-        records.mark_succeeded(tx, effect, now=now, result=orjson.dumps(result), by=Resolution.HUMAN, who=by)
+        records.mark_succeeded(
+            tx, effect, now=now, result=orjson.dumps(result), resolution=Resolution.HUMAN, resolved_by=resolved_by
+        )
     else:
-        records.mark_failed(tx, effect, now=now, error=HUMAN_NOT_HAPPENED, by=Resolution.HUMAN, who=by)
+        records.mark_failed(
+            tx, effect, now=now, error=HUMAN_NOT_HAPPENED, resolution=Resolution.HUMAN, resolved_by=resolved_by
+        )
     state = EffectState.SUCCEEDED if happened else EffectState.FAILED_NO_EFFECT
     digest = hash_of(result) if happened else None
-    of, why = effect.effect_key, printable(comment, MAX_COMMENT_CHARS) or None
-    publish.publish(EffectResolved(of.plugin, of.callable, state.value, Resolution.HUMAN.value, by, digest, why))
+    effect_key, reason = effect.effect_key, printable(comment, MAX_COMMENT_CHARS) or None
+    publish.publish(
+        EffectResolved(
+            effect_key.plugin, effect_key.callable, state.value, Resolution.HUMAN.value, resolved_by, digest, reason
+        )
+    )
     return require_record(tx, tenant, call)
 
 
 def record_json(effect: IdempotencyRecord) -> dict[str, Any]:
-    """An effect as data."""
+    """Convert a record to JSON data."""
     return {
         "call_id": effect.call,
         "plugin": effect.effect_key.plugin,
@@ -121,12 +129,12 @@ def record_json(effect: IdempotencyRecord) -> dict[str, Any]:
 
 
 class InDoubtCount(NamedTuple):
-    """Effects in doubt.
+    """Number of effects in doubt.
 
     Attributes:
         total: All of them.
-        waiting: Those that no host finds out about by itself.
-        latest: The call of these that came last; empty where there is none.
+        waiting: Those that no host recovers automatically.
+        latest: The latest call among the waiting ones; empty if there is none.
     """
 
     total: int = 0
@@ -141,7 +149,7 @@ _RECOVERY_SCHEDULED_SQL = (
 
 
 def count_in_doubt(tx: Transaction, tenant: Tenant) -> InDoubtCount:
-    """Counted by an index that has only what is not over."""
+    """Count a tenant's effects in doubt, using an index of unfinished effects only."""
     row = tx.one(
         f"SELECT COUNT(*) AS total, SUM(CASE WHEN {_RECOVERY_SCHEDULED_SQL} THEN 0 ELSE 1 END) AS waiting, "  # noqa: S608
         f"MAX(CASE WHEN {_RECOVERY_SCHEDULED_SQL} THEN '' ELSE call END) AS latest "

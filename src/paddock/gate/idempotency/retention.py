@@ -1,7 +1,7 @@
-"""Letting go of what came of effects: after its time, with its plugin, or for a person. Functions of a unit of work.
+"""Retention of effect results: expiry, plugin uninstallation and erasure of people, within a transaction.
 
-What remains under a key that a caller gave is that it stood for something, so that nobody does it again by mistake. A
-call without such a key stands for itself: nobody can come with it, and nothing of it remains.
+The row of a key that a caller chose remains without its content, so that the effect is not repeated by mistake. A call
+without such a key uses its own id as the key. No caller can repeat it, so its whole row is deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddock.ledger.write.append import record_all
 from paddock.store.transaction import Transaction
 
 _FINAL = tuple(state.value for state in FINAL_STATES)
-_OWN_KEY_SQL = "key = call"  # of a call that was given no key
+_OWN_KEY_SQL = "key = call"  # of a call without a key from its caller
 _ORPHANED_SQL = (
     "state = ? AND claimed_at < ? AND NOT EXISTS (SELECT 1 FROM approvals WHERE approvals.tenant = effects.tenant "
     "AND approvals.call = effects.call AND approvals.state IN ('pending', 'approved'))"
@@ -29,9 +29,9 @@ _UNINSTALLED_ERROR = {"code": "plugin.uninstalled", "message": "its plugin was u
 
 
 def expire_results(tx: Transaction, *, before: str, now: str, limit: int = 1000) -> int:
-    """Let go of what came of effects that ended before then, and of keys that wait for nobody any more.
+    """Clear results of effects that ended before a time, and release keys whose approval request is no longer open.
 
-    How many there were; none are left once this gives fewer than `limit`.
+    Returns the number of expired effects; none are left once it is below `limit`.
     """
     rows = tx.all(
         "SELECT tenant, plugin, callable, key, call FROM effects WHERE forgotten_at IS NULL AND ended_at < ? "
@@ -39,16 +39,16 @@ def expire_results(tx: Transaction, *, before: str, now: str, limit: int = 1000)
         (before, limit),
     )
     for row in rows:
-        of = (row["tenant"], row["plugin"], row["callable"], row["key"])
+        key_values = (row["tenant"], row["plugin"], row["callable"], row["key"])
         if row["key"] == row["call"]:
-            tx.execute(f"DELETE FROM effects WHERE {KEY_WHERE}", of)  # noqa: S608 - names of our own
+            tx.execute(f"DELETE FROM effects WHERE {KEY_WHERE}", key_values)  # noqa: S608 - only our own constants
         else:
             tx.execute(
                 "UPDATE effects SET result = NULL, error = NULL, payload = NULL, principal = NULL, "  # noqa: S608
                 f"resolved_by = NULL, forgotten_at = ? WHERE {KEY_WHERE}",
-                (now, *of),
+                (now, *key_values),
             )
-    # Nobody comes back for those: their request was denied, withdrawn or has expired.
+    # These calls will never run: their approval request was denied, withdrawn or has expired.
     tx.execute(f"DELETE FROM effects WHERE {_ORPHANED_SQL} AND fence = 1", (EffectState.AWAITING_APPROVAL, before))  # noqa: S608
     tx.execute(
         f"UPDATE effects SET state = ?, ended_at = claimed_at WHERE {_ORPHANED_SQL}",  # noqa: S608
@@ -58,11 +58,11 @@ def expire_results(tx: Transaction, *, before: str, now: str, limit: int = 1000)
 
 
 def erase_plugin(tx: Transaction, plugin: str, clock: Clock, random: Random) -> None:
-    """A plugin is uninstalled: let go of all that its calls were made with and gave, for every tenant.
+    """Erase payloads and results of all calls of an uninstalled plugin, for every tenant.
 
-    What is in doubt stays so until a person says what became of it; nobody else can find out any more. So it is with
-    what the plugin was still at work on, which nobody can ask it about. `clock` and `random` are for the entries that
-    tell of these.
+    Effects in doubt stay so until a person resolves them, since no host can recover them any more. Effects that the
+    plugin was still working on become in doubt, since it can no longer be polled. `clock` and `random` are for the
+    ledger entries of these.
     """
     now = clock.now().isoformat()
     tx.execute(f"DELETE FROM effects WHERE plugin = ? AND state IN (?, ?) AND {_OWN_KEY_SQL}", (plugin, *_FINAL))  # noqa: S608
@@ -71,19 +71,19 @@ def erase_plugin(tx: Transaction, plugin: str, clock: Clock, random: Random) -> 
         "WHERE plugin = ? AND state IN (?, ?) AND forgotten_at IS NULL",
         (now, plugin, *_FINAL),
     )
-    lost = tx.all(
+    lost_rows = tx.all(
         "UPDATE effects SET state = ? WHERE plugin = ? AND state = ? AND node = ? AND epoch = ? "
         "RETURNING tenant, callable, call",
         (next_state(EffectState.STARTED, EffectTransition.LOSE), plugin, EffectState.STARTED, *NO_HOLDER),
     )
-    if lost:
+    if lost_rows:
         events = [
             (
                 Tenant(row["tenant"]),
                 CallId(row["call"]),
                 EffectInDoubt(plugin, row["callable"], _UNINSTALLED_ERROR["message"], "none"),
             )
-            for row in lost
+            for row in lost_rows
         ]
         record_all(tx, clock, random, events)
     tx.execute(
@@ -99,10 +99,10 @@ def erase_plugin(tx: Transaction, plugin: str, clock: Clock, random: Random) -> 
 
 
 def erase_people(tx: Transaction, tenant: str, names: Collection[str], now: str) -> int:
-    """Let go of who made effects, and of what they were made with and gave, for whoever wants nothing known of them.
+    """Erase the principal, payload and result of effects of people who are to be forgotten; return the cleared rows.
 
-    That a key stood for something stays known. What is under way or in doubt keeps what it was made with until it is
-    over, since nobody could find out what became of it otherwise. How many rows were cleared.
+    It stays known that a key was used. Effects in progress or in doubt keep their payload until they are over, since
+    their outcome could not be recovered without it.
     """
     cleared = 0
     for name in names:

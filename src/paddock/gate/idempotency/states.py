@@ -1,12 +1,12 @@
-"""The life of one effect under one key: it happens once, whatever dies when. Pure.
+"""State machine of an effect under one idempotency key: it happens at most once, whatever crashes when. Pure.
 
     none → claimed → awaiting approval → started → succeeded
                                                  → failed, without an effect
                                                  → in doubt → one of these two, once it is resolved
 
-Until it is started nothing has happened, and the key is given back where the call comes to nothing. From then on only
-the plugin's own answer ends it, and a failure only where it says that nothing happened: else nobody knows. What
-succeeded is given again for as long as it is kept, and after that nobody makes it anew.
+Before it is started nothing has happened, and the key is released if the call does not run. From then on only the
+plugin's own answer ends it, and a failure only if it says that nothing happened: otherwise the outcome is unknown. The
+result of a success is returned again for as long as it is stored. After that the effect is still not repeated.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from paddock.core.errors import Invalid, Problem
 
 
 class EffectState(StrEnum):
-    """Where an effect is in its life. That there is none is no state: then there is no record."""
+    """State of an effect. An effect that does not exist has no state and no record."""
 
-    CLAIMED = "claimed"  # a call has the key, and nothing has happened; on disk it is held or started in the same unit
-    AWAITING_APPROVAL = "awaiting_approval"  # the same, and a person is asked first
-    STARTED = "started"  # on record before the first byte reaches the plugin
+    CLAIMED = (
+        "claimed"  # a call has the key, nothing has happened; on disk it is held or started in the same transaction
+    )
+    AWAITING_APPROVAL = "awaiting_approval"  # as above, and a person has to approve first
+    STARTED = "started"  # recorded before the first byte reaches the plugin
     SUCCEEDED = "succeeded"
-    FAILED_NO_EFFECT = "failed_no_effect"  # the plugin said so, or never heard of it
+    FAILED_NO_EFFECT = "failed_no_effect"  # the plugin said so, or never received it
     IN_DOUBT = "in_doubt"  # it may have happened
 
 
 class EffectTransition(StrEnum):
-    """What can happen to it."""
+    """Transition between the states of an effect."""
 
-    HOLD = "hold"  # a person is asked
-    START = "start"  # it is about to reach its plugin
+    HOLD = "hold"  # a person has to approve first
+    START = "start"  # it is about to be sent to its plugin
     SUCCEED = "succeed"  # the plugin answered
     FAIL = "fail"  # the plugin said that nothing happened, or it did not reach the plugin
-    LOSE = "lose"  # no answer that counts: time is up, the plugin failed or ended, the host ended, the answer is wrong
-    CLAIM_AGAIN = "claim again"  # what had no effect may be tried once more, under the same key
+    LOSE = "lose"  # no valid answer: timeout, the plugin failed or exited, the host ended, the answer is invalid
+    CLAIM_AGAIN = "claim again"  # a call that had no effect may be tried again under the same key
 
 
 TRANSITIONS: dict[EffectState, dict[EffectTransition, EffectState]] = {
@@ -51,7 +53,7 @@ TRANSITIONS: dict[EffectState, dict[EffectTransition, EffectState]] = {
         EffectTransition.FAIL: EffectState.FAILED_NO_EFFECT,
         EffectTransition.LOSE: EffectState.IN_DOUBT,
     },
-    # Only whoever looked where the effect would be can say: see `Resolution`.
+    # Only a check of the place where the effect would be can tell: see `Resolution`.
     EffectState.IN_DOUBT: {
         EffectTransition.SUCCEED: EffectState.SUCCEEDED,
         EffectTransition.FAIL: EffectState.FAILED_NO_EFFECT,
@@ -64,62 +66,62 @@ FINAL_STATES = frozenset({EffectState.SUCCEEDED, EffectState.FAILED_NO_EFFECT})
 
 
 class Resolution(StrEnum):
-    """Who says what became of an effect that was in doubt."""
+    """How the outcome of an effect in doubt was found out."""
 
-    ATOMIC = "atomic"  # the plugin's own storage has a note of it, or has none
-    NATIVE_KEY = "native_key"  # it was made again under the same key, which its other side knows
-    PROBE = "probe"  # the plugin looked
-    HUMAN = "human"  # a person did
+    ATOMIC = "atomic"  # by the record in the plugin's own storage, or its absence
+    NATIVE_KEY = "native_key"  # it was repeated under the same key, which the remote service deduplicates
+    PROBE = "probe"  # the plugin checked
+    HUMAN = "human"  # a person checked
 
 
-def next_state(state: EffectState, move: EffectTransition) -> EffectState | None:
-    """Where it goes from here; None where it cannot."""
-    return TRANSITIONS[state].get(move)
+def next_state(state: EffectState, transition: EffectTransition) -> EffectState | None:
+    """Return the state after a transition; None if the transition is not allowed."""
+    return TRANSITIONS[state].get(transition)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """What is known under a key, as far as it matters to whoever comes with the same one."""
+    """The part of an idempotency record that decides about a further call with the same key."""
 
     state: EffectState
     payload_hash: str
-    forgotten: bool = False  # its result was kept for as long as results are kept
-    principal: str | None = None  # who came with it first; not known any more of whoever was to be forgotten
+    forgotten: bool = False  # its result has expired
+    principal: str | None = None  # who used the key first; None after that person was erased
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFree:
-    """The key is theirs: nobody had it, or what had it came to nothing."""
+    """The caller may use the key: it is unused, or its earlier call had no effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyInUse:
-    """The same call is under way, or waits for a person: what becomes of it is for both."""
+    """The same call is in progress or waits for approval: both callers get its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySucceeded:
-    """It has happened: they get the same answer."""
+    """The effect has happened: the caller gets the stored result."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyOtherPayload:
-    """The key stands for something else."""
+    """The key was used with another payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyOtherPrincipal:
-    """The key is somebody else's, who alone gets what came of it."""
+    """The key belongs to another principal, who alone gets its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyInDoubt:
-    """It may have happened, and nobody makes it again before that is known."""
+    """The effect may have happened, and is not repeated before that is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyExpired:
-    """It has happened, and what came of it is not kept any more. It is not made again."""
+    """The effect has happened and its result is no longer stored. It is not repeated."""
 
 
 KeyVerdict: TypeAlias = (
@@ -127,22 +129,22 @@ KeyVerdict: TypeAlias = (
 )
 
 
-def key_verdict(known: KeyRecord | None, payload_hash: str, principal: str | None = None) -> KeyVerdict:
-    """What whoever comes with a key and a payload gets.
+def key_verdict(record: KeyRecord | None, payload_hash: str, principal: str | None = None) -> KeyVerdict:
+    """Decide what a caller with this key and payload gets.
 
-    One key stands for one thing, whoever comes with it; what came of that is only for whoever came first.
+    One key identifies one effect for all principals; only the principal who used it first gets the result.
     """
-    if known is None:
+    if record is None:
         return KeyFree()
-    if known.principal not in (None, principal):
+    if record.principal not in (None, principal):
         return KeyOtherPrincipal()
-    if known.payload_hash != payload_hash:
+    if record.payload_hash != payload_hash:
         return KeyOtherPayload()
-    match known.state:
+    match record.state:
         case EffectState.CLAIMED | EffectState.AWAITING_APPROVAL | EffectState.STARTED:
             return KeyInUse()
         case EffectState.SUCCEEDED:
-            return KeySucceeded() if known.principal == principal and not known.forgotten else KeyExpired()
+            return KeySucceeded() if record.principal == principal and not record.forgotten else KeyExpired()
         case EffectState.FAILED_NO_EFFECT:
             return KeyFree()
         case EffectState.IN_DOUBT:
@@ -150,23 +152,23 @@ def key_verdict(known: KeyRecord | None, payload_hash: str, principal: str | Non
 
 
 MAX_KEY_CHARS = 255
-_CALL_ID_PREFIX = "call_"  # a call without a key stands for itself, by its id
+_CALL_ID_PREFIX = "call_"  # a call without a key uses its own id as the key
 
 
 def validate_idempotency_key(text: str) -> str:
-    """The key, if it is one.
+    """Return the key if it is valid.
 
     Raises:
-        Invalid: it is none.
+        Invalid: it is not.
     """
     if not text or len(text) > MAX_KEY_CHARS or not text.isascii() or not text.isprintable():
-        wrong, hint = f"is not 1 to {MAX_KEY_CHARS} printable characters of ASCII", "a UUID is a good one"
+        problem, hint = f"is not 1 to {MAX_KEY_CHARS} printable characters of ASCII", "a UUID is a good one"
     elif text.startswith(_CALL_ID_PREFIX):
-        wrong, hint = f"begins with {_CALL_ID_PREFIX}, as the ids of calls do", "begin it with something else"
+        problem, hint = f"begins with {_CALL_ID_PREFIX}, as the ids of calls do", "begin it with something else"
     else:
         return text
     raise Invalid(
         "the idempotency key is not valid",
-        [Problem("idempotency_key", wrong, hint, "wrong_value")],
+        [Problem("idempotency_key", problem, hint, "wrong_value")],
         code="invalid_params",
     )

@@ -119,7 +119,9 @@ class UnknownOutcomes:
         def write(tx: Transaction) -> None:
             ledger = TransactionLedger(tx, self._clock, self._random, tenant, call, by)
             now = self._clock.now().isoformat()
-            resolve(tx, ledger, tenant, call, happened=happened, result=result, by=by, now=now, comment=comment)
+            resolve(
+                tx, ledger, tenant, call, happened=happened, result=result, resolved_by=by, now=now, comment=comment
+            )
 
         await self._database.write(write)
 
