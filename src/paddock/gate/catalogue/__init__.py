@@ -1,1 +1,1 @@
-"""What each tenant can call and read."""
+"""Catalogue of the callables, resources and prompts that each tenant can use."""

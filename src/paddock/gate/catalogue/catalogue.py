@@ -1,4 +1,4 @@
-"""Everything that can be called, by name: a table of plugins and callables, never a string that is taken apart."""
+"""Catalogue of call targets: looked up in a table of plugins and callables, never by parsing a name."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from paddock.policy.target import CallableTarget, callable_target
 from paddock.runtime.deployment import InstanceKey
 
 READ_ONLY_EFFECTS = (Effect.READ_ONLY.value,)
-MAX_NAMES_IN_HINT = 12  # callables in a hint
+MAX_NAMES_IN_HINT = 12  # callable names listed in an error hint
 
 
 class CallTarget:
-    """One callable of one plugin version, with its schemas ready to check.
+    """One callable of one plugin version, with its schemas, compiled on first use.
 
-    Of a plugin that lists its callables itself it is only what was known last, or a name that was not `met` yet: look
-    again once the plugin runs. `withheld` says why it may not be called. `asked` is what it was found by: its name, or
-    the address of a document to read.
+    For a `dynamic` plugin, which lists its callables itself, it is only the last known definition, or a name that is
+    not `discovered` yet: refresh it once the plugin runs. `withheld` says why it may not be called. `requested_name` is
+    what it was looked up by: its name, or the URI of a resource.
     """
 
     __slots__ = (
@@ -86,11 +86,11 @@ class CallTarget:
         self._effects: tuple[str, ...] | None = None
         self._definition_hash: str | None = None
         self._checked_field: str | None = None
-        self.entry_template: EntryTemplate | None = None  # how the ledger told of the last call to it
+        self.entry_template: EntryTemplate | None = None  # ledger entry template of the last call to it
 
     @property
     def policy_resource(self) -> CallableTarget:
-        """What the rules see of it."""
+        """The target as policy rules see it."""
         if self._policy_resource is None:
             entry = self.entry
             self._policy_resource = callable_target(
@@ -100,7 +100,7 @@ class CallTarget:
 
     @property
     def effects(self) -> tuple[str, ...]:
-        """What it may do to the world, in order."""
+        """Its declared effects, sorted."""
         if self._effects is None:
             self._effects = tuple(sorted(self.policy_resource.effects))
         return self._effects
@@ -111,7 +111,7 @@ class CallTarget:
 
     @property
     def definition_hash(self) -> str:
-        """The hash of how it describes itself: whoever approved it approved that."""
+        """Hash of its definition, to which an approval is bound."""
         if self._definition_hash is None:
             definition = asdict(self.spec) | {"input": self.schemas.input, "output": self.schemas.output}
             self._definition_hash = hash_of(definition)
@@ -119,7 +119,7 @@ class CallTarget:
 
     @property
     def title(self) -> str:
-        """What people are told that it is: its plugin and what was asked for, once where both have one name."""
+        """Display name: plugin and requested name, or one of them if both are the same."""
         return (
             self.requested_name
             if self.requested_name == self.key.plugin
@@ -128,7 +128,7 @@ class CallTarget:
 
     @property
     def input(self) -> CompiledSchema:
-        """What its parameters must be; compiled when it is first called."""
+        """Schema of its parameters, compiled on the first call."""
         if self._input is None:
             self._input = self._compile(self.schemas.input, "input")
         return self._input
@@ -141,11 +141,11 @@ class CallTarget:
         return self._output
 
     def output_is_valid(self, result: Any) -> bool:
-        """Whether an answer is what was promised; `broken_by` says in which way it is not."""
+        """Whether a result matches the output schema; `output_errors` says why it does not."""
         return self.output.is_valid(unwrap_field(self._checked_field, result))
 
     def output_errors(self, result: Any) -> list[Problem]:
-        """What is wrong with an answer, by what was promised of it."""
+        """List the problems of a result by the output schema."""
         return self.output.errors(unwrap_field(self._checked_field, result))
 
     def _compile(self, schema: Any, side: str) -> CompiledSchema:
@@ -161,7 +161,7 @@ class CallTarget:
 
 @dataclass(frozen=True, slots=True)
 class CallableSchemas:
-    """The schemas of one callable as values; a file of the package is read already. `{}` allows everything."""
+    """Input and output schema of one callable, already loaded from package files. `{}` allows everything."""
 
     input: Any
     output: Any
@@ -169,25 +169,25 @@ class CallableSchemas:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A plugin that may be called, with the schemas of each of its callables by name."""
+    """A callable plugin, with the schemas of its callables by name."""
 
     key: InstanceKey
     manifest: Manifest
     schemas: Mapping[str, CallableSchemas]
     aliases: tuple[str, ...] = ()
-    dynamic: bool = False  # its callables are what its server says, as far as it was met
-    discovered: bool = True  # whether the server has said anything yet
+    dynamic: bool = False  # its server lists its callables, as far as they are discovered
+    discovered: bool = True  # whether the server has listed anything yet
     withheld: Mapping[str, WithheldDefinition] = field(
         default_factory=dict[str, WithheldDefinition]
-    )  # by name, beside the callables
-    documents: DocumentIndex | None = None  # None: what the manifest says
+    )  # by name, in addition to the callables
+    documents: DocumentIndex | None = None  # None: those of the manifest
     tier: str = "personal"  # the effective trust tier
-    signature: str = "unsigned"  # or what its signature is worth here, or `embedded`, or `remote`
-    # What is odd about the words of each callable, by its name; under the empty name, about those of the whole plugin.
+    signature: str = "unsigned"  # or the verification status of its signature, or `embedded`, or `remote`
+    # Suspicious-text flags by callable name; the empty name holds those of the whole plugin.
     flags: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def flags_for(self, target: CallTarget) -> frozenset[str]:
-        """What is odd about the words of one target."""
+        """Return the suspicious-text flags of one target, including those of its plugin."""
         if not self.flags:
             return frozenset()
         is_resource = target.spec.form is CallableForm.RESOURCE
@@ -212,12 +212,12 @@ def _schemas_of(spec: CallableSpec) -> CallableSchemas:
 
 
 class Catalogue:
-    """What one tenant can call right now. A new one replaces it whole when plugins come and go.
+    """Everything that one tenant can call now. It is replaced as a whole when plugins are enabled or disabled.
 
     Args:
         entries: The plugins that may be called.
-        given_up: By name or alias: why a plugin may not that a daemon disabled.
-        tenant: Whose it is.
+        disabled_reasons: By name or alias, why a daemon disabled a plugin.
+        tenant: The tenant.
     """
 
     def __init__(
@@ -259,11 +259,11 @@ class Catalogue:
                 self._by_name.setdefault(name, []).append(target)
 
     def find(self, name: str) -> CallTarget:
-        """A callable by its full name.
+        """Find a callable by its full name.
 
         Raises:
-            NotFound: nothing goes by it; says what comes close.
-            Conflict: two plugins claim it. Neither gets the call: which one was meant is not ours to guess.
+            NotFound: there is none; the hint names the closest match.
+            Conflict: two plugins claim the name. Neither gets the call: the host does not guess which one was meant.
         """
         targets = self._by_name.get(name) or self._undiscovered_targets(name)
         if not targets:
@@ -278,7 +278,7 @@ class Catalogue:
         return targets[0]
 
     def _undiscovered_targets(self, name: str) -> list[CallTarget]:
-        """What this may be the name of: any tool of a server that has not said yet which it has."""
+        """Return possible targets of a name: tools of servers that have not listed their tools yet."""
         owners = [(plugin, entry) for plugin, entry in self._undiscovered.items() if name.startswith(f"{plugin}.")]
         return [
             CallTarget(entry, CallableSpec(name.removeprefix(f"{plugin}."), CallableForm.TOOL))
@@ -286,7 +286,7 @@ class Catalogue:
         ]
 
     def find_callable(self, plugin: str, callable_name: str) -> CallTarget:
-        """A callable of a plugin. Without a name: the only one there is.
+        """Find a callable of a plugin; without a name, the only one that is not an action.
 
         Raises:
             NotFound: no such plugin is enabled, or it has no such callable.
@@ -305,12 +305,12 @@ class Catalogue:
         return target
 
     def find_recorded(self, plugin: str, name: str, payload: Mapping[str, Any]) -> CallTarget:
-        """The target of a call that is on record, by the name and the payload that it was made with.
+        """Find the target of a recorded call by its callable name and payload.
 
-        Tools go by their names; documents by the address in the payload, prompts by the name in it.
+        Tools are found by name, resources by the URI in the payload, prompts by the name after `prompt:`.
 
         Raises:
-            NotFound: there is no such target any more.
+            NotFound: the target no longer exists.
         """
         match name.partition(":"):
             case ("resource", ":", "read"):
@@ -319,7 +319,7 @@ class Catalogue:
                 return self.subscription_target(plugin, str(payload.get("uri")), subscribe=verb == "subscribe")
             case ("prompt", ":", prompt):
                 found = self.find_prompt(plugin, prompt)
-                if not isinstance(found, CallTarget):  # its text stands in the manifest by now, and nobody is called
+                if not isinstance(found, CallTarget):  # its text is in the manifest now, and no server is called
                     raise self._not_found_error(plugin, name)
                 return found
             case ("completion", ":", _):
@@ -328,7 +328,7 @@ class Catalogue:
                 return self.find_callable(plugin, name)
 
     def targets_of(self, plugin: str) -> tuple[CallTarget, ...]:
-        """Everything that a plugin can be called for.
+        """Return all targets of a plugin.
 
         Raises:
             NotFound: it is not enabled.
@@ -337,27 +337,26 @@ class Catalogue:
         return tuple(self._by_plugin[plugin].values())
 
     def find_resource(self, plugin: str, uri: str) -> CallTarget:
-        """A document of a plugin.
+        """Find a resource of a plugin by its URI.
 
         Raises:
-            NotFound: no such plugin is enabled, or it has nothing there.
-            PluginError: it declares the document, and nobody serves it.
+            NotFound: no such plugin is enabled, or it has no resource there.
+            PluginError: its manifest declares the resource, but no server provides it.
         """
         entry = self.entry(plugin)
         withheld = None if not entry.discovered else _documents_of(entry).require_resource(entry.manifest.name, uri)
         return CallTarget(entry, READ_RESOURCE, withheld, requested_name=uri, schemas=_schemas_of(READ_RESOURCE))
 
     def find_prompt(self, plugin: str, name: str) -> CallTarget | PromptOffer:
-        """A prompt of a plugin: what to ask its server, or the prompt itself where its text is known.
+        """Find a prompt of a plugin: the target to call on its server, or the prompt itself if its text is known.
 
         Raises:
             NotFound: no such plugin is enabled, or it has no such prompt.
-            PluginError: it declares the prompt, and nobody has its text.
+            PluginError: its manifest declares the prompt without a text, and no server provides it.
         """
         entry = self.entry(plugin)
-        if (
-            not entry.discovered
-        ):  # as long as the server has not said what it has, a text of the manifest is all there is
+        # Until the server has listed its prompts, only texts of the manifest are known.
+        if not entry.discovered:
             manifest_prompt = documents_from_manifest(entry.manifest).prompts.get(name)
             if manifest_prompt is not None and manifest_prompt.text is not None:
                 return manifest_prompt
@@ -377,7 +376,7 @@ class Catalogue:
         return CallTarget(entry, found.spec, requested_name=name, schemas=_schemas_of(found.spec))
 
     def subscription_target(self, plugin: str, uri: str, *, subscribe: bool) -> CallTarget:
-        """Being told when a document of a plugin changes, or no more. Raises as `resource` does."""
+        """Return the target to subscribe to a resource's changes, or to unsubscribe. Raises as `find_resource` does."""
         spec = SUBSCRIBE_RESOURCE if subscribe else UNSUBSCRIBE_RESOURCE
         return CallTarget(
             self.entry(plugin),
@@ -388,7 +387,7 @@ class Catalogue:
         )
 
     def completion_target(self, plugin: str) -> CallTarget:
-        """What the arguments of a plugin's prompts and templates may be, as far as its server can guess.
+        """Return the target that completes arguments of a plugin's prompts and resource templates.
 
         Raises:
             NotFound: no such plugin is enabled.
@@ -401,11 +400,11 @@ class Catalogue:
         )
 
     def entries(self) -> tuple[CatalogueEntry, ...]:
-        """Every plugin that may be called, once."""
+        """Return every callable plugin once, without aliases."""
         return tuple(entry for name, entry in self._entries.items() if name == entry.manifest.name)
 
     def entry(self, plugin: str) -> CatalogueEntry:
-        """A plugin that may be called.
+        """Return the entry of a plugin by its name or alias.
 
         Raises:
             NotFound: it is not enabled.
@@ -440,7 +439,7 @@ class Catalogue:
         )
 
     def _names_hint(self, plugin: str, lead_in: str) -> str:
-        """The names of what a plugin has; where there are none to tell, or more than fit, how to see them."""
+        """List the callable names of a plugin for a hint, with the command to see them if there are none or too many."""
         list_command = f"paddock plugin tools {self._entries[plugin].key.plugin}{tenant_option(self._tenant)}"
         names = list(self._by_plugin.get(plugin, ()))
         if not names and plugin in self._undiscovered:
@@ -464,13 +463,13 @@ class Catalogue:
         )
 
     def refresh(self, target: CallTarget) -> CallTarget:
-        """The same callable as it is known now.
+        """Look up the current definition of a target.
 
         Raises:
-            NotFound: its plugin has no such callable any more.
+            NotFound: its plugin no longer has such a callable.
         """
         current = self._find_current(target)
-        if current is None or not current.discovered:  # whoever asks has met the server, and it lists no such thing
+        if current is None or not current.discovered:  # by now the server was discovered, and lists no such callable
             raise self._not_found_error(target.key.plugin, target.requested_name)
         return current
 
@@ -491,7 +490,7 @@ class Catalogue:
                 return self._by_plugin.get(target.key.plugin, {}).get(target.spec.name)
 
     def names(self) -> tuple[str, ...]:
-        """Every full name that may be called, sorted."""
+        """Return all full names that may be called, sorted."""
         return tuple(sorted(name for name, targets in self._by_name.items() if targets[0].withheld is None))
 
     def _unknown_name_error(self, name: str, names: Iterable[str]) -> NotFound:
@@ -501,7 +500,7 @@ class Catalogue:
         close_matches = difflib.get_close_matches(name, list(names), n=1)
         owners = (one for one in self._by_plugin if name == one or name.startswith(f"{one}."))
         plugin = name if name in self._by_plugin else next(owners, None)
-        if close_matches and name not in self._by_plugin:  # where a plugin is named, nothing is a slip of the hand
+        if close_matches and name not in self._by_plugin:  # a plugin's exact name is no typo
             hint = f"did you mean {close_matches[0]!r}?"
         elif plugin:
             hint = self._names_hint(plugin, f"{plugin} offers")

@@ -1,4 +1,4 @@
-"""What a plugin has to read: documents by their address and prompts by their name, as far as accepted. Pure."""
+"""Index of a plugin's accepted resources, by URI, and prompts, by name. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paddock.plugins.tool_pinning.offer import WithheldDefinition
 
 MAX_TEMPLATES: Final = 200
 MAX_PROMPT_ARGUMENTS: Final = 100
-# A colon stands in no tool's name, so that records tell them apart.
+# No tool name contains a colon, so records can tell these from tools.
 READ_RESOURCE: Final = CallableSpec(
     "resource:read",
     CallableForm.RESOURCE,
@@ -44,13 +44,13 @@ _ARGUMENT_PLACEHOLDER: Final = re.compile(r"\$\{arguments\.([^{}]+)\}|\{\{\s*([^
 
 @dataclass(frozen=True, slots=True)
 class PromptOffer:
-    """A prompt that may be had; with a text the host fills it in, otherwise its server does."""
+    """A prompt on offer; the host renders it if it has a text, otherwise its server does."""
 
     spec: CallableSpec
     text: str | None = None
 
     def render(self, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """What a server would give: one message of the person, with the arguments in their places."""
+        """Render the prompt as a server would: one user message with the arguments filled in."""
         text = _ARGUMENT_PLACEHOLDER.sub(lambda match: arguments.get(match[1] or match[2], ""), self.text or "")
         content = {"type": "text", "text": text}
         return {"description": self.spec.description, "messages": [{"role": "user", "content": content}]}
@@ -58,21 +58,22 @@ class PromptOffer:
 
 @dataclass(frozen=True, slots=True)
 class DocumentIndex:
-    """Everything that one plugin has to read."""
+    """Resources, resource templates and prompts of one plugin."""
 
-    resources: frozenset[str] = frozenset()  # by their names in the rows
+    resources: frozenset[str] = frozenset()  # by their stored names
     templates: tuple[UriTemplate, ...] = ()
     prompts: Mapping[str, PromptOffer] = field(default_factory=dict[str, PromptOffer])
     withheld: Mapping[tuple[str, str], WithheldDefinition] = field(
         default_factory=dict[tuple[str, str], WithheldDefinition]
     )
-    declared: frozenset[str] = frozenset()  # addresses that a manifest names and nobody serves
+    declared: frozenset[str] = frozenset()  # URIs that the manifest declares and no server provides
 
     def require_resource(self, plugin: str, uri: str) -> WithheldDefinition | None:
-        """Nothing where it may be read, or what keeps it back.
+        """Check that a resource exists; return None if it may be read, otherwise why it is withheld.
 
         Raises:
-            NotFound, PluginError: there is no such document.
+            NotFound: there is no such resource.
+            PluginError: the manifest declares it, but no server provides it.
         """
         name = printable_name(uri)
         if name in self.resources:
@@ -97,7 +98,7 @@ class DocumentIndex:
         )
 
     def find_prompt(self, plugin: str, name: str) -> PromptOffer | WithheldDefinition:
-        """A prompt, or what keeps it back.
+        """Find a prompt by name; if it is withheld, return the reason instead.
 
         Raises:
             NotFound: there is none of this name.
@@ -116,12 +117,12 @@ class DocumentIndex:
 def documents_from_definitions(
     manifest: Manifest, texts: Mapping[str, Mapping[str, str]], withheld: Mapping[tuple[str, str], WithheldDefinition]
 ) -> DocumentIndex:
-    """What a server has, as the rows know it.
+    """Build the index of a server from its stored definitions.
 
     Args:
-        manifest: The plugin's; a prompt that it gives the text of is offered where the server lists none of its name.
+        manifest: The plugin's manifest; its prompts with a text are offered if the server lists none of that name.
         texts: The accepted definitions by kind and name.
-        withheld: Those that may not be used, by kind and name.
+        withheld: Definitions that may not be used, by kind and name.
     """
     templates = [_parse_object(text).get("uriTemplate") for text in texts.get(TEMPLATE, {}).values()]
     parsed = (parse_uri_template(text) for text in templates[:MAX_TEMPLATES] if isinstance(text, str))
@@ -139,7 +140,7 @@ def documents_from_definitions(
 
 
 def documents_from_manifest(manifest: Manifest) -> DocumentIndex:
-    """What a plugin has that is no server: what its manifest says."""
+    """Build the index of a plugin that is no server, from its manifest."""
     return DocumentIndex(
         prompts=_prompts_by_name(manifest.prompts), declared=frozenset(resource.uri for resource in manifest.resources)
     )
@@ -159,7 +160,7 @@ def _prompt_spec(prompt: Prompt) -> CallableSpec:
 
 
 def _prompt_schema(name: str, arguments: Sequence[PromptArgument]) -> dict[str, Any]:
-    """What a prompt is asked with: its name and its arguments, all of them texts."""
+    """Build the input schema of a prompt: its name and its arguments, which are all strings."""
     arguments_schema = {
         "type": "object",
         "properties": {one.name: {"type": "string"} for one in arguments},
@@ -174,7 +175,7 @@ def _prompt_schema(name: str, arguments: Sequence[PromptArgument]) -> dict[str, 
 
 
 def _parse_prompt(raw: Mapping[str, Any]) -> Prompt | None:
-    """A prompt as a server describes it."""
+    """Parse a server's description of a prompt; None if it has no name."""
     name, description, arguments = raw.get("name"), raw.get("description"), raw.get("arguments")
     if not isinstance(name, str):
         return None

@@ -1,6 +1,6 @@
-"""Which addresses a server's template stands for (RFC 6570), told without trying to guess what the variables are. Pure.
+"""URI templates (RFC 6570): matches URIs against a server's template without extracting the variables. Pure.
 
-Servers write templates, so a match takes a time that grows with the address alone, whatever the template is.
+Templates are untrusted, so matching is a bit-parallel automaton: its time grows with the URI alone, for any template.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Final
 MAX_URI_CHARS: Final = 2_000
 MAX_TEMPLATE_PARTS: Final = 2_000
 _EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")
-_SEGMENT_SEPARATORS: Final = "/?#"  # what a plain variable does not reach across
+_SEGMENT_SEPARATORS: Final = "/?#"  # a plain variable does not match across these
 
 
 @dataclass(frozen=True, slots=True)
 class UriTemplate:
-    """A template, made ready. Each bit is a place between two of its parts, from the first."""
+    """A compiled template. Each bit is a position between two of its parts, lowest bit first."""
 
-    characters: dict[str, int]  # by character: the places after which it is written
-    plain: int  # after which a variable within one segment stands
-    wide: int  # after which one stands that may be anything
-    optional: int  # after which nothing need be
+    characters: dict[str, int]  # by character: the positions that it follows
+    plain: int  # positions followed by a variable within one segment
+    wide: int  # positions followed by a variable that matches any character
+    optional: int  # positions whose following part may be empty
     end: int
 
     def matches(self, uri: str) -> bool:
-        """Whether the address is one of those that it stands for."""
+        """Whether a URI matches the template."""
         if len(uri) > MAX_URI_CHARS:
             return False
         positions = self._skip_optional(1)
@@ -47,7 +47,7 @@ class UriTemplate:
 
 
 def parse_uri_template(text: str) -> UriTemplate | None:
-    """A template as a server writes it; None for one that stands for everything, or is longer than any has to be."""
+    """Compile a template; None if it has no literal text, so that it would match everything, or is too long."""
     characters: dict[str, int] = {}
     plain = wide = optional = 0
     position = 1

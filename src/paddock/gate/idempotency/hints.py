@@ -26,7 +26,8 @@ from paddock.plugins.dialects.proposals import parse_json_text
 HINT_FIELD: Final = "idempotency_hint"
 MAX_HINT_PROBLEMS: Final = 20
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
-_UNQUOTED_CHARS: Final = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # allowed unquoted in a value: all printable ASCII that a key may hold, except `%`, the quoting sign
+# Allowed unquoted in a value: all printable ASCII that a key may hold, except `%`, the quoting sign.
+_UNQUOTED_CHARS: Final = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 _HintLocation: TypeAlias = "tuple[Any, str | int] | None"
 """Path to a value in an answer, as a linked list: the location of its container, and its key or index there."""

@@ -27,7 +27,7 @@ STALE_CODE = "effect.stale"
 """Error code for an update that comes too late: the record has changed meanwhile."""
 
 NO_HOLDER = NodeRun("", 0)
-"""Holder of a parked effect, whose operator is still working: no host holds it, any host may follow it by its queue job."""
+"""Holder of a parked effect, whose operator is still working: no host holds it, any host may follow its queue job."""
 
 
 class EffectKey(NamedTuple):
@@ -395,9 +395,8 @@ def mark_failed(
         f"payload = {_payload_sql(resolution)}, context = NULL"
     )
     if effect.state is EffectState.IN_DOUBT:
-        assignments += (
-            ", fence = fence + 1"  # the next claim has to be above the recovery run, see `fencing.next_fence`
-        )
+        # The next claim has to be above the recovery run, see `fencing.next_fence`.
+        assignments += ", fence = fence + 1"
     _transition(
         tx, effect, EffectTransition.FAIL, assignments, (now, orjson.dumps(error).decode(), resolution, resolved_by)
     )
