@@ -1,9 +1,9 @@
-"""Whether a call told that its answer need not come out the same again: it used the network, or a model. Pure.
+"""Detects undisclosed nondeterminism: calls that used the network or a model without saying so. Pure.
 
-The network: it asked the host for a web page, or its process used a connection of its own meanwhile. A model: it asked
-the host for one, or its answer counts the tokens of one. It is disclosed by the answer, with `nondeterminism` or an
-agent's `randomness_disclosure`, wherever the answer's envelope leaves room for it; and the network also by a manifest
-that declares effects outside. What is used and not disclosed is flagged in the entry of the call.
+Network use: the call made an HTTP request through the host, or its process used a connection of its own meanwhile.
+Model use: the call used a model through the host, or its answer reports token counts. The answer discloses it with
+`nondeterminism`, or an agent's `randomness_disclosure`, wherever its envelope allows. Declared external effects also
+disclose network use. Undisclosed use is flagged in the ledger entry of the call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHANNEL_OF_METHOD: Final = {
     NETWORK_COUNT_KEY: NETWORK,
     "http": NETWORK,
     "model": MODEL,
-}  # by the family of what is in a tally
+}  # by the first part of the method name
 _EXTERNAL_EFFECTS: Final = frozenset(map(str, (Effect.EXTERNAL_CALL, Effect.EXTERNAL_SEND, Effect.WEBHOOK_EMIT)))
 _TOKEN_METRICS: Final = ("tokens_in", "tokens_out")
 
@@ -31,13 +31,13 @@ _TOKEN_METRICS: Final = ("tokens_in", "tokens_out")
 def find_undisclosed(
     manifest: Manifest, effects: tuple[str, ...], method_counts: MethodCounts, answer: Any
 ) -> tuple[str, ...] | None:
-    """What a call used without saying so; None where there is nothing of that kind.
+    """Find the sources of nondeterminism that a call used and did not disclose; None if there are none.
 
     Args:
-        manifest: Of the plugin that was called.
-        effects: What the callable declares.
-        tally: What was asked for in the call.
-        answer: What came of it, with its envelope.
+        manifest: The manifest of the called plugin.
+        effects: The declared effects of the callable.
+        method_counts: The capability methods that were used in the call.
+        answer: The result of the call, with its envelope.
     """
     used = {channel for name in method_counts if (channel := _CHANNEL_OF_METHOD.get(name.partition(".")[0]))}
     if _counts_tokens(answer):
@@ -57,7 +57,7 @@ def _is_disclosed(manifest: Manifest, answer: Any) -> bool:
 
 
 def _answer_parts(manifest: Manifest, answer: Any) -> Iterator[Mapping[str, Any]]:
-    """The answer, and what is inside its envelope: not every envelope has a field for it."""
+    """Yield the answer and the value inside its envelope, since not every envelope has a field for the disclosure."""
     yield _as_dict(answer)
     yield _as_dict(result_value(manifest, answer))
 

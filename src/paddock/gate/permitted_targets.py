@@ -1,4 +1,4 @@
-"""What somebody may call: everything that neither the rules nor its scopes keep from them."""
+"""Targets that a caller may use: those that neither policy nor missing scopes forbid."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from paddock.policy.decision import Ask, Deny
 
 @dataclass(frozen=True, slots=True)
 class PermittedTarget:
-    """Something that may be called; `asks` says whether a person has to say yes first."""
+    """A target that may be called; `needs_approval` says whether a person has to approve first."""
 
     target: CallTarget
     needs_approval: bool
 
     def to_json(self) -> dict[str, Any]:
-        """In Shu's words for an action, with what it changes beside them."""
+        """Return it as JSON data, with Shu's field names for an action, plus its effects."""
         spec = self.target.spec
         return {
             "name": spec.name,
@@ -36,9 +36,9 @@ class PermittedTarget:
 async def permitted_targets(
     context: CallContext, targets: Iterable[CallTarget], authorizer: Authorizer
 ) -> list[PermittedTarget]:
-    """Those that whoever acts in this context may call; of what they may not, nothing is said.
+    """Filter the targets to those that the caller may use; the others are not mentioned.
 
-    Whether a person is asked is decided by the rules, which know what the plugin wants: the stricter of both.
+    Policy decides whether approval is needed. It knows what the plugin requests, and the stricter of both applies.
     """
     permitted: list[PermittedTarget] = []
     for target in targets:
@@ -51,5 +51,5 @@ async def permitted_targets(
 
 
 def is_action(target: CallTarget) -> bool:
-    """Whether it is called to change something: Shu's actions are, whatever they change."""
+    """Whether a target changes something; Shu's actions always count, whatever their effects."""
     return target.spec.form is CallableForm.ACTION or not target.read_only

@@ -1,4 +1,4 @@
-"""One call that can be looked at while it runs: waited for, followed and cancelled, by anybody who knows its id."""
+"""Handle of one call: await, follow, inspect or cancel it while it runs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from paddock.gate.idempotency.errors import reports_unknown_outcome, with_unknow
 from paddock.gate.invocation import CallCancelled, Invocation
 
 MAX_RETAINED_EVENTS = 256
-MAX_RETAINED_EVENT_BYTES = 1024 * 1024  # of one call; older events give way to newer ones
-MAX_EVENT_BYTES = 256 * 1024  # a larger one is told to nobody: big things are results
+MAX_RETAINED_EVENT_BYTES = 1024 * 1024  # of one call; the oldest events are dropped first
+MAX_EVENT_BYTES = 256 * 1024  # a larger event is dropped: large data belongs in results
 
 CallStatus = Literal["running", "in_progress", "pending_approval", "succeeded", "failed", "in_doubt", "cancelled"]
 CallEventKind = Literal["event", "question", "approval"]
 
 
 class CallEvent(NamedTuple):
-    """Something that was told about a call, numbered. A `question` or an `approval` is ours to tell: no plugin
-    can make one up."""
+    """A numbered event of a call. Only the host creates events of kind `question` and `approval`; plugins cannot."""
 
     number: int
     data: Mapping[str, Any]
@@ -39,9 +38,10 @@ class CallEvent(NamedTuple):
 
 
 class CallHandle:
-    """One call, from the moment it was made until it is forgotten.
+    """One call, from its start until the registry evicts it.
 
-    A host has thousands of them a second: whatever few calls need, such as questions, is made when it is first used.
+    A host creates thousands of them a second, so parts that few calls need, such as questions, are created on first
+    use.
     """
 
     __slots__ = (
@@ -89,12 +89,12 @@ class CallHandle:
         self.status: CallStatus = "running"
         self.result: Any = None
         self.error: PaddockError | None = None
-        self.approval_required: NeedsApproval | None = None  # while it waits for a person
-        self.resume_joined: Callable[[], None] | None = None  # makes it, where it waits for another call's approval
+        self.approval_required: NeedsApproval | None = None  # while it waits for approval
+        self.resume_joined: Callable[[], None] | None = None  # runs it, if it waits for another call's approval
         self.replay_of: CallId | None = None  # an earlier call under the same key, whose result it got
         self.undisclosed: tuple[str, ...] = ()  # sources of nondeterminism that it used and did not disclose
         self._long_running = False
-        self.has_slot = False  # whether it counts among those in flight
+        self.has_slot = False  # whether it holds one of the slots for calls in flight
         self.on_in_progress: Callable[[], None] = do_nothing
         self.in_doubt = False  # whether its outcome is unknown
         self._questions: OpenQuestions | None = None
@@ -102,19 +102,19 @@ class CallHandle:
         self._event_bytes = 0
         self._count = 0
         self._version = 0
-        self._changed: asyncio.Event | None = None  # while somebody waits
-        self._settled = False  # whether it has ended, or waits for a person
+        self._changed: asyncio.Event | None = None  # exists while a task waits for a change
+        self._settled = False  # whether it has ended or waits for approval
         self.cancel_requested = False
         self._stop: Callable[[], object] = do_nothing
 
     @property
     def started_at(self) -> str:
-        """When it was made, in UTC."""
+        """Start time, in UTC."""
         return format_utc(self._started_at)
 
     @property
     def ended_at(self) -> str | None:
-        """When it ended, in UTC; None as long as it has not."""
+        """End time, in UTC; None until it has ended."""
         return None if self._ended_at is None else format_utc(self._ended_at)
 
     @property
@@ -127,10 +127,10 @@ class CallHandle:
         return self._questions
 
     async def wait(self) -> Any:
-        """The result.
+        """Wait for the result.
 
         Raises:
-            NeedsApproval: the call waits for a person. It goes on once it has their yes: wait for it to be `over`.
+            NeedsApproval: the call waits for a person. It continues once it is approved: await `wait_ended`.
             PaddockError: the call failed or was cancelled.
         """
         while not self._settled:
@@ -138,7 +138,7 @@ class CallHandle:
         return self.outcome()
 
     def outcome(self) -> Any:
-        """What has become of it by now; see `wait`."""
+        """Return the result so far, or raise the error or the required approval; see `wait`."""
         if self.approval_required is not None:
             raise self.approval_required
         if self.error is not None:
@@ -146,19 +146,19 @@ class CallHandle:
         return self.result
 
     def cancel(self) -> None:
-        """Ask for its end. Harmless when it is over."""
+        """Request its cancellation. Does nothing if it is over."""
         if not self.cancel_requested:
             self.cancel_requested = True
             self._stop()
 
     async def events(self, after: int = 0) -> AsyncGenerator[CallEvent, None]:
-        """What the plugin told and asked while it worked: first what is still kept, then as it comes, until the end."""
+        """Yield the events of the call: first retained ones after this number, then new ones until the call ends."""
         while True:
             for event in tuple(self._events or ()):
                 if event.number > after:
                     after = event.number
                     yield event
-            # More may have come while those were taken, the end among it.
+            # More events may have come while those were consumed, and the end too.
             if self._events and self._events[-1].number > after:
                 continue
             if self._ended_at is not None:
@@ -166,18 +166,17 @@ class CallHandle:
             await self._next_change()
 
     async def wait_changed(self, since: int = -1) -> int:
-        """Wait until anything of it is not as it was at that count of changes, and give the count now; at once where it
-        is over."""
+        """Wait until the version differs from `since` and return the current version; return at once if it is over."""
         while self._version == since and self._ended_at is None:
             await self._next_change()
         return self._version
 
     def last_events(self, limit: int) -> list[CallEvent]:
-        """The last of what was told about it, oldest first, as far as it is kept."""
+        """Return the last retained events, oldest first."""
         return list(self._events or ())[-limit:]
 
     def summary(self) -> dict[str, Any]:
-        """The call as data, without what became of it."""
+        """Return the call as JSON data, without its outcome."""
         return {
             "call_id": self.id,
             "plugin": self.plugin,
@@ -190,7 +189,7 @@ class CallHandle:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The call as data."""
+        """Return the call as JSON data, with its outcome."""
         data = self.summary()
         if self.status == "succeeded":
             data["result"] = self.result
@@ -206,15 +205,15 @@ class CallHandle:
             }
         return data
 
-    # --- for whoever runs it ------------------------------------------------------------------------------------------
+    # --- for the code that runs the call ------------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
-        """Roughly how many bytes it keeps; worked out when it is asked for."""
+        """Approximate bytes that it retains, computed on each access."""
         return _json_size(self.result) + self._event_bytes
 
     def add_event(self, event: Mapping[str, Any]) -> None:
-        """The plugin tells something."""
+        """Append an event from the plugin."""
         self._append_event(event, "event")
 
     def _add_question(self, event: Mapping[str, Any]) -> None:
@@ -249,69 +248,69 @@ class CallHandle:
         return self._ended_at is not None
 
     async def wait_ended(self) -> None:
-        """Wait for its end, whatever it is."""
+        """Wait until it has ended, with any status."""
         while self._ended_at is None:
             await self._next_change()
 
     def set_canceller(self, cancel: Callable[[], object]) -> None:
-        """What ends the work on it, once somebody asks for that; at once where somebody has."""
+        """Set the function that stops its work on cancellation; it is called at once if that was requested already."""
         self._stop = cancel
         if self.cancel_requested:
             cancel()
 
     def on_ended(self, invocation: Invocation) -> None:
-        """Take over what the gate knows of the call beside its result."""
+        """Copy what the gate knows of the call besides its result."""
         self.replay_of = invocation.replay_of
         self.undisclosed = invocation.undisclosed or ()
         if invocation.status == "in_doubt":
             self.in_doubt = True
 
     def on_in_doubt(self) -> None:
-        """It may have happened, and nobody knows."""
+        """Mark its outcome as unknown."""
         self.in_doubt = True
 
     @property
     def approval_call_id(self) -> str | None:
-        """The call about which the person is asked that it waits for: another one where both have the same key."""
+        """The call whose approval it waits for: another call if both have the same idempotency key."""
         return None if self.approval_required is None else str(self.approval_required.details["call_id"])
 
     @property
     def approval_id(self) -> str | None:
-        """The request that it waits for."""
+        """The approval request that it waits for."""
         return None if self.approval_required is None else str(self.approval_required.details["approval"])
 
     @property
     def continues_unattended(self) -> bool:
-        """Whether it goes on when nobody waits for it: it waits for a person, or its operator works on it."""
+        """Whether it continues without a waiting caller: it waits for approval, or its operator is working on it."""
         return self.approval_required is not None or self._long_running
 
     def on_disconnect(self) -> None:
-        """Whoever made it is gone: nobody wants it any more, unless it goes on by itself."""
+        """Cancel the call after its caller has disconnected, unless it continues unattended."""
         if not self.continues_unattended:
             self.cancel()
 
     def shutdown_error(self) -> CallCancelled:
-        """What whoever waits is told when the host goes down."""
+        """Build the error for callers that wait while the host shuts down."""
         hint = "its operator is still at work, and the next daemon follows it: ask again then, with the same key"
         return CallCancelled("the host went down", hint=hint if self._long_running else "")
 
     def on_progress(self, unattended: bool = True) -> None:
-        """The operator is still at work; `unattended`: the call goes on when nobody waits for it."""
+        """Mark the call as in progress; `unattended` says that it continues without a waiting caller."""
         self.status, self._long_running = "in_progress", unattended
         self.on_in_progress()
         self._notify()
 
     def hold(self, approval_required: NeedsApproval) -> None:
-        """It waits for a person."""
+        """Mark the call as waiting for approval."""
         self.status, self.approval_required = "pending_approval", approval_required
         self._settled = True
         details = {
             name: value for name, value in approval_required.details.items() if name != "token"
-        }  # which is whoever asked's
+        }  # the token is for the requester alone
         self._append_event({"type": "approval", **details}, "approval")
 
     def resume(self, context: CallContext) -> None:
-        """The call goes on, in a context with the rights that its principal has by now."""
+        """Continue the call, in a context with the current rights of its principal."""
         self.status, self.approval_required, self.context = "running", None, context
         self._settled = False
         self._notify()
@@ -336,14 +335,14 @@ class CallHandle:
             self.status = "in_doubt"
         if self._questions is not None:
             self._questions.close()
-        # What leads back here is let go: it is kept for a while, and with it would be all that worked on it.
+        # Drop references back to the workers: the handle is retained for a while and would keep them alive.
         self._stop = self.on_in_progress = do_nothing
         self._settled = True
         self._notify()
 
 
 def do_nothing() -> None:
-    """There is nothing to do."""
+    """Do nothing: the default callback."""
 
 
 def _json_size(value: Any) -> int:

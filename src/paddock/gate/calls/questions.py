@@ -1,4 +1,4 @@
-"""What plugins ask whoever made a call: each question is open until it is answered, taken back, or its call ends."""
+"""Questions of a plugin to its caller: each stays open until it is answered, withdrawn, or its call ends."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from paddock.core.errors import Conflict, Invalid, NotFound
 from paddock.core.schema.compile import compile_schema
 from paddock.runtime.calls import Question, QuestionAnswer
 
-MAX_OPEN_QUESTIONS = 4  # of one call; a plugin that asks more at once is told that nobody is there
-MAX_QUESTION_BYTES = 64 * 1024  # bytes of a question
+MAX_OPEN_QUESTIONS = 4  # of one call; further questions are answered with `cancel`
+MAX_QUESTION_BYTES = 64 * 1024
 
 
 class OpenQuestions:
-    """The questions of one call that wait for an answer.
+    """The open questions of one call.
 
     Args:
-        about: What every question says of its call.
-        tell: Hears of each question and, as `answered`, of its end. What was answered is nobody else's business.
+        call_fields: Fields that describe the call, added to every question.
+        publish: Receives an event for each question and an `answered` event for its end, without the content of the
+            answer, which is private.
     """
 
     def __init__(self, call_fields: Mapping[str, Any], publish: Callable[[Mapping[str, Any]], None]) -> None:
@@ -32,7 +33,7 @@ class OpenQuestions:
         self._closed = False
 
     async def ask(self, question: Question) -> QuestionAnswer:
-        """Keep a question open until somebody answers it. Cancelled where there is no room for it."""
+        """Publish a question and wait for its answer, which is `cancel` if too many are open or it is too large."""
         self._count += 1
         question_id = f"q{self._count}"
         question_data = self._question_json(question_id, question)
@@ -55,10 +56,10 @@ class OpenQuestions:
                 self._tell({"type": "answered", "id": question_id, "action": answer.action})
 
     def answer(self, question_id: str, answer: QuestionAnswer) -> None:
-        """Answer a question. One whose answer does not fit stays open.
+        """Answer a question. It stays open if the answer is invalid.
 
         Raises:
-            NotFound: there is no such question, or it is not open any more.
+            NotFound: there is no such question, or it is no longer open.
             Conflict: the call is over.
             Invalid: the content is not what the plugin asked for; carries every mistake.
         """
@@ -78,14 +79,14 @@ class OpenQuestions:
         future.set_result(answer)
 
     def close(self) -> None:
-        """The call is over: nobody waits for answers any more."""
+        """Cancel all open questions, since the call is over."""
         self._closed = True
         self._tell = _ignore_event
         for _, future in self._open.values():
             future.cancel()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Those that are open."""
+        """Return the open questions as JSON data."""
         return (
             []
             if self._closed
@@ -102,4 +103,4 @@ class OpenQuestions:
 
 
 def _ignore_event(event: Mapping[str, Any]) -> None:
-    """Nobody hears of it any more."""
+    """Drop an event after the call is over."""

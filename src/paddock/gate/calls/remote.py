@@ -1,4 +1,4 @@
-"""Calls that waited here for a person and that another host makes: what comes of them is in their records."""
+"""Follow calls that waited here for approval and that another host runs: their outcome is read from their records."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from paddock.gate.idempotency import records
 from paddock.gate.idempotency.states import EffectState
 from paddock.store.database import Database
 
-_REMOTE_CHECK_INTERVAL_S = 1.0  # seconds
+_REMOTE_CHECK_INTERVAL_S = 1.0
 
 
 def claimed_by_other_host(error: PaddockError) -> bool:
-    """Whether a call with a person's yes failed since another host uses that yes."""
+    """Whether an approved call failed because another host has used the approval."""
     return error.error_code in ("approval.consumed", "effect.underway")
 
 
 async def wait_for_remote_outcome(handle: CallHandle, database: Database, long_running: LongRunningCalls) -> Any:
-    """What comes of a call that another host has begun.
+    """Wait for the outcome of a call that another host has started, and return its result.
 
     Raises:
-        Conflict: `effect.stale`, nothing is kept of it: it only reads, or is forgotten.
-        PaddockError: it failed, or nobody knows what became of it.
+        Conflict: `effect.stale`, there is no record of it: it is read-only, or its record was deleted.
+        PaddockError: it failed, or its outcome is unknown.
     """
     tenant, call = handle.context.tenant, handle.id
     try:
         while not await _is_over_or_parked(handle, database):  # noqa: ASYNC110 - another process ends it
             await asyncio.sleep(_REMOTE_CHECK_INTERVAL_S)
     except asyncio.CancelledError:
-        handle.on_in_doubt()  # nobody can tell the other host
+        handle.on_in_doubt()  # the other host cannot be told of the cancellation
         raise
     return await long_running.wait_for_outcome(tenant, call)
 
@@ -41,5 +41,5 @@ async def _is_over_or_parked(handle: CallHandle, database: Database) -> bool:
     try:
         effect = await database.read(lambda tx: records.find_by_call(tx, handle.context.tenant, handle.id))
     except StoreUnavailable:
-        return False  # it is made all the same
+        return False  # the other host runs it all the same
     return effect is None or effect.parked or effect.state is not EffectState.STARTED

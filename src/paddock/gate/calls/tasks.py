@@ -1,4 +1,4 @@
-"""The tasks in which calls run. They come thousands a second, and end with the host."""
+"""Owner of the asyncio tasks of calls: thousands start each second, and all end with the host."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import anyio
 
 
 class Cancellable(Protocol):
-    """A call that can be ended."""
+    """A call that can be cancelled and awaited."""
 
     def cancel(self) -> None:
-        """Ask for its end."""
+        """Request its cancellation."""
         ...
 
     async def wait_ended(self) -> None:
-        """Wait for its end."""
+        """Wait until it has ended."""
         ...
 
 
@@ -29,21 +29,21 @@ class CallTasks:
         self._borrowed: set[Cancellable] = set()
 
     def start_soon(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start one more."""
+        """Start a coroutine in a task of its own."""
         task = asyncio.create_task(work(*args))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def borrow(self, call: Cancellable) -> None:
-        """Own a call that runs in its caller's task; it ends with the host like all others."""
+        """Register a call that runs in its caller's task; it is cancelled with the host like all others."""
         self._borrowed.add(call)
 
     def give_back(self, call: Cancellable) -> None:
-        """The call is over."""
+        """Unregister a borrowed call that is over."""
         self._borrowed.discard(call)
 
     async def run_until_cancelled(self) -> None:
-        """Run in the task group that ends with the host: calls in flight are cancelled then, and waited for."""
+        """Sleep in the host's task group until it is cancelled, then cancel all calls in flight and wait for them."""
         try:
             await anyio.sleep_forever()
         finally:
@@ -54,7 +54,7 @@ class CallTasks:
         for call in tuple(self._borrowed):
             call.cancel()
             await call.wait_ended()
-        while self._tasks:  # the end of one may begin another
+        while self._tasks:  # the end of one task may start another
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)

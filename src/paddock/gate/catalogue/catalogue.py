@@ -439,7 +439,7 @@ class Catalogue:
         )
 
     def _names_hint(self, plugin: str, lead_in: str) -> str:
-        """List the callable names of a plugin for a hint, with the command to see them if there are none or too many."""
+        """List the callable names of a plugin for a hint, or the command to see them if there are none or too many."""
         list_command = f"paddock plugin tools {self._entries[plugin].key.plugin}{tenant_option(self._tenant)}"
         names = list(self._by_plugin.get(plugin, ()))
         if not names and plugin in self._undiscovered:

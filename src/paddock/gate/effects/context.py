@@ -1,4 +1,4 @@
-"""A call that waits for a person: what whoever made it is told, what the person is shown, and what is kept to go on."""
+"""Calls that wait for approval: the error for the caller, the preview for the approver, and the stored context."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STORED_FIELDS: dict[str, Any] = {
 
 
 def approval_required_error(approval: Approval, target: CallTarget, **extra_details: str) -> NeedsApproval:
-    """What whoever made a call is told while it waits for a person; `more` is for them alone."""
+    """Build the error for the caller of a call that waits for approval; `extra_details` are for that caller alone."""
     command = f"paddock approvals approve {approval.id}{tenant_option(approval.binding.subject.tenant)}"
     four_eyes = approval.binding.four_eyes
     return NeedsApproval(
@@ -54,7 +54,7 @@ def approval_required_error(approval: Approval, target: CallTarget, **extra_deta
 
 
 def approval_preview(approval: Approval, target: CallTarget | None = None) -> dict[str, Any]:
-    """What would be done, for the person who is asked."""
+    """Describe the call for the person who is asked to approve it."""
     subject = approval.binding.subject
     return {
         "plugin": subject.plugin,
@@ -68,7 +68,7 @@ def approval_preview(approval: Approval, target: CallTarget | None = None) -> di
 
 
 def dump_context(context: CallContext) -> dict[str, Any]:
-    """The surroundings of a call, for making it later. Who makes it is looked up again then."""
+    """Convert the context of a call to JSON data, to run it later. The principal is looked up again then."""
     stored: dict[str, Any] = {"principal": context.principal.id}
     for name in _STORED_FIELDS:
         value = getattr(context, name)
@@ -78,7 +78,7 @@ def dump_context(context: CallContext) -> dict[str, Any]:
 
 
 def load_context(stored: Mapping[str, Any], principal: Principal) -> CallContext:
-    """The context of a stored call, for the principal as it is now. Nobody waits for such a call."""
+    """Build the context of a stored call for the current principal. No caller waits for such a call."""
     fields = {name: _STORED_FIELDS[name](value) for name, value in stored.items() if name in _STORED_FIELDS}
     return CallContext(principal, background=True, **fields)
 
@@ -86,13 +86,13 @@ def load_context(stored: Mapping[str, Any], principal: Principal) -> CallContext
 async def restore_context(
     effect: IdempotencyRecord, database: Database, now: datetime, *, fence: int | None = None
 ) -> CallContext:
-    """The surroundings that a call was made in. Who makes it is looked up again: they may not be there any more.
+    """Restore the context of a recorded call. The principal is looked up again, since it may no longer exist.
 
     Args:
-        effect: Its record.
-        database: Where those are who make calls.
-        now: Tells whether they still are.
-        fence: That of a further run of the call; without one it is for another call that is made on its behalf.
+        effect: The record of the call.
+        database: Holds the principals.
+        now: The time at which the principal has to be valid.
+        fence: The fence of a further run of the call; None for another call that is made on its behalf.
     """
     stored: dict[str, Any] = {"request": effect.call, "tenant": effect.effect_key.tenant, **(effect.context or {})}
     name = str(stored.get("principal") or "")

@@ -1,7 +1,7 @@
-"""Recording what became of calls that had started: in one unit of work each, with their entries in the ledger.
+"""Records the outcome of started calls, each in one transaction with its ledger entries.
 
-What cannot be recorded at its time, since there is no room on the disk for instance, is recorded later. A host that was
-taken for dead meanwhile has no word in it any more: then only the end of its call is recorded.
+An outcome that cannot be recorded at once, for example because the disk is full, is recorded later. If this host was
+taken for dead meanwhile, its outcome no longer counts: then only the end of the call is recorded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = logging.getLogger("paddock.gate")
 
 HOST_LOST_MESSAGE = "the host that made it is gone"
 HOST_LOST_ERROR = {"code": "host.lost", "message": HOST_LOST_MESSAGE}
-_STOP_GRACE = timedelta(seconds=10)  # until a plugin that was told to stop has, or was ended
+_STOP_GRACE = timedelta(seconds=10)  # until a plugin that was told to stop has stopped or was killed
 _TABLE_WRITES = ("storage.exec", "storage.commit")
 
 MarkInDoubt: TypeAlias = Callable[[Transaction, IdempotencyRecord, Mapping[str, Any], timedelta], None]
@@ -42,7 +42,7 @@ MarkInDoubt: TypeAlias = Callable[[Transaction, IdempotencyRecord, Mapping[str, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OutcomeToRecord:
-    """What is to be recorded of a call."""
+    """The outcome of a call, ready to be written."""
 
     invocation: Invocation
     effect: IdempotencyRecord  # as it started
@@ -55,7 +55,7 @@ class _OutcomeToRecord:
 
     @property
     def superseded_event(self) -> CallEnded:
-        """The entry where it counts for nothing any more."""
+        """The ledger event to write if the outcome of this host no longer counts."""
         error = superseded_error(self.effect)
         return replace(
             self.invocation.ended_event(),
@@ -67,7 +67,7 @@ class _OutcomeToRecord:
         )
 
     def is_written(self, stored: IdempotencyRecord | None) -> bool:
-        """Whether a first try, of which nobody heard what became of it, was written after all."""
+        """Whether an earlier write with an unknown result was committed after all."""
         if stored is None or (stored.call, stored.fence, stored.state) != (
             self.effect.call,
             self.effect.fence,
@@ -80,15 +80,15 @@ class _OutcomeToRecord:
 
 
 class OutcomeRecorder:
-    """Records the ends of calls.
+    """Records the outcomes of calls, and retries those that could not be written.
 
     Args:
-        database: Where.
-        clock: When.
-        record_in: Writes an entry of a call, in a unit of work.
-        lose: Marks an effect as one that may have happened, and has it found out after a while.
-        then: Told of each effect whose end is on disk, with what it is then.
-        going_down: Whether this host is: what is cut off then was cancelled by nobody.
+        database: Holds the records and the ledger.
+        clock: Tells the end time.
+        record_in: Writes a ledger entry of a call within a transaction.
+        mark_in_doubt: Marks an effect as in doubt and schedules its recovery after a delay.
+        on_recorded: Called with each effect whose outcome is on disk, and its new state.
+        is_shutting_down: Whether this host shuts down: a call interrupted then was not cancelled by a caller.
     """
 
     def __init__(
@@ -107,22 +107,22 @@ class OutcomeRecorder:
         self._on_recorded = on_recorded
         self._is_shutting_down = is_shutting_down
         self._unrecorded: list[_OutcomeToRecord] = []
-        self._retry_lock = asyncio.Lock()  # else what counts for nothing any more is recorded twice
+        self._retry_lock = asyncio.Lock()  # otherwise a superseded outcome would be recorded twice
 
     async def record(self, invocation: Invocation, result: Any, error: BaseException | None) -> EffectState:
-        """Record what became of a call that had started; which of its states that is.
+        """Record the outcome of a started call and return the state of its effect.
 
         Raises:
-            StoreUnavailable: it cannot be recorded now; it is tried again, and nobody is told of a success meanwhile.
-            Conflict: others took this host for dead, and what it says of the call does not count.
-            PaddockError: the error that it failed with, saying that it may have happened.
+            StoreUnavailable: it cannot be recorded now; it is retried, and no success is reported meanwhile.
+            Conflict: other hosts took this host for dead, and its outcome no longer counts.
+            PaddockError: the error of the call, with the note that the effect may have happened.
         """
         outcome = self._build_outcome(invocation, result, error)
         try:
             accepted = await self._write_and_notify(outcome)
         except PaddockError as failure:
             self._unrecorded.append(outcome)
-            if not isinstance(failure, StoreUnavailable):  # which is told by whoever looks at the store
+            if not isinstance(failure, StoreUnavailable):  # which the code that monitors the store reports
                 _log.error("what became of the call %s is not recorded: %s", outcome.effect.call, failure.message)
             raise unrecorded_error(
                 invocation.call_id, outcome.effect.effect_key.plugin, failure, happened=error is None
@@ -135,14 +135,14 @@ class OutcomeRecorder:
         return outcome.state
 
     def has_unrecorded_outcome(self, call: CallId) -> bool:
-        """Whether it is known what became of a call, and only not recorded yet."""
+        """Whether the outcome of a call is known and not recorded yet."""
         return any(outcome.effect.call == call for outcome in self._unrecorded)
 
     async def retry_unrecorded(self) -> None:
-        """Record what could not be recorded at its time. One that still cannot be keeps back no other.
+        """Retry the outcomes that could not be recorded. One that fails again does not block the others.
 
         Raises:
-            StoreUnavailable: nothing can be now either.
+            StoreUnavailable: the store still cannot be written.
         """
         async with self._retry_lock:
             for outcome in tuple(self._unrecorded):
@@ -155,7 +155,7 @@ class OutcomeRecorder:
         except StoreUnavailable:
             raise
         except PaddockError:
-            pass  # it was told when it failed first, and is tried every two seconds
+            pass  # it was logged at the first failure, and is retried every two seconds
         else:
             self._unrecorded.remove(outcome)
 
@@ -171,7 +171,7 @@ class OutcomeRecorder:
             invocation.status = "in_doubt"
             reason = HOST_LOST_MESSAGE if interrupted else _in_doubt_reason(error)
             entries.append(EffectInDoubt(effect.effect_key.plugin, effect.effect_key.callable, reason, effect.recovery))
-            # What may still be at work is given the time to end: whoever looks earlier may see too little.
+            # A plugin that may still be working gets time to stop: an earlier check could miss its effect.
             if isinstance(error, TimedOut | asyncio.CancelledError) and effect.recovery != "atomic":
                 wait = _STOP_GRACE
         return _OutcomeToRecord(
@@ -186,7 +186,7 @@ class OutcomeRecorder:
         )
 
     async def _write_and_notify(self, outcome: _OutcomeToRecord) -> bool:
-        """Whether what this host says of it counts."""
+        """Write an outcome and notify; False if the outcome of this host no longer counts."""
         accepted = await self._database.write(lambda tx: self._write(tx, outcome))
         if accepted:
             self._on_recorded(outcome.effect, outcome.state)
@@ -214,16 +214,16 @@ class OutcomeRecorder:
 
 
 def had_no_effect(invocation: Invocation, error: BaseException) -> bool:
-    """Whether it is certain that a call which failed did nothing."""
+    """Whether a failed call certainly had no effect."""
     if not invocation.delivery.had_no_effect or isinstance(error, TimedOut | OutputInvalid):
         return False
-    # Its tables tell better than its answer whether it has changed them.
+    # Its tables show more reliably than its answer whether it has changed them.
     atomic = invocation.effect is not None and invocation.effect.recovery == "atomic"
     return not (atomic and any(invocation.tally.get(method) for method in _TABLE_WRITES))
 
 
 def _in_doubt_reason(error: BaseException | None) -> str:
-    """Why nobody knows, in words of ours: the plugin's are kept with the end of the call, where they can be erased."""
+    """Describe why the outcome is unknown, without the plugin's text, which is kept where it can be erased."""
     match error:
         case TimedOut():
             return "its plugin did not answer in time"

@@ -1,4 +1,4 @@
-"""When an operator that is still at work is asked again, and when nobody asks any more: pure arithmetic over times."""
+"""Poll schedule of an operator that is still working: when to poll again and when to give up. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from paddock.queue.schedule import RetryPolicy, backoff_delay
 
 DEFAULT_MAX_PROGRESS_S = 86_400.0
 MAX_POLLS = 10_000
-MIN_POLL_DELAY_S = 0.2  # seconds, whatever an operator says
+MIN_POLL_DELAY_S = 0.2  # even if an operator asks for less
 MAX_POLL_DELAY_S = 3600.0
-_BACKOFF = RetryPolicy(max_delay_s=60.0)  # where it says nothing
+_BACKOFF = RetryPolicy(max_delay_s=60.0)  # if the operator gives no `retry_after`
 
 
 @dataclass(frozen=True, slots=True)
 class PollState:
-    """What is kept of work in progress, beside what its call was made with."""
+    """Poll state of work in progress, stored in the context of its call.
+
+    `asked` counts the polls, including the first call; `result` is the operator's latest interim result.
+    """
 
     until: str
     asked: int
@@ -34,7 +37,7 @@ class PollState:
 
     @staticmethod
     def from_record(effect: IdempotencyRecord) -> PollState | None:
-        """What a record has of it; None where its plugin was uninstalled since, and all of that with it."""
+        """Load the poll state from a record; None if the plugin was uninstalled since, which erases it."""
         stored = (effect.context or {}).get("in_progress")
         return None if stored is None else PollState(**stored)
 
@@ -43,31 +46,31 @@ class PollState:
 
     @property
     def operator_progress(self) -> OperatorProgress:
-        """What the operator is told."""
+        """The progress that is passed to the operator."""
         return OperatorProgress(self.asked, self.result)
 
     def is_expired(self, now: datetime) -> bool:
         return now >= datetime.fromisoformat(self.until) or self.asked >= MAX_POLLS
 
     def after_poll(self, pending: InProgress | None) -> PollState:
-        """With what the operator said, where it was reached."""
+        """Return the state after a poll, with the operator's result if it was reached."""
         updated = self if pending is None else replace(self, result=pending.result)
         return replace(updated, asked=self.asked + 1)
 
     def next_poll_at(self, now: datetime, retry_after: float | None) -> datetime:
-        """When to look next."""
+        """Return the time of the next poll."""
         return min(now + timedelta(seconds=poll_delay(self.asked, retry_after)), datetime.fromisoformat(self.until))
 
 
 def poll_delay(polls: int, retry_after: float | None) -> float:
-    """Seconds until an operator is asked for this time: as it says, within bounds, else twice as long each time."""
+    """Return the seconds until the next poll: `retry_after` within bounds, or exponential backoff."""
     if retry_after is None:
         return backoff_delay(polls, _BACKOFF)
     return min(max(retry_after, MIN_POLL_DELAY_S), MAX_POLL_DELAY_S)
 
 
 def progress_timeout_error(plugin: str, max_seconds: float) -> TimedOut:
-    """What whoever waits for it is told then."""
+    """Build the error for callers of work that exceeded its time limit."""
     return TimedOut(
         f"{plugin} was not through with it after {max_seconds:g} s, and is not asked any more",
         code="call.in_progress_too_long",
