@@ -304,9 +304,8 @@ class CallHandle:
         """Mark the call as waiting for approval."""
         self.status, self.approval_required = "pending_approval", approval_required
         self._settled = True
-        details = {
-            name: value for name, value in approval_required.details.items() if name != "token"
-        }  # the token is for the requester alone
+        # The token is for the requester alone.
+        details = {name: value for name, value in approval_required.details.items() if name != "token"}
         self._append_event({"type": "approval", **details}, "approval")
 
     def resume(self, context: CallContext) -> None:

@@ -60,7 +60,7 @@ def expire_results(tx: Transaction, *, before: str, now: str, limit: int = 1000)
 def erase_plugin(tx: Transaction, plugin: str, clock: Clock, random: Random) -> None:
     """Erase payloads and results of all calls of an uninstalled plugin, for every tenant.
 
-    Effects in doubt stay so until a person resolves them, since no host can recover them any more. Effects that the
+    Effects in doubt stay so until a person resolves them, since no host can recover them. Effects that the
     plugin was still working on become in doubt, since it can no longer be polled. `clock` and `random` are for the
     ledger entries of these.
     """
