@@ -84,12 +84,13 @@ def written_in_the_source() -> tuple[int, list[tuple[str, str]], list[str]]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(
-                    func=ast.Name(id="Endpoint"), args=[ast.Constant(str(method)), ast.Constant(str(at)), *_]
+                    func=ast.Name(id="ApiRoute"), args=[ast.Constant(str(method)), ast.Constant(str(at)), *_]
                 ):
                     routes.append((method, at))
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="app"), attr="command")) if (
-                    file.parent.name == "cli"
-                ):
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="app" | "unresolved_app"), attr="command")) if {
+                    "cli",
+                    "demo",
+                } & {*file.relative_to(SOURCE).parts}:
                     commands += 1
                 case ast.ClassDef(decorator_list=[ast.Call(func=ast.Name(id="event"), args=[ast.Constant(str(name))])]):
                     events.append(name)

@@ -14,13 +14,13 @@ SOURCE = Path(paddock.__file__).parent
 TABLE = Path(__file__).with_name("error_codes.toml")
 
 # What is given to these is the code of one mistake in a document, which stands in its list with place and words.
-ONE_MISTAKE = {"Problem", "refused", "complain", "error"}
+ONE_MISTAKE = {"Problem", "add_problem", "error", "invalid_file_error"}
 # These take the code as their first word.
-CODE_FIRST = {"Refused", "GaveUp"}
+CODE_FIRST = {"HandshakeRejection", "PermanentFailure"}
 # Also kept in tables and constants, so every text that begins like this is one.
 ALWAYS_CODES = ("cage.", "daemon.", "initialize.")
 # Those who plan a cage give the second half of the code as their second word.
-OF_A_PLAN = {"_object", "_refused"}
+OF_A_PLAN = {"_add_problem", "_rejected"}
 # What no rule above finds: put together at run time, or noted with a plugin's state.
 BESIDES = {
     "approval.consumed": "approvals/access.py",

@@ -80,7 +80,7 @@ def resolve(
                 call,
                 happened=happened,
                 result=result,
-                by=principal,
+                resolved_by=principal,
                 now=store.now(),
                 comment=reason,
             )

@@ -43,16 +43,16 @@ class OidcIdentities:
         database: Database,
         vault: Vault,
         credentials: CredentialVerifier,
-        settings: OidcSettings,
+        oidc: OidcSettings,
         clock: Clock,
         random: Random,
     ) -> None:
         self._database = database
         self._vault = vault
         self._credentials = credentials
-        self._tenant = Tenant(settings.tenant)
-        self._create_unknown = settings.create
-        self._secret_name = settings.client_secret
+        self._tenant = Tenant(oidc.tenant)
+        self._create_unknown = oidc.create
+        self._secret_name = oidc.client_secret
         self._clock = clock
         self._random = random
 

@@ -87,7 +87,7 @@ class PolicyService:
         views: The plugin store and database, for reads.
         active_policy: The policy in force.
         catalogue: Returns a tenant's current catalogue.
-        directories, settings: Locate custom rules.
+        directories, policy: Locate custom rules.
         clock: The time.
     """
 
@@ -97,13 +97,13 @@ class PolicyService:
         active_policy: ActivePolicy,
         catalogue: Callable[[Tenant], Catalogue],
         directories: Directories,
-        settings: PolicySettings,
+        policy: PolicySettings,
         clock: Clock,
     ) -> None:
         self._views = views
         self._active_policy = active_policy
         self._catalogue = catalogue
-        self._folder = Path(settings.directory) if settings.directory else directories.config / "policies"
+        self._folder = Path(policy.directory) if policy.directory else directories.config / "policies"
         self._clock = clock
 
     async def active_rules(self, tenant: Tenant) -> ActiveRules:
