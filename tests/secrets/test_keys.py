@@ -298,7 +298,7 @@ def test_a_note_of_a_key_that_leads_elsewhere_has_nothing_read_or_removed_there(
 class Late(KeyFileStore):
     """Files of somebody who is overtaken after they looked whether there is a key."""
 
-    def new(self) -> NewWrappingKey | None:
+    def generate(self) -> NewWrappingKey | None:
         overtake.pop()()
         return super().generate()
 

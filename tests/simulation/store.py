@@ -93,7 +93,7 @@ class SimulatedStore(GroupCommit):
         self._after(self._direct)
         return outcomes
 
-    def _tell(self, outcomes: list[Any]) -> None:
+    def _notify_callers(self, outcomes: list[Any]) -> None:
         self._loop.call_later(self._seeded.a_while(), self._set_results, outcomes)
 
 
