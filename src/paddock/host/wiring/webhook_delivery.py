@@ -29,7 +29,7 @@ _MAX_JOB_S = MAX_TURN_S + 4 * ATTEMPT_TIMEOUT_S  # an entry may be two events, e
 async def open_webhook_delivery(
     live_events: LiveEvents,
     sender: WebhookSender,
-    settings: EventSettings,
+    events: EventSettings,
     *,
     database: Database,
     ledger: LedgerWriter,
@@ -40,15 +40,15 @@ async def open_webhook_delivery(
 ) -> AsyncGenerator[None, None]:
     """Deliver webhooks and feed live event followers while the block runs."""
     publisher = ledger_publisher(clock, random)
-    retry_policy = DeliveryRetryPolicy(settings.attempts, settings.first_pause_s)
+    retry_policy = DeliveryRetryPolicy(events.attempts, events.first_pause_s)
     delivery = WebhookDelivery(
-        database, Vault(database, keys), sender, clock, random, retry_policy, settings.source, publisher
+        database, Vault(database, keys), sender, clock, random, retry_policy, events.source, publisher
     )
     # A worker of its own: receivers that do not answer delay nothing else.
     worker = Worker(
         database, node, clock, random, {DELIVERY_JOB: JobType(delivery.run, timeout_s=_MAX_JOB_S)}, publisher
     )
-    outbox = WebhookOutbox(database, clock, settings.source, ledger.wait_for_write, worker.wake)
+    outbox = WebhookOutbox(database, clock, events.source, ledger.wait_for_write, worker.wake)
     async with open_worker(worker, node):
         tasks = [
             asyncio.create_task(outbox.run(), name="look for what webhooks are to be told"),
