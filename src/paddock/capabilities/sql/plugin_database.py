@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from paddock.capabilities.sql.connection import GuardedConnection
@@ -52,6 +53,7 @@ class PluginDatabase:
         self.released_calls: list[str] = []  # calls whose effect records are no longer needed
         self.old_records_deleted = False  # whether old effect records were deleted since this host started
         self._lock = asyncio.Lock()
+        self._thread_lock = Lock()
         self._waiting = 0
         self._limits = limits
         self._monotonic = monotonic
@@ -118,15 +120,18 @@ class PluginDatabase:
 
         A damaged file is closed, so that one restored from a backup is picked up.
         """
-        try:
-            if self.file is None:
-                self.file = GuardedConnection(self.path, self._limits, self._monotonic)
-            return work(self.file)
-        except PaddockError as error:
-            if error.error_code in ("storage.corrupt", "storage.unavailable") and self.file is not None:
-                self.file.close()
-                self.file = None
-            raise
+        # A cancelled request lets go of the asynchronous lock while its statement still runs on its thread. SQLite
+        # allows one thread at a time, so the rollback that follows waits here for the statement to end.
+        with self._thread_lock:
+            try:
+                if self.file is None:
+                    self.file = GuardedConnection(self.path, self._limits, self._monotonic)
+                return work(self.file)
+            except PaddockError as error:
+                if error.error_code in ("storage.corrupt", "storage.unavailable") and self.file is not None:
+                    self.file.close()
+                    self.file = None
+                raise
 
 
 def belongs_to_transaction(method: str, params: Mapping[str, Any]) -> bool:
