@@ -31,6 +31,7 @@ def collect(catalogue: Catalogue) -> list[Claim]:
     kept = ClaimsFile(ROOT)
     if (known := kept.read()) is not None:
         return known
+    fingerprint = kept.fingerprint()
     claims = ClaimsCollector(catalogue, keep_in=None)
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -41,7 +42,7 @@ def collect(catalogue: Catalogue) -> list[Claim]:
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.stderr.write(said.getvalue())
         raise SystemExit(1)
-    kept.write(claims.found)
+    kept.write(claims.found, fingerprint)
     return claims.found
 
 

@@ -35,23 +35,23 @@ class ClaimsFile:
         """What was claimed; None where test files have changed since, or nothing was kept."""
         try:
             kept: Any = json.loads(self._path.read_text(encoding="utf-8"))
-            if kept["fingerprint"] == self._fingerprint():
+            if kept["fingerprint"] == self.fingerprint():
                 return [Claim(*claim) for claim in kept["claims"]]
         except (OSError, ValueError, KeyError, TypeError):
             pass
         return None
 
-    def write(self, claims: Iterable[Claim]) -> None:
-        """Keep the claims of a whole collection."""
+    def write(self, claims: Iterable[Claim], fingerprint: str) -> None:
+        """Keep the claims of a whole collection, with the fingerprint of the files that it was made from."""
         rows = [(claim.promise_id, claim.row, claim.test) for claim in claims]
         self._path.parent.mkdir(exist_ok=True)
-        self._path.write_text(json.dumps({"fingerprint": self._fingerprint(), "claims": rows}), encoding="utf-8")
+        self._path.write_text(json.dumps({"fingerprint": fingerprint, "claims": rows}), encoding="utf-8")
 
     @property
     def _path(self) -> Path:
         return self.root / ".run" / "claims.json"
 
-    def _fingerprint(self) -> str:
+    def fingerprint(self) -> str:
         """Changes whenever a file does that says which tests there are."""
         tests = self.root / "tests"
         digest = sha256()
@@ -68,6 +68,8 @@ class ClaimsCollector:
         self.found: list[Claim] = []
         self._catalogue = catalogue
         self._keep_in = keep_in
+        # Before the collection: a file that is edited during the run makes its claims out of date.
+        self._fingerprint = keep_in.fingerprint() if keep_in is not None else ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -77,7 +79,7 @@ class ClaimsCollector:
             for promise_id, row in marks(item)
         ]
         output: dict[str, Any] | None = getattr(config, "workeroutput", None)
-        if output is not None and output.get("workerid", config.workerinput["workerid"]) == "gw0":  # type: ignore[attr-defined]
+        if output is not None and config.workerinput["workerid"] == "gw0":  # type: ignore[attr-defined]
             output[_IN_WORKER_OUTPUT] = [(claim.promise_id, claim.row, claim.test) for claim in self.found]
 
     @pytest.hookimpl(optionalhook=True)
@@ -88,4 +90,4 @@ class ClaimsCollector:
 
     def pytest_sessionfinish(self) -> None:
         if self._keep_in is not None and self.found:
-            self._keep_in.write(self.found)
+            self._keep_in.write(self.found, self._fingerprint)
