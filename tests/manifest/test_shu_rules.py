@@ -12,7 +12,7 @@ from tests.manifest.documents import shu, sound, the_only_error, warned
 from paddock.core.errors import Invalid, Problem
 from paddock.manifest.model import IdentityRequirement, OperationAuth
 from paddock.manifest.read import read_bytes, read_package
-from paddock.manifest.rules.shared import AUTH_FIELDS
+from paddock.manifest.rules.field_rules import AUTH_FIELDS
 
 PLUGIN = """
 import os

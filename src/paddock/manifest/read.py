@@ -23,8 +23,8 @@ from paddock.manifest.names import slug
 from paddock.manifest.package_files import NoFiles, PackageFiles
 from paddock.manifest.permissions import check_kind_boundary
 from paddock.manifest.result import ManifestResult
+from paddock.manifest.rules.field_rules import check_entry_count, is_package_path, warn_unknown
 from paddock.manifest.rules.readiness import FETCHED_AT_START, find_blockers
-from paddock.manifest.rules.shared import check_entry_count, is_package_path, warn_unknown
 from paddock.manifest.syntax.document import MAX_FILE_BYTES, ParsedDocument, ValuePath, invalid_file_error
 from paddock.manifest.syntax.fields import MAX_ENTRIES, Fields, ProblemReport
 from paddock.manifest.syntax.parse import EMPTY, EMPTY_HINT, parse_document

@@ -5,8 +5,7 @@ from __future__ import annotations
 from paddock.core.ids import PluginName
 from paddock.manifest.model import CallableForm, CallableSpec, CommandRuntime, Dialect, Manifest, Timing
 from paddock.manifest.names import is_tool_name
-from paddock.manifest.rules.knobs import read_knobs
-from paddock.manifest.rules.shared import (
+from paddock.manifest.rules.field_rules import (
     check_methods,
     check_plugin_name,
     check_roles,
@@ -18,6 +17,7 @@ from paddock.manifest.rules.shared import (
     read_env,
     read_schema,
 )
+from paddock.manifest.rules.knobs import read_knobs
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "kaged"

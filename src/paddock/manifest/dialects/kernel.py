@@ -5,8 +5,7 @@ from __future__ import annotations
 from paddock.core.ids import PluginName
 from paddock.manifest.effects import HARMLESS_EFFECTS, Effect
 from paddock.manifest.model import CallableForm, CallableSpec, Dialect, Manifest, Observability, PluginKind, Requires
-from paddock.manifest.rules.recovery import read_recovery
-from paddock.manifest.rules.shared import (
+from paddock.manifest.rules.field_rules import (
     check_plugin_name,
     check_version,
     read_display_text,
@@ -14,6 +13,7 @@ from paddock.manifest.rules.shared import (
     read_requirements,
     read_schema,
 )
+from paddock.manifest.rules.recovery import read_recovery
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "kernel"

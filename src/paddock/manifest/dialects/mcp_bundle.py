@@ -10,7 +10,7 @@ from paddock.manifest.dialects.mcp_callables import read_prompts, read_tools
 from paddock.manifest.dialects.mcp_user_config import find_references
 from paddock.manifest.model import CommandRuntime, Dialect, JsonObject, Manifest
 from paddock.manifest.names import slug
-from paddock.manifest.rules.shared import (
+from paddock.manifest.rules.field_rules import (
     check_built_schema,
     check_display_text,
     check_plugin_name,

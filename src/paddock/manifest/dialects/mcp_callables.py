@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from paddock.manifest.model import CallableForm, CallableSpec, Prompt, PromptArgument, Resource
 from paddock.manifest.names import is_mcp_tool_name
-from paddock.manifest.rules.shared import read_display_text, read_effects, read_schema
+from paddock.manifest.rules.field_rules import read_display_text, read_effects, read_schema
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 

@@ -28,7 +28,7 @@ from paddock.manifest.dialects.mcp_user_config import (
 )
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime
 from paddock.manifest.names import slug
-from paddock.manifest.rules.shared import (
+from paddock.manifest.rules.field_rules import (
     check_built_schema,
     check_display_text,
     check_plugin_name,

@@ -10,7 +10,7 @@ from paddock.manifest.capability import Capability
 from paddock.manifest.dialects.mcp_user_config import ConfigFieldBuilder, remote_capabilities
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime
 from paddock.manifest.names import slug
-from paddock.manifest.rules.shared import (
+from paddock.manifest.rules.field_rules import (
     check_built_schema,
     check_plugin_name,
     check_slug,

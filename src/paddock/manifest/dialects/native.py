@@ -35,10 +35,7 @@ from paddock.manifest.model import (
     Timing,
 )
 from paddock.manifest.names import is_mcp_tool_name, is_tool_name
-from paddock.manifest.rules.knobs import read_knobs
-from paddock.manifest.rules.recovery import check_atomic, check_probes, read_recovery
-from paddock.manifest.rules.secrets import check_obtainable, check_operation_secrets, check_secret_names
-from paddock.manifest.rules.shared import (
+from paddock.manifest.rules.field_rules import (
     check_callable_name,
     check_methods,
     check_no_auth_fields,
@@ -54,6 +51,9 @@ from paddock.manifest.rules.shared import (
     read_requirements,
     read_schema,
 )
+from paddock.manifest.rules.knobs import read_knobs
+from paddock.manifest.rules.recovery import check_atomic, check_probes, read_recovery
+from paddock.manifest.rules.secrets import check_obtainable, check_operation_secrets, check_secret_names
 from paddock.manifest.secret_use import SecretRecipient
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 

@@ -12,7 +12,7 @@ from paddock.manifest.capability import Capability, HostService, InvalidCapabili
 from paddock.manifest.dialects.mcp_callables import read_prompts, read_resources, read_tools
 from paddock.manifest.model import Behaviour, DataAccess, Dialect, Manifest
 from paddock.manifest.names import slug
-from paddock.manifest.rules.shared import check_plugin_name, check_slug, read_display_text
+from paddock.manifest.rules.field_rules import check_plugin_name, check_slug, read_display_text
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 SCHEMA = "osqr"

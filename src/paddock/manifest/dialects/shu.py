@@ -20,8 +20,7 @@ from paddock.manifest.model import (
     PythonRuntime,
 )
 from paddock.manifest.package_files import PackageFiles
-from paddock.manifest.rules.secrets import check_obtainable, check_secret_names
-from paddock.manifest.rules.shared import (
+from paddock.manifest.rules.field_rules import (
     check_callable_name,
     check_no_auth_fields,
     check_plugin_name,
@@ -30,6 +29,7 @@ from paddock.manifest.rules.shared import (
     read_recipients,
     read_schema,
 )
+from paddock.manifest.rules.secrets import check_obtainable, check_secret_names
 from paddock.manifest.secret_use import SecretRecipient
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 

@@ -11,7 +11,7 @@ from paddock.core.errors import Invalid
 from paddock.core.schema.compile import check_schema, join_path
 from paddock.manifest.model import CallableForm, CallableSpec, JsonObject
 from paddock.manifest.package_files import PackageFiles
-from paddock.manifest.rules.shared import check_callable_name, check_no_auth_fields, read_effects, read_schema
+from paddock.manifest.rules.field_rules import check_callable_name, check_no_auth_fields, read_effects, read_schema
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 from paddock.manifest.syntax.python_source import parse_python_source, read_literal
 

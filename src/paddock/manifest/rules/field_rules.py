@@ -1,4 +1,4 @@
-"""Rules that several dialects share, each reporting under the path of its own document."""
+"""Rules for manifest fields that several dialects have, each reporting under the path of its own document."""
 
 from __future__ import annotations
 

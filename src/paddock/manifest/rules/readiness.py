@@ -13,7 +13,7 @@ from paddock.manifest.command import LOCK_FILES, environment_program
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime, SchemaFile
 from paddock.manifest.package_files import PackageFiles
 from paddock.manifest.registry_launcher import RegistryCommand, fetched_at_start
-from paddock.manifest.rules.shared import find_auth_fields
+from paddock.manifest.rules.field_rules import find_auth_fields
 
 FETCHED_AT_START = "fetched_at_start"
 
