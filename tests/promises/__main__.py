@@ -57,7 +57,11 @@ def table(all_standings: list[Standing], memory: Recollection, *, with_tests: bo
         if standing.never_run:
             lines.append(f"{'':18}never run here: {_tests(len(standing.never_run))}")
         if with_tests:
-            lines += [f"{'':18}{test}" for test in standing.tests]
+            lines += [
+                f"{'':18}{f'{row}: ' if row else ''}{test}"
+                for row, tests in standing.tests_of_rows.items()
+                for test in tests
+            ]
             lines += [f"{'':18}never run: {test}" for test in standing.never_run]
     proven = sum(standing.proven for standing in all_standings)
     unseen = sum(standing.complete and not standing.proven for standing in all_standings)

@@ -27,6 +27,7 @@ class Standing:
     Attributes:
         promise: What is promised.
         tests: Those that passed when they last ran.
+        tests_of_rows: The same by row; without a row where the promise has none.
         failing: Those that failed or were skipped when they last ran.
         never_run: Those that have not been run here since they were written.
         missing_rows: Rows that no test speaks of, but for failing ones.
@@ -35,6 +36,7 @@ class Standing:
 
     promise: Promise
     tests: tuple[str, ...]
+    tests_of_rows: Mapping[str | None, tuple[str, ...]]
     failing: tuple[str, ...]
     never_run: tuple[str, ...]
     missing_rows: tuple[str, ...]
@@ -74,6 +76,7 @@ def _standing(promise: Promise, claims: list[Claim], outcomes: Mapping[str, str]
     return Standing(
         promise,
         tests=_tests(passed),
+        tests_of_rows={row: _tests(claim for claim in passed if claim.row == row) for row in promise.rows or (None,)},
         failing=_tests(claim for claim in claims if claim not in passed and claim not in unseen),
         never_run=_tests(unseen),
         missing_rows=tuple(row for row in promise.rows if row not in proven_rows | unseen_rows),

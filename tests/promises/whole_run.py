@@ -2,8 +2,9 @@
 
 Each room (a folder of tests/, or a file that stands in none) is a run of pytest of its own, so that a run that was
 interrupted, or had one red room, goes on instead of beginning again. What passed is kept in `.run/whole-run.json` for
-as long as no file of src/ or tests/ changes; `--fresh` forgets it. Only when every room has passed on the same files is
-the whole set on record as passed.
+as long as no file of the program or of its tests changes; `--fresh` forgets it. The whole set is on record as passed
+once every room has passed on the same files, and as failed once every room has run and one of them failed. A run that
+is narrowed down (`-k`, `-m`, a path, …) is an ordinary run of pytest and counts for no room.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from promises.memory import Memory
 
 ROOT = Path(__file__).resolve().parents[2]
 _NOTHING_COLLECTED = 5  # pytest's exit code where a room has no test
+_FOLDERS = ("src", "tests", "examples", "sdk", "docs", "bench")
+_FILES = ("pyproject.toml", "requirements.lock", "requirements-dev.lock", "run", "README.md")
+_NARROWING = {
+    "--deselect", "--ignore", "--ignore-glob", "--lf", "--last-failed", "--sw", "--stepwise", "--co", "--collect-only",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +46,9 @@ class Progress:
 
     def write(self, passed: dict[str, float]) -> None:
         self.path.parent.mkdir(exist_ok=True)
-        self.path.write_text(
-            json.dumps({"fingerprint": self.fingerprint, "passed": passed}, indent=1), encoding="utf-8"
-        )
+        scratch = self.path.with_suffix(".tmp")
+        scratch.write_text(json.dumps({"fingerprint": self.fingerprint, "passed": passed}, indent=1), encoding="utf-8")
+        scratch.replace(self.path)
 
 
 def rooms(tests: Path) -> list[str]:
@@ -54,12 +60,17 @@ def rooms(tests: Path) -> list[str]:
 def fingerprint(root: Path) -> str:
     """Changes whenever a file of the program or of its tests does."""
     digest = sha256()
-    for folder in ("src", "tests", "examples", "sdk", "docs"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts and "node_modules" not in path.parts:
-                digest.update(f"{path.relative_to(root)}\n".encode())
-                digest.update(sha256(path.read_bytes()).digest())
+    below = [path for folder in _FOLDERS for path in sorted((root / folder).rglob("*"))]
+    for path in (*below, *(root / name for name in _FILES)):
+        if path.is_file() and "__pycache__" not in path.parts and "node_modules" not in path.parts:
+            digest.update(f"{path.relative_to(root)}\n".encode())
+            digest.update(sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def _narrows(option: str) -> bool:
+    """True for what makes pytest run fewer tests than a room has."""
+    return option.startswith(("-k", "-m", "tests/")) or option.partition("=")[0] in _NARROWING
 
 
 def _pytest(arguments: list[str]) -> int:
@@ -71,7 +82,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="forget which rooms have passed already")
     parser.add_argument("--room", action="append", default=[], help="only this room; may be given again")
     arguments, options = parser.parse_known_args()
-    if any(option in ("-k", "-m") or option.startswith("tests/") for option in options):
+    if any(_narrows(option) for option in options):
         return _pytest(options)
     progress = Progress(ROOT / ".run" / "whole-run.json", fingerprint(ROOT))
     every = rooms(ROOT / "tests")
@@ -95,8 +106,8 @@ def main() -> int:
     print(f"{len(passed)} of {len(every)} rooms passed in {seconds:.0f} s", flush=True)  # noqa: T201
     if failed:
         print(f"failed: {', '.join(failed)}; `./run test --all` goes on with these", flush=True)  # noqa: T201
-    elif set(passed) == set(every):
-        Memory(ROOT / ".run" / "last-test.json").remember_whole_set()
+    if set(passed) | set(failed) == set(every):
+        Memory(ROOT / ".run" / "last-test.json").remember_whole_set(passed=not failed)
     return 1 if failed else 0
 
 
