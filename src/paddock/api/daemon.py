@@ -12,14 +12,28 @@ from paddock.core.errors import Busy
 from paddock.host.host import Host
 from paddock.host.observability.prometheus import CONTENT_TYPE
 from paddock.web.routing.route import ANYBODY, HOST, LOCAL, ApiRoute, json_response
-from paddock.web.routing.schema import BOOLEAN, NON_NEGATIVE_INT, TEXT, Schema, array_of, enum_of, object_schema, ref
+from paddock.web.routing.schema import (
+    BOOLEAN,
+    NON_NEGATIVE_INT,
+    NUMBER,
+    TEXT,
+    Schema,
+    array_of,
+    enum_of,
+    nullable,
+    object_schema,
+    ref,
+)
 from paddock.web.security.authenticate import Caller
 
 _TAG = "daemon"
 _READY = "Yes; 503 when it goes down, or as long as nothing can be recorded."
 _STATUS = (
     "`takes_calls`, and `troubles`: each an error with what it is `about`, which is the `ledger` where nothing can be"
-    " recorded, `checkpoints` where none can be made, and `rules` where those in the files cannot be used."
+    " recorded, `checkpoints` where none can be made, and `rules` where those in the files cannot be used. `plugins`:"
+    " for each plugin that was called since the daemon started, of each tenant, how many `calls` ended and how many of"
+    " them `failed`, the `error_rate`, and `latency_s`, a histogram of the calls that reached the plugin: each bucket"
+    " counts the calls that took up to `le` seconds."
 )
 
 
@@ -114,7 +128,8 @@ class DaemonRoutes:
 
     async def status(self, request: Request) -> Response:
         del request
-        return json_response(self._host.health.to_json())
+        plugins = [stats.to_json() for stats in self._host.metrics.plugin_call_stats()]
+        return json_response(self._host.health.to_json() | {"plugins": plugins})
 
     async def metrics(self, request: Request) -> Response:
         del request
@@ -135,6 +150,24 @@ class DaemonRoutes:
 SCHEMAS: dict[str, Schema] = {
     "Alive": object_schema({"status": enum_of(("alive",)), "pid": NON_NEGATIVE_INT}, optional=("pid",)),
     "Ready": object_schema({"status": enum_of(("ready",))}),
-    "Condition": object_schema({"takes_calls": BOOLEAN, "troubles": array_of(ref("Trouble"))}),
+    "Condition": object_schema(
+        {"takes_calls": BOOLEAN, "troubles": array_of(ref("Trouble")), "plugins": array_of(ref("PluginCallStats"))}
+    ),
+    "PluginCallStats": object_schema(
+        {
+            "tenant": TEXT,
+            "plugin": TEXT,
+            "calls": NON_NEGATIVE_INT,
+            "failed": NON_NEGATIVE_INT,
+            "error_rate": NUMBER,
+            "latency_s": object_schema(
+                {
+                    "count": NON_NEGATIVE_INT,
+                    "sum": NUMBER,
+                    "buckets": array_of(object_schema({"le": nullable(NUMBER), "count": NON_NEGATIVE_INT})),
+                }
+            ),
+        }
+    ),
     "Done": object_schema({"status": enum_of(("done",))}),
 }

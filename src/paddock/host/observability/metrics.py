@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Tenant
@@ -12,6 +13,7 @@ from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.idempotency.records import count_in_doubt_by_tenant
 from paddock.gate.invocation import Invocation
 from paddock.host.observability.prometheus import Histogram, LabelValues, MetricFamily
+from paddock.host.plugins.activity import FAILED_STATUSES, PENDING_STATUS
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.runtime.deployment import PluginStatus
 from paddock.runtime.lifecycle import PluginState
@@ -87,6 +89,38 @@ class _CallSeries(NamedTuple):
     ran: bool
 
 
+@dataclass(slots=True)
+class PluginCallStats:
+    """The calls of one plugin for one tenant since the host opened."""
+
+    tenant: str
+    plugin: str
+    calls: int = 0
+    failed: int = 0
+    latency: Histogram = field(default_factory=lambda: Histogram(_DURATION_BUCKETS_S))
+
+    def add(self, series: _CallSeries, histogram: Histogram) -> None:
+        """Count the calls of one series; one that still waits for an approval is counted when it ends."""
+        if series.status == PENDING_STATUS:
+            return
+        self.calls += histogram.count
+        if series.status in FAILED_STATUSES:
+            self.failed += histogram.count
+        if series.ran:
+            self.latency.merge(histogram)
+
+    def to_json(self) -> dict[str, Any]:
+        """Serialize the counts, the error rate, and the latency of calls that reached the plugin."""
+        return {
+            "tenant": self.tenant,
+            "plugin": self.plugin,
+            "calls": self.calls,
+            "failed": self.failed,
+            "error_rate": self.failed / self.calls if self.calls else 0.0,
+            "latency_s": self.latency.to_json(),
+        }
+
+
 class Metrics:
     """Observes every ended call, and reads all other values when metrics are requested.
 
@@ -143,6 +177,15 @@ class Metrics:
         }
         values = {**self._call_values(), **self._plugin_values(), **self._host_values(), **in_doubt_values}
         return "".join(f"{line}\n" for family in METRIC_FAMILIES for line in family.lines(values[family.name]))
+
+    def plugin_call_stats(self) -> list[PluginCallStats]:
+        """Return the call statistics of every plugin that was called, by tenant and name."""
+        stats: dict[tuple[str, str], PluginCallStats] = {}
+        for key, histogram in self._histograms.items():
+            series = _CallSeries(*key)
+            of_plugin = stats.setdefault((series.tenant, series.plugin), PluginCallStats(series.tenant, series.plugin))
+            of_plugin.add(series, histogram)
+        return [stats[labels] for labels in sorted(stats)]
 
     async def count_unknown_outcomes(self) -> dict[Tenant, int]:
         """Count effects with an unknown outcome, by tenant; empty while the store is unavailable."""

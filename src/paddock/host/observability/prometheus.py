@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -38,6 +39,12 @@ class Histogram:
     def count(self) -> int:
         """The number of values."""
         return sum(self.counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Serialize it; each bucket counts the values up to its bound, the last one, without a bound, all of them."""
+        bounds = (*self.bounds, None)
+        buckets = [{"le": le, "count": count} for le, count in zip(bounds, accumulate(self.counts), strict=True)]
+        return {"count": self.count, "sum": self.total, "buckets": buckets}
 
 
 class MetricFamily(NamedTuple):

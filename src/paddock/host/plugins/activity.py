@@ -18,7 +18,7 @@ from paddock.store.database import Database
 
 FAILED_STATUSES: Final = frozenset({"failed", "in_doubt", "timed_out"})
 REJECTED_STATUSES: Final = frozenset({"denied", "refused", "cancelled"})
-_PENDING_STATUS: Final = "pending_approval"  # it ends once more, after it was approved
+PENDING_STATUS: Final = "pending_approval"  # it ends once more, after it was approved
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class ActivityReader:
 
 def summarize_calls(ended_calls: EndedCalls, now: datetime) -> ActivitySummary:
     """Summarize calls over the window that shows them best."""
-    timed_calls = [(_parse_time(call.at), call) for call in ended_calls.calls if call.status != _PENDING_STATUS]
+    timed_calls = [(_parse_time(call.at), call) for call in ended_calls.calls if call.status != PENDING_STATUS]
     covered_since = _parse_time(ended_calls.since) if ended_calls.since is not None else None
     window = _choose_window([ended_at for ended_at, _ in timed_calls], covered_since, now)
     start, part_length = now - window.length, window.length / window.parts

@@ -10,6 +10,7 @@ Schema: TypeAlias = Mapping[str, Any]
 ANY: Schema = {}
 TEXT: Schema = {"type": "string"}
 NON_NEGATIVE_INT: Schema = {"type": "integer", "minimum": 0}
+NUMBER: Schema = {"type": "number"}
 BOOLEAN: Schema = {"type": "boolean"}
 DATE_TIME: Schema = {"type": "string", "format": "date-time"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
