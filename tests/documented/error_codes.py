@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import paddock
+from paddock.core.action import SENTENCES
 
 SOURCE = Path(paddock.__file__).parent
 TABLE = Path(__file__).with_name("error_codes.toml")
@@ -67,7 +68,7 @@ def _codes(node: ast.AST) -> Iterator[str]:
                 yield from _results(node.args[0])
         case ast.Assign(targets=[ast.Name(id="code")], value=value):
             yield from _results(value)
-        case ast.Constant(value=str(text)) if text.startswith(ALWAYS_CODES):
+        case ast.Constant(value=str(text)) if text.startswith(ALWAYS_CODES) and text not in SENTENCES:
             yield text
         case _:
             pass

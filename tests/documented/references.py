@@ -11,10 +11,12 @@ from documented.events import event_reference
 from documented.hooks import hook_reference
 from paddock.api.resources import api_routes
 from paddock.cli.main import COMMANDS, load_command
+from paddock.cli.output.action_text import command_line
 from paddock.config.oidc_settings import OidcSettings
 from paddock.config.reference import settings_reference
 from paddock.config.settings import Settings
 from paddock.core import error_mapping
+from paddock.core.action import SENTENCES, Action, template_arguments
 from paddock.core.errors import Category
 from paddock.host.observability.metrics import METRIC_FAMILIES
 from paddock.manifest.capability import FAMILY_ALIASES, FAMILY_MODES, HOST_FAMILIES
@@ -101,8 +103,22 @@ def error_reference() -> str:
         'With `--json` an error is the one document on stdout, `{"error": {…}}`, and the same code is in the API\'s'
         " problem body and in the `error_code` of a plugin that does not run. A mistake in a document has a code of its"
         " own in the list `errors`, beside its place and its words. Of a call that failed, `no_effect` is true in the"
-        " `details` where it is certain that it did nothing.\n" + "".join(_codes_under_headings())
+        " `details` where it is certain that it did nothing.\n" + "".join(_actions()) + "".join(_codes_under_headings())
     )
+
+
+def _actions() -> Iterator[str]:
+    yield (
+        "\n## Actions\n\n"
+        'An error may carry an `action`, `{"kind": "plugin.enable", "arguments": {"plugin": "notes"}}`: what a person'
+        " can do about it, for programs. The command line prints it as a command and the console as a link; MCP clients"
+        " read it as a sentence. Arguments in capitals have to be filled in.\n\n"
+        "| kind | arguments | command |\n|---|---|---|\n"
+    )
+    for kind, sentence in SENTENCES.items():
+        arguments = ", ".join(f"`{name}`" for name in template_arguments(sentence))
+        shown = command_line(Action(kind, {name: name.upper() for name in template_arguments(sentence)}))
+        yield f"| `{kind}` | {arguments} | `{shown}` |\n"
 
 
 def _codes_under_headings() -> Iterator[str]:

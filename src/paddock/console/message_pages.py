@@ -41,7 +41,7 @@ class ProblemPage:
         if problem["code"] == "auth.needed":
             text = render("sign_in.html", {"sign_in": self.sign_in, "here": path})
         else:
-            fields = {name: problem.get(name) for name in ("message", "hint", "code", "error_id", "errors")}
+            fields = {name: problem.get(name) for name in ("message", "hint", "action", "code", "error_id", "errors")}
             if problem["code"] == "http.no_route":
                 fields["hint"] = ""  # the hint points programs to the API description
             layout_values = frame_values(caller, path) if caller is not None else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from paddock.core.action import with_sentence
 from paddock.core.errors import Category, Invalid, PaddockError
 
 EXIT_OK = 0
@@ -152,6 +153,8 @@ def error_to_json(error: PaddockError) -> dict[str, Any]:
     }
     if error.hint:
         body["hint"] = error.hint
+    if error.action is not None:
+        body["action"] = error.action.to_json()
     if isinstance(error, Invalid):
         body["errors"] = [problem.to_dict() for problem in error.problems]
     return body
@@ -183,7 +186,8 @@ def _detail_text(error: PaddockError) -> str:
         first = error.problems[0]
         text += f": {first.path}: {first.message}" if first.path else f": {first.message}"
         text += f" (and {len(error.problems) - 1} more)" if len(error.problems) > 1 else ""
-    return f"{text}. {error.hint}" if error.hint else text
+    remedy = with_sentence(error.hint, error.action) if error.action else error.hint
+    return f"{text}. {remedy}" if remedy else text
 
 
 def mcp_error(error: PaddockError) -> dict[str, Any]:
@@ -193,7 +197,7 @@ def mcp_error(error: PaddockError) -> dict[str, Any]:
 
 def mcp_tool_result(error: PaddockError) -> dict[str, Any]:
     """A failed tool call for an MCP client, in the form that lets a model read why."""
-    lines = [error.message, error.hint]
+    lines = [error.message, error.hint, error.action.sentence if error.action else ""]
     if isinstance(error, Invalid):
         lines += [str(problem) for problem in error.problems]
     text = "\n".join(line for line in lines if line)
@@ -222,7 +226,7 @@ def osqr_plugin_error(error: PaddockError) -> dict[str, Any]:
         "code": error.error_code.replace(".", "_").upper(),
         "message": error.message,
         "recoverable": recoverable or error.retryable,
-        "suggested_action": error.hint or suggestion,
+        "suggested_action": with_sentence(error.hint, error.action) if error.action else error.hint or suggestion,
     }
     if "plugin" in error.details:
         body["plugin_id"] = error.details["plugin"]

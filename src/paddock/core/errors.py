@@ -31,6 +31,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from paddock.core.action import Action, with_sentence
+
 
 class Category(StrEnum):
     """The kind of error; every table of `error_mapping.py` is keyed by it."""
@@ -49,19 +51,21 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a document: where it is, what is wrong, and what would be right."""
+    """One mistake in a document: where it is, what is wrong, what would be right, and what to do about it."""
 
     path: str
     message: str
     hint: str = ""
     code: str = "invalid"
     line: int | None = None
+    action: Action | None = None
 
     def __str__(self) -> str:
         where = f"{self.path or '(document)'}"
         if self.line is not None:
             where += f" (line {self.line})"
-        return f"{where}: {self.message}" + (f" — {self.hint}" if self.hint else "")
+        remedy = with_sentence(self.hint, self.action) if self.action else self.hint
+        return f"{where}: {self.message}" + (f" — {remedy}" if remedy else "")
 
     def to_dict(self) -> dict[str, Any]:
         """The problem as an item of `errors[]` in JSON output and problem bodies."""
@@ -70,6 +74,8 @@ class Problem:
             data["hint"] = self.hint
         if self.line is not None:
             data["line"] = self.line
+        if self.action is not None:
+            data["action"] = self.action.to_json()
         return data
 
 
@@ -79,7 +85,8 @@ class PaddockError(Exception):
     Args:
         message: One sentence, without the hint.
         code: Stable and dotted (`package.unsafe_path`); the class's own when left out.
-        hint: What the reader can do about it, ideally a command to type.
+        hint: Why it is so, or what the reader can change. Commands of Paddock are an `action` instead.
+        action: What to do in Paddock; the command line and the console render it.
         details: Data for machines. Never a secret: details are shown and recorded.
     """
 
@@ -93,17 +100,19 @@ class PaddockError(Exception):
         *,
         code: str | None = None,
         hint: str = "",
+        action: Action | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.action = action
         self.error_code = code or type(self).code
         self.details: Mapping[str, Any] = MappingProxyType(dict(details or {}))
 
     def as_problem(self) -> Problem:
         """The error as a problem without a path, for lists of problems."""
-        return Problem("", self.message, self.hint, self.error_code)
+        return Problem("", self.message, self.hint, self.error_code, action=self.action)
 
 
 class OperatorError(PaddockError):
@@ -125,9 +134,10 @@ class Invalid(OperatorError):
         *,
         code: str | None = None,
         hint: str = "",
+        action: Action | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(message, code=code, hint=hint, details=details)
+        super().__init__(message, code=code, hint=hint, action=action, details=details)
         self.problems = tuple(problems)
 
 

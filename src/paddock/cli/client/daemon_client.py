@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from paddock.config.directories import Directories, find_directories
+from paddock.core.action import Action
 from paddock.core.errors import (
     Busy,
     CallerError,
@@ -275,15 +276,17 @@ def error_from_problem(body: Any, status: int) -> PaddockError:
         str(problem.get("message") or problem.get("detail") or f"HTTP {status}"),
         str(problem.get("hint") or ""),
     )
+    action = Action.from_json(problem.get("action"))
     code, details = str(problem.get("code") or "daemon.unclear"), cast("dict[str, Any]", problem.get("details") or {})
     try:
         category = Category(problem.get("category", "internal"))
     except ValueError:
         category = Category.INTERNAL
     if category is Category.VALIDATION and (errors := problem.get("errors")):
-        return Invalid(message, [_parse_problem(item) for item in errors], code=code, hint=hint, details=details)
+        problems = [_parse_problem(item) for item in errors]
+        return Invalid(message, problems, code=code, hint=hint, action=action, details=details)
     error_type = _RETRYABLE_ERROR_TYPES.get(category) if problem.get("retryable") else None
-    error = (error_type or _ERROR_TYPES[category])(message, code=code, hint=hint, details=details)
+    error = (error_type or _ERROR_TYPES[category])(message, code=code, hint=hint, action=action, details=details)
     if problem.get("retryable") is False:
         error.__dict__["retryable"] = False  # as for a call that timed out and may have happened
     return error
@@ -296,6 +299,7 @@ def _parse_problem(value: dict[str, Any]) -> Problem:
         str(value.get("hint", "")),
         str(value.get("code", "invalid")),
         value.get("line"),
+        Action.from_json(value.get("action")),
     )
 
 

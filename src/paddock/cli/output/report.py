@@ -15,6 +15,7 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
+from paddock.cli.output.action_text import remedy_lines
 from paddock.core.error_mapping import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, error_to_json, exit_code
 from paddock.core.errors import (
     Conflict,
@@ -84,8 +85,7 @@ def print_problems(problems: Iterable[Problem], mark: str, style: str) -> None:
         path = printable(problem.path or "(document)")
         line = f" (line {problem.line})" if problem.line is not None else ""
         print_message(f"  {styled(mark, style)} {path}{line}: {printable(problem.message, 400)}")
-        if problem.hint:
-            print_message(f"        {styled('→', 'dim')} {printable(problem.hint, 400)}")
+        print_remedy(problem, indent=8, max_chars=400)
 
 
 def handle_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -132,13 +132,13 @@ def report_interrupt(*, as_json: bool, consequence: PaddockError | None = None) 
         "interrupted",
         code="interrupted",
         hint=consequence.hint if consequence else "",
+        action=consequence and consequence.action,
         details=consequence and consequence.details,
     )
     if as_json:
         print_json({"error": error_to_json(error)})
     print_message("\ninterrupted")
-    if error.hint:
-        print_message(f"  {styled('→', 'dim')} {printable(error.hint, 600)}")
+    print_remedy(error)
 
 
 def report_error(error: PaddockError, *, as_json: bool) -> int:
@@ -166,8 +166,13 @@ def print_error(error: PaddockError) -> None:
     print_message(f"{_error_label(error)} {printable(error.message, 600)}")
     if isinstance(error, Invalid):
         print_problems(error.problems, "✗", "red")
-    if error.hint:
-        print_message(f"  {styled('→', 'dim')} {printable(error.hint, 600)}")
+    print_remedy(error)
+
+
+def print_remedy(error: PaddockError | Problem, *, indent: int = 2, max_chars: int = 600) -> None:
+    """Print what to do about an error: its hint, and the command to type."""
+    for line in remedy_lines(error.hint, error.action):
+        print_message(f"{' ' * indent}{styled('→', 'dim')} {printable(line, max_chars)}")
 
 
 def _error_label(error: PaddockError) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from paddock.core.action import action_kinds
 from paddock.core.error_mapping import mcp_error, osqr_plugin_error, problem_details, shu_envelope
 from paddock.core.errors import Category, PaddockError
 from paddock.web.routing.schema import (
@@ -34,13 +35,16 @@ class ErrorFormat(NamedTuple):
 
 def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
     """Render the problem body with the fields from which our CLI rebuilds the same error."""
-    return problem_details(error, error_id) | {
+    fields = {
         "message": error.message,
         "hint": error.hint,
         "category": error.category.value,
         "retryable": error.retryable,
         "details": dict(error.details),
     }
+    if error.action is not None:
+        fields["action"] = error.action.to_json()
+    return problem_details(error, error_id) | fields
 
 
 def _with_shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
@@ -90,9 +94,27 @@ def error_format_at(path: str) -> ErrorFormat:
 
 
 PROBLEM_ITEM_SCHEMA: Schema = object_schema(
-    {"path": TEXT, "message": TEXT, "code": TEXT, "hint": TEXT, "line": NON_NEGATIVE_INT},
-    optional=("hint", "line"),
+    {
+        "path": TEXT,
+        "message": TEXT,
+        "code": TEXT,
+        "hint": TEXT,
+        "line": NON_NEGATIVE_INT,
+        "action": ref("Action"),
+    },
+    optional=("hint", "line", "action"),
     description="One mistake in what was sent: where it is, what is wrong, and what would be right.",
+)
+
+ACTION_SCHEMA: Schema = object_schema(
+    {
+        "kind": enum_of(action_kinds()),
+        "arguments": describe(
+            {"type": "object", "additionalProperties": {"type": ["string", "array"], "items": TEXT}},
+            "By name, such as `plugin`; only those that are known.",
+        ),
+    },
+    description="What a person can do about the error. The command line shows it as a command, the console as a link.",
 )
 
 _ERROR_FIELDS: dict[str, Schema] = {
@@ -102,6 +124,7 @@ _ERROR_FIELDS: dict[str, Schema] = {
     "retryable": BOOLEAN,
     "details": OBJECT,
     "hint": TEXT,
+    "action": ref("Action"),
     "errors": array_of(ref("Mistake")),
 }
 
@@ -115,6 +138,7 @@ _PROBLEM_FIELDS: dict[str, Schema] = {
     "errors": array_of(ref("Mistake")),
     "message": TEXT,
     "hint": TEXT,
+    "action": ref("Action"),
     "category": enum_of(one.value for one in Category),
     "retryable": BOOLEAN,
     "details": OBJECT,
@@ -144,16 +168,21 @@ PLUGIN_ERROR_SCHEMA: Schema = object_schema(
 )
 
 ERROR_SCHEMAS: dict[str, Schema] = {
+    "Action": ACTION_SCHEMA,
     "Mistake": PROBLEM_ITEM_SCHEMA,
     "Error": object_schema(
-        _ERROR_FIELDS, optional=("hint", "errors"), description="An error as part of an answer. `code` is stable."
+        _ERROR_FIELDS,
+        optional=("hint", "action", "errors"),
+        description="An error as part of an answer. `code` is stable.",
     ),
-    "Problem": object_schema(_PROBLEM_FIELDS, optional=("instance",), description="What went wrong (RFC 9457)."),
-    "ShuProblem": object_schema({**_PROBLEM_FIELDS, "error": _SHU_ENVELOPE}, optional=("instance",)),
+    "Problem": object_schema(
+        _PROBLEM_FIELDS, optional=("instance", "action"), description="What went wrong (RFC 9457)."
+    ),
+    "ShuProblem": object_schema({**_PROBLEM_FIELDS, "error": _SHU_ENVELOPE}, optional=("instance", "action")),
     "PluginError": PLUGIN_ERROR_SCHEMA,
     "Trouble": object_schema(
         {"about": enum_of(("ledger", "checkpoints", "rules")), **_ERROR_FIELDS},
-        optional=("hint", "errors"),
+        optional=("hint", "action", "errors"),
         description="What is wrong with the daemon itself.",
     ),
 }

@@ -1,0 +1,108 @@
+"""Actions as links to pages of the console."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+
+from paddock.core.action import Action, ActionKind, fill_template
+from paddock.core.printable import printable
+
+_MAX_LABEL_CHARS: Final = 300
+
+PAGES: Final[Mapping[ActionKind, str | None]] = {
+    "apikey.add": "/settings/keys",
+    "apikey.list": "/settings/keys",
+    "approval.approve": "/approvals/{approval}",
+    "approval.list": "/approvals",
+    "approval.standing": "/approvals/standing",
+    "call.explain": "/explain/{call}",
+    "call.make": None,
+    "call.show": "/calls/{call}",
+    "call.unresolved.list": "/doubts",
+    "call.unresolved.show": "/doubts/{call}",
+    "consent.list": "/settings",
+    "daemon.start": None,
+    "group.add": None,
+    "group.list": None,
+    "group.remove": None,
+    "host.check": "/settings/host/check",
+    "key.add": None,
+    "key.list": None,
+    "key.show": None,
+    "ledger.show": "/ledger/{entry}",
+    "ledger.tail": "/ledger",
+    "ledger.verify": "/ledger/verify",
+    "login": None,
+    "plugin.accept": "/plugins/{plugin}",
+    "plugin.alias.remove": None,
+    "plugin.check": None,
+    "plugin.configure": "/plugins/{plugin}/configuration",
+    "plugin.disable": "/plugins/{plugin}",
+    "plugin.enable": "/plugins/{plugin}",
+    "plugin.import": None,
+    "plugin.install": "/install",
+    "plugin.list": "/plugins",
+    "plugin.logs": "/plugins/{plugin}/logs",
+    "plugin.new": None,
+    "plugin.remove": "/plugins/{plugin}/uninstall",
+    "plugin.repair": "/repairs",
+    "plugin.resources": "/plugins/{plugin}",
+    "plugin.rollback": "/plugins/{plugin}/versions",
+    "plugin.show": "/plugins/{plugin}",
+    "plugin.sign": None,
+    "plugin.tools": "/plugins/{plugin}",
+    "plugin.unpin": "/plugins/{plugin}/versions",
+    "plugin.upgrade": "/plugins/{plugin}/upgrade",
+    "policy.check": "/policy",
+    "policy.show": "/policy",
+    "secret.list": "/secrets",
+    "secret.rotate": "/secrets",
+    "secret.set": "/secrets/set?name={name}",
+    "tenant.add": None,
+    "tenant.list": None,
+    "user.add": "/settings/people",
+    "user.enable": "/settings/people/{user}",
+    "user.identity": "/settings/people",
+    "user.list": "/settings/people",
+    "user.remove": "/settings/people",
+    "user.role": "/settings/people",
+    "user.sessions": "/settings/people",
+    "user.show": "/settings/people/{user}",
+    "webhook.dead": "/settings/webhooks",
+    "webhook.list": "/settings/webhooks",
+    "webhook.remove": "/settings/webhooks",
+    "webhook.retry": "/settings/webhooks",
+    "webhook.rotate": "/settings/webhooks",
+    "webhook.test": "/settings/webhooks",
+}
+"""The page of each kind, or None where the console has none; see `fill_template`."""
+
+
+def page_address(action: Action) -> str | None:
+    """Return the address of the page where a person does what the action says."""
+    page = PAGES[action.kind]
+    return None if page is None else fill_template(page, action.arguments, _quote_segment)
+
+
+def action_link(action: Action) -> Markup:
+    """Render an action as a link, or as text where the console has no page for it."""
+    label, page = escape(printable(action.sentence.rstrip("."), _MAX_LABEL_CHARS)), page_address(action)
+    # Both parts are escaped.
+    return Markup(f'<a href="{escape(page)}">{label}</a>') if page else Markup(f"{label}.")  # noqa: S704
+
+
+def next_step(error: object) -> Markup:
+    """Render the action of an error or problem, be it an object or its JSON; empty if it has none."""
+    if isinstance(error, Mapping):
+        action = Action.from_json(cast("Mapping[str, Any]", error).get("action"))
+    else:
+        action = getattr(error, "action", None)
+    return Markup(" {}").format(action_link(action)) if isinstance(action, Action) else Markup("")
+
+
+def _quote_segment(text: str) -> str:
+    return quote(text, safe="")
