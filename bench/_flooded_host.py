@@ -18,6 +18,7 @@ from paddock.core.errors import Unavailable
 from paddock.daemon.run import tune_garbage_collector
 from paddock.host.wiring.one_shot import open_one_shot
 from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import enable
 from paddock.plugins.package.source import parse_source
@@ -107,7 +108,7 @@ def _home(folder: Path) -> Generator[Path, None, None]:
     with open_one_shot({"PADDOCK_HOME": str(home)}, folder) as host:
         for package in packages:
             with resolve_package(host.plugins, parse_source(str(package))) as prepared:
-                commit_install(host.plugins, prepared, prepared.missing_consents)
+                commit_install(host.plugins, prepared, full_consent(prepared))
             enable(host.plugins, package.name)
     yield home
 

@@ -17,6 +17,7 @@ from paddock.daemon.run import tune_garbage_collector
 from paddock.host.host import Host
 from paddock.host.wiring.one_shot import open_one_shot
 from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import enable
 from paddock.plugins.package.source import parse_source
@@ -36,7 +37,7 @@ def install(home: Path, *packages: Path, enabled: bool = True) -> None:
     with open_one_shot({"PADDOCK_HOME": str(home)}, home) as opened:
         for package in packages:
             with resolve_package(opened.plugins, parse_source(str(package))) as prepared:
-                done = commit_install(opened.plugins, prepared, prepared.missing_consents)
+                done = commit_install(opened.plugins, prepared, full_consent(prepared))
             if enabled:
                 enable(opened.plugins, done.plugin)
 

@@ -93,6 +93,7 @@ def _copy(place: Path, directory: Path, numbers: Iterator[int], *, sync: bool = 
 def _install_in_process(place: Path, directory: Path, numbers: Iterator[int]) -> Iterator[Callable[[], float]]:
     from paddock.host.wiring.one_shot import open_one_shot
     from paddock.plugins.install.commit import commit_install
+    from paddock.plugins.install.consent import full_consent
     from paddock.plugins.install.resolve import resolve_package
     from paddock.plugins.manage.remove import uninstall
     from paddock.plugins.package.source import parse_source
@@ -105,7 +106,7 @@ def _install_in_process(place: Path, directory: Path, numbers: Iterator[int]) ->
 
             def work() -> None:
                 with resolve_package(host.plugins, parse_source(str(directory))) as prepared:
-                    commit_install(host.plugins, prepared, prepared.missing_consents)
+                    commit_install(host.plugins, prepared, full_consent(prepared))
 
             spent = timed(work)
             uninstall(host.plugins, f"big-{number}")

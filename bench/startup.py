@@ -88,6 +88,7 @@ def _install_plugins(place: Path, environ: Mapping[str, str]) -> None:
     sys.path.insert(0, str(SOURCE))
     from paddock.host.wiring.one_shot import open_one_shot
     from paddock.plugins.install.commit import commit_install
+    from paddock.plugins.install.consent import full_consent
     from paddock.plugins.install.resolve import resolve_package
     from paddock.plugins.package.source import parse_source
 
@@ -96,7 +97,7 @@ def _install_plugins(place: Path, environ: Mapping[str, str]) -> None:
             directory = place / "packages" / str(number)
             package(number).write(directory)
             with resolve_package(host.plugins, parse_source(str(directory))) as prepared:
-                commit_install(host.plugins, prepared, prepared.missing_consents)
+                commit_install(host.plugins, prepared, full_consent(prepared))
 
 
 def _run(environ: Mapping[str, str], place: Path, *arguments: str) -> Callable[[], float]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import re
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.request import Request
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from fixtures.browsing import Page
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
-from fixtures.packages import native, zipped
+from fixtures.packages import native, write_file, zipped
 from fixtures.page_clients import Person, signed_in
 
 ROWS = (
@@ -64,6 +66,15 @@ def upload(person: Person, name: str, content: bytes, at: str = "/install/upload
     body = head.encode() + content + b"\r\n--edge--\r\n"
     kind = {"Origin": person.base, "Content-Type": "multipart/form-data; boundary=edge"}
     return person.browser.send(Request(person.base + at, body, kind))
+
+
+def shown(person: Person, at: str) -> dict[str, Any]:
+    """The fields of an installation's page that say which package it shows."""
+    return {
+        name: [unescape(value) for value in re.findall(f'<input type="hidden" name="{name}" value="([^"]*)"', text)]
+        for text in (person.get(at).text,)
+        for name in ("digest", "signature", "grant")
+    }
 
 
 def begun(person: Person, at: str, source: Path) -> str:
@@ -182,9 +193,11 @@ def test_what_needs_a_yes_of_its_own_is_asked_for_by_the_host_and_not_by_the_bro
     wide = native(tmp_path / "wide", version="3.0.0", capabilities=["net:api.example.com:443", "net:*"])
     at = begun(operator, "/plugins/notes/upgrade", wide)
 
-    assert operator.send(at).status == 403
-    assert operator.send(at, grant="net:api.example.com:443").status == 403
-    assert operator.send(at, grant="nonsense").status == 400
+    page = shown(operator, at)
+    assert operator.send(at, **page).status == 403
+    assert operator.send(at, **page | {"grant": "net:api.example.com:443"}).status == 403
+    assert operator.send(at, **page | {"grant": "nonsense"}).status == 400
+    assert operator.send(at, grant="net:*").status == 403  # a yes that does not say to which package
     assert served.paddock.quickly("plugin", "info", "notes", "--json").json["version"] == "2.0.0"
     assert operator.send(f"{at}/cancel").status == 303
 
@@ -199,8 +212,53 @@ def test_less_trust_than_before_needs_a_yes_of_its_own(served: Daemon, operator:
     at = begun(operator, "/plugins/signed/upgrade", native(tmp_path / "other", "signed", "1.0.1"))
 
     assert "the installed version is verified (signed by Example Labs); this one is unsigned" in operator.get(at).text
-    assert operator.send(at).status == 403
-    assert operator.send(at, less_trust="1").location.endswith("/plugins/signed?said=upgraded")
+    page = shown(operator, at)
+    assert operator.send(at, **page).status == 403
+    assert operator.send(at, **page, less_trust="1").location.endswith("/plugins/signed?said=upgraded")
+
+
+def _change_a_file(served: Daemon) -> None:
+    (tree,) = served.paddock.staging.glob("*/tree")
+    write_file(tree / "run.sh", "#!/bin/sh\nexec other\n", executable=True)
+
+
+def _remove_the_signature(served: Daemon) -> None:
+    (signature,) = served.paddock.staging.glob("*/tree/paddock.sig")
+    signature.unlink()
+
+
+def _distrust_the_signer(served: Daemon) -> None:
+    served.paddock.quickly("key", "remove", "Late Labs", "--yes")
+
+
+@pytest.mark.req("G-25")
+@pytest.mark.parametrize(
+    ("meanwhile", "reason"),
+    [
+        (_change_a_file, "are not the ones that you were shown"),
+        (_remove_the_signature, "now it is unsigned"),
+        (_distrust_the_signer, "now it is community-signed"),
+    ],
+)
+def test_a_package_that_changes_while_a_person_reads_its_page_is_not_installed(
+    served: Daemon, operator: Person, tmp_path: Path, meanwhile: Callable[[Daemon], None], reason: str
+) -> None:
+    quickly, package, key = served.paddock.quickly, native(tmp_path / "late", "late"), tmp_path / "signing.pem"
+    public = quickly("key", "new", key, "--json").json["public_key"]
+    quickly("key", "trust", public, "--label", "Late Labs")
+    quickly("plugin", "sign", package, "--key", key)
+    at = begun(operator, "/install", package)
+    page = shown(operator, at)
+    meanwhile(served)
+
+    failed = operator.followed(at, **page)
+
+    assert reason in failed.text
+    assert "Nothing was changed" in failed.text
+    assert "late" not in served.paddock.listed()
+    assert staged(served) == []
+    if meanwhile is not _distrust_the_signer:
+        _distrust_the_signer(served)
 
 
 def test_a_version_in_use_is_not_removed_and_one_that_moved_is_shown_anew(served: Daemon, operator: Person) -> None:

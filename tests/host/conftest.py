@@ -11,6 +11,7 @@ import pytest
 from fixtures.packages import write_file, write_json
 from paddock.host.wiring.one_shot import open_one_shot
 from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import enable
 from paddock.plugins.package.source import parse_source
@@ -78,7 +79,7 @@ class Home:
 
 def _take(plugins: Any, package: Path) -> None:
     with resolve_package(plugins, parse_source(str(package))) as prepared:
-        commit_install(plugins, prepared, prepared.missing_consents, allow_downgrade=True)
+        commit_install(plugins, prepared, full_consent(prepared), allow_downgrade=True)
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.errors import Busy, Conflict, Denied, Invalid, NeedsConsent, NotFound
 from paddock.core.ids import PrincipalId
 from paddock.host.plugins.install import InstallLimits, InstallService
-from paddock.host.plugins.install_job import InstallConsent, InstallJob, InstallStage, InstallStopReason
+from paddock.host.plugins.install_job import InstallJob, InstallStage, InstallStopReason
 from paddock.manifest.capability import parse_capability
+from paddock.plugins.install.consent import InstallConsent, full_consent
 from paddock.plugins.install.plan import PlanAction
 from paddock.plugins.install.request import InstallRequest
 from paddock.plugins.package.source import PackageSource, SourceKind, parse_source
@@ -53,6 +54,13 @@ def begin(within: InstallService, package: Path, **more: object) -> InstallJob:
     return within.start(InstallRequest(source, **more), source.describe(), ANN.id)  # type: ignore[arg-type]
 
 
+def agree(one: InstallJob, by: Principal = ANN) -> None:
+    """Say yes to all that the job's page shows."""
+    assert one.proposal is not None or one.finished
+    given = full_consent(one.proposal.package) if one.proposal else InstallConsent("", "")
+    one.give_consent(by, given)
+
+
 def staged(within: InstallService) -> list[str]:
     return [one.name for one in within.staging.iterdir()] if within.staging.is_dir() else []
 
@@ -64,7 +72,7 @@ async def test_a_package_waits_for_a_person_and_is_installed_with_their_yes(tmp_
         assert one.proposal is not None
         assert one.proposal.action is PlanAction.INSTALL
 
-        one.give_consent(InstallConsent(ANN))
+        agree(one)
         await one.wait_finished()
 
         assert (one.stage, one.error) == (InstallStage.DONE, None)
@@ -72,7 +80,7 @@ async def test_a_package_waits_for_a_person_and_is_installed_with_their_yes(tmp_
         assert (one.outcome.plugin, one.outcome.version) == ("notes", "1.0.0")
         assert staged(within) == []
         with pytest.raises(Conflict):
-            one.give_consent(InstallConsent(ANN))
+            agree(one)
 
 
 async def test_a_program_does_not_agree_to_what_is_installed(tmp_path: Path) -> None:
@@ -80,7 +88,7 @@ async def test_a_program_does_not_agree_to_what_is_installed(tmp_path: Path) -> 
         one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
 
         with pytest.raises(Denied):
-            one.give_consent(InstallConsent(replace(ANN, interactive=False)))
+            agree(one, replace(ANN, interactive=False))
 
         assert one.stage is InstallStage.WAITING
 
@@ -89,16 +97,18 @@ async def test_a_program_does_not_agree_to_what_is_installed(tmp_path: Path) -> 
 async def test_each_new_capability_and_nothing_less_has_to_be_agreed_to(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
         first = await reached(begin(within, native(tmp_path / "one")), InstallStage.WAITING)
-        first.give_consent(InstallConsent(ANN))
+        agree(first)
         await first.wait_finished()
         wide = native(tmp_path / "two", version="1.1.0", capabilities=["net:api.example.com:443", "net:*"])
         second = await reached(begin(within, wide, upgrade="notes"), InstallStage.WAITING)
 
+        assert second.proposal is not None
+        shown = second.proposal.terms
         for given in ([], ["net:api.example.com:443"]):
             with pytest.raises(NeedsConsent):
-                second.give_consent(InstallConsent(ANN, frozenset(map(parse_capability, given))))
+                second.give_consent(ANN, shown.accepted(map(parse_capability, given)))
         assert second.stage is InstallStage.WAITING
-        second.give_consent(InstallConsent(ANN, frozenset({parse_capability("net:*")})))
+        second.give_consent(ANN, shown.accepted([parse_capability("net:*")]))
         await second.wait_finished()
 
         assert second.outcome is not None
@@ -136,7 +146,7 @@ async def test_a_host_that_closes_does_not_wait_for_what_was_installed_to_start(
 
         within.apply_version_change = starts
         one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
-        one.give_consent(InstallConsent(ANN))
+        agree(one)
         await asked.wait()
 
     assert one.stage is InstallStage.DONE
@@ -165,10 +175,10 @@ async def test_a_plugin_that_changed_meanwhile_is_not_changed_by_an_older_yes(tm
     async with installing(tmp_path / "home") as within:
         slow = await reached(begin(within, native(tmp_path / "one")), InstallStage.WAITING)
         quick = await reached(begin(within, native(tmp_path / "two", version="2.0.0")), InstallStage.WAITING)
-        quick.give_consent(InstallConsent(ANN))
+        agree(quick)
         await quick.wait_finished()
 
-        slow.give_consent(InstallConsent(ANN))
+        agree(slow)
         await slow.wait_finished()
 
         assert slow.stage is InstallStage.FAILED
@@ -180,7 +190,7 @@ async def test_a_plugin_that_changed_meanwhile_is_not_changed_by_an_older_yes(tm
 async def test_only_the_plugin_itself_is_an_upgrade_of_it(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
         first = await reached(begin(within, native(tmp_path / "one")), InstallStage.WAITING)
-        first.give_consent(InstallConsent(ANN))
+        agree(first)
         await first.wait_finished()
 
         other = begin(within, native(tmp_path / "other", "other"), upgrade="notes")
@@ -206,7 +216,7 @@ async def test_a_file_that_was_sent_is_recorded_by_its_name_and_goes_with_the_in
         assert one.proposal is not None
         assert one.proposal.screen is not None
         assert dict(one.proposal.screen.facts)["source"] == "uploaded file notes.zip"
-        one.give_consent(InstallConsent(ANN))
+        agree(one)
         await one.wait_finished()
         assert staged(within) == []
 

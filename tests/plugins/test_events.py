@@ -69,7 +69,7 @@ def test_a_grant_and_a_step_back_say_which_files_they_are_about(shelf: Shelf) ->
     first = shelf.install(capabilities=["storage:read"])
     shelf.install(version="1.1.0", capabilities=["storage:read"])
     now, target, _, _ = find_rollback_target(shelf.plugins, "notes", None)
-    roll_back(shelf.plugins, now, target)
+    roll_back(shelf.plugins, now, target, [])
     shelf.plugins.database.write(lambda tx: tx.execute("UPDATE grants SET capabilities = '[]'"))
     enable(shelf.plugins, "notes", [parse_capability("storage:read")])
 

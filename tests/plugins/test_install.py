@@ -14,6 +14,7 @@ from paddock.config.local_file import read_entries
 from paddock.core.errors import Conflict, Invalid, NeedsConsent, OperatorError
 from paddock.manifest.read import read_file
 from paddock.plugins.install.commit import changed_values, commit_install, save_values
+from paddock.plugins.install.consent import full_consent, shown_terms
 from paddock.plugins.install.resolve import resolve_manifest, resolve_package
 from paddock.plugins.manage.enable import disable, enable
 from paddock.plugins.package.source import parse_source
@@ -46,9 +47,9 @@ def test_a_new_plugin_is_granted_what_was_acknowledged_and_is_disabled(shelf: Sh
 def test_nothing_is_installed_that_nobody_acknowledged(shelf: Shelf, tmp_path: Path) -> None:
     package = native(tmp_path / "n", capabilities=["storage:read", "storage:write"])
     with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
-        asked = prepared.missing_consents
+        shown = shown_terms(prepared)
         with pytest.raises(NeedsConsent) as refused:
-            commit_install(shelf.plugins, prepared, asked[:1])
+            commit_install(shelf.plugins, prepared, shown.accepted(shown.capabilities[:1]))
     assert refused.value.details == {"capabilities": ["storage:write"]}
     assert list_plugins(shelf.plugins) == []
     assert not list(shelf.plugins.staging.iterdir())
@@ -67,11 +68,27 @@ def test_a_version_that_takes_a_secret_elsewhere_is_not_installed_without_a_yes_
     package = native(tmp_path / "n", version="1.0.1", **secret)
     with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
         with pytest.raises(NeedsConsent) as refused:
-            commit_install(shelf.plugins, prepared, [])
-        commit_install(shelf.plugins, prepared, prepared.missing_consents)
+            commit_install(shelf.plugins, prepared, shown_terms(prepared).accepted(()))
+        commit_install(shelf.plugins, prepared, full_consent(prepared))
 
     assert refused.value.details == {"capabilities": ["secret:key"]}
     assert granted(shelf.plugins) == (False, ("host:secrets", "secret:key"))
+
+
+@pytest.mark.req("G-50")
+def test_a_grant_that_is_withdrawn_while_a_person_decides_is_asked_for_again(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.install(version="1.0.0", capabilities=["storage:read"])
+    package = native(tmp_path / "n", version="1.1.0", capabilities=["storage:read"])
+    with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
+        shown = shown_terms(prepared)
+        assert shown.capabilities == ()
+        shelf.plugins.database.write(lambda tx: tx.execute("UPDATE grants SET capabilities = '[]'"))
+        with pytest.raises(NeedsConsent) as refused:
+            commit_install(shelf.plugins, prepared, shown.accepted(()))
+
+    assert refused.value.details == {"capabilities": ["storage:read"]}
+    assert granted(shelf.plugins) == (False, ())
+    assert [one.plugin.default_version for one in list_plugins(shelf.plugins)] == ["1.0.0"]
 
 
 @pytest.mark.req("G-50")
@@ -96,7 +113,7 @@ def test_a_decision_about_a_plugin_that_changed_meanwhile_is_refused(shelf: Shel
     with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
         shelf.install(version="1.1.0")
         with pytest.raises(Conflict) as refused:
-            commit_install(shelf.plugins, prepared, prepared.missing_consents)
+            commit_install(shelf.plugins, prepared, full_consent(prepared))
     assert refused.value.error_code == "plugin.changed_meanwhile"
     assert [one.plugin.default_version for one in list_plugins(shelf.plugins)] == ["1.1.0"]
 
@@ -106,7 +123,7 @@ def test_a_name_taken_while_a_person_was_deciding_is_refused(shelf: Shelf, tmp_p
     with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
         shelf.install("my_notes")
         with pytest.raises(Conflict) as refused:
-            commit_install(shelf.plugins, prepared, prepared.missing_consents)
+            commit_install(shelf.plugins, prepared, full_consent(prepared))
     assert refused.value.error_code == "plugin.name_confusable"
     assert [one.plugin.name for one in list_plugins(shelf.plugins)] == ["my_notes"]
 
@@ -180,7 +197,7 @@ def test_values_of_an_imported_server_are_kept_only_when_it_is_installed(shelf: 
         # Somebody else takes the name meanwhile: the import is refused, and its key is not left behind.
         shelf.install("weather", "7.0.0")
         with pytest.raises(Conflict):
-            commit_install(shelf.plugins, prepared, prepared.missing_consents)
+            commit_install(shelf.plugins, prepared, full_consent(prepared))
     assert "KEY" not in read_entries(shelf.plugins.local_file)["weather"].raw_values
 
 
@@ -193,7 +210,7 @@ def test_another_value_of_an_unchanged_server_is_taken(shelf: Shelf, tmp_path: P
     file = server("one")
     (first,) = read_file(file).all()
     with resolve_manifest(shelf.plugins, first.manifest, first.values, file) as prepared:
-        commit_install(shelf.plugins, prepared, prepared.missing_consents)
+        commit_install(shelf.plugins, prepared, full_consent(prepared))
     (second,) = read_file(server("two")).all()
     with resolve_manifest(shelf.plugins, second.manifest, second.values, file) as prepared:
         assert prepared.unchanged
@@ -211,7 +228,7 @@ def test_a_field_that_paddock_writes_itself_is_refused_before_anything_changes(s
         resolve_manifest(shelf.plugins, server.manifest, server.values, file) as prepared,
         pytest.raises(OperatorError) as refused,
     ):
-        commit_install(shelf.plugins, prepared, prepared.missing_consents)
+        commit_install(shelf.plugins, prepared, full_consent(prepared))
     assert refused.value.error_code == "config.reserved"
     assert list_plugins(shelf.plugins) == []
 

@@ -21,6 +21,7 @@ from paddock.host.plugins.launch.substitution import SecretEnvironment
 from paddock.manifest.read import read_file
 from paddock.plugins.install.commit import changed_values, commit_install, save_values
 from paddock.plugins.install.config_secrets import prepare_sealing
+from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import ResolvedPackage, resolve_manifest
 from paddock.plugins.manage.remove import reconcile_config_entries, uninstall
 from paddock.plugins.store.listing import list_plugins
@@ -45,7 +46,7 @@ def server(store: PluginStore, folder: Path, name: str = "weather", **env: str) 
 
 def take(store: PluginStore, folder: Path, name: str = "weather", **env: str) -> None:
     with server(store, folder, name, **env) as prepared:
-        commit_install(store, prepared, prepared.missing_consents)
+        commit_install(store, prepared, full_consent(prepared))
 
 
 def safe(store: PluginStore) -> Safe:
@@ -76,7 +77,7 @@ def test_a_refused_install_seals_nothing(shelf: Shelf, store: PluginStore, tmp_p
     with server(store, tmp_path, KEY="canary") as prepared:
         shelf.install("weather", "7.0.0")
         with pytest.raises(Conflict):
-            commit_install(store, prepared, prepared.missing_consents)
+            commit_install(store, prepared, full_consent(prepared))
     assert safe(store).names() == []
 
 
@@ -126,7 +127,7 @@ def test_nothing_is_installed_where_what_seals_keys_is_missing(store: PluginStor
     safe(store).set("any", "seals under a first key")
     elsewhere = replace(store, keys=build_wrapping_keys({}, tmp_path / "elsewhere", SystemRandom(), preferred="file"))
     with server(elsewhere, tmp_path, KEY="canary") as prepared, pytest.raises(HostError) as refused:
-        commit_install(elsewhere, prepared, prepared.missing_consents)
+        commit_install(elsewhere, prepared, full_consent(prepared))
     assert refused.value.error_code == "secret.key_missing"
     assert list_plugins(store) == []
 
@@ -139,7 +140,7 @@ def test_a_key_is_not_sealed_under_one_that_was_replaced_meanwhile(store: Plugin
         with pytest.raises(Conflict) as refused:
             store.database.write(seal)
         assert refused.value.error_code == "plugin.changed_meanwhile"
-        commit_install(store, prepared, prepared.missing_consents)  # run again
+        commit_install(store, prepared, full_consent(prepared))  # run again
     assert revealed(store) == {"KEY": "canary"}
 
 

@@ -8,6 +8,7 @@ from fixtures.packages import native
 from fixtures.shelves import Shelf
 from paddock.core.errors import Conflict, NeedsConsent, NotFound, PluginError
 from paddock.plugins.install.commit import commit_install
+from paddock.plugins.install.consent import full_consent
 from paddock.plugins.install.resolve import resolve_package
 from paddock.plugins.manage.enable import enable
 from paddock.plugins.manage.remove import uninstall_version
@@ -27,8 +28,8 @@ def in_use(shelf: Shelf) -> str:
 
 
 def go_back(shelf: Shelf, version: str | None = None) -> None:
-    now, target, _, _ = find_rollback_target(shelf.plugins, "notes", version)
-    roll_back(shelf.plugins, now, target)
+    now, target, _, new = find_rollback_target(shelf.plugins, "notes", version)
+    roll_back(shelf.plugins, now, target, new)
 
 
 @pytest.mark.req("O-14")
@@ -42,7 +43,10 @@ def test_going_back_goes_to_the_version_before_and_takes_its_grants_along(shelf:
     assert [str(one) for one in difference.added] == ["net:one.example.com:443"]
     assert [str(one) for one in difference.removed] == ["net:two.example.com:443"]
     assert [str(one) for one in new] == ["net:one.example.com:443"]
-    roll_back(shelf.plugins, now, target)
+    with pytest.raises(NeedsConsent):
+        roll_back(shelf.plugins, now, target, [])
+    assert in_use(shelf) == "1.1.0"
+    roll_back(shelf.plugins, now, target, new)
     assert in_use(shelf) == "1.0.0"
     grant = shelf.plugins.database.read(lambda tx: find_grant(tx, shelf.plugins.tenant, "notes"))
     assert grant is not None
@@ -74,9 +78,9 @@ def test_a_pin_that_comes_while_a_person_decides_holds(shelf: Shelf) -> None:
     with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
         pin_version(shelf.plugins, "notes")
         with pytest.raises(Conflict):
-            commit_install(shelf.plugins, prepared, prepared.missing_consents)
+            commit_install(shelf.plugins, prepared, full_consent(prepared))
         with pytest.raises(Conflict):
-            roll_back(shelf.plugins, now, target)
+            roll_back(shelf.plugins, now, target, [])
     assert in_use(shelf) == "1.1.0"
 
 
@@ -97,7 +101,7 @@ def test_a_decision_about_a_plugin_that_moved_meanwhile_is_refused(shelf: Shelf)
     shelf.install(version="1.2.0")
 
     with pytest.raises(Conflict) as refused:
-        roll_back(shelf.plugins, now, target)
+        roll_back(shelf.plugins, now, target, [])
     assert refused.value.error_code == "plugin.changed_meanwhile"
     assert in_use(shelf) == "1.2.0"
 

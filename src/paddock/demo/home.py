@@ -58,6 +58,7 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
     from paddock.host.wiring.one_shot import open_one_shot
     from paddock.plugins.examples import example_plugins
     from paddock.plugins.install.commit import commit_install
+    from paddock.plugins.install.consent import full_consent
     from paddock.plugins.install.resolve import resolve_package
     from paddock.plugins.manage.enable import enable
     from paddock.plugins.package.source import parse_source
@@ -74,7 +75,7 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
         store = host.plugins.acting_as(local_principal())
         for directory in directories:
             with resolve_package(store, parse_source(str(directory))) as package:
-                row = commit_install(store, package, package.missing_consents)
+                row = commit_install(store, package, full_consent(package))
             try:
                 enable(store, row.plugin)
                 enabled = True

@@ -40,6 +40,9 @@ _CANCEL_TEXTS: Final[Mapping[InstallStopReason, str]] = {
 # Hints of errors are for the command line; pages need others.
 _NEXT_STEPS: Final[Mapping[str, str]] = {
     "plugin.changed_meanwhile": "Fetch it again to see what it would change now.",
+    "plugin.package_changed": "Fetch it again to see what it is now.",
+    "plugin.signature_changed": "Fetch it again to see who stands behind it now.",
+    "trust_lost": "Fetch it again to see who stands behind it now.",
     "plugin.downgrade": "Roll back to a version you already have, or fetch it again with “Allow an older version”.",
     "plugin.pinned": "Unpin it on its versions page first.",
     "plugin.other_name": "Install it as a plugin of its own instead.",
@@ -166,9 +169,10 @@ def _package_facts(proposal: InstallPlan, facts: Mapping[str, str]) -> list[Pack
 def _consent_values(proposal: InstallPlan) -> dict[str, Any]:
     package, screen = proposal.package, proposal.screen
     facts = dict(screen.facts) if screen else {}
+    upgrade = proposal.action is PlanAction.UPGRADE
     return {
         "change": proposal.action.value,
-        "upgrade": proposal.action is PlanAction.UPGRADE,
+        "upgrade": upgrade,
         "name": package.manifest.name,
         "heading": screen.heading if screen else f"{package.manifest.display_name} {package.manifest.version}",
         "description": facts.get("description", ""),
@@ -176,6 +180,8 @@ def _consent_values(proposal: InstallPlan) -> dict[str, Any]:
         "reason": package.signature.reason,
         "parts": consent_sections(screen, requested_capabilities(package.manifest)) if screen else [],
         "warnings": proposal.warnings,
-        "capabilities": capability_consents(proposal.capabilities),
-        "trust_lost": proposal.trust_lost,
+        "terms": proposal.terms,
+        "granted_as_whole": [str(one) for one in proposal.terms.capabilities] if screen and not upgrade else [],
+        "capabilities": capability_consents(proposal.separate_capabilities),
+        "trust_lost": proposal.terms.trust_lost if upgrade else "",
     }

@@ -23,7 +23,6 @@ from paddock.core.clock import Clock, Random
 from paddock.core.errors import Busy, HostError, NotFound, PaddockError, clear_tracebacks
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, new_id
 from paddock.host.plugins.install_job import (
-    InstallConsent,
     InstallJob,
     InstallOutcome,
     InstallStage,
@@ -196,8 +195,10 @@ class InstallService:
             outcome = await thread.run(lambda store: _expected_outcome(store, plan))
             if plan.action is not PlanAction.NOTHING:
                 expires_at = self._clock.now() + timedelta(seconds=self.limits.consent_timeout_s)
-                consent = await job.wait_for_consent(plan, self.limits.consent_timeout_s, expires_at.isoformat())
-                await thread.run(lambda store: _apply_plan(store, plan, consent, job), DEFAULT_TENANT, by=consent.by.id)
+                by, consent = await job.wait_for_consent(plan, self.limits.consent_timeout_s, expires_at.isoformat())
+                await thread.run(
+                    lambda store: apply_plan(store, plan, consent, progress=job.report_progress), DEFAULT_TENANT, by=by
+                )
         finally:
             await thread.run(lambda _: staged.close())
         job.outcome = outcome
@@ -222,10 +223,6 @@ def _prepare_plan(store: PluginStore, request: InstallRequest, job: InstallJob, 
     if resolved.plugin is not None:
         check_same_plugin(package, resolved.plugin.name)
     return make_plan(store, package, downgrade=request.downgrade)
-
-
-def _apply_plan(store: PluginStore, plan: InstallPlan, consent: InstallConsent, job: InstallJob) -> None:
-    apply_plan(store, plan, consent.acknowledged, less_trust=consent.less_trust, progress=job.report_progress)
 
 
 def _expected_outcome(store: PluginStore, plan: InstallPlan) -> InstallOutcome:

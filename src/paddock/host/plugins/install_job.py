@@ -17,7 +17,7 @@ from paddock.core.clock import Clock
 from paddock.core.errors import Conflict, PaddockError
 from paddock.core.ids import PrincipalId
 from paddock.host.identity.caller import require_interactive_person
-from paddock.manifest.capability import Capability
+from paddock.plugins.install.consent import InstallConsent
 from paddock.plugins.install.plan import InstallPlan, PlanAction
 from paddock.plugins.package.extract import InstallProgress
 
@@ -48,15 +48,6 @@ class InstallStopReason(StrEnum):
 
 class InstallStopped(Exception):
     """The job was stopped. Raised in the worker thread to leave it."""
-
-
-@dataclass(frozen=True, slots=True)
-class InstallConsent:
-    """A person's consent: to the plan, and to the capabilities that need explicit acknowledgement."""
-
-    by: Principal
-    acknowledged: frozenset[Capability] = frozenset()
-    less_trust: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +89,7 @@ class InstallJob:
         self._stop = threading.Event()  # checked by the worker thread
         self._stopped = asyncio.Event()  # the same, for the event loop
         self._loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[InstallConsent | None] = self._loop.create_future()
+        self._answer: asyncio.Future[tuple[PrincipalId, InstallConsent] | None] = self._loop.create_future()
         self._change_event = asyncio.Event()
 
     # --- observing ----------------------------------------------------------------------------------------------------
@@ -124,19 +115,19 @@ class InstallJob:
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
-    def give_consent(self, consent: InstallConsent) -> None:
+    def give_consent(self, by: Principal, consent: InstallConsent) -> None:
         """Record a person's consent.
 
         Raises:
             Denied: the principal is a program: with a key it could install whatever it wants to run.
             Conflict: the job does not wait for consent.
-            NeedsConsent: a capability needs explicit acknowledgement, and has none.
+            NeedsConsent: they were shown another package, or have not agreed to everything.
         """
-        require_interactive_person(consent.by)
+        require_interactive_person(by)
         if self.stage is not InstallStage.WAITING or self.proposal is None or self._answer.done():
             raise Conflict("this was decided already", code="install.decided", hint="look at what became of it")
-        self.proposal.check_consent(consent.acknowledged, less_trust=consent.less_trust)
-        self._answer.set_result(consent)
+        self.proposal.check_consent(consent)
+        self._answer.set_result((by.id, consent))
         self.set_stage(InstallStage.CHANGING)
 
     def stop(self, reason: InstallStopReason) -> None:
@@ -164,8 +155,10 @@ class InstallJob:
             self._reported_at = now
             self._loop.call_soon_threadsafe(self._set_progress, progress)
 
-    async def wait_for_consent(self, plan: InstallPlan, timeout_s: float, expires_at: str) -> InstallConsent:
-        """Wait for a person's consent to the plan.
+    async def wait_for_consent(
+        self, plan: InstallPlan, timeout_s: float, expires_at: str
+    ) -> tuple[PrincipalId, InstallConsent]:
+        """Wait for a person's consent to the plan; returns who gave it and what they agreed to.
 
         Raises:
             InstallStopped: it was declined, or not answered in time.
@@ -176,10 +169,10 @@ class InstallJob:
         answered, _ = await asyncio.wait({self._answer}, timeout=timeout_s)
         if not answered:
             self.stop(InstallStopReason.EXPIRED)
-        consent = self._answer.result()
-        if consent is None:
+        answer = self._answer.result()
+        if answer is None:
             raise InstallStopped
-        return consent
+        return answer
 
     async def run_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
         """Await work that also completes without us, but no longer than until the job is stopped."""

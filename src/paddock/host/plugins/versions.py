@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
-from paddock.core.errors import Conflict, NeedsConsent
+from paddock.core.errors import Conflict
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId
 from paddock.manifest.capability import Capability
 from paddock.plugins.install.consent_screen import ConsentScreen, rollback_screen
@@ -99,21 +99,14 @@ class VersionService:
         granted = frozenset(acknowledged)
 
         def apply(store: PluginStore) -> tuple[VersionRow, VersionRow]:
-            current, target, _, new = find_rollback_target(store, name, version)
+            current, target, _, _ = find_rollback_target(store, name, version)
             if leaving is not None and current.version != leaving:
                 raise Conflict(
                     f"{current.plugin} changed while you were deciding",
                     code="plugin.changed_meanwhile",
                     hint="look at it again",
                 )
-            missing = [str(capability) for capability in new if capability not in granted]
-            if missing:
-                raise NeedsConsent(
-                    f"{target.plugin} {target.version} asks for {', '.join(missing)}, which is not granted any more",
-                    hint="name each in `grant` once a person said yes to it",
-                    details={"plugin": target.plugin, "capabilities": missing},
-                )
-            roll_back(store, current, target)
+            roll_back(store, current, target, granted)
             return current, target
 
         previous, target = await self._store.run(apply, DEFAULT_TENANT, by=by)

@@ -7,16 +7,13 @@ swept.
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
-from collections.abc import Iterable
 from typing import Any
 
 from paddock.config.local_file import check_entry_writable, read_entries, record_installed, set_system_value
-from paddock.core.errors import Conflict, NeedsConsent
+from paddock.core.errors import Conflict
 from paddock.core.events.plugin_management import CapabilityDiff, PluginInstalled, PluginUpgraded
 from paddock.core.semver import Version
-from paddock.manifest.capability import Capability, missing_capabilities
 from paddock.manifest.native_writer import to_document
 from paddock.manifest.permissions import requested_capabilities
 from paddock.plugins.install.config_secrets import (
@@ -24,6 +21,15 @@ from paddock.plugins.install.config_secrets import (
     check_sealing_key,
     config_with_references,
     prepare_sealing,
+)
+from paddock.plugins.install.consent import (
+    ConsentTerms,
+    InstallConsent,
+    StagedContents,
+    check_consent,
+    check_same_package,
+    current_terms,
+    read_contents,
 )
 from paddock.plugins.install.resolve import ResolvedPackage, check_name_available
 from paddock.plugins.package.blob import open_packed_stream
@@ -55,7 +61,7 @@ from paddock.store.database import Transaction
 def commit_install(
     store: PluginStore,
     package: ResolvedPackage,
-    acknowledged: Iterable[Capability],
+    consent: InstallConsent,
     *,
     allow_downgrade: bool = False,
     progress: ProgressCallback | None = None,
@@ -63,22 +69,16 @@ def commit_install(
     """Add a resolved package to the store. An upgrade keeps the plugin's enabled state; a new plugin is disabled.
 
     Raises:
-        NeedsConsent: it requests capabilities or secrets that are neither granted nor acknowledged.
+        NeedsConsent: the consent does not cover the package, its signer or its capabilities as they are now.
         Conflict: the plugin is pinned, the version exists with other files, it is a downgrade, or the store
             changed.
         Busy: another plugin had that name and is not purged yet.
         PaddockError: its environment cannot be built; says why.
     """
     manifest = package.manifest
-    missing = missing_capabilities([*package.granted, *acknowledged], requested_capabilities(manifest))
-    if missing:
-        raise NeedsConsent(
-            f"{manifest.name} asks for {', '.join(map(str, missing))}",
-            hint="say yes to each: " + " ".join(f"--grant {shlex.quote(str(one))}" for one in missing),
-            details={"capabilities": [str(capability) for capability in missing]},
-        )
+    _check_committable(store, package, consent, allow_downgrade)  # also before an environment is built in vain
     with build_missing_environment(store, package.lock, progress) as environment, store.change_lock():
-        check_installable(store, package, allow_downgrade=allow_downgrade)
+        contents = _check_committable(store, package, consent, allow_downgrade)
         seal = prepare_sealing(store, package)
         if environment is not None:
             store.environments.put(environment)
@@ -92,7 +92,10 @@ def commit_install(
         row = _build_version_row(store, package, blob)
 
         def unit(tx: Transaction) -> None:
-            _insert_rows(tx, store, package, row, allow_downgrade)
+            # Check again inside the transaction: another node may have come in between.
+            _check_not_stale(tx, package, allow_downgrade)
+            check_consent(current_terms(tx, store.tenant, package, contents), consent)
+            _insert_rows(tx, store, package, row)
             seal(tx)
 
         store.database.write(unit)
@@ -101,6 +104,20 @@ def commit_install(
         )
         remove_expired_versions(store)
     return row
+
+
+def _check_committable(
+    store: PluginStore, package: ResolvedPackage, consent: InstallConsent, allow_downgrade: bool
+) -> StagedContents:
+    """Check the package and the consent against the staged files and the store as they are now; returns the files."""
+    check_installable(store, package, allow_downgrade=allow_downgrade)
+    contents = read_contents(package.staged.root)
+    check_consent(_current_terms(store, package, contents), consent)
+    return contents
+
+
+def _current_terms(store: PluginStore, package: ResolvedPackage, contents: StagedContents) -> ConsentTerms:
+    return store.database.read(lambda tx: current_terms(tx, store.tenant, package, contents))
 
 
 def _require_environment(store: PluginStore, package: ResolvedPackage) -> None:
@@ -151,10 +168,11 @@ def save_values(store: PluginStore, package: ResolvedPackage) -> None:
             set_system_value(store.local_file, package.manifest.name, key, values[key])
 
 
-def save_signature(store: PluginStore, package: ResolvedPackage) -> None:
+def save_signature(store: PluginStore, package: ResolvedPackage, consent: InstallConsent) -> None:
     """Save the signature that came with files which are installed already.
 
     Raises:
+        NeedsConsent: the package or its signature is not the one that the person was shown.
         Conflict: another command changed the plugin meanwhile.
     """
     signature = json.dumps(signature_to_value(package.signature))
@@ -164,6 +182,7 @@ def save_signature(store: PluginStore, package: ResolvedPackage) -> None:
     root = ensure_local_files(store, row)
     with store.change_lock():
         store.database.read(lambda tx: _check_unchanged(tx, package))
+        check_same_package(_current_terms(store, package, read_contents(package.staged.root)), consent)
         blob = store.blobs.put(open_packed_stream(package.staged.root, package.staged.tree))
         store.database.write(lambda tx: set_signature(tx, row.plugin, row.version, signature, blob))
         shutil.copyfile(package.staged.root / SIGNATURE_FILE, root / SIGNATURE_FILE)
@@ -227,11 +246,7 @@ def _build_version_row(store: PluginStore, package: ResolvedPackage, blob: str) 
     )
 
 
-def _insert_rows(
-    tx: Transaction, store: PluginStore, package: ResolvedPackage, row: VersionRow, allow_downgrade: bool
-) -> None:
-    # Check again inside the transaction: another node, or a pin, may have come in between.
-    _check_not_stale(tx, package, allow_downgrade)
+def _insert_rows(tx: Transaction, store: PluginStore, package: ResolvedPackage, row: VersionRow) -> None:
     existing = find_plugin(tx, row.plugin)
     grant = find_grant(tx, store.tenant, row.plugin)
     if existing is None:

@@ -6,12 +6,11 @@ The command line and the console both use it and render it in their own way, so 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from paddock.core.errors import Conflict, NeedsConsent, Problem
+from paddock.core.errors import Conflict, Problem
 from paddock.manifest.capability import Capability
 from paddock.plugins.install.commit import (
     changed_values,
@@ -19,6 +18,13 @@ from paddock.plugins.install.commit import (
     commit_install,
     save_signature,
     save_values,
+)
+from paddock.plugins.install.consent import (
+    ConsentTerms,
+    InstallConsent,
+    check_consent,
+    check_same_package,
+    shown_terms,
 )
 from paddock.plugins.install.consent_screen import ConsentScreen, install_screen, upgrade_screen
 from paddock.plugins.install.path_checks import missing_paths, ungranted_paths, unreadable_paths_here
@@ -44,42 +50,43 @@ class InstallPlan:
     Attributes:
         package: The package.
         action: What would happen to the store.
+        terms: What the person is shown and has to agree to.
         screen: The consent screen, if files come in.
         warnings: Further warnings for the person.
         fields: The configuration fields that would be replaced.
-        capabilities: New capabilities of an upgrade, each of which needs its own consent; an install is consented
-            to as a whole.
-        trust_lost: A description of the trust that an upgrade gives up; that needs its own consent too.
         old_version: The installed version, if there is one.
         downgrade: Whether a downgrade is allowed.
     """
 
     package: ResolvedPackage
     action: PlanAction
+    terms: ConsentTerms
     screen: ConsentScreen | None = None
     warnings: tuple[Problem, ...] = ()
     fields: tuple[str, ...] = ()
-    capabilities: tuple[Capability, ...] = ()
-    trust_lost: str = ""
     old_version: str = ""
     downgrade: bool = False
 
-    def check_consent(self, acknowledged: Iterable[Capability], *, less_trust: bool) -> None:
-        """Raise if a required consent is missing.
+    @property
+    def changes_files(self) -> bool:
+        """Whether files come in; otherwise only the signature or the configuration of installed files changes."""
+        return self.action in (PlanAction.INSTALL, PlanAction.UPGRADE)
+
+    @property
+    def separate_capabilities(self) -> tuple[Capability, ...]:
+        """The new capabilities of an upgrade, each of which is asked for separately. An install is one question."""
+        return self.terms.capabilities if self.action is PlanAction.UPGRADE else ()
+
+    def check_consent(self, consent: InstallConsent) -> None:
+        """Check a person's answer against what they were shown.
 
         Raises:
-            NeedsConsent: something is missing.
+            NeedsConsent: they were shown another package, or have not agreed to everything.
         """
-        if self.trust_lost and not less_trust:
-            raise NeedsConsent(self.trust_lost, code="trust_lost", hint="say yes to that by itself")
-        consented = frozenset(acknowledged)
-        missing = [one for one in self.capabilities if one not in consented]
-        if missing:
-            raise NeedsConsent(
-                f"it asks for new capabilities: {', '.join(map(str, missing))}",
-                hint="say yes to each of them",
-                details={"capabilities": [str(one) for one in missing]},
-            )
+        if self.changes_files:
+            check_consent(self.terms, consent)
+        else:
+            check_same_package(self.terms, consent)
 
 
 def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool = False) -> InstallPlan:
@@ -89,12 +96,13 @@ def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool =
         PaddockError: it cannot be installed; see `commit.check_installable`.
     """
     old_version = package.installed.version if package.installed else ""
+    terms = shown_terms(package)
     if package.unchanged:
         if package.newly_signed:
-            return InstallPlan(package, PlanAction.SIGNATURE, old_version=old_version)
+            return InstallPlan(package, PlanAction.SIGNATURE, terms, old_version=old_version)
         fields = tuple(changed_values(store, package))
         return InstallPlan(
-            package, PlanAction.VALUES if fields else PlanAction.NOTHING, fields=fields, old_version=old_version
+            package, PlanAction.VALUES if fields else PlanAction.NOTHING, terms, fields=fields, old_version=old_version
         )
     check_installable(store, package, allow_downgrade=downgrade)
     manifest = package.manifest
@@ -105,14 +113,13 @@ def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool =
         *ungranted_paths(manifest, package.values, package.staged.source.source),
     )
     if package.upgrade is None:
-        return InstallPlan(package, PlanAction.INSTALL, install_screen(package), warnings, downgrade=downgrade)
+        return InstallPlan(package, PlanAction.INSTALL, terms, install_screen(package), warnings, downgrade=downgrade)
     return InstallPlan(
         package,
         PlanAction.UPGRADE,
+        terms,
         upgrade_screen(package, package.upgrade),
         warnings,
-        capabilities=tuple(package.missing_consents),
-        trust_lost=package.trust_lost,
         old_version=old_version,
         downgrade=downgrade,
     )
@@ -121,15 +128,14 @@ def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool =
 def apply_plan(
     store: PluginStore,
     plan: InstallPlan,
-    acknowledged: Iterable[Capability] = (),
+    consent: InstallConsent,
     *,
-    less_trust: bool = False,
     progress: ProgressCallback | None = None,
 ) -> None:
-    """Carry out a plan that a person consented to, with the given consents to single capabilities.
+    """Carry out a plan with a person's consent, which is compared with what is installed at that moment.
 
     Raises:
-        NeedsConsent: something needs its own consent and has none.
+        NeedsConsent: it does not cover the package, its signer or its capabilities as they are now.
         PaddockError: it cannot be done, or not any more; see `commit.commit_install`.
     """
     package = plan.package
@@ -137,12 +143,11 @@ def apply_plan(
         case PlanAction.NOTHING:
             return
         case PlanAction.SIGNATURE:
-            save_signature(store, package)
+            save_signature(store, package, consent)
         case PlanAction.VALUES:
             save_values(store, package)
         case PlanAction.INSTALL | PlanAction.UPGRADE:
-            plan.check_consent(acknowledged, less_trust=less_trust)
-            commit_install(store, package, package.missing_consents, allow_downgrade=plan.downgrade, progress=progress)
+            commit_install(store, package, consent, allow_downgrade=plan.downgrade, progress=progress)
         case _:
             assert_never(plan.action)
 

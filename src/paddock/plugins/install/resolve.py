@@ -39,7 +39,6 @@ from paddock.plugins.tool_pinning.scan.collisions import PluginNames
 from paddock.plugins.tool_pinning.scan.findings import ScanFinding
 from paddock.plugins.tool_pinning.scan.scan import PluginScan, find_installed_names
 from paddock.plugins.trust.signature import (
-    TRUST_TIERS,
     SignatureState,
     SignatureVerdict,
     TrustedKey,
@@ -49,7 +48,7 @@ from paddock.plugins.trust.signature import (
     verify_signature,
 )
 from paddock.plugins.trust.signing_keys import KeyId
-from paddock.plugins.trust.trusted_keys import SignerInfo, describe_signer, trusted_keys_by_id
+from paddock.plugins.trust.trusted_keys import SignerInfo, describe_signer, describe_trust_loss, trusted_keys_by_id
 from paddock.store.database import Transaction
 
 if TYPE_CHECKING:
@@ -89,19 +88,7 @@ class ResolvedPackage:
     @property
     def trust_lost(self) -> str:
         """Describe the trust in the signer that an upgrade gives up; empty if it gives up none."""
-        signer = self.installed_signer
-        if signer is None or signer.state not in (
-            SignatureState.VERIFIED,
-            SignatureState.COMMUNITY_SIGNED,
-        ):
-            return ""
-        same_signer = signer.key == self.signature.key
-        if same_signer and TRUST_TIERS.index(self.tier) >= TRUST_TIERS.index(signer.tier):
-            return ""
-        return (
-            f"the installed version is {signer.state.value} ({signer.description}); "
-            f"this one is {self.signature.state.value}"
-        )
+        return describe_trust_loss(self.installed_signer, self.signature, self.tier)
 
     @property
     def newly_signed(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -160,13 +161,23 @@ def _pick_rollback_target(rows: list[VersionRow], current: VersionRow, version: 
     )
 
 
-def roll_back(store: PluginStore, current: VersionRow, target: VersionRow) -> None:
-    """Make an earlier version the one in use; the person consented to what `find_rollback_target` returned.
+def roll_back(
+    store: PluginStore, current: VersionRow, target: VersionRow, acknowledged: Collection[Capability]
+) -> None:
+    """Make an earlier version the one in use.
+
+    Args:
+        store: The plugin store.
+        current: The version in use that the person was shown.
+        target: The version that they go back to.
+        acknowledged: The capabilities that they granted for it.
 
     Raises:
+        NeedsConsent: it requests capabilities that are neither granted now nor acknowledged; nothing has changed.
         Conflict: another command changed the plugin meanwhile.
     """
-    capabilities = tuple(str(capability) for capability in requested_capabilities(manifest_of(target)))
+    requested = requested_capabilities(manifest_of(target))
+    capabilities = tuple(str(capability) for capability in requested)
 
     def unit(tx: Transaction) -> None:
         plugin = require_plugin(tx, current.plugin)
@@ -177,8 +188,16 @@ def roll_back(store: PluginStore, current: VersionRow, target: VersionRow) -> No
                 code="plugin.changed_meanwhile",
                 hint="run the command again",
             )
-        set_default_version(tx, plugin.name, target.version, store.now())
         grant = find_grant(tx, store.tenant, plugin.name)
+        granted = [parse_capability(text) for text in grant.capabilities] if grant else []
+        missing = [str(one) for one in missing_capabilities(granted, requested) if one not in acknowledged]
+        if missing:
+            raise NeedsConsent(
+                f"{target.plugin} {target.version} asks for {', '.join(missing)}, which is not granted any more",
+                hint="name each in `grant` once a person said yes to it",
+                details={"plugin": target.plugin, "capabilities": missing},
+            )
+        set_default_version(tx, plugin.name, target.version, store.now())
         save_grant(
             tx,
             Grant(store.tenant, plugin.name, bool(grant and grant.enabled), capabilities, target.digest),

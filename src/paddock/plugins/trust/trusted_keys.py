@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 from paddock.core.errors import Conflict, NotFound
 from paddock.plugins.store.rows import VersionRow
 from paddock.plugins.store.store import PluginStore
-from paddock.plugins.trust.signature import SignatureState, SignatureVerdict, TrustedKey, TrustTier, effective_tier
+from paddock.plugins.trust.signature import (
+    TRUST_TIERS,
+    SignatureState,
+    SignatureVerdict,
+    TrustedKey,
+    TrustTier,
+    effective_tier,
+)
 from paddock.plugins.trust.signing_keys import KeyId, key_id, read_public_key
 from paddock.store.database import Transaction
 
@@ -124,3 +131,20 @@ def describe_signer(row: VersionRow, trusted: Mapping[KeyId, str], *, intact: bo
     else:
         state, description = SignatureState.COMMUNITY_SIGNED, f"signed by {key}, a key that is not trusted here"
     return SignerInfo(state, description, effective_tier(state, row.document.get("trust_claim")), key)
+
+
+def describe_trust_loss(installed: SignerInfo | None, verdict: SignatureVerdict, tier: TrustTier) -> str:
+    """Describe the trust in the signer that an upgrade gives up; empty if it gives up none.
+
+    Args:
+        installed: The signer of the installed version, if there is one.
+        verdict: The signature of the new version.
+        tier: The trust tier of the new version.
+    """
+    if installed is None or installed.state not in (SignatureState.VERIFIED, SignatureState.COMMUNITY_SIGNED):
+        return ""
+    if installed.key == verdict.key and TRUST_TIERS.index(tier) >= TRUST_TIERS.index(installed.tier):
+        return ""
+    return (
+        f"the installed version is {installed.state.value} ({installed.description}); this one is {verdict.state.value}"
+    )

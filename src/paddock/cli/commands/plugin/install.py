@@ -221,22 +221,24 @@ def confirm_and_commit(
     screen = plan.screen
     if screen is None:
         return result | _confirm_unchanged(store, plan, retype, yes=yes)
-    upgrading = plan.action is PlanAction.UPGRADE
+    terms, separate, upgrading = plan.terms, plan.separate_capabilities, plan.action is PlanAction.UPGRADE
     granted = parse_grants(grants)
     print_consent_screen(screen)
     print_problems(plan.warnings, "!", "yellow")
     result["warnings"] = [problem.to_dict() for problem in plan.warnings]
     result["hints"] = [hint.to_value() for hint in package.scan_findings]
     flags = [
-        *(f"--grant {shlex.quote(str(capability))}" for capability in plan.capabilities if capability not in granted),
-        *(["--less-trust"] if plan.trust_lost else []),
+        *(f"--grant {shlex.quote(str(capability))}" for capability in separate if capability not in granted),
+        *(["--less-trust"] if terms.trust_lost else []),
     ]
     retype = " ".join([retype, *flags])
     confirm(screen.question, yes=yes, retype=retype, details={"screen": screen.to_value()})
-    confirm_lower_trust(plan.trust_lost, accepted=less_trust, retype=retype)
-    acknowledged = confirm_new_capabilities(plan.capabilities, granted, retype)
+    accepted = confirm_lower_trust(terms.trust_lost, accepted=less_trust, retype=retype)
+    # The question about a new plugin covers every capability on its screen; those of an upgrade are asked one by one.
+    acknowledged = confirm_new_capabilities(separate, granted, retype) if upgrading else terms.capabilities
+    consent = terms.accepted(acknowledged, less_trust=accepted)
     with ProgressLine() as line:
-        apply_plan(store, plan, acknowledged, less_trust=True, progress=line.callback)
+        apply_plan(store, plan, consent, progress=line.callback)
     result |= {"action": plan.action.value}
     if upgrading:
         print_message(f"{styled('✓', 'green')} upgraded {manifest.name} {plan.old_version} → {manifest.version}")
@@ -259,7 +261,7 @@ def _confirm_unchanged(store: PluginStore, plan: InstallPlan, retype: str, *, ye
     if plan.action is PlanAction.VALUES:
         confirm(f"Replace its stored configuration ({fields})?", yes=yes, retype=retype)
         result["fields"] = list(plan.fields)
-    apply_plan(store, plan)
+    apply_plan(store, plan, plan.terms.accepted(()))
     if plan.action is PlanAction.SIGNATURE:
         print_message(f"{styled('✓', 'green')} kept its new signature: {verdict.reason}")
         result["signature"] = verdict.state.value
@@ -294,8 +296,7 @@ def rollback(
         granted = parse_grants(grant or [])
         retype = " ".join([retype, *(f"--grant {shlex.quote(str(capability))}" for capability in new)])
         confirm(screen.question, yes=yes, retype=retype)
-        confirm_new_capabilities(new, granted, retype)
-        roll_back(host.plugins, current, target)
+        roll_back(host.plugins, current, target, confirm_new_capabilities(new, granted, retype))
     print_message(f"{styled('✓', 'green')} {current.plugin} is back at {target.version}")
     runtime = wait_until_running(current.plugin)
     if as_json:

@@ -21,8 +21,9 @@ from paddock.core.error_mapping import http_status
 from paddock.core.errors import Busy, CallerError, Conflict, Invalid, NeedsConsent, Problem
 from paddock.host.host import Host
 from paddock.host.plugins.install import InstallService
-from paddock.host.plugins.install_job import InstallConsent, InstallJob, InstallStage, InstallStopReason
+from paddock.host.plugins.install_job import InstallJob, InstallStage, InstallStopReason
 from paddock.plugins.examples import Example, list_examples
+from paddock.plugins.install.consent import InstallConsent
 from paddock.plugins.install.plan import PlanAction
 from paddock.plugins.install.request import InstallRequest
 from paddock.plugins.package.upload import UploadedFile, open_upload
@@ -154,10 +155,13 @@ class InstallPages:
         job = self._installs.find(path_param(request, "id"))
         grants = form.texts.get("grant", [])
         consent = InstallConsent(
-            context.principal, frozenset(parse_grants({"grant": grants})), bool(form.last_text("less_trust"))
+            form.last_text("digest"),
+            form.last_text("signature"),
+            frozenset(parse_grants({"grant": grants})),
+            bool(form.last_text("less_trust")),
         )
         try:
-            job.give_consent(consent)
+            job.give_consent(context.principal, consent)
         except NeedsConsent as needed:
             ticked = (*grants, "less_trust") if consent.less_trust else tuple(grants)
             return _render_job(request, job, ticked, CONSENT_INCOMPLETE, http_status(needed))
