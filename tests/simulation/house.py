@@ -119,7 +119,7 @@ async def open_house(
     watcher = _Nobody()
     around = SupervisorDeps(
         launcher=bodies,
-        adapter_for=lambda deployment: select_adapter(deployment, capabilities=_Shut()),
+        adapter_for=lambda deployment: select_adapter(deployment, capabilities=_Shut(), mcp_timeout_s=30.0),
         prepare=_prepared,
         publish_for=lambda tenant: ledger.publisher(tenant),
         observer=watcher,

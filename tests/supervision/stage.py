@@ -322,9 +322,9 @@ async def open_stage(
         clock = clock or LoopClock()
         around = SupervisorDeps(
             launcher=RemoteEndpointLauncher(
-                EmbeddedEndpointLauncher(CagedEndpointLauncher(launcher or warden, clock)), tls
+                EmbeddedEndpointLauncher(CagedEndpointLauncher(launcher or warden, clock)), 30.0, tls
             ),
-            adapter_for=partial(select_adapter, capabilities=door or ClosedDoor()),
+            adapter_for=partial(select_adapter, capabilities=door or ClosedDoor(), mcp_timeout_s=30.0),
             prepare=prepare,
             publish_for=audience.publisher,
             observer=audience,

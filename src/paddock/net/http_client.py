@@ -88,6 +88,7 @@ class HttpClient:
         tls: Trust settings; needed for https.
         dial: Opens the connection, where the system's resolver must not choose the address. The certificate still
             has to be the origin's.
+        connect_timeout_s: For one connection, with its TLS handshake.
     """
 
     def __init__(
@@ -96,9 +97,11 @@ class HttpClient:
         tls: ssl.SSLContext | None = None,
         *,
         dial: Callable[[], Awaitable[socket.socket]] | None = None,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         self.origin = origin
         self._dial = dial
+        self._connect_timeout_s = connect_timeout_s
         self._tls = tls if origin.scheme == "https" else None
         self._idle: list[tuple[_Connection, float]] = []
         self._all: set[_Connection] = set()
@@ -157,10 +160,10 @@ class HttpClient:
 
     async def _open(self) -> _Connection:
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(self._connect_timeout_s):
                 reader, writer = await self._open_streams()
         except TimeoutError:
-            raise HttpConnectionLost(f"{self.origin} did not answer within {CONNECT_TIMEOUT_S:g} s") from None
+            raise HttpConnectionLost(f"{self.origin} did not answer within {self._connect_timeout_s:g} s") from None
         except ssl.SSLCertVerificationError as error:
             raise HttpConnectionLost(
                 f"the certificate of {self.origin} is not trusted: {error.verify_message}"

@@ -33,6 +33,8 @@ from paddock.host.plugins.logs.plugin_logs import PluginLogs
 from paddock.manifest.capability import Capability, covers, missing_capabilities
 from paddock.manifest.model import CallableSpec, Manifest
 from paddock.manifest.permissions import requested_capabilities
+from paddock.manifest.rules.readiness import find_disallowed_hosts
+from paddock.plugins.manage.enable import domain_not_allowed_error
 from paddock.plugins.store.lookup import load_schema
 from paddock.runtime.calls import OnEvent
 from paddock.runtime.deployment import Deployment, InstanceKey
@@ -63,6 +65,7 @@ class DevHostParts:
     supervisor_events: DevSupervisorEvents
     launcher: EndpointLauncher
     dispatcher: CapabilityDispatcher
+    mcp_timeout_s: float
     logs: PluginLogs
     publish: EventSink
     tasks: TaskGroup
@@ -117,6 +120,9 @@ class DevHost:
                 hint="grant it, or take it out of the manifest",
                 details={"capabilities": [str(capability) for capability in missing]},
             )
+        allowed_domains = self._parts.preparer.settings.plugins.allowed_domains
+        if disallowed := find_disallowed_hosts(manifest, allowed_domains):
+            raise domain_not_allowed_error(manifest.name, disallowed)
         key, deployment = self._deployment(snapshot, granted)
         self._follow_log(manifest.name)
         supervisor = self._parts.supervisor
@@ -208,7 +214,13 @@ class DevHost:
         parts.preparer.roots[key.digest] = snapshot.root
         start_spec = await parts.preparer(deployment)
         trial: AbstractAsyncContextManager[TrialRun] = open_trial_run(
-            deployment, start_spec, parts.launcher, parts.dispatcher, publish=parts.publish, clock=parts.clock
+            deployment,
+            start_spec,
+            parts.launcher,
+            parts.dispatcher,
+            mcp_timeout_s=parts.mcp_timeout_s,
+            publish=parts.publish,
+            clock=parts.clock,
         )
         async with trial as run:
             yield run

@@ -117,9 +117,10 @@ async def open_dev_host(
             store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs, config or {}
         )
         launcher = TappedEndpointLauncher(warden, clock, tap, network)
+        mcp_timeout_s = settings.plugins.mcp_timeout_ms / 1000
         deps = SupervisorDeps(
             launcher=launcher,
-            adapter_for=partial(select_adapter, capabilities=services.dispatcher),
+            adapter_for=partial(select_adapter, capabilities=services.dispatcher, mcp_timeout_s=mcp_timeout_s),
             prepare=preparer,
             publish_for=ledger.publisher,
             observer=supervisor_events,
@@ -146,6 +147,7 @@ async def open_dev_host(
                 supervisor_events=supervisor_events,
                 launcher=launcher,
                 dispatcher=services.dispatcher,
+                mcp_timeout_s=mcp_timeout_s,
                 logs=logs,
                 publish=ledger.publisher(DEFAULT_TENANT),
                 tasks=tasks,

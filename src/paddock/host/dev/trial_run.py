@@ -247,6 +247,7 @@ async def open_trial_run(
     launcher: EndpointLauncher,
     dispatcher: CapabilityHandler,
     *,
+    mcp_timeout_s: float,
     publish: EventSink,
     clock: Clock,
 ) -> AsyncGenerator[TrialRun, None]:
@@ -258,7 +259,11 @@ async def open_trial_run(
     log: list[str] = []
     recorder = _RecordingDispatcher(dispatcher)
     python = isinstance(deployment.manifest.runtime, PythonRuntime)
-    adapter = _RawPythonAdapter(deployment, recorder) if python else select_adapter(deployment, capabilities=recorder)
+    adapter = (
+        _RawPythonAdapter(deployment, recorder)
+        if python
+        else select_adapter(deployment, capabilities=recorder, mcp_timeout_s=mcp_timeout_s)
+    )
     endpoint = await launcher.launch(start_spec.target, log.append)
     trial = TrialRun(deployment, start_spec, endpoint, adapter, log, recorder.methods, publish, clock)
     try:

@@ -13,8 +13,9 @@ from paddock.manifest.capability import Capability, InvalidCapability, covers, m
 from paddock.manifest.model import Manifest, RemoteRuntime
 from paddock.manifest.permissions import requested_capabilities
 from paddock.manifest.read import DirectoryFiles, read_bytes
+from paddock.manifest.rules.readiness import find_disallowed_hosts
 from paddock.plugins.dialects.envelope import is_mcp_server
-from paddock.plugins.manage.enable import grant_required_error
+from paddock.plugins.manage.enable import domain_not_allowed_error, grant_required_error
 from paddock.plugins.store.lookup import BUILT_IN_ALIASES, load_schema
 from paddock.plugins.store.node_files import ensure_local_files
 from paddock.plugins.store.rows import Grant, VersionRow, all_aliases, current_versions, grants_by_tenant
@@ -134,6 +135,8 @@ class DesiredState:
             missing := missing_capabilities(grants, requested_capabilities(manifest))
         ):
             return BlockedPlugin(key, row.version, "not granted", grant_required_error(store.tenant, row, missing))
+        if disallowed := find_disallowed_hosts(manifest, store.allowed_domains):
+            return BlockedPlugin(key, row.version, "not allowed", domain_not_allowed_error(row.plugin, disallowed))
         if store.tenant != DEFAULT_TENANT:
             manifest = replace(manifest, start="lazy")  # there may be many tenants, and most are idle most of the time
         root = ensure_local_files(store, row)
@@ -227,6 +230,8 @@ def _unavailable_reasons(
             reasons[plugin.key.tenant][plugin.key.plugin] = (
                 f"asks for {requested}, which {plugin.key.tenant} has not granted"
             )
+        elif plugin.error.error_code == "plugin.domain_not_allowed":
+            reasons[plugin.key.tenant][plugin.key.plugin] = "requests hosts outside plugins.allowed_domains"
     for tenant_reasons in reasons.values():
         tenant_reasons |= {alias: tenant_reasons[name] for alias, name in targets.items() if name in tenant_reasons}
     return reasons

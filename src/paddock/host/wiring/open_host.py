@@ -150,9 +150,11 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         approvals = build_approvals(database, clock, random, pending_limits)
         supervisor_events = SupervisorEvents(logs)
         preparer = LaunchPreparer(store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs)
+        mcp_timeout_s = settings.plugins.mcp_timeout_ms / 1000
+        caged_launcher = CagedEndpointLauncher(warden, clock, network)
         deps = SupervisorDeps(
-            launcher=RemoteEndpointLauncher(EmbeddedEndpointLauncher(CagedEndpointLauncher(warden, clock, network))),
-            adapter_for=partial(select_adapter, capabilities=services.dispatcher),
+            launcher=RemoteEndpointLauncher(EmbeddedEndpointLauncher(caged_launcher), mcp_timeout_s),
+            adapter_for=partial(select_adapter, capabilities=services.dispatcher, mcp_timeout_s=mcp_timeout_s),
             prepare=preparer,
             publish_for=ledger.publisher,
             observer=supervisor_events,

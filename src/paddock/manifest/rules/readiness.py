@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 from paddock.core.schema.compile import check_schema, join_path
+from paddock.manifest.capability import HostService
 from paddock.manifest.command import LOCK_FILES, environment_program
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, PythonRuntime, SchemaFile
+from paddock.manifest.network import NetworkAccess
 from paddock.manifest.package_files import PackageFiles
 from paddock.manifest.registry_launcher import RegistryCommand, fetched_at_start
 from paddock.manifest.rules.field_rules import find_auth_fields
@@ -21,6 +24,28 @@ FETCHED_AT_START = "fetched_at_start"
 def find_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:
     """Return everything that keeps this plugin from being enabled; it may still be installed and listed."""
     return [*_program_blockers(manifest, files), *_fetch_blockers(manifest, files), *_schema_blockers(manifest, files)]
+
+
+def find_disallowed_hosts(manifest: Manifest, allowed_domains: Iterable[str]) -> list[Problem]:
+    """Return a problem for each host that a plugin of the OSQR dialect requests outside the allowed domains.
+
+    `host:http` without any `net:` reaches every public host, so it counts as a request for all of them.
+    """
+    if manifest.dialect is not Dialect.OSQR:
+        return []
+    allowed = tuple(allowed_domains)
+    networks = [one for one in manifest.capabilities if isinstance(one, NetworkAccess)]
+    unlimited = [one for one in manifest.capabilities if one == HostService("http") and not networks]
+    return [
+        Problem(
+            "capabilities",
+            f"{capability} leads to hosts outside plugins.allowed_domains ({', '.join(allowed) or 'empty'})",
+            "add the host to plugins.allowed_domains in config.toml",
+            "domain_not_allowed",
+        )
+        for capability in (*networks, *unlimited)
+        if not isinstance(capability, NetworkAccess) or capability.host not in allowed
+    ]
 
 
 def _program_blockers(manifest: Manifest, files: PackageFiles) -> list[Problem]:

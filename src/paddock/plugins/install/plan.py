@@ -12,6 +12,7 @@ from typing import assert_never
 
 from paddock.core.errors import Conflict, Problem
 from paddock.manifest.capability import Capability
+from paddock.manifest.rules.readiness import find_disallowed_hosts
 from paddock.plugins.install.commit import (
     changed_values,
     check_installable,
@@ -111,6 +112,7 @@ def make_plan(store: PluginStore, package: ResolvedPackage, *, downgrade: bool =
         *missing_paths(manifest.capabilities),
         *unreadable_paths_here(manifest.capabilities),
         *ungranted_paths(manifest, package.values, package.staged.source.source),
+        *find_disallowed_hosts(manifest, store.allowed_domains),
     )
     if package.upgrade is None:
         return InstallPlan(package, PlanAction.INSTALL, terms, install_screen(package), warnings, downgrade=downgrade)

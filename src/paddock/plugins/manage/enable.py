@@ -22,7 +22,7 @@ from paddock.manifest.command import environment_program
 from paddock.manifest.model import CommandRuntime, Manifest
 from paddock.manifest.permissions import requested_capabilities
 from paddock.manifest.read import DirectoryFiles
-from paddock.manifest.rules.readiness import find_blockers
+from paddock.manifest.rules.readiness import find_blockers, find_disallowed_hosts
 from paddock.plugins.manage.repair_text import tenant_option
 from paddock.plugins.package.tree import verify_tree
 from paddock.plugins.store.lookup import (
@@ -89,6 +89,16 @@ def grant_required_error(tenant: Tenant, row: VersionRow, missing: Sequence[Capa
     )
 
 
+def domain_not_allowed_error(plugin: str, problems: Sequence[Problem]) -> Invalid:
+    """Build the error for a plugin that may not run because it requests hosts outside the allowed domains."""
+    return Invalid(
+        f"{plugin} requests hosts outside plugins.allowed_domains",
+        problems,
+        code="plugin.domain_not_allowed",
+        hint="add the hosts to plugins.allowed_domains in config.toml",
+    )
+
+
 def check_callable_names(store: PluginStore, manifest: Manifest) -> None:
     """Check that no other enabled plugin has a callable of the same full name.
 
@@ -148,6 +158,7 @@ def enable(store: PluginStore, name: str, acknowledged: Iterable[Capability] = (
     files = DirectoryFiles(ensure_local_files(store, row))
     problems = [
         *find_blockers(manifest, files),
+        *find_disallowed_hosts(manifest, store.allowed_domains),
         *_missing_programs(store, row, manifest, files),
         *_unmet_requirements(store, manifest),
     ]

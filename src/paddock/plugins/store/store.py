@@ -42,6 +42,7 @@ class PluginStore:
     local_file: Path
     clock: Clock
     random: Random
+    allowed_domains: tuple[str, ...]  # the hosts that OSQR plugins may connect to
     retention_days: int = 30
     tenant: Tenant = DEFAULT_TENANT
     environments_allowed: bool = False  # for packages with requirements of their own
@@ -250,6 +251,7 @@ def open_plugin_store(
             local_file=directories.local_file,
             clock=clock,
             random=SystemRandom(),
+            allowed_domains=settings.plugins.allowed_domains,
             retention_days=settings.versions.retention_days,
             environments_allowed=settings.plugins.environments,
         )

@@ -11,15 +11,19 @@ from paddock.runtime.protocols.native.adapter import CapabilityHandler, NativeAd
 from paddock.runtime.protocols.python.adapter import PythonAdapter
 
 
-def select_adapter(deployment: Deployment, *, capabilities: CapabilityHandler) -> ProtocolAdapter:
-    """Create the adapter for one process run; `capabilities` answers the plugin's requests to the host."""
+def select_adapter(deployment: Deployment, *, capabilities: CapabilityHandler, mcp_timeout_s: float) -> ProtocolAdapter:
+    """Create the adapter for one process run.
+
+    `capabilities` answers the plugin's requests to the host. `mcp_timeout_s` is how long an MCP server may take for
+    each answer before its first call.
+    """
     match deployment.manifest.runtime:
         case PythonRuntime():
             return PythonAdapter(deployment, capabilities)
         case CommandRuntime(protocol="mcp"):
-            return McpAdapter(deployment)
+            return McpAdapter(deployment, mcp_timeout_s)
         case RemoteRuntime():
-            return McpAdapter(deployment, remote=True)
+            return McpAdapter(deployment, mcp_timeout_s, remote=True)
         case None:
             return EmbeddedAdapter(deployment, capabilities)
         case _:

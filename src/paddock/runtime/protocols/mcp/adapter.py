@@ -45,7 +45,6 @@ from paddock.runtime.protocols.mcp.elicitation import (
 )
 from paddock.runtime.protocols.mcp.handshake import (
     DISCOVER_REQUEST,
-    HANDSHAKE_TIMEOUT_S,
     NegotiationFailed,
     negotiate_by_discovery,
     negotiate_by_handshake,
@@ -53,7 +52,6 @@ from paddock.runtime.protocols.mcp.handshake import (
 from paddock.runtime.protocols.mcp.results import parse_call_result
 
 PING_TIMEOUT_S: Final = 5.0
-LIST_TIMEOUT_S: Final = 30.0
 MAX_LOG_CHARS: Final = 2_000
 
 RELATED_REQUEST_KEY: Final = "paddock/askedDuring"
@@ -80,11 +78,13 @@ class McpAdapter:
 
     Args:
         deployment: The plugin.
+        timeout_s: For each answer of the handshake, and for each page of its definitions.
         remote: Whether the server is remote, so that its requests say which of ours they belong to.
     """
 
-    def __init__(self, deployment: Deployment, *, remote: bool = False) -> None:
+    def __init__(self, deployment: Deployment, timeout_s: float, *, remote: bool = False) -> None:
         self._deployment = deployment
+        self._timeout_s = timeout_s
         self._remote = remote
         self._declares_for_itself = has_own_manifest(deployment.manifest)
         self._previous_server: NegotiatedServer | None = None  # negotiated in its previous process run
@@ -124,8 +124,7 @@ class McpAdapter:
             server = await self._negotiate(sender)
         except TimeoutError:
             raise HandshakeTimeout(
-                PluginInitializeTimeout(name=self._deployment.name, timeout_sec=HANDSHAKE_TIMEOUT_S),
-                HANDSHAKE_TIMEOUT_S,
+                PluginInitializeTimeout(name=self._deployment.name, timeout_sec=self._timeout_s), self._timeout_s
             ) from None
         except NegotiationFailed as error:
             raise HandshakeRejected(self._rejection(error)) from None
@@ -135,7 +134,8 @@ class McpAdapter:
         return HandshakeResult(features=frozenset({f"mcp:{server.revision}"}))
 
     async def _negotiate(self, sender: RequestSender) -> NegotiatedServer:
-        return await (negotiate_by_discovery(sender) if self._discovers_first else negotiate_by_handshake(sender))
+        negotiate = negotiate_by_discovery if self._discovers_first else negotiate_by_handshake
+        return await negotiate(sender, self._timeout_s)
 
     def _rejection(self, error: NegotiationFailed) -> HandshakeRejection:
         event = PluginProtocolViolation(
@@ -174,9 +174,9 @@ class McpAdapter:
 
         async def send_request(message: OutgoingMessage) -> Any:
             params = with_protocol_meta(message.params) if server.stateless else message.params
-            return await sender.request(OutgoingMessage(message.method, params), LIST_TIMEOUT_S)
+            return await sender.request(OutgoingMessage(message.method, params), self._timeout_s)
 
-        async with asyncio.timeout(2 * LIST_TIMEOUT_S):
+        async with asyncio.timeout(2 * self._timeout_s):
             return await fetch_definitions(send_request, server.capabilities, server.instructions)
 
     async def configure(

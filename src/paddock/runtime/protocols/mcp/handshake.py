@@ -27,7 +27,6 @@ from paddock.rpc.mcp.revisions import (
 from paddock.runtime.errors import describe_error
 from paddock.runtime.protocol_adapter import OutgoingMessage, RequestSender
 
-HANDSHAKE_TIMEOUT_S = 30.0  # for a server's first answer
 DISCOVER_TIMEOUT_S = 3.0  # for a running server to say whether it knows `server/discover`
 # Errors by which a server without a handshake may reject it. Any other error concerns something else, perhaps a missing
 # key.
@@ -49,19 +48,19 @@ class NegotiationFailed(Exception):
         self.handshake_dropped = handshake_dropped or (rpc_error is not None and rpc_error.code in _NO_HANDSHAKE_CODES)
 
 
-async def negotiate_by_handshake(sender: RequestSender) -> NegotiatedServer:
-    """Negotiate with a server on a pipe: `initialize` first.
+async def negotiate_by_handshake(sender: RequestSender, timeout_s: float) -> NegotiatedServer:
+    """Negotiate with a server on a pipe: `initialize` first. Each answer may take `timeout_s`.
 
     Raises:
         NegotiationFailed, TimeoutError, PeerLost: the negotiation failed.
     """
     try:
-        return await _initialize(sender)
+        return await _initialize(sender, timeout_s)
     except NegotiationFailed as failure:
         if not failure.handshake_dropped:
             raise
         try:
-            server = parse_discover_result(await sender.request(DISCOVER_REQUEST, HANDSHAKE_TIMEOUT_S))
+            server = parse_discover_result(await sender.request(DISCOVER_REQUEST, timeout_s))
         except (RpcError, TimeoutError, PeerLost):
             server = None  # the handshake's error is the one that people can act on
         if server is None:
@@ -69,26 +68,27 @@ async def negotiate_by_handshake(sender: RequestSender) -> NegotiatedServer:
         return server
 
 
-async def negotiate_by_discovery(sender: RequestSender) -> NegotiatedServer:
+async def negotiate_by_discovery(sender: RequestSender, timeout_s: float) -> NegotiatedServer:
     """Negotiate with a remote server, or one without a handshake: `server/discover` first.
 
     Raises:
         NegotiationFailed, TimeoutError, PeerLost: the negotiation failed.
     """
     try:
-        server = parse_discover_result(await sender.request(DISCOVER_REQUEST, DISCOVER_TIMEOUT_S))
+        answer = await sender.request(DISCOVER_REQUEST, min(DISCOVER_TIMEOUT_S, timeout_s))
+        server = parse_discover_result(answer)
     except RpcError as rpc_error:
         _raise_if_no_common_revision(rpc_error)
         server = None
     except TimeoutError:
         # It may ignore unknown methods, or be slow to start. A server without a handshake says so, and is asked again.
-        return await negotiate_by_handshake(sender)
-    return server if server is not None else await _initialize(sender)
+        return await negotiate_by_handshake(sender, timeout_s)
+    return server if server is not None else await _initialize(sender, timeout_s)
 
 
-async def _initialize(sender: RequestSender) -> NegotiatedServer:
+async def _initialize(sender: RequestSender, timeout_s: float) -> NegotiatedServer:
     try:
-        answer = await sender.request(INITIALIZE_REQUEST, HANDSHAKE_TIMEOUT_S)
+        answer = await sender.request(INITIALIZE_REQUEST, timeout_s)
     except RpcError as rpc_error:
         _raise_if_no_common_revision(rpc_error)
         raise NegotiationFailed(f"it refused the handshake: {describe_error(rpc_error)}", rpc_error) from None

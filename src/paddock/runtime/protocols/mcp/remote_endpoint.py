@@ -25,11 +25,13 @@ class RemoteEndpointLauncher:
 
     Args:
         fallback: Launches all other targets.
+        connect_timeout_s: How long a server may take to accept a connection.
         tls: The certificates to trust; the machine's own by default.
     """
 
-    def __init__(self, fallback: EndpointLauncher, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, fallback: EndpointLauncher, connect_timeout_s: float, tls: ssl.SSLContext | None = None) -> None:
         self._fallback = fallback
+        self._connect_timeout_s = connect_timeout_s
         self._tls_factory = tls
 
     @cached_property
@@ -54,7 +56,8 @@ class RemoteEndpointLauncher:
             check_headers(target.headers)
         except ValueError as error:
             raise PluginError(f"the server's address or headers: {error}", code="remote.address") from error
-        http = HttpClient(origin, self._tls if origin.scheme == "https" else None)
+        tls = self._tls if origin.scheme == "https" else None
+        http = HttpClient(origin, tls, connect_timeout_s=self._connect_timeout_s)
         try:
             await http.connect()
         except HttpConnectionLost as lost:
