@@ -53,8 +53,8 @@ def test_the_consent_screen_tells_behaviour_data_effects_reach_tools_and_signer(
         "a patient teacher",
         "Speaks up by itself when you discuss money",
         "Reads your private knowledge vault",
-        "Sends data to api.example.com",
-        "net:api.example.com:443",
+        "Sends data to api.openai.com",
+        "net:api.openai.com:443",
         "unsigned",
         "personal",
     ):
@@ -217,9 +217,9 @@ def test_a_name_that_another_wrote_as_a_setting_is_refused_before_anything_chang
     paddock: Paddock, source: Path
 ) -> None:
     paddock.home.mkdir()
-    paddock.local.write_text("[plugins]\nenabled = true\n")
+    paddock.local.write_text("[plugins]\nenvironments = true\n")
     paddock.local.chmod(0o600)
-    said = paddock("plugin", "install", native(source, name="enabled"), "--yes", "--json", code=6)
+    said = paddock("plugin", "install", native(source, name="environments"), "--yes", "--json", code=6)
 
     assert said.error["code"] == "config.name_taken"
     assert paddock.listed() == {}

@@ -121,7 +121,7 @@ def test_the_last_entry_leaves_nothing_behind_and_another_can_follow(local: Path
     [
         'plugins.p.token = "x"\nplugins.q.token = "y"\n',
         'plugins = { p = { token = "x" }, q = { token = "y" } }\n',
-        '[plugins]\nmax_active = 3\np = { token = "x" }\n[plugins.q]\ntoken = "y"\n',
+        '[plugins]\nmcp_timeout_ms = 3000\np = { token = "x" }\n[plugins.q]\ntoken = "y"\n',
         '[plugins.p]\ntoken = "x"\n[limits]\npids = 9\n[plugins.q]\ntoken = "y"\n[plugins.p.sub]\na = 1\n',
     ],
 )

@@ -54,11 +54,13 @@ def test_the_strongest_source_wins_and_each_value_knows_where_it_came_from(
     directories: Directories, project: Path
 ) -> None:
     directories.config_file.write_text("# ours\n[limits]\npids = 90\nmemory_mb = 400\ncall_timeout_s = 20\n")
-    write_local(directories, "[limits]\nmemory_mb = 300\ncall_timeout_s = 19\n[plugins]\nmax_active = 9\n")
-    write_project(project, "[limits]\ncall_timeout_s = 18\n[plugins]\nmax_active = 8\nmcp_timeout_ms = 20000\n")
+    write_local(directories, "[limits]\nmemory_mb = 300\ncall_timeout_s = 19\n[http]\nmax_connections = 90\n")
+    write_project(
+        project, "[limits]\ncall_timeout_s = 18\n[http]\nmax_connections = 80\n[plugins]\nmcp_timeout_ms = 20000\n"
+    )
     loaded = load_settings(
         directories,
-        {"PADDOCK_PLUGINS_MAX_ACTIVE": "7", "PADDOCK_PLUGINS_MCP_TIMEOUT_MS": "6000"},
+        {"PADDOCK_HTTP_MAX_CONNECTIONS": "70", "PADDOCK_PLUGINS_MCP_TIMEOUT_MS": "6000"},
         cwd=project / "deep" / "down",
         flags={"plugins.mcp_timeout_ms": "5000"},
     )
@@ -67,46 +69,46 @@ def test_the_strongest_source_wins_and_each_value_knows_where_it_came_from(
     assert seen["limits.pids"] == ("90", f"{directories.config_file}:3")
     assert seen["limits.memory_mb"] == ("300", f"{directories.local_file}:2")
     assert seen["limits.call_timeout_s"] == ("18", f"{project}/.paddock/config.toml:2")
-    assert seen["plugins.max_active"] == ("7", "environment PADDOCK_PLUGINS_MAX_ACTIVE")
+    assert seen["http.max_connections"] == ("70", "environment PADDOCK_HTTP_MAX_CONNECTIONS")
     assert seen["plugins.mcp_timeout_ms"] == ("5000", "flag plugins.mcp_timeout_ms")
     assert loaded.settings.plugins.mcp_timeout_ms == 5000
     assert loaded.warnings == ()
 
 
 def test_every_mistake_of_every_source_is_reported_at_once(directories: Directories) -> None:
-    directories.config_file.write_text("[plugins]\nmax_activ = 3\n\n[limits]\npids = 'lots'\n[nonsense]\na = 1\n")
+    directories.config_file.write_text("[http]\nmax_connection = 3\n\n[limits]\npids = 'lots'\n[nonsense]\na = 1\n")
     write_local(directories, "mcp_timeout_ms = 1\n")
     found = problems_of(directories, {"PADDOCK_LIMITS_PIDS": "0"})
     assert {(problem.path.rpartition(": ")[2], problem.code, problem.line) for problem in found} == {
-        ("plugins.max_activ", "config.unknown", 2),
+        ("http.max_connection", "config.unknown", 2),
         ("limits.pids", "config.type", 5),
         ("nonsense", "config.unknown", 6),
         ("mcp_timeout_ms", "config.out_of_bounds", 1),
         ("PADDOCK_LIMITS_PIDS", "config.out_of_bounds", None),
     }
-    assert any("did you mean plugins.max_active?" in problem.hint for problem in found)
+    assert any("did you mean http.max_connections?" in problem.hint for problem in found)
 
 
-@pytest.mark.req("O-17", "OSQR_PLUGINS_MAX_ACTIVE")
+@pytest.mark.req("O-17", "OSQR_PLUGINS_MCP_TIMEOUT_MS")
 def test_two_names_of_one_setting_must_agree(directories: Directories) -> None:
-    both = {"OSQR_PLUGINS_MAX_ACTIVE": "4", "PADDOCK_PLUGINS_MAX_ACTIVE": "5"}
+    both = {"OSQR_PLUGINS_MCP_TIMEOUT_MS": "400", "PADDOCK_PLUGINS_MCP_TIMEOUT_MS": "500"}
     (problem,) = problems_of(directories, both)
     assert problem.code == "config.conflict"
-    assert "OSQR_PLUGINS_MAX_ACTIVE" in problem.message
-    assert "PADDOCK_PLUGINS_MAX_ACTIVE" in problem.message
-    agreed = load_settings(directories, {**both, "OSQR_PLUGINS_MAX_ACTIVE": "5"})
-    assert agreed.settings.plugins.max_active == 5
-    directories.config_file.write_text("max_active_plugins = 3\n[plugins]\nmax_active = 4\n")
+    assert "OSQR_PLUGINS_MCP_TIMEOUT_MS" in problem.message
+    assert "PADDOCK_PLUGINS_MCP_TIMEOUT_MS" in problem.message
+    agreed = load_settings(directories, {**both, "OSQR_PLUGINS_MCP_TIMEOUT_MS": "500"})
+    assert agreed.settings.plugins.mcp_timeout_ms == 500
+    directories.config_file.write_text("mcp_timeout_ms = 300\n[plugins]\nmcp_timeout_ms = 400\n")
     (problem,) = problems_of(directories)
     assert (problem.code, problem.line) == ("config.conflict", 3)
 
 
 def test_a_misspelt_variable_is_a_warning_and_an_empty_one_counts_as_unset(directories: Directories) -> None:
     loaded = load_settings(
-        directories, {"OSQR_PLUGINS_MAX_ACTIV": "4", "PADDOCK_LIMITS_PIDS": "", "PADDOCK_COLOUR_OF_SHED": "red"}
+        directories, {"OSQR_PLUGINS_MCP_TIMEOUT": "4", "PADDOCK_LIMITS_PIDS": "", "PADDOCK_COLOUR_OF_SHED": "red"}
     )
     (warning,) = loaded.warnings
-    assert warning.hint == "did you mean OSQR_PLUGINS_MAX_ACTIVE?"
+    assert warning.hint == "did you mean OSQR_PLUGINS_MCP_TIMEOUT_MS?"
     assert loaded.settings.limits.pids == 100
 
 
@@ -148,11 +150,12 @@ def test_a_deeply_nested_project_file_is_refused_and_does_not_crash_us(
 def test_a_project_can_only_tighten(directories: Directories, project: Path) -> None:
     write_local(directories, "[limits]\nmemory_mb = 256\n")
     refused = {
-        "context_detection_threshold = 0.1": ("persona.detection_threshold", "config.project_forbidden"),
+        "mcp_timeout_ms = 40000": ("plugins.mcp_timeout_ms", "config.project_forbidden"),
+        "context_detection_threshold = 0.6": ("context_detection_threshold", "config.reserved_setting"),
         "[limits]\nmemory_mb = 300": ("limits.memory_mb", "config.project_forbidden"),
         "[store]\nurl = '/tmp/theirs.db'": ("store.url", "config.project_forbidden"),
         "[http]\naddress = '0.0.0.0:80'": ("http.address", "config.project_forbidden"),
-        "[plugins]\nenabled = false": ("plugins.enabled", "config.project_forbidden"),
+        "[plugins]\nenvironments = true": ("plugins.environments", "config.project_forbidden"),
         "[plugins]\nallowed_domains = ['evil.example']": ("plugins.allowed_domains", "config.project_forbidden"),
         "[plugins.thief]\ninstalled = '1.0.0'": ("plugins.thief", "config.misplaced"),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,6 @@ DOMAINS = ("api.anthropic.com", "api.openai.com")
 
 # variable, our name, documented default, another legal value as text, and as it is read
 VARIABLES: list[tuple[str, str, Any, str, Any]] = [
-    ("OSQR_PLUGINS_ENABLED", "plugins.enabled", True, "false", False),
-    ("OSQR_PLUGINS_MAX_ACTIVE", "plugins.max_active", 10, "4", 4),
     ("OSQR_PLUGINS_MCP_TIMEOUT_MS", "plugins.mcp_timeout_ms", 30000, "1500", 1500),
     ("OSQR_PLUGINS_CONTAINER_MEMORY_MB", "limits.memory_mb", 512, "256", 256),
     (
@@ -33,20 +32,25 @@ VARIABLES: list[tuple[str, str, Any, str, Any]] = [
         "a.example, B.example",
         ("a.example", "b.example"),
     ),
-    ("OSQR_PLUGINS_ANALYTICS_ENABLED", "analytics.enabled", True, "off", False),
-    ("OSQR_PLUGINS_ANALYTICS_AGGREGATION_INTERVAL_HOURS", "analytics.aggregation_interval_hours", 24, "48", 48),
-    ("OSQR_PLUGINS_AUTO_UPDATE", "versions.auto_update", False, "true", True),
     ("OSQR_PLUGINS_ROLLBACK_RETENTION_DAYS", "versions.retention_days", 30, "7", 7),
 ]
 PARAMETERS: list[tuple[str, str, Any, Any]] = [
-    ("max_active_plugins", "plugins.max_active", 10, 3),
     ("mcp_timeout_ms", "plugins.mcp_timeout_ms", 30000, 2000),
-    ("context_detection_threshold", "persona.detection_threshold", 0.5, 0.75),
-    ("conflict_history_length", "persona.conflict_history_length", 50, 5),
-    ("preference_learning_threshold", "persona.preference_learning_threshold", 3, 4),
     ("artifact_max_size_mb", "artifacts.max_size_mb", 50, 20),
-    ("workflow_state_ttl_days", "persona.workflow_state_ttl_days", 365, 30),
-    ("analytics_aggregation_min_users", "analytics.min_users", 10, 25),
+]
+# their name, our name, documented default, and the feature that will read it
+RESERVED: list[tuple[str, str, Any, str]] = [
+    ("OSQR_PLUGINS_ENABLED", "plugins.enabled", True, "personas"),
+    ("OSQR_PLUGINS_MAX_ACTIVE", "plugins.max_active", 10, "personas"),
+    ("OSQR_PLUGINS_ANALYTICS_ENABLED", "analytics.enabled", True, "usage analytics"),
+    ("OSQR_PLUGINS_ANALYTICS_AGGREGATION_INTERVAL_HOURS", "analytics.aggregation_interval_hours", 24, "analytics"),
+    ("OSQR_PLUGINS_AUTO_UPDATE", "versions.auto_update", False, "update proposals"),
+    ("max_active_plugins", "plugins.max_active", 10, "personas"),
+    ("context_detection_threshold", "persona.detection_threshold", 0.5, "personas"),
+    ("conflict_history_length", "persona.conflict_history_length", 50, "personas"),
+    ("preference_learning_threshold", "persona.preference_learning_threshold", 3, "personas"),
+    ("workflow_state_ttl_days", "persona.workflow_state_ttl_days", 365, "personas"),
+    ("analytics_aggregation_min_users", "analytics.min_users", 10, "usage analytics"),
 ]
 
 
@@ -87,6 +91,30 @@ def test_a_documented_parameter_has_its_default_and_is_honoured_under_its_own_na
     for text in (f"{parameter} = {value}\n", f"[{group}]\n{key} = {value}\n"):
         directories.config_file.write_text(text)
         assert setting_value(load_settings(directories, {}).settings, name) == value
+
+
+@pytest.mark.parametrize(
+    ("theirs", "name", "default", "feature"),
+    [pytest.param(*row, marks=pytest.mark.req("O-17", row[0]), id=row[0]) for row in RESERVED],
+)
+def test_a_reserved_setting_has_its_documented_default_and_is_refused_under_every_name_and_from_every_source(
+    directories: Directories, theirs: str, name: str, default: Any, feature: str
+) -> None:
+    assert setting_value(load_settings(directories, {}).settings, name) == default
+    spec = SETTINGS[name]
+    assert theirs in (*spec.variables, *spec.parameters)
+    assert f"`{name}`" in settings_reference() and f"**reserved** for {spec.reserved}" in settings_reference()
+    assert name not in {shown for shown, _, _ in load_settings(directories, {}).rows()}
+
+    value = json.dumps(default)
+    found = [*refusal(directories, dict.fromkeys((spec.environment, *spec.variables), value)).problems]
+    group, _, key = name.partition(".")
+    for text in (f"[{group}]\n{key} = {value}\n", *(f"{parameter} = {value}\n" for parameter in spec.parameters)):
+        directories.config_file.write_text(text)
+        found += refusal(directories, {}).problems
+    assert len(found) == 2 + len(spec.variables) + len(spec.parameters)
+    assert {problem.code for problem in found} == {"config.reserved_setting"}
+    assert all(name in problem.message and feature in problem.message for problem in found)
 
 
 @pytest.mark.req("O-17", "OSQR_PLUGINS_CONTAINER_CPU_LIMIT")
@@ -138,13 +166,13 @@ def test_our_own_settings_start_with_what_is_documented() -> None:
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
-        ("PADDOCK_PLUGINS_MAX_ACTIVE", "0"),
-        ("PADDOCK_PLUGINS_MAX_ACTIVE", "many"),
-        ("PADDOCK_PLUGINS_MAX_ACTIVE", "9" * 10_000),
+        ("PADDOCK_LIMITS_PIDS", "0"),
+        ("PADDOCK_LIMITS_PIDS", "many"),
+        ("PADDOCK_LIMITS_PIDS", "9" * 10_000),
         ("PADDOCK_LIMITS_CPU_QUOTA", "nan"),
         ("PADDOCK_LIMITS_CPU_QUOTA", "inf"),
-        ("PADDOCK_PERSONA_DETECTION_THRESHOLD", "1.1"),
-        ("PADDOCK_PLUGINS_ENABLED", "perhaps"),
+        ("PADDOCK_EVENTS_FIRST_PAUSE_S", "0.001"),
+        ("PADDOCK_HTTP_FIRST_LINK", "perhaps"),
         ("PADDOCK_PLUGINS_ALLOWED_DOMAINS", "*"),
         ("PADDOCK_PLUGINS_ALLOWED_DOMAINS", "http://a.example"),
         ("PADDOCK_HTTP_ADDRESS", "7433"),
@@ -188,8 +216,8 @@ def test_every_setting_is_documented_on_the_settings_page() -> None:
             assert f"`{name}`" in settings_reference()
 
 
-def test_a_setting_that_nothing_obeys_says_so_and_no_other_does() -> None:
-    """A setting is obeyed where something outside its own room reads it, as `settings.limits.pids` or `limits.pids`."""
+def test_every_setting_is_read_by_the_program_or_reserved() -> None:
+    """A setting is read where code outside `config` says `settings.limits.pids` or `limits.pids`."""
     read: set[str] = {"limits.cpu_quota"}  # by LimitSettings.hard_quota
     for file in (SOURCES / "paddock").rglob("*.py"):
         if file.parent.name != "config":
@@ -198,5 +226,5 @@ def test_a_setting_that_nothing_obeys_says_so_and_no_other_does() -> None:
                     group = node.value.attr if isinstance(node.value, ast.Attribute) else node.value.id
                     read.add(f"{group}.{node.attr}")
 
-    for name, one in SETTINGS.items():
-        assert ("Nothing obeys it yet" in one.description) is not (name in read or one.fixed), name
+    for name, spec in SETTINGS.items():
+        assert bool(spec.reserved) is not (name in read or spec.fixed), name

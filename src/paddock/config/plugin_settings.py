@@ -14,16 +14,16 @@ class PluginSettings:
 
     enabled: bool = setting(
         True,
-        "Whether people may activate plugins as personas at all; `paddock plugin enable` is another thing. "
-        "Nothing obeys it yet: it comes with personas.",
+        "Whether people may activate plugins as personas. `paddock plugin enable` does not depend on it.",
         kind=SettingKind.BOOLEAN,
+        reserved="personas",
         variables=("OSQR_PLUGINS_ENABLED",),
     )
     max_active: int = setting(
         10,
-        "How many personas one person may have active at the same time; any number of plugins may be enabled and run. "
-        "Nothing obeys it yet: it comes with personas.",
+        "How many personas one person may have active at the same time; any number of plugins may be enabled and run.",
         kind=SettingKind.INTEGER,
+        reserved="personas",
         variables=("OSQR_PLUGINS_MAX_ACTIVE",),
         parameters=("max_active_plugins",),
         minimum=1,
@@ -32,7 +32,8 @@ class PluginSettings:
     )
     mcp_timeout_ms: int = setting(
         30_000,
-        "How long connecting to an MCP server may take, in milliseconds. Nothing obeys it yet.",
+        "How long an MCP server may take to accept a connection, and to answer each request of the host before its "
+        "first call, in milliseconds.",
         kind=SettingKind.INTEGER,
         variables=("OSQR_PLUGINS_MCP_TIMEOUT_MS",),
         parameters=("mcp_timeout_ms",),
@@ -42,8 +43,8 @@ class PluginSettings:
     )
     allowed_domains: tuple[str, ...] = setting(
         ("api.anthropic.com", "api.openai.com"),
-        "The only hosts a plugin of the OSQR dialect may be granted; a grant is still needed for each. "
-        "Nothing obeys it yet: until it does, a plugin reaches the hosts that you granted, whichever they are.",
+        "The only hosts that plugins of the OSQR dialect may connect to; each needs a grant as well. A plugin of that "
+        "dialect that requests another host cannot be enabled, and does not run if it was enabled before.",
         kind=SettingKind.NAMES,
         variables=("OSQR_PLUGINS_ALLOWED_DOMAINS",),
         check=check_host_names,
@@ -82,9 +83,9 @@ class VersionSettings:
 
     auto_update: bool = setting(
         False,
-        "Whether to look for new versions and propose them. Nothing is ever upgraded without a person's consent. "
-        "Nothing obeys it yet: no new versions are looked for.",
+        "Whether to look for new versions and propose them. Nothing is ever upgraded without a person's consent.",
         kind=SettingKind.BOOLEAN,
+        reserved="update proposals",
         variables=("OSQR_PLUGINS_AUTO_UPDATE",),
     )
     retention_days: int = setting(
@@ -103,15 +104,16 @@ class AnalyticsSettings:
 
     enabled: bool = setting(
         True,
-        "Whether use is counted at all. The counts stay in this host's own store and are sent nowhere. "
-        "Nothing obeys it yet: nothing is counted.",
+        "Whether usage is counted. The counts stay in this host's own store and are sent nowhere.",
         kind=SettingKind.BOOLEAN,
+        reserved="usage analytics",
         variables=("OSQR_PLUGINS_ANALYTICS_ENABLED",),
     )
     aggregation_interval_hours: int = setting(
         24,
-        "Width of one bucket, in hours. Nothing obeys it yet: nothing is counted.",
+        "Width of one bucket, in hours.",
         kind=SettingKind.INTEGER,
+        reserved="usage analytics",
         variables=("OSQR_PLUGINS_ANALYTICS_AGGREGATION_INTERVAL_HOURS",),
         minimum=1,
         maximum=8760,
@@ -119,8 +121,9 @@ class AnalyticsSettings:
     )
     min_users: int = setting(
         10,
-        "How many people a number must stand for before anyone sees it. Nothing obeys it yet: nothing is counted.",
+        "How many people a number must stand for before anyone sees it.",
         kind=SettingKind.INTEGER,
+        reserved="usage analytics",
         parameters=("analytics_aggregation_min_users",),
         minimum=2,
         maximum=1_000_000,
@@ -134,8 +137,9 @@ class PersonaSettings:
 
     detection_threshold: float = setting(
         0.5,
-        "Lowest confidence at which a plugin is activated by context. Nothing obeys it yet: it comes with personas.",
+        "Lowest confidence at which a plugin is activated by context.",
         kind=SettingKind.NUMBER,
+        reserved="personas",
         parameters=("context_detection_threshold",),
         minimum=0,
         maximum=1,
@@ -143,8 +147,9 @@ class PersonaSettings:
     )
     conflict_history_length: int = setting(
         50,
-        "How many settled conflicts are remembered for each person. Nothing obeys it yet: it comes with personas.",
+        "How many settled conflicts are remembered for each person.",
         kind=SettingKind.INTEGER,
+        reserved="personas",
         parameters=("conflict_history_length",),
         minimum=1,
         maximum=10_000,
@@ -152,8 +157,9 @@ class PersonaSettings:
     )
     preference_learning_threshold: int = setting(
         3,
-        "How many equal choices in a row make a preference. Nothing obeys it yet: it comes with personas.",
+        "How many equal choices in a row make a preference.",
         kind=SettingKind.INTEGER,
+        reserved="personas",
         parameters=("preference_learning_threshold",),
         minimum=1,
         maximum=1000,
@@ -161,8 +167,9 @@ class PersonaSettings:
     )
     workflow_state_ttl_days: int = setting(
         365,
-        "How long an unfinished workflow is kept, in days. Nothing obeys it yet: it comes with personas.",
+        "How long an unfinished workflow is kept, in days.",
         kind=SettingKind.INTEGER,
+        reserved="personas",
         parameters=("workflow_state_ttl_days",),
         minimum=1,
         maximum=3650,

@@ -24,14 +24,16 @@ anyone can write a repository, it may only make the settings marked *lower* or *
 say, it takes nothing from the environment, and nothing else. A project's file with a mistake is ignored as a whole,
 with a warning.
 
-**Nothing leaves the machine by itself.** Paddock sends no telemetry, and events to no webhook but yours. What
-`analytics.*` counts stays in the store that `store.url` names, for the people who run this host.
+**Nothing leaves the machine by itself.** Paddock sends no telemetry, and events to no webhook but yours.
 
 **Not a setting:** with `PADDOCK_DEBUG=1` in the environment a command that fails in a way nobody foresaw also prints
 where in the program that was, and each command what a host would write into a daemon's log.
 
 **The cage** cannot be loosened by any setting. `cage.*` exists so that a variable which tries is refused with a clear
 error instead of being ignored.
+
+**Reserved** settings belong to features that Paddock does not have yet. Setting one is an error, in a file and in the
+environment, so that no value is silently without effect.
 
 Names in *also* are those of the OSQR plugin architecture: capital ones are environment variables, the others keys at
 the top of a file. Setting one of them and ours to different values in one place is a mistake.
@@ -58,7 +60,10 @@ def _section(row: SettingSpec) -> str:
     ]
     if also := [*row.variables, *row.parameters]:
         facts.append(f"- also: {', '.join(f'`{name}`' for name in also)}")
-    facts.append(f"- in a project: {'refused' if row.tighter is Tightening.NEVER else f'only {row.tighter.value}'}")
+    if row.reserved:
+        facts.append(f"- **reserved** for {row.reserved}: setting it is an error")
+    else:
+        facts.append(f"- in a project: {'refused' if row.tighter is Tightening.NEVER else f'only {row.tighter.value}'}")
     return f"### `{row.name}`\n\n{row.description}\n\n" + "\n".join(facts) + "\n"
 
 

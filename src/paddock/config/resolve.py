@@ -25,6 +25,8 @@ _BY_VARIABLE = {name: row for row in SETTINGS.values() for name in (row.environm
 _BY_PARAMETER = {name: row for row in SETTINGS.values() for name in row.parameters}
 _MAX_PROBLEMS = 50
 _GROUPS = frozenset(name.partition(".")[0] for name in SETTINGS)
+# Names worth suggesting: setting a reserved one is an error.
+_USABLE = {name: row for name, row in SETTINGS.items() if not row.reserved}
 _MAX_PROJECT_WARNINGS = 5
 # Ours, and not settings: they are read before any setting.
 _OTHER_VARIABLES = frozenset({"PADDOCK_HOME", "PADDOCK_DEBUG"})
@@ -65,10 +67,10 @@ class LoadedSettings:
     warnings: tuple[Problem, ...]
 
     def rows(self) -> list[tuple[str, str, SettingOrigin]]:
-        """Name, value safe to show, and origin of every setting, in the table's order."""
+        """Name, value safe to show, and origin of every setting that is not reserved, in the table's order."""
         return [
             (name, format_setting(row, setting_value(self.settings, name)), self.origins[name])
-            for name, row in SETTINGS.items()
+            for name, row in _USABLE.items()
         ]
 
 
@@ -210,7 +212,8 @@ def _from_environment(environ: Mapping[str, str], warnings: list[Problem]) -> It
         row = _BY_VARIABLE.get(name)
         if row is None:
             # Only a warning: other programs may use the prefix too.
-            if close := difflib.get_close_matches(name, _BY_VARIABLE, n=1, cutoff=0.8):
+            usable = [known for known, spec in _BY_VARIABLE.items() if not spec.reserved]
+            if close := difflib.get_close_matches(name, usable, n=1, cutoff=0.8):
                 hint = f"did you mean {close[0]}?"
                 warnings.append(Problem(printable(name), "no setting goes by this name", hint, "config.unknown"))
         elif environ[name]:
@@ -264,15 +267,15 @@ def _is_plugin_entry(path: tuple[str, ...], value: object) -> bool:
 
 
 def _unknown_setting(where: str, key: str, line: int | None) -> Problem:
-    close = difflib.get_close_matches(key, [*SETTINGS, *_BY_PARAMETER], n=1, cutoff=0.6)
+    parameters = [name for name, row in _BY_PARAMETER.items() if not row.reserved]
+    close = difflib.get_close_matches(key, [*_USABLE, *parameters], n=1, cutoff=0.6)
     hint = f"did you mean {close[0]}?" if close else _known_names(key.partition(".")[0])
     return Problem(where, "no setting goes by this name", hint, "config.unknown", line)
 
 
 def _known_names(group: str) -> str:
     """The names that could have been meant."""
-    if group not in _GROUPS:
-        return f"the tables are: {', '.join(sorted(_GROUPS))}"
-    return (
-        f"known in [{group}]: {', '.join(name.partition('.')[2] for name in SETTINGS if name.startswith(f'{group}.'))}"
-    )
+    in_group = [name.partition(".")[2] for name in _USABLE if name.startswith(f"{group}.")]
+    if in_group:
+        return f"known in [{group}]: {', '.join(in_group)}"
+    return f"the tables are: {', '.join(sorted({name.partition('.')[0] for name in _USABLE}))}"

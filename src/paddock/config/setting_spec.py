@@ -45,6 +45,7 @@ class SettingSpec:
     fixed: bool
     tighter: Tightening
     sensitive: bool
+    reserved: str
     check: Callable[[Any], str | None] | None
 
     @property
@@ -71,12 +72,14 @@ def setting(
     fixed: bool = False,
     tighter: Tightening = Tightening.NEVER,
     sensitive: bool = False,
+    reserved: str = "",
     check: Callable[[Any], str | None] | None = None,
 ) -> T:
     """Declare one setting as a dataclass field.
 
     `variables` and `parameters` are the names OSQR gives it (environment, file key). `fixed` means that its default
     is the only value we accept, because any other would loosen the cage. `sensitive` values stay out of `repr`.
+    `reserved` names the feature that will read the setting; until that exists, setting it is an error.
     """
     spec = SettingSpec(
         "",
@@ -91,6 +94,7 @@ def setting(
         fixed,
         tighter,
         sensitive,
+        reserved,
         check,
     )
     return field(default=default, repr=not sensitive, metadata={"row": spec})

@@ -42,8 +42,14 @@ def parse_setting(setting: SettingSpec, raw: object, *, from_text: bool) -> Any:
         from_text: Whether text may stand for booleans, numbers and comma-separated lists.
 
     Raises:
-        InvalidSettingValue: Wrong type, out of bounds, or a value that would loosen the cage.
+        InvalidSettingValue: Wrong type, out of bounds, a value that would loosen the cage, or a reserved setting.
     """
+    if setting.reserved:
+        raise InvalidSettingValue(
+            f"{setting.name} is reserved for {setting.reserved}, which Paddock does not have yet",
+            hint="remove it: it would have no effect",
+            code="config.reserved_setting",
+        )
     value = _parse_text(setting, raw) if from_text and isinstance(raw, str) else _check_typed(setting, raw)
     if setting.fixed and value != setting.default:
         raise InvalidSettingValue(
