@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from paddock.core.errors import Conflict, HostError, OperatorError, PaddockError, StoreUnavailable
 from paddock.store.database import Database, Transaction, open_database, open_direct
@@ -295,8 +296,8 @@ async def test_the_daemon_goes_on_after_the_server_dropped_every_connection(
         await database.write(lambda tx: add_alias(tx, "before"))
         with psycopg.connect(postgres_server, autocommit=True) as connection:
             connection.execute(
-                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
-                "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
+                (conninfo_to_dict(postgres_address)["dbname"],),
             )
         await database.write(lambda tx: add_alias(tx, "after"))
         assert await database.read(aliases) == ["after", "before"]
