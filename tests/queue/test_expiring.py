@@ -60,8 +60,8 @@ async def test_a_request_that_ran_out_while_no_daemon_was_there_ends_when_one_st
     present = SystemClock.now
     monkeypatch.setattr(SystemClock, "now", lambda self: present(self) + timedelta(days=8))
     async with office.open() as host, asyncio.timeout(30):
-        while rows(office, WAITING):
-            await asyncio.sleep(0.02)  # the queue tells nobody that it is empty
+        while rows(office, WAITING):  # noqa: ASYNC110 - nothing says that the queue is empty
+            await asyncio.sleep(0.02)
 
         assert (await host.approvals.find("default", waits["approval"]))["state"] == "expired"
 
