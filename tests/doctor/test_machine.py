@@ -18,7 +18,7 @@ import pytest
 
 from fixtures.commands import Paddock
 from fixtures.packages import native
-from paddock.cage.bounded_process import run_bounded
+from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.cage.cgroups.discovery import CgroupView, find_locations
 from paddock.cage.probe import diagnose_bwrap, diagnose_namespace
 from paddock.cli.main import COMMANDS
@@ -368,7 +368,7 @@ def test_a_probe_that_breaks_or_hangs_is_one_failed_check_and_the_others_still_a
 def test_a_program_that_hangs_is_killed_with_everything_it_started(programs: Path) -> None:
     put_program(programs, "git", f"sleep 600 & echo $! > {programs}/child; echo hello; wait")
     programs.chmod(0o777)
-    ran = run_bounded([str(programs / "git")], {"PATH": os.environ["PATH"]}, seconds=3)
+    ran = run_bounded([str(programs / "git")], {"PATH": os.environ["PATH"]}, ProcessLimits(3))
     assert (ran.status, ran.first_line) == (None, "hello")
     child = int((programs / "child").read_text())
     # Killed at once, but a signal takes a moment to arrive and an orphan another to be collected.

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from paddock.core.errors import Invalid, OperatorError
 from paddock.plugins.package.extract import InstallProgress
-from paddock.plugins.package.from_git import GitLimits
+from paddock.plugins.package.from_git import GIT_LIMITS
 from paddock.plugins.package.rules import PackageLimits
 from paddock.plugins.package.source import PackageSource, SourceKind, parse_source
 from paddock.plugins.package.stage import stage_package, sweep_staging
@@ -293,7 +294,10 @@ def test_git_that_hangs_or_is_cancelled_is_killed_with_all_its_children(
     with (
         pytest.raises(expected),
         stage_package(
-            parse_source(f"git+{repository}"), tmp_path / "s", when_started, git_limits=GitLimits(timeout_s=0.1)
+            parse_source(f"git+{repository}"),
+            tmp_path / "s",
+            when_started,
+            git_limits=replace(GIT_LIMITS, timeout_s=0.1),
         ),
     ):
         pass
@@ -310,7 +314,9 @@ def test_a_repository_that_is_far_too_big_is_cut_off_while_it_is_fetched(
     git(repository, "commit", "-qm", "big")
     with (
         pytest.raises(OperatorError) as caught,
-        stage_package(parse_source(f"git+{repository}"), tmp_path / "s", git_limits=GitLimits(file_bytes=1_000_000)),
+        stage_package(
+            parse_source(f"git+{repository}"), tmp_path / "s", git_limits=replace(GIT_LIMITS, file_bytes=1_000_000)
+        ),
     ):
         pass
     assert caught.value.error_code == "git.failed"

@@ -1,90 +1,205 @@
-"""Runs a helper program with bounded time and output, in its own process group, leaving no process behind."""
+"""Runs a helper program within limits of time, output, file size and memory, and leaves no process behind.
+
+git, pip, npm and the probes of this machine run this way: each in its own process group, which is killed when the
+program ends, exceeds a limit, or the caller stops waiting for it.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
+import resource
+import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 
 from paddock.cage.spec import NOBODY
 
-_MAX_OUTPUT_BYTES = 64 * 1024
+_PROGRESS_INTERVAL_S = 0.2
+_CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """Limits of one run; None stands for no limit.
+
+    Attributes:
+        timeout_s: Seconds that it may take.
+        output_bytes: Bytes that it may print to stdout, and to stderr, where they are captured.
+        file_bytes: Size of any file that it writes.
+        memory_bytes: Address space of each of its processes.
+    """
+
+    timeout_s: float = 5.0
+    output_bytes: int = 64 * 1024
+    file_bytes: int | None = None
+    memory_bytes: int | None = None
+
+
+_PROBE_LIMITS = ProcessLimits()
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedRun:
-    """The result of a run. `status` is None when the program had to be killed; `output` holds stdout and stderr."""
+    """The result of a run.
+
+    Attributes:
+        status: The exit status; None if it had to be killed.
+        output: What it printed to stdout, unless that went to a file.
+        errors: What it printed to stderr.
+        stopped: Which limit it exceeded, in words that follow its name; empty if it ended by itself.
+    """
 
     status: int | None
     output: str
+    errors: str
+    stopped: str = ""
+
+    @property
+    def text(self) -> str:
+        """All that it printed."""
+        return self.output + self.errors
 
     @property
     def first_line(self) -> str:
-        """The first line of the output."""
-        return self.output.strip().partition("\n")[0]
+        """The first line that it printed."""
+        return self.text.strip().partition("\n")[0]
 
 
 def run_bounded(
-    command: Sequence[str], environ: Mapping[str, str], *, seconds: float = 5.0, as_nobody: bool = False
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    limits: ProcessLimits = _PROBE_LIMITS,
+    *,
+    directory: Path = Path("/"),
+    stdin: Path | None = None,
+    stdout: Path | None = None,
+    progress: Callable[[], None] | None = None,
+    as_nobody: bool = False,
 ) -> BoundedRun:
-    """Run a program and read its output.
+    """Run a program and wait for its end.
 
     Args:
         command: The program and its arguments; the program by absolute path.
         environ: Its whole environment.
-        seconds: After this its process group is killed.
+        limits: If it exceeds one, its process group is killed.
+        directory: Its working directory.
+        stdin: A file for its input; without one there is none.
+        stdout: A file for its output, which is bounded by `limits.file_bytes`; without one it is captured.
+        progress: Called at the start and about every 0.2 seconds; may raise to stop the program.
         as_nobody: Run it as the unprivileged user; only root can.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: it cannot be started.
     """
-    deadline = time.monotonic() + seconds
     identity = NOBODY if as_nobody else None
-    process = subprocess.Popen(  # noqa: S603 - the command is one of our own probes, never built from input
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=dict(environ),
-        cwd="/",
-        start_new_session=True,
-        user=identity,
-        group=identity,
-        extra_groups=() if as_nobody else None,
-    )
-    pipe = process.stdout
-    assert pipe is not None
+    with ExitStack() as files:
+        process = subprocess.Popen(  # noqa: S603 - a list of arguments from the callers, and no shell
+            command,
+            stdin=files.enter_context(stdin.open("rb")) if stdin else subprocess.DEVNULL,
+            stdout=files.enter_context(stdout.open("wb")) if stdout else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            cwd=directory,
+            start_new_session=True,
+            user=identity,
+            group=identity,
+            extra_groups=() if as_nobody else None,
+        )
+    output = _Capture(process.stdout, limits.output_bytes)
+    errors = _Capture(process.stderr, limits.output_bytes)
     try:
-        output = _read_output(pipe.fileno(), deadline)
-        try:
-            # A program cut off while still writing would only wait for a reader.
-            wait_s = 0.0 if len(output) >= _MAX_OUTPUT_BYTES else max(0.0, deadline - time.monotonic())
-            status = process.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            status = None
+        _apply_rlimits(process.pid, limits)
+        stopped = _follow(process.pid, (output, errors), limits, progress)
     finally:
-        pipe.close()
-        # Kill the group, not the process, so that its children end too.
-        with contextlib.suppress(ProcessLookupError):
+        # The leader is reaped after its group was killed, so that the id is still ours.
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    return BoundedRun(status, output.decode("utf-8", "replace"))
+        output.close()
+        errors.close()
+    return BoundedRun(None if stopped else process.returncode, output.text, errors.text, stopped)
 
 
-def _read_output(descriptor: int, deadline: float) -> bytes:
-    """Read the pipe until it ends, the output limit is reached, or the deadline passes."""
-    output = b""
-    while len(output) < _MAX_OUTPUT_BYTES:
-        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            break
-        chunk = os.read(descriptor, 8192)
-        if not chunk:
-            break
-        output += chunk
-    return output
+class _Capture:
+    """What a program prints to one pipe, up to the limit."""
+
+    def __init__(self, pipe: IO[bytes] | None, max_bytes: int) -> None:
+        self.pipe = pipe
+        self._max_bytes = max_bytes
+        self._bytes = bytearray()
+        if pipe is not None:
+            os.set_blocking(pipe.fileno(), False)
+
+    def read(self, pipe: IO[bytes]) -> bool:
+        """Read a chunk if there is one; returns whether there was."""
+        try:
+            chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        self._bytes += chunk
+        return bool(chunk)
+
+    def close(self) -> None:
+        """Read what the program left in the pipe, and close it."""
+        if self.pipe is not None:
+            with self.pipe:
+                while not self.full and self.read(self.pipe):
+                    pass
+
+    @property
+    def full(self) -> bool:
+        return len(self._bytes) > self._max_bytes
+
+    @property
+    def text(self) -> str:
+        return self._bytes[: self._max_bytes].decode("utf-8", "replace")
+
+
+def _follow(pid: int, captures: Sequence[_Capture], limits: ProcessLimits, progress: Callable[[], None] | None) -> str:
+    """Capture output until the process ends, and return an empty text, or until it exceeds a limit, and return which.
+
+    The process is not reaped.
+    """
+    deadline = time.monotonic() + limits.timeout_s
+    report_at = 0.0
+    ended = os.pidfd_open(pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(ended, selectors.EVENT_READ)
+            for capture in captures:
+                if capture.pipe is not None:
+                    selector.register(capture.pipe, selectors.EVENT_READ, capture)
+            while True:
+                now = time.monotonic()
+                if progress is not None and now >= report_at:
+                    progress()
+                    now = time.monotonic()
+                    report_at = now + _PROGRESS_INTERVAL_S
+                if now >= deadline:
+                    return f"took longer than {limits.timeout_s:g} seconds"
+                for key, _ in selector.select((min(deadline, report_at) if progress else deadline) - now):
+                    capture: _Capture | None = key.data
+                    if capture is None or capture.pipe is None:
+                        return ""
+                    if not capture.read(capture.pipe):
+                        selector.unregister(capture.pipe)
+                    if capture.full:
+                        return f"printed more than {limits.output_bytes} bytes"
+    finally:
+        os.close(ended)
+
+
+def _apply_rlimits(pid: int, limits: ProcessLimits) -> None:
+    """Limit the process and, since it has none yet, its children. Set from here: code between fork and exec is unsafe
+    in a process with threads."""
+    chosen = ((resource.RLIMIT_FSIZE, limits.file_bytes), (resource.RLIMIT_AS, limits.memory_bytes))
+    with suppress(ProcessLookupError):  # already ended
+        for kind, most in chosen:
+            if most is not None:
+                resource.prlimit(pid, kind, (most, most))

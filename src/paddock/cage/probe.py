@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddock.cage.bounded_process import BoundedRun, run_bounded
+from paddock.cage.bounded_process import BoundedRun, ProcessLimits, run_bounded
 from paddock.cage.launcher import CageUnavailable
 from paddock.cage.linux import is_descriptor_exhaustion, is_host_root
 
@@ -80,7 +80,7 @@ def find_bubblewrap(path: str | None = None) -> Bubblewrap:
     as_nobody = is_host_root()
     smoke = [program, "--unshare-all", "--ro-bind", "/", "/", "true"]
     try:
-        run = run_bounded(smoke, {"PATH": "/usr/bin:/bin"}, seconds=10, as_nobody=as_nobody)
+        run = run_bounded(smoke, {"PATH": "/usr/bin:/bin"}, ProcessLimits(10), as_nobody=as_nobody)
     except OSError as error:
         if is_descriptor_exhaustion(error):
             raise
@@ -88,7 +88,7 @@ def find_bubblewrap(path: str | None = None) -> Bubblewrap:
         raise CageUnavailable(message, code="cage.bwrap_failed", hint=_INSTALL) from error
     if run.status != 0:
         reason = run.first_line or ("no answer within 10 s" if run.status is None else f"exit status {run.status}")
-        raise setup_error(reason, output=run.output, by_hand=" ".join(smoke))
+        raise setup_error(reason, output=run.text, by_hand=" ".join(smoke))
     return Bubblewrap(program, version)
 
 

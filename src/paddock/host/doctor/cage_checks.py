@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from paddock.cage.bounded_process import run_bounded
+from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.cage.cgroups.discovery import (
     RESOURCES,
     CgroupView,
@@ -70,7 +70,7 @@ def check_bubblewrap(environ: Mapping[str, str]) -> Check:
 def check_user_namespaces() -> Check:
     """Check that a user namespace can be made, by making one in a child."""
     user = "nobody" if is_host_root() else "self"
-    probe = run_bounded([sys.executable, "-I", "-S", "-c", _NAMESPACE_PROBE, user], {}, seconds=10)
+    probe = run_bounded([sys.executable, "-I", "-S", "-c", _NAMESPACE_PROBE, user], {}, ProcessLimits(10))
     step, _, error_number = probe.first_line.partition(" ")
     if step == "ok":
         return Check("user namespaces", CheckStatus.OK, "one could be made, and mounted in")

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from paddock.cage.bounded_process import run_bounded
+from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.config.directories import Directories, sudo_prefix
 from paddock.host.doctor.check import Check, CheckStatus
 
@@ -125,7 +125,7 @@ def _check_program(name: str, environ: Mapping[str, str], why: str, fix: str) ->
     program = shutil.which(name, path=environ.get("PATH", os.defpath))
     if program is None:
         return Check(name, CheckStatus.WARN, "not installed", why, fix)
-    result = run_bounded([program, "--version"], {"PATH": environ.get("PATH", os.defpath)}, seconds=10)
+    result = run_bounded([program, "--version"], {"PATH": environ.get("PATH", os.defpath)}, ProcessLimits(10))
     if result.status != 0:
         outcome = "did not answer" if result.status is None else f"ended with {result.status}"
         return Check(name, CheckStatus.WARN, f"{program} {outcome}", why, fix)

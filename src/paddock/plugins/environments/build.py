@@ -17,6 +17,7 @@ from paddock.core.printable import printable
 from paddock.plugins.environments.lock import Ecosystem, Lock, normalize_name
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import npm_programs
+from paddock.plugins.environments.package_client import PackageClient
 from paddock.plugins.environments.pip import Pip
 from paddock.plugins.environments.python_env import (
     VENV_PYTHON,
@@ -26,7 +27,6 @@ from paddock.plugins.environments.python_env import (
     launcher_script,
     make_virtualenv,
 )
-from paddock.plugins.environments.runner import PackageClient
 from paddock.plugins.package.tree import PackageTree, TreeFile
 
 LAUNCHER_DIRECTORY = "programs"

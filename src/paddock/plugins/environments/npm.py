@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from paddock.cage.bounded_process import BoundedRun
 from paddock.core.errors import HostError, NotFound, OperatorError, PaddockError, PluginError, Unreachable
 from paddock.core.printable import printable
 from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.npm_lock import has_hash, pin_npm_lock, pinned_entries, requested_packages
-from paddock.plugins.environments.runner import CommandResult, PackageClient
+from paddock.plugins.environments.package_client import PackageClient, error_lines
 
 _ROOT_PACKAGE = {"name": "paddock-environment", "version": "0.0.0"}
 _KEPT_FIELDS = frozenset(
@@ -80,7 +81,7 @@ class Npm:
         package_json = {"name": "paddock-environment", "version": "0.0.0", "private": True}
         self._write("package.json", json.dumps(package_json | {"dependencies": {name: version or "latest"}}))
         result = self._run("looking for packages", "install", "--package-lock-only")
-        if result.code != 0:
+        if result.status != 0:
             raise classify_npm_failure(result, name, version)
         try:
             text = (self.folder / "package-lock.json").read_text(encoding="utf-8")
@@ -91,10 +92,10 @@ class Npm:
     def view(self, name: str, version: str) -> dict[str, Any]:
         """Return the registry's untrusted metadata of one version."""
         result = self._run("asking about the package", "view", f"{name}@{version}", *_VIEW_FIELDS)
-        if result.code != 0:
+        if result.status != 0:
             raise classify_npm_failure(result, name, version)
         try:
-            value: Any = json.loads(result.out)
+            value: Any = json.loads(result.output)
         except (ValueError, RecursionError):
             value = None
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -108,13 +109,13 @@ class Npm:
         self._write("package.json", build_package_json(lock))
         self._write("package-lock.json", build_package_lock(lock))
         result = self._run(f"installing {len(lock.packages)} npm packages", "ci")
-        if result.code != 0:
+        if result.status != 0:
             raise classify_npm_failure(result, lock.packages[0].name, lock.packages[0].version)
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
 
-    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
+    def _run(self, step: str, command: str, *arguments: str) -> BoundedRun:
         program = shutil.which("npm", path=self.client.environ.get("PATH"))
         if program is None:
             raise Unreachable(
@@ -151,13 +152,13 @@ _NETWORK_CODES = frozenset(
 )
 
 
-def classify_npm_failure(result: CommandResult, name: str, version: str | None) -> PaddockError:
+def classify_npm_failure(result: BoundedRun, name: str, version: str | None) -> PaddockError:
     """Translate a failure of npm into an error of ours."""
     code, message = _parse_output(result)
     details = {"package": name, "code": code, "said": message}
     match code:
         case "E404":
-            match = _PACKAGE_NOT_FOUND.search(result.err + message)
+            match = _PACKAGE_NOT_FOUND.search(result.errors + message)
             return NotFound(
                 f"there is no npm package {printable(match[1] if match else name)}",
                 code="environment.package_not_found",
@@ -203,19 +204,19 @@ def classify_npm_failure(result: CommandResult, name: str, version: str | None) 
             )
         case _:
             return Unreachable(
-                f"npm failed for {name}: {message or f'exit {result.code}'}",
+                f"npm failed for {name}: {message or f'exit {result.status}'}",
                 code="environment.client_failed",
                 details=details,
             )
 
 
-def _parse_output(result: CommandResult) -> tuple[str, str]:
+def _parse_output(result: BoundedRun) -> tuple[str, str]:
     """Return npm's own error code and its message."""
     try:
-        value: Any = json.loads(result.out)
+        value: Any = json.loads(result.output)
         error = value["error"]
         code, summary = str(error["code"] or ""), " ".join(str(error.get("summary") or "").split())
     except (ValueError, KeyError, TypeError, RecursionError):
-        match = _ERROR_CODE.search(result.err)
-        return (match[1] if match else ""), result.error_lines()
-    return code, printable(summary, 400) or result.error_lines()
+        match = _ERROR_CODE.search(result.errors)
+        return (match[1] if match else ""), error_lines(result)
+    return code, printable(summary, 400) or error_lines(result)

@@ -11,12 +11,13 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
+from paddock.cage.bounded_process import BoundedRun
 from paddock.core.errors import HostError, NotFound, OperatorError, PaddockError, PluginError, Unreachable
 from paddock.core.printable import printable
 from paddock.plugins.environments.lock import Lock
+from paddock.plugins.environments.package_client import PackageClient, error_lines
 from paddock.plugins.environments.pip_no_subprocess import SUBPROCESS_REFUSED
 from paddock.plugins.environments.python_env import host_interpreter, isolated_command, pip_directory
-from paddock.plugins.environments.runner import CommandResult, PackageClient
 
 _PIP_SCRIPT = Path(__file__).with_name("pip_no_subprocess.py")
 _PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
@@ -40,7 +41,7 @@ class Pip:
         report = self.client.workspace / "report.json"
         options = ("--dry-run", "--ignore-installed", "--report", str(report), *_WHEELS_ONLY)
         result = self._run("looking for packages", "install", *options, "--", *requirements)
-        if result.code != 0:
+        if result.status != 0:
             raise self._explain_failure(result, requirements[0])
         try:
             return json.loads(report.read_text(encoding="utf-8"))["install"]
@@ -56,7 +57,7 @@ class Pip:
         options = ("--quiet", "--no-deps", "--require-hashes", *_WHEELS_ONLY, "-d", str(folder), "-r", str(lock_file))
         result = self._run("looking into the package", "download", *options)
         wheels = sorted(folder.glob("*.whl"))
-        if result.code != 0 or not wheels:
+        if result.status != 0 or not wheels:
             raise self._explain_failure(result, pinned.partition(" ")[0])
         return wheels[0]
 
@@ -71,19 +72,19 @@ class Pip:
         options = ("--no-deps", "--require-hashes", "--no-compile", "--no-warn-script-location", *_WHEELS_ONLY)
         step = f"installing {len(lock.packages)} Python packages"
         result = self._run(step, "install", *options, "-r", str(lock_file))
-        if result.code != 0:
+        if result.status != 0:
             raise self._explain_failure(result, lock.packages[0].name)
 
-    def _explain_failure(self, result: CommandResult, requirement: str) -> Exception:
-        failure = classify_pip_failure(result.out + result.err, result.error_lines(), requirement)
+    def _explain_failure(self, result: BoundedRun, requirement: str) -> Exception:
+        failure = classify_pip_failure(result.text, error_lines(result), requirement)
         if failure.kind is not PipFailureKind.NO_MATCHING_PACKAGE:
             return failure.error()
         # No wheel fits. Does the index have the package at all? Listing its versions builds nothing, and only with
         # verbose output does pip distinguish an unreachable index from an unknown package.
         listing = self._run("looking for the reason", "index", "versions", "-vv", "--", failure.name)
-        return failure.after_listing(listing.code == 0, listing.out + listing.err).error()
+        return failure.after_listing(listing.status == 0, listing.text).error()
 
-    def _run(self, step: str, command: str, *arguments: str) -> CommandResult:
+    def _run(self, step: str, command: str, *arguments: str) -> BoundedRun:
         isolated_pip = [
             *isolated_command(host_interpreter()),
             str(_PIP_SCRIPT),

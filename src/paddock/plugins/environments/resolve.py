@@ -6,12 +6,12 @@ Registries are queried, and one wheel may be fetched to read its programs. No co
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
+from paddock.cage.bounded_process import run_bounded
 from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
@@ -19,9 +19,9 @@ from paddock.plugins.environments.lock import Lock, PinnedPackage, normalize_nam
 from paddock.plugins.environments.metadata import PackageMetadata, npm_metadata, python_metadata
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import npm_programs, packages_with_scripts
+from paddock.plugins.environments.package_client import PackageClient
 from paddock.plugins.environments.pip import Pip
 from paddock.plugins.environments.python_env import wheel_programs
-from paddock.plugins.environments.runner import PackageClient
 from paddock.plugins.package.source import PackageSource, SourceKind
 
 
@@ -134,7 +134,6 @@ def _node_version(client: PackageClient) -> Version | None:
     node = shutil.which("node", path=client.environ.get("PATH"))
     if node is None:
         return None
-    with suppress(OSError, subprocess.SubprocessError, PaddockError):
-        result = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
-        return Version.parse(result.stdout.strip().removeprefix("v"))
+    with suppress(OSError, PaddockError):
+        return Version.parse(run_bounded([node, "--version"], client.environ).first_line.removeprefix("v"))
     return None

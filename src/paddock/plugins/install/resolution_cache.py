@@ -19,8 +19,8 @@ from typing import Any
 from paddock.core.errors import NeedsConsent, PaddockError
 from paddock.plugins.environments.lock import Ecosystem
 from paddock.plugins.environments.metadata import PackageMetadata
+from paddock.plugins.environments.package_client import client_variables
 from paddock.plugins.environments.resolve import PackageResolution
-from paddock.plugins.environments.runner import client_variables
 from paddock.plugins.environments.store import parse_lock
 from paddock.plugins.package.source import PackageSource, SourceRecord
 from paddock.plugins.store.store import PluginStore

@@ -9,17 +9,14 @@ pointers stay pointers.
 from __future__ import annotations
 
 import os
-import resource
 import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
+from paddock.cage.bounded_process import ProcessLimits, run_bounded
 from paddock.core.errors import HostError, Invalid, OperatorError, Problem, Unreachable
 from paddock.core.printable import printable
 from paddock.plugins.package.extract import InstallProgress, PackageEntry, ProgressCallback
@@ -46,23 +43,16 @@ _INHERITED_PROXY_VARIABLES = (
     "ALL_PROXY",
     "NO_PROXY",
 )
-_POLL_INTERVAL_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class GitLimits:
-    """Resource limits of one git command."""
-
-    timeout_s: float = 120.0
-    file_bytes: int = 512 * MEGABYTE
-    memory_bytes: int = 4096 * MEGABYTE
+GIT_LIMITS = ProcessLimits(
+    timeout_s=120.0, output_bytes=256 * 1024, file_bytes=512 * MEGABYTE, memory_bytes=4096 * MEGABYTE
+)
 
 
 class GitRepository:
     """A private bare repository below `workspace`, and the hardened git that fills and reads it."""
 
     def __init__(
-        self, source: PackageSource, workspace: Path, limits: GitLimits, progress: ProgressCallback | None
+        self, source: PackageSource, workspace: Path, limits: ProcessLimits, progress: ProgressCallback | None
     ) -> None:
         program = shutil.which("git")
         if program is None:
@@ -213,56 +203,31 @@ class GitRepository:
         }
 
     def _run(self, *arguments: str, stdin: Path | None = None, stdout: Path | None = None) -> str:
-        """Run git and return its output, unless that went to `stdout`.
-
-        Output goes through files, not pipes: the limit on file size then bounds it, and nothing can block.
-        """
-        output, errors = stdout or self._workspace / "output", self._workspace / "errors"
+        """Run git and return its output, unless that went to `stdout`."""
+        command = f"git {arguments[0]}"
         settings = [part for setting in _GIT_CONFIG for part in ("-c", setting)]
-        with (
-            Path(stdin or os.devnull).open("rb") as from_file,
-            output.open("wb") as to_file,
-            errors.open("wb") as errors_file,
-        ):
-            process = subprocess.Popen(  # noqa: S603 — a list of arguments, checked above, and no shell
-                [*self._git[:1], *settings, *self._git[1:], *arguments],
-                stdin=from_file,
-                stdout=to_file,
-                stderr=errors_file,
-                env=self._environment,
-                cwd=self._workspace,
-                start_new_session=True,
-            )
-            self._wait(process, arguments[0])
-        if process.returncode != 0:
-            error_text = _first_lines(errors)
+        run = run_bounded(
+            [*self._git[:1], *settings, *self._git[1:], *arguments],
+            self._environment,
+            self._limits,
+            directory=self._workspace,
+            stdin=stdin,
+            stdout=stdout,
+            progress=(lambda: report(InstallProgress(command))) if (report := self._progress) else None,
+        )
+        if run.stopped:
             raise Unreachable(
-                f"git {arguments[0]} failed for {printable(self._url)}: {error_text or f'exit {process.returncode}'}",
+                f"{command} {run.stopped}",
+                code="git.timeout",
+                hint="clone it yourself and install the directory",
+            )
+        if run.status != 0:
+            raise Unreachable(
+                f"{command} failed for {printable(self._url)}: {_first_lines(run.errors) or f'exit {run.status}'}",
                 code="git.failed",
                 hint="look at the address and try again, or clone it yourself and install the directory",
             )
-        return _read_head(output) if stdout is None else ""
-
-    def _wait(self, process: subprocess.Popen[bytes], command: str) -> None:
-        deadline = time.monotonic() + self._limits.timeout_s
-        try:
-            _apply_rlimits(process.pid, self._limits)
-            while True:
-                try:
-                    process.wait(_POLL_INTERVAL_S)
-                except subprocess.TimeoutExpired:
-                    if self._progress is not None:
-                        self._progress(InstallProgress(f"git {command}"))
-                    if time.monotonic() > deadline:
-                        raise Unreachable(
-                            f"git {command} took longer than {self._limits.timeout_s:g} seconds",
-                            code="git.timeout",
-                            hint="clone it yourself and install the directory",
-                        ) from None
-                else:
-                    return
-        finally:
-            _kill_group(process)
+        return run.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,32 +252,10 @@ def _range_reader(file: BinaryIO, start: int, size: int) -> Callable[[], Iterato
     return chunks
 
 
-def _apply_rlimits(pid: int, limits: GitLimits) -> None:
-    """Limit the process and, since it has none yet, its children. Set from here: code between fork and exec is unsafe
-    in a process with threads."""
-    try:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
-        resource.prlimit(pid, resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
-    except ProcessLookupError:
-        pass  # already ended
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill git's process group. Its leader is reaped only after that, so the id is still ours."""
-    if process.returncode is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 def _quote_path(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _read_head(path: Path, max_bytes: int = 256 * 1024) -> str:
-    with path.open("rb") as file:
-        return file.read(max_bytes).decode(errors="replace")
-
-
-def _first_lines(path: Path) -> str:
-    lines = [printable(line) for line in _read_head(path, 4_096).splitlines() if line.strip()]
+def _first_lines(text: str) -> str:
+    lines = [printable(line) for line in text[:4_096].splitlines() if line.strip()]
     return "; ".join(lines[:3])

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.cage.bounded_process import ProcessLimits
 from paddock.core.errors import HostError, OperatorError
 from paddock.plugins.package.extract import ProgressCallback, extract_entries
 from paddock.plugins.package.from_directory import directory_entries
-from paddock.plugins.package.from_git import GitLimits, GitRepository
+from paddock.plugins.package.from_git import GIT_LIMITS, GitRepository
 from paddock.plugins.package.from_zip import open_zip, zip_entries
 from paddock.plugins.package.rules import DEFAULT_LIMITS, PackageLimits, PackageValidator
 from paddock.plugins.package.source import PackageSource, SourceKind, SourceRecord
@@ -41,7 +42,7 @@ def stage_package(
     progress: ProgressCallback | None = None,
     *,
     limits: PackageLimits = DEFAULT_LIMITS,
-    git_limits: GitLimits | None = None,
+    git_limits: ProcessLimits = GIT_LIMITS,
     recorded_as: PackageSource | None = None,
 ) -> Generator[StagedPackage, None, None]:
     """Stage the package of `source` as a tree below `staging_root`, for as long as the block runs.
@@ -70,7 +71,7 @@ def stage_package(
             case SourceKind.GIT:
                 workspace = directory / "git"
                 workspace.mkdir()
-                repository = GitRepository(source, workspace, git_limits or GitLimits(), progress)
+                repository = GitRepository(source, workspace, git_limits, progress)
                 commit = repository.fetch()
                 tree = extract_entries(repository.entries(commit, validator), root, validator, label, progress)
             case SourceKind.CONFIGURATION:

@@ -17,7 +17,7 @@ from paddock.plugins.store.store import PluginStore, remove_path
 if TYPE_CHECKING:
     from paddock.plugins.environments.build import BuiltEnvironment
     from paddock.plugins.environments.lock import Lock
-    from paddock.plugins.environments.runner import PackageClient
+    from paddock.plugins.environments.package_client import PackageClient
     from paddock.plugins.environments.store import Environment
 
 
@@ -80,7 +80,7 @@ def find_environment(store: PluginStore, row: VersionRow) -> Environment | None:
 @contextmanager
 def open_package_client(store: PluginStore, progress: ProgressCallback | None) -> Generator[PackageClient, None, None]:
     """Open a package client with a staging directory of its own."""
-    from paddock.plugins.environments.runner import PackageClient
+    from paddock.plugins.environments.package_client import PackageClient
     from paddock.plugins.package.stage import open_staging_directory
 
     with open_staging_directory(store.staging) as directory:

@@ -1,0 +1,120 @@
+"""Runs a package client (pip, npm) with the person's own settings for it, and with no other variables of ours.
+
+It is killed with its process group if it takes too long, if the work is stopped, and if we die.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.cage.bounded_process import BoundedRun, ProcessLimits, run_bounded
+from paddock.core.errors import Unreachable
+from paddock.core.printable import printable
+from paddock.plugins.package.extract import InstallProgress, ProgressCallback
+
+_EXEC_PDEATHSIG = Path(__file__).with_name("exec_pdeathsig.py")
+_MAX_OUTPUT_BYTES = 16 * 1024 * 1024
+_INHERITED_VARIABLES = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "XDG_CONFIG_HOME",
+        "XDG_CONFIG_DIRS",
+        "XDG_CACHE_HOME",
+        "NETRC",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "NODE_EXTRA_CA_CERTS",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+    }
+)
+_SETTING_PREFIXES = ("PIP_", "NPM_CONFIG_")  # compared in upper case: npm reads both
+# We decide where to install and what to print, not a variable.
+_RESERVED_VARIABLES = frozenset(
+    {
+        "PIP_TARGET",
+        "PIP_PREFIX",
+        "PIP_ROOT",
+        "PIP_USER",
+        "PIP_PYTHON",
+        "PIP_REQUIRE_HASHES",
+        "PIP_REPORT",
+        "PIP_DRY_RUN",
+        "PIP_NO_BINARY",
+        "PIP_REQUIREMENT",
+        "PIP_EDITABLE",
+        "PIP_SRC",
+        "PIP_LOG",
+        "PIP_QUIET",
+        "PIP_VERBOSE",
+        "PIP_NO_DEPS",
+        "PIP_UPGRADE",
+        "PIP_PRE",
+        "PIP_REQUIRE_VIRTUALENV",
+        "PIP_BUILD_CONSTRAINT",
+        "PIP_USE_FEATURE",
+    }
+)
+
+
+def error_lines(result: BoundedRun, max_lines: int = 4) -> str:
+    """Return the last error lines of a client, made printable."""
+    lines = [printable(line.strip(), 240) for line in result.errors.splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith(("error", "npm error", "npm err!"))]
+    return "; ".join((errors or lines)[-max_lines:])
+
+
+@dataclass(frozen=True, slots=True)
+class PackageClient:
+    """Runs commands below one directory of ours."""
+
+    workspace: Path
+    environ: Mapping[str, str]
+    progress: ProgressCallback | None = None
+    timeout_s: float = 900.0
+
+    def run(self, step: str, command: Sequence[str], extra_variables: Mapping[str, str] | None = None) -> BoundedRun:
+        """Run a command in the workspace. `step` is shown to the person meanwhile.
+
+        Raises:
+            Unreachable: it took too long, or printed too much.
+        """
+        result = run_bounded(
+            [sys.executable, "-I", "-S", str(_EXEC_PDEATHSIG), str(os.getpid()), *command],
+            client_variables(self.environ) | dict(extra_variables or {}),
+            ProcessLimits(self.timeout_s, _MAX_OUTPUT_BYTES),
+            directory=self.workspace,
+            progress=(lambda: report(InstallProgress(step))) if (report := self.progress) else None,
+        )
+        if result.stopped:
+            raise Unreachable(
+                f"{step} {result.stopped}",
+                code="environment.timeout",
+                hint="look at the network and at the settings of pip or npm, then try again",
+            )
+        return result
+
+
+def client_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a client gets: network access, its own settings, and no others."""
+    inherited = {
+        name: value
+        for name, value in environ.items()
+        if name in _INHERITED_VARIABLES
+        or (name.upper().startswith(_SETTING_PREFIXES) and name.upper() not in _RESERVED_VARIABLES)
+    }
+    return inherited | {"LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
