@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import paddock
 from paddock.core.call import Nondeterminism, Stability
 from paddock.core.errors import HostError
 from paddock.core.events import index
@@ -51,14 +54,13 @@ plugin.deactivated plugin_id user_id session_duration_seconds
 plugin.conflict plugins conflict_type resolution user_choice
 plugin.tool_invoked plugin_id tool_name duration_ms success
 plugin.artifact_created plugin_id artifact_uri artifact_type size_bytes
-execution.recorded plugin version payload_hash result_hash metrics error nondeterminism model
 """
 ALSO = """plugin.initialize_timeout plugin.api_mismatch plugin.name_mismatch plugin.version_mismatch plugin.stopped
 protocol.oversize_message compactor_dropped_always_keep compaction.triggered compaction.completed compaction.failed
 compaction.flagged plugin.granted plugin.configured
 plugin.pinned plugin.rolled_back plugin.repaired plugin.modified_detected key.trusted key.removed
 plugin.net_connected plugin.net_denied plugin.methods_differ plugin.capability_denied plugin.denial_flood
-plugin.storage_dropped plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
+plugin.embedded plugin.connected plugin.definitions_trusted plugin.definition_changed
 plugin.definition_accepted plugin.definitions_left_out tenant.created tenant.removed person.added person.changed
 session.opened session.ended login_link.made login_link.refused
 group.changed api_key.created api_key.revoked consent.given consent.revoked ledger.erased ledger.undescribed
@@ -97,15 +99,31 @@ def test_every_event_is_slotted_and_written_as_plain_json(name: str) -> None:
     assert not hasattr(fact, "__dict__")
 
 
+def test_every_event_is_published_by_the_program_or_reserved() -> None:
+    """An event is published where code outside `core/events` constructs it."""
+    package = Path(paddock.__file__).parent
+    constructed: set[str] = set()
+    for file in package.rglob("*.py"):
+        if file.parent != package / "core" / "events":
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                match node:
+                    case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                        constructed.add(name)
+                    case _:
+                        pass
+    for name, kind in EVENT_TYPES.items():
+        assert bool(kind.reserved) is not (kind.__name__ in constructed), name
+
+
 def test_nested_values_become_plain_data() -> None:
     diff = index.CapabilityDiff(added=("net:example.com",))
     upgraded = index.PluginUpgraded("memory", "1.0.0", "2.0.0", diff, "sha256:0", ("net:example.com",))
     assert to_record(upgraded)["capability_diff"] == {"added": ["net:example.com"], "removed": []}
-    ran = index.ExecutionRecorded(
-        "Text.Score", "1.0.0", "sha256:0", None, {"latency_ms": 4}, None, Nondeterminism(True, ("llm",), Stability.LOW)
+    reported = index.PluginAudited(
+        "memory", "scored", {"sources": Nondeterminism(True, ("llm",), Stability.LOW)}, None, None
     )
     expected = {"is_nondeterministic": True, "reasons": ["llm"], "stability": "low"}
-    assert to_record(ran)["nondeterminism"] == expected
+    assert to_record(reported)["details"] == {"sources": expected}
 
 
 def test_what_a_plugin_printed_is_cut_to_the_documented_length() -> None:

@@ -36,8 +36,8 @@ JSON = st.recursive(
 )
 
 
-def execution(value: Any, payload: str | None = None) -> Event:
-    return index.ExecutionRecorded("notes", "1.0.0", payload or "", None, {"value": value}, None, value, None)
+def audited(value: Any, payload: str | None = None) -> Event:
+    return index.PluginAudited("notes", payload or "", {"value": value}, None, None)
 
 
 def chain_of(told: list[Event]) -> list[SealedEntry]:
@@ -57,7 +57,7 @@ def end_of(rows: list[SealedEntry]) -> ChainHead | None:
 
 @given(st.lists(JSON, max_size=5))
 def test_whatever_is_told_makes_a_sound_chain_for_both_verifiers(values: list[Any]) -> None:
-    rows = chain_of([execution(value) for value in values])
+    rows = chain_of([audited(value) for value in values])
     assert verify_chain("default", rows, Anchors(), end_of(rows)).verdict == "sound"
     read = [
         {
@@ -74,7 +74,7 @@ def test_whatever_is_told_makes_a_sound_chain_for_both_verifiers(values: list[An
 
 @given(st.lists(TEXT, min_size=1, max_size=5), st.data())
 def test_whatever_is_changed_in_a_row_is_found_in_that_row(values: list[str], data: st.DataObject) -> None:
-    rows = chain_of([execution(value) for value in values])
+    rows = chain_of([audited(value) for value in values])
     place = data.draw(st.integers(0, len(rows) - 1))
     name = data.draw(st.sampled_from([name for name in SealedEntry._fields if name != "tenant"]))
     value = getattr(rows[place], name)
@@ -88,13 +88,13 @@ def test_whatever_is_changed_in_a_row_is_found_in_that_row(values: list[str], da
 
 @given(JSON)
 def test_facts_are_canonical_whichever_way_they_are_written(value: Any) -> None:
-    one = prepare_entry("evt_1", EntryDraft(execution(value), "default", AT), SystemRandom())
+    one = prepare_entry("evt_1", EntryDraft(audited(value), "default", AT), SystemRandom())
     assert one.facts.decode() == example().canonical(json.loads(one.facts))
 
 
 @pytest.mark.parametrize("value", [2**60, float("nan"), float("inf"), "\ud800", {1: "x"}, {"\udfff": object()}])
 def test_what_json_has_no_place_for_does_not_stop_the_ledger(value: Any) -> None:
-    one = prepare_entry("evt_1", EntryDraft(execution(value), "default", AT), SystemRandom())
+    one = prepare_entry("evt_1", EntryDraft(audited(value), "default", AT), SystemRandom())
     assert one.facts == canonical_bytes(json.loads(one.facts))
 
 

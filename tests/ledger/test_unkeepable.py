@@ -9,7 +9,7 @@ import pytest
 from tests.ledger.chains import RANDOM, Chain, called, drafts
 
 from paddock.core.clock import SystemClock
-from paddock.core.events.index import ExecutionRecorded
+from paddock.core.events.index import PluginAudited
 from paddock.core.events.plugin_runtime import PluginKilled
 from paddock.ledger.read.entries import list_recent
 from paddock.ledger.write.append import TransactionLedger, append_entries
@@ -72,7 +72,7 @@ def deep(levels: int) -> Any:
     "value", [deep(150), deep(5_000), {1, "x"}, 10**5_000], ids=["deep", "deeper", "a set", "digits"]
 )
 def test_whatever_an_event_holds_there_is_an_entry_of_it(sqlite_address: str, tmp_path: Path, value: Any) -> None:
-    event = ExecutionRecorded("notes", "1.0.0", "", None, {"value": value}, None, value, None)
+    event = PluginAudited("notes", "noted", {"value": value}, None, None)
     chain = Chain(sqlite_address, tmp_path)
     chain.add(event, called(2))
     assert (chain.verify().rows, chain.code()) == (2, 0)

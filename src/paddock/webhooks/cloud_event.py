@@ -16,6 +16,7 @@ from typing import Any
 from paddock.core.errors import OperatorError
 from paddock.core.events.calls import CallEnded
 from paddock.core.events.contracts import PluginToolInvoked
+from paddock.core.events.event import to_record
 from paddock.core.events.index import EVENT_TYPES
 from paddock.core.printable import printable
 from paddock.ledger.entry import LedgerEntry
@@ -129,9 +130,10 @@ def _reached_plugin(entry: LedgerEntry) -> bool:
 
 def _tool_invoked(entry: LedgerEntry) -> dict[str, Any]:
     facts = entry.facts
-    return {
-        "plugin_id": facts.get("name"),
-        "tool_name": facts.get("method"),
-        "duration_ms": facts.get("duration_ms"),
-        "success": facts.get("success"),
-    }
+    event = PluginToolInvoked(
+        plugin_id=facts["name"],
+        tool_name=facts["method"],
+        duration_ms=facts["duration_ms"],
+        success=facts["success"],
+    )
+    return {name: value for name, value in to_record(event).items() if name != "type"}

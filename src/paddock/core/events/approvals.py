@@ -7,7 +7,7 @@ from paddock.core.events.event import Event, event
 
 @event("approval.requested")
 class ApprovalRequested(Event):
-    """A call waits for a person."""
+    """A call waits for approval by a person."""
 
     approval: str
     kind: str
@@ -21,7 +21,7 @@ class ApprovalRequested(Event):
 
 @event("approval.answered")
 class ApprovalAnswered(Event):
-    """A person answered; `state` is what the request is in now, and `operator` who passed the answer on, if anybody."""
+    """A person answered an approval request; `state` is its new state, `operator` who relayed the answer, if anyone."""
 
     approval: str
     name: str
@@ -35,7 +35,7 @@ class ApprovalAnswered(Event):
 
 @event("approval.consumed")
 class ApprovalConsumed(Event):
-    """The call that was approved starts; the approval is good for nothing else."""
+    """An approved call starts; its approval cannot be used again."""
 
     approval: str
     name: str
@@ -46,7 +46,7 @@ class ApprovalConsumed(Event):
 
 @event("approval.ended")
 class ApprovalEnded(Event):
-    """A request ended without its call: it expired, was withdrawn, edited, or what it was about has changed."""
+    """An approval request ended without its call: it expired, was withdrawn or edited, or its subject changed."""
 
     approval: str
     name: str
@@ -57,7 +57,7 @@ class ApprovalEnded(Event):
 
 @event("approval.standing_given")
 class StandingApprovalGiven(Event):
-    """A person's yes is good for more than one call; `method` is null where it is for all of the plugin's."""
+    """A person gave a standing approval; `method` is null if it covers all methods of the plugin."""
 
     standing: str
     approval: str
@@ -71,7 +71,7 @@ class StandingApprovalGiven(Event):
 
 @event("approval.standing_revoked")
 class StandingApprovalRevoked(Event):
-    """A standing approval is good for nothing any more."""
+    """A standing approval was revoked."""
 
     standing: str
     name: str

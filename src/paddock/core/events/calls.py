@@ -11,9 +11,10 @@ from paddock.core.events.event import Event, event
 
 @event("call.started")
 class CallStarted(Event):
-    """A call that changes something is about to reach its plugin; on disk before the first byte does.
+    """A call with an effect is about to be sent to its plugin. Stored before the first byte is sent.
 
-    `stands_for` are the events of other documents that this one says as well. `owner` is the person whose key made it.
+    `stands_for` names the events of other documents that this entry covers. `owner` is the person whose key made the
+    call.
     """
 
     name: str
@@ -35,15 +36,15 @@ class CallStarted(Event):
 
 @event("call.ended")
 class CallEnded(Event):
-    """What became of a call, whatever that was: an answer, a failure, a denial, or that a person is asked first.
+    """A call ended: with a result, a failure, a denial, or a request for approval.
 
-    `success` is whether its plugin answered; `status` says more. `effects` are those that the rules took it to have.
-    `metrics` is what the host counted. What the plugin wrote (`plugin_metrics`, `nondeterminism`, `model`) can be
-    erased; where one of these is large, it is its `size` and `hash`. `proposed` is what an agent's answer was denied
-    for: `decision` is about that then. `replay_of` is the call that was made before under the same key, whose answer
-    this one got; nothing was done for it. `undisclosed` is what it used without saying so, of `network` and `model`:
-    the same call may be answered otherwise. `artifacts` is what an operator says to have made, each with its `type`,
-    `path` and `hash`; `verified` are those that the host keeps under that hash.
+    `success` says whether the plugin answered; `status` says more. `effects` are those that the policy assumed.
+    `metrics` is what the host counted. Data that the plugin wrote (`plugin_metrics`, `nondeterminism`, `model`) can be
+    erased; a large value is stored as its `size` and `hash`. `proposed` is the proposal in an agent's result that was
+    denied; `decision` is about that proposal then. `replay_of` is the earlier call with the same idempotency key whose
+    result this call got; nothing ran for it. `undisclosed` lists what it used without declaring it, of `network` and
+    `model`: the same call may give another result. `artifacts` are those that an operator reports, each with its
+    `type`, `path` and `hash`; `verified` are those that the host stores under that hash.
     """
 
     name: str
@@ -102,7 +103,7 @@ def undisclosed_text(undisclosed: Iterable[str] | None) -> str:
 
 @event("effect.in_doubt")
 class EffectInDoubt(Event):
-    """Nobody knows whether a call had its effect: its host is gone, or its plugin gave no answer that tells."""
+    """The outcome of a call is unknown: its host stopped, or its plugin's response does not show whether it ran."""
 
     name: str
     method: str
@@ -112,7 +113,7 @@ class EffectInDoubt(Event):
 
 @event("effect.in_progress")
 class EffectInProgress(Event):
-    """An operator is still at work on a call; it is asked again and again, until then at the longest."""
+    """An operator is still working on a call; it is polled until the time in `until`."""
 
     name: str
     method: str
@@ -121,7 +122,7 @@ class EffectInProgress(Event):
 
 @event("effect.resolved")
 class EffectResolved(Event):
-    """It is known now what became of an effect: `state` says whether it has happened, `resolution` who says so."""
+    """The outcome of an effect became known: `state` says whether it happened, `resolution` who reported it."""
 
     name: str
     method: str

@@ -10,7 +10,7 @@ from paddock.core.events.event import Event, event
 
 @event("plugin.capability_denied")
 class PluginCapabilityDenied(Event):
-    """A plugin asked the host for something that it was not granted, or that the rules forbid it.
+    """A plugin requested a capability that is not granted or that a policy forbids.
 
     `method` is without its namespace; `policies` are the rules that forbid it.
     """
@@ -26,10 +26,10 @@ class PluginCapabilityDenied(Event):
 
 @event("plugin.asked")
 class PluginAsked(Event):
-    """A plugin asked the host for something of its own accord, so often since the last such entry.
+    """A plugin used host methods outside of calls; `count` is how often since the last entry.
 
-    What it asks for while it serves a call is counted in the `metrics` of that call's `call.ended`. `underway` says
-    that it worked on calls at that time and named none of them.
+    Host methods used during a call are counted in the `metrics` of its `call.ended`. `underway` says that the plugin
+    was working on calls and named none of them.
     """
 
     name: str
@@ -40,7 +40,7 @@ class PluginAsked(Event):
 
 @event("plugin.audited")
 class PluginAudited(Event):
-    """A plugin wanted this remembered of what it did. Its own word, which nobody checked."""
+    """A plugin reported an action of its own. The host did not verify it."""
 
     name: str
     action: str
@@ -52,10 +52,10 @@ class PluginAudited(Event):
 
 @event("plugin.fetched")
 class PluginFetched(Event):
-    """A plugin sent a request to a web service through the host; each redirect that was followed is one of its own.
+    """A plugin sent an HTTP request through the host. Each redirect is an entry of its own.
 
-    `method` is that of HTTP, `times` how often it was sent until it was answered or given up. `status` is null where
-    no answer came, and `error_code` says why. What was asked for there, and what was sent, is not kept.
+    `method` is the HTTP method, `times` the number of attempts. `status` is null if no response came, and
+    `error_code` says why. The path and the body are not stored.
     """
 
     name: str
@@ -74,23 +74,15 @@ class PluginFetched(Event):
 
 @event("plugin.denial_flood")
 class PluginDenialFlood(Event):
-    """A plugin was denied so often within a second that the rest of them is not recorded one by one."""
+    """A plugin exceeded the limit of recorded denials per second; further ones are not recorded one by one."""
 
     name: str
     limit_per_second: int
 
 
-@event("plugin.storage_dropped")
-class PluginStorageDropped(Event):
-    """A plugin's tables were dropped; each bears its full name."""
-
-    name: str
-    tables: tuple[str, ...]
-
-
 @event("plugin.net_connected")
 class PluginNetConnected(Event):
-    """A connection that a plugin was allowed has ended, or could not be made; the error says why."""
+    """An allowed connection of a plugin closed, or could not be opened; `error` says why."""
 
     name: str
     cage_id: str
@@ -105,7 +97,7 @@ class PluginNetConnected(Event):
 
 @event("plugin.net_denied")
 class PluginNetDenied(Event):
-    """A plugin tried to reach what it may not. Repeats within a minute are one event with their number."""
+    """A plugin tried to reach a host without a grant. Repetitions within a minute are one entry, counted in `times`."""
 
     name: str
     cage_id: str
@@ -118,7 +110,7 @@ class PluginNetDenied(Event):
 
 @event("plugin.connected")
 class PluginConnected(Event):
-    """A plugin that is a server elsewhere was connected to. It has no process and no cage here."""
+    """The host connected to a plugin that is a remote server. It has no process and no cage here."""
 
     name: str
     version: str

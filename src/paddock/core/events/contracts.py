@@ -1,20 +1,18 @@
-"""Audit events beyond the plugin host's table: handshake failures, compaction, activation, executions.
+"""Audit events beyond the plugin host's table: handshake failures, compaction, activation, artifacts.
 
 Fields of events that the source documents name without listing their data are our choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from paddock.core.call import Nondeterminism
 from paddock.core.events.event import Event, event
 
 
 @event("plugin.initialize_timeout")
 class PluginInitializeTimeout(Event):
-    """No answer to the handshake in time."""
+    """A plugin did not answer the handshake in time."""
 
     name: str
     timeout_sec: float
@@ -22,7 +20,7 @@ class PluginInitializeTimeout(Event):
 
 @event("plugin.embedded")
 class PluginEmbedded(Event):
-    """Functions of the application around the host are called as a plugin: without a process, and without a cage."""
+    """Functions of the embedding application serve a plugin. It has no process and no cage."""
 
     name: str
     version: str
@@ -30,7 +28,7 @@ class PluginEmbedded(Event):
 
 @event("plugin.api_mismatch")
 class PluginApiMismatch(Event):
-    """The plugin speaks another API version."""
+    """A plugin speaks another API version than the host."""
 
     name: str
     expected: int
@@ -39,7 +37,7 @@ class PluginApiMismatch(Event):
 
 @event("plugin.name_mismatch")
 class PluginNameMismatch(Event):
-    """The plugin answered to another name than its manifest's."""
+    """A plugin gave another name in the handshake than its manifest's."""
 
     name: str
     received: str
@@ -47,7 +45,7 @@ class PluginNameMismatch(Event):
 
 @event("plugin.version_mismatch")
 class PluginVersionMismatch(Event):
-    """The plugin answered with another version than its manifest's."""
+    """A plugin gave another version in the handshake than its manifest's."""
 
     name: str
     expected: str
@@ -56,7 +54,7 @@ class PluginVersionMismatch(Event):
 
 @event("plugin.methods_differ")
 class PluginMethodsDiffer(Event):
-    """The plugin serves other methods than its manifest declares: `extra` are ignored, `missing` unavailable."""
+    """A plugin serves other methods than its manifest declares: `extra` are ignored, `missing` are unavailable."""
 
     name: str
     extra: tuple[str, ...]
@@ -65,22 +63,22 @@ class PluginMethodsDiffer(Event):
 
 @event("plugin.stopped")
 class PluginStopped(Event):
-    """A process stopped as asked."""
+    """A plugin process stopped on request."""
 
     name: str
 
 
 @event("protocol.oversize_message")
 class OversizeMessage(Event):
-    """A message was longer than a line may be; the plugin is killed."""
+    """A plugin sent a message above the size limit; it is killed."""
 
     name: str
     limit_bytes: int
 
 
-@event("compactor_dropped_always_keep")
+@event("compactor_dropped_always_keep", reserved="sessions")
 class CompactorDroppedAlwaysKeep(Event):
-    """A compactor left out messages that must stay; its answer is not used."""
+    """A compactor dropped messages that must be kept; its result is not used."""
 
     name: str
     agent_path: str
@@ -88,9 +86,9 @@ class CompactorDroppedAlwaysKeep(Event):
     message_ids: tuple[str, ...]
 
 
-@event("compaction.triggered")
+@event("compaction.triggered", reserved="sessions")
 class CompactionTriggered(Event):
-    """A session's messages are about to be compacted."""
+    """Compaction of a session's messages starts."""
 
     agent_path: str
     session_id: str
@@ -98,7 +96,7 @@ class CompactionTriggered(Event):
     message_count: int
 
 
-@event("compaction.completed")
+@event("compaction.completed", reserved="sessions")
 class CompactionCompleted(Event):
     """A session's messages were compacted."""
 
@@ -109,9 +107,9 @@ class CompactionCompleted(Event):
     messages_after: int
 
 
-@event("compaction.failed")
+@event("compaction.failed", reserved="sessions")
 class CompactionFailed(Event):
-    """A way of compacting failed; another takes over."""
+    """A compaction strategy failed; another one is used."""
 
     agent_path: str
     session_id: str
@@ -119,16 +117,16 @@ class CompactionFailed(Event):
     reason: str
 
 
-@event("compaction.flagged")
+@event("compaction.flagged", reserved="sessions")
 class CompactionFlagged(Event):
-    """A compaction went through and a person should look at it."""
+    """A compaction completed, and a person should review it."""
 
     agent_path: str
     session_id: str
     reason: str
 
 
-@event("plugin.activated")
+@event("plugin.activated", reserved="personas")
 class PluginActivated(Event):
     """A person activated a plugin for themselves."""
 
@@ -137,7 +135,7 @@ class PluginActivated(Event):
     tools_count: int
 
 
-@event("plugin.deactivated")
+@event("plugin.deactivated", reserved="personas")
 class PluginDeactivated(Event):
     """A person deactivated a plugin."""
 
@@ -146,9 +144,9 @@ class PluginDeactivated(Event):
     session_duration_seconds: float
 
 
-@event("plugin.conflict")
+@event("plugin.conflict", reserved="personas")
 class PluginConflict(Event):
-    """Active plugins disagreed about how to behave."""
+    """Active plugins conflict in how the assistant should behave."""
 
     plugins: tuple[str, ...]
     conflict_type: Literal["style", "honesty", "engagement"]
@@ -158,7 +156,7 @@ class PluginConflict(Event):
 
 @event("plugin.tool_invoked")
 class PluginToolInvoked(Event):
-    """A tool of an active plugin was used."""
+    """A call reached its plugin. Sent to webhooks and followers that select it; derived from `call.ended`."""
 
     plugin_id: str
     tool_name: str
@@ -168,23 +166,9 @@ class PluginToolInvoked(Event):
 
 @event("plugin.artifact_created")
 class PluginArtifactCreated(Event):
-    """A plugin produced an artifact."""
+    """A plugin created an artifact."""
 
     plugin_id: str
     artifact_uri: str
     artifact_type: str
     size_bytes: int
-
-
-@event("execution.recorded")
-class ExecutionRecorded(Event):
-    """One execution, as the Kernel's job ledger wants it. `error` is its code, `model` what a model call used."""
-
-    plugin: str
-    version: str
-    payload_hash: str
-    result_hash: str | None
-    metrics: Mapping[str, Any]
-    error: str | None
-    nondeterminism: Nondeterminism
-    model: Mapping[str, Any] | None = None

@@ -16,6 +16,7 @@ class Event:
 
     __slots__ = ()
     type: ClassVar[str]
+    reserved: ClassVar[str]  # the feature that will publish it; empty if the host publishes it
 
 
 class EventSink(Protocol):
@@ -34,8 +35,10 @@ EVENT_TYPES: Mapping[str, type[Event]] = _types
 
 
 @dataclass_transform(frozen_default=True)
-def event(name: str) -> Callable[[type[_E]], type[_E]]:
+def event(name: str, *, reserved: str = "") -> Callable[[type[_E]], type[_E]]:
     """Class decorator: a frozen event of this type, listed in `EVENT_TYPES`.
+
+    `reserved` names the feature that will publish the event, for one whose name and data other documents fix already.
 
     Frozen for type checkers only: at run time a frozen class takes five times as long to fill, which matters
     where an event is made for every call.
@@ -46,6 +49,7 @@ def event(name: str) -> Callable[[type[_E]], type[_E]]:
             raise HostError(f"two events are called {name!r}", code="event.duplicate")
         event_class = dataclasses.dataclass(unsafe_hash=True, slots=True)(cls)
         event_class.type = name
+        event_class.reserved = reserved
         _types[name] = event_class
         return event_class
 

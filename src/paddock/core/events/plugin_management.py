@@ -20,14 +20,14 @@ class CapabilityDiff:
 
 @event("plugin.enabled")
 class PluginEnabled(Event):
-    """The operator enabled a plugin."""
+    """A plugin was enabled."""
 
     name: str
 
 
 @event("plugin.granted")
 class PluginGranted(Event):
-    """A tenant granted a plugin more than it had: `capabilities` are those that are new, `digest` is of its files."""
+    """A tenant granted a plugin more capabilities: `capabilities` are the new ones, `digest` is that of its files."""
 
     name: str
     version: str
@@ -37,7 +37,7 @@ class PluginGranted(Event):
 
 @event("plugin.configured")
 class PluginConfigured(Event):
-    """Somebody set fields of what a plugin needs on this machine, or made it forget them. Values are not told."""
+    """Fields of a plugin's system configuration were set or removed. Values are not recorded."""
 
     name: str
     fields: tuple[str, ...]
@@ -46,7 +46,7 @@ class PluginConfigured(Event):
 
 @event("plugin.disabled")
 class PluginDisabled(Event):
-    """A plugin was disabled, by the operator or by its failures."""
+    """A plugin was disabled by a person, or because it failed too often."""
 
     name: str
     reason: str
@@ -54,7 +54,7 @@ class PluginDisabled(Event):
 
 @event("plugin.installed")
 class PluginInstalled(Event):
-    """A plugin was installed: these files, with these `capabilities` granted."""
+    """A plugin was installed with these files and `capabilities`."""
 
     name: str
     version: str
@@ -66,7 +66,7 @@ class PluginInstalled(Event):
 
 @event("plugin.upgraded")
 class PluginUpgraded(Event):
-    """Another version became the default; `digest` and `capabilities` are its files and all that is granted now."""
+    """Another version became the default; `digest` and `capabilities` are those of the new version."""
 
     name: str
     old_version: str
@@ -78,7 +78,7 @@ class PluginUpgraded(Event):
 
 @event("plugin.uninstalled")
 class PluginUninstalled(Event):
-    """A plugin was removed."""
+    """A plugin was uninstalled."""
 
     name: str
     version: str
@@ -86,7 +86,7 @@ class PluginUninstalled(Event):
 
 @event("plugin.pinned")
 class PluginPinned(Event):
-    """A plugin stays at this version until unpinned (`version` None)."""
+    """A plugin was pinned to a version, or unpinned (`version` is null)."""
 
     name: str
     version: str | None
@@ -105,7 +105,7 @@ class PluginRolledBack(Event):
 
 @event("plugin.repaired")
 class PluginRepaired(Event):
-    """A plugin's files are again the ones that were consented to."""
+    """A plugin's files were restored to those that were consented to."""
 
     name: str
     version: str
@@ -113,7 +113,7 @@ class PluginRepaired(Event):
 
 @event("plugin.modified_detected")
 class PluginModifiedDetected(Event):
-    """A plugin's files are not the ones that were consented to."""
+    """A plugin's files differ from those that were consented to."""
 
     name: str
     version: str
@@ -123,7 +123,7 @@ class PluginModifiedDetected(Event):
 
 @event("key.trusted")
 class KeyTrusted(Event):
-    """A signing key is trusted from now on."""
+    """A signing key was added to the trusted keys."""
 
     key_id: str
     label: str
@@ -131,6 +131,6 @@ class KeyTrusted(Event):
 
 @event("key.removed")
 class KeyRemoved(Event):
-    """A signing key is no longer trusted."""
+    """A signing key was removed from the trusted keys."""
 
     key_id: str

@@ -12,7 +12,7 @@ MAX_STDERR_LINES = 50
 
 @event("plugin.spawned")
 class PluginSpawned(Event):
-    """A plugin's process started."""
+    """A plugin process started."""
 
     name: str
     version: str
@@ -22,7 +22,7 @@ class PluginSpawned(Event):
 
 @event("plugin.initialized")
 class PluginInitialized(Event):
-    """The handshake is done."""
+    """The handshake with a plugin completed."""
 
     name: str
     methods_count: int
@@ -31,7 +31,7 @@ class PluginInitialized(Event):
 
 @event("plugin.method_called")
 class PluginMethodCalled(Event):
-    """The host called a method. The table's `user_id` and `project` bear the names its amendment gave them."""
+    """The host called a method of a plugin."""
 
     name: str
     method: str
@@ -61,7 +61,7 @@ class PluginNotification(Event):
 
 @event("plugin.notification_flood")
 class PluginNotificationFlood(Event):
-    """A plugin sent more notifications than it may."""
+    """A plugin exceeded the rate limit of notifications."""
 
     name: str
     rate: float
@@ -69,7 +69,7 @@ class PluginNotificationFlood(Event):
 
 @event("plugin.stdout_noise")
 class PluginStdoutNoise(Event):
-    """A plugin wrote something else than JSON to its standard output."""
+    """A plugin wrote a line to its standard output that is not JSON-RPC."""
 
     name: str
     line: str
@@ -80,7 +80,7 @@ class PluginStdoutNoise(Event):
 
 @event("plugin.health_fail")
 class PluginHealthFail(Event):
-    """A health check failed."""
+    """A health check of a plugin failed."""
 
     name: str
     consecutive_failures: int
@@ -88,7 +88,7 @@ class PluginHealthFail(Event):
 
 @event("plugin.crashed")
 class PluginCrashed(Event):
-    """A process ended when nobody asked it to."""
+    """A plugin process ended unexpectedly."""
 
     name: str
     exit_code: int | None
@@ -101,7 +101,7 @@ class PluginCrashed(Event):
 
 @event("plugin.exited")
 class PluginExited(Event):
-    """A process ended cleanly."""
+    """A plugin process exited after a stop request."""
 
     name: str
     exit_code: int
@@ -109,14 +109,14 @@ class PluginExited(Event):
 
 @event("plugin.killed")
 class PluginKilled(Event):
-    """A process had to be killed after its time was up."""
+    """A plugin process did not stop in time and was killed."""
 
     name: str
 
 
 @event("plugin.failed")
 class PluginFailed(Event):
-    """A plugin failed too often in a row and is given up."""
+    """A plugin failed too often; it is not restarted."""
 
     name: str
     total_failures: int
@@ -124,7 +124,7 @@ class PluginFailed(Event):
 
 @event("plugin.protocol_violation")
 class PluginProtocolViolation(Event):
-    """A plugin broke the wire protocol."""
+    """A plugin violated the protocol."""
 
     name: str
     violation_type: str
@@ -133,7 +133,7 @@ class PluginProtocolViolation(Event):
 
 @event("plugin.capability_overreach")
 class PluginCapabilityOverreach(Event):
-    """A plugin claimed more than its manifest declares."""
+    """A plugin claimed capabilities that its manifest does not declare."""
 
     name: str
     claimed: tuple[str, ...]
@@ -142,7 +142,7 @@ class PluginCapabilityOverreach(Event):
 
 @event("plugin.storage_denied")
 class PluginStorageDenied(Event):
-    """A plugin reached for data outside its own storage. The statement comes redacted."""
+    """A plugin tried to access data outside its own tables. The statement is redacted."""
 
     name: str
     sql: str
@@ -150,7 +150,7 @@ class PluginStorageDenied(Event):
 
 @event("plugin.hook.fired")
 class PluginHookFired(Event):
-    """A lifecycle hook was invoked."""
+    """A session hook was called."""
 
     name: str
     hook: str
@@ -161,7 +161,7 @@ class PluginHookFired(Event):
 
 @event("plugin.hook.returned")
 class PluginHookReturned(Event):
-    """A lifecycle hook answered."""
+    """A session hook returned."""
 
     name: str
     hook: str
@@ -171,7 +171,7 @@ class PluginHookReturned(Event):
 
 @event("plugin.hook.timeout")
 class PluginHookTimeout(Event):
-    """A lifecycle hook took too long and counts as having answered nothing."""
+    """A session hook timed out; its result counts as empty."""
 
     name: str
     hook: str
@@ -181,7 +181,7 @@ class PluginHookTimeout(Event):
 
 @event("plugin.hook.failed")
 class PluginHookFailed(Event):
-    """A lifecycle hook answered with an error."""
+    """A session hook returned an error."""
 
     name: str
     hook: str
@@ -190,18 +190,18 @@ class PluginHookFailed(Event):
     error_message: str
 
 
-@event("plugin.hook.illegal")
+@event("plugin.hook.illegal", reserved="sessions")
 class PluginHookIllegal(Event):
-    """A subagent declared a hook that only a primary agent has; a warning."""
+    """A subagent declared a hook that only primary agents have; a warning."""
 
     name: str
     hook: str
     agent_path: str
 
 
-@event("plugin.tool_registered")
+@event("plugin.tool_registered", reserved="sessions")
 class PluginToolRegistered(Event):
-    """A tool joined an agent's tools."""
+    """A tool was added to an agent's tools."""
 
     name: str
     tool: str
@@ -210,16 +210,16 @@ class PluginToolRegistered(Event):
 
 @event("plugin.tool_name_collision")
 class PluginToolNameCollision(Event):
-    """Two plugins offered a tool under one name."""
+    """Two plugins offer a tool with the same full name."""
 
     first: str
     second: str
     tool: str
 
 
-@event("plugin.role_violation")
+@event("plugin.role_violation", reserved="sessions")
 class PluginRoleViolation(Event):
-    """A second compactor for one agent was refused."""
+    """A second compactor for one agent was rejected."""
 
     first: str
     second: str
@@ -228,7 +228,7 @@ class PluginRoleViolation(Event):
 
 @event("plugin.config_validation_failed")
 class PluginConfigValidationFailed(Event):
-    """The project's or the system's settings do not fit the plugin's schema."""
+    """The project or system configuration does not match the plugin's schema."""
 
     name: str
     side: Literal["project", "system"]
@@ -237,7 +237,7 @@ class PluginConfigValidationFailed(Event):
 
 @event("plugin.knob_write")
 class PluginKnobWrite(Event):
-    """The operator turned a knob and the plugin was told."""
+    """A person set a knob, and the plugin got the new value."""
 
     name: str
     knob: str

@@ -9,7 +9,7 @@ from paddock.core.events.event import Event, event
 
 @event("tenant.created")
 class TenantCreated(Event):
-    """A tenant was made; recorded with the default tenant, where the host's operator is."""
+    """A tenant was created; recorded in the ledger of the default tenant."""
 
     tenant: str
     by: str
@@ -17,7 +17,7 @@ class TenantCreated(Event):
 
 @event("tenant.removed")
 class TenantRemoved(Event):
-    """A tenant that nothing belonged to was removed; recorded with the default tenant."""
+    """An empty tenant was removed; recorded in the ledger of the default tenant."""
 
     tenant: str
     by: str
@@ -35,7 +35,7 @@ class PersonAdded(Event):
 
 @event("person.changed")
 class PersonChanged(Event):
-    """What a person may do changed; `roles` and `scopes` are those they have now."""
+    """The permissions of a person changed; `roles` and `scopes` are the new ones."""
 
     person: str
     change: Literal["roles", "scopes", "disabled", "enabled", "removed"]
@@ -46,7 +46,7 @@ class PersonChanged(Event):
 
 @event("group.changed")
 class GroupChanged(Event):
-    """A group was made or removed, or `person` came or went."""
+    """A group was added or removed, or `person` joined or left it."""
 
     group: str
     change: Literal["added", "removed", "member_added", "member_removed"]
@@ -56,7 +56,7 @@ class GroupChanged(Event):
 
 @event("api_key.created")
 class ApiKeyCreated(Event):
-    """A key was made that acts for its owner. The token is recorded nowhere."""
+    """An API key was created. Its token is not recorded."""
 
     key_id: str
     owner: str
@@ -68,7 +68,7 @@ class ApiKeyCreated(Event):
 
 @event("api_key.revoked")
 class ApiKeyRevoked(Event):
-    """A key that could still be used cannot be any more."""
+    """An API key was revoked."""
 
     key_id: str
     owner: str
@@ -77,7 +77,7 @@ class ApiKeyRevoked(Event):
 
 @event("identity.linked")
 class IdentityLinked(Event):
-    """It is known from now on who a person is at an identity provider, or not any more."""
+    """A person was linked to an account at an identity provider, or unlinked."""
 
     person: str
     issuer: str
@@ -87,7 +87,7 @@ class IdentityLinked(Event):
 
 @event("sign_in.refused")
 class SignInRefused(Event):
-    """An identity provider vouched for somebody, and they were not let in; `person` is who they would be."""
+    """A person whom an identity provider authenticated was not let in; `person` is the account it would be."""
 
     issuer: str
     person: str | None
@@ -96,7 +96,7 @@ class SignInRefused(Event):
 
 @event("session.opened")
 class SessionOpened(Event):
-    """Somebody signed in at the console; `via` is how. The token is recorded nowhere."""
+    """A person signed in to the console; `via` is the method. The token is not recorded."""
 
     session: str
     person: str
@@ -106,7 +106,7 @@ class SessionOpened(Event):
 
 @event("session.ended")
 class SessionEnded(Event):
-    """Somebody was signed out, by themselves or by another."""
+    """A console session ended: the person signed out, or was signed out."""
 
     session: str
     person: str
@@ -115,7 +115,7 @@ class SessionEnded(Event):
 
 @event("login_link.made")
 class LoginLinkMade(Event):
-    """A link was made that signs somebody in, once."""
+    """A one-time login link was created."""
 
     link: str
     person: str
@@ -125,7 +125,7 @@ class LoginLinkMade(Event):
 
 @event("login_link.refused")
 class LoginLinkRefused(Event):
-    """Somebody came with a link that had been used, or whose time was over. Told once of each link."""
+    """A used or expired login link was refused. Recorded once for each link."""
 
     link: str
     person: str
@@ -134,7 +134,7 @@ class LoginLinkRefused(Event):
 
 @event("consent.given")
 class ConsentGiven(Event):
-    """A person enabled one callable for themselves and consented to what it does."""
+    """A person enabled one callable for themselves and consented to its effects."""
 
     person: str
     plugin: str
@@ -144,7 +144,7 @@ class ConsentGiven(Event):
 
 @event("consent.revoked")
 class ConsentRevoked(Event):
-    """A person's consent to one callable was taken back, or went with its plugin or with the person."""
+    """A person's consent to one callable was revoked, or removed with its plugin or with the person."""
 
     person: str
     plugin: str

@@ -9,7 +9,7 @@ from paddock.core.events.event import Event, event
 
 @event("secret.set")
 class SecretSet(Event):
-    """A secret got a value; `owner` is whose it is, where it is not the whole tenant's."""
+    """A secret was set; `owner` is null if it belongs to the whole tenant."""
 
     secret: str
     scope: Literal["user", "system"]
@@ -20,7 +20,7 @@ class SecretSet(Event):
 
 @event("secret.removed")
 class SecretRemoved(Event):
-    """A secret was removed, and its data key with it."""
+    """A secret was removed, with its data key."""
 
     secret: str
     scope: Literal["user", "system"]
@@ -30,7 +30,7 @@ class SecretRemoved(Event):
 
 @event("secret.used")
 class SecretUsed(Event):
-    """A plugin was given a secret that it declares; recorded once for each call, and outside of calls once a second."""
+    """A plugin received a secret that it declares; recorded once for each call, and once a second outside of calls."""
 
     plugin: str
     secret: str
@@ -42,7 +42,7 @@ class SecretUsed(Event):
 
 @event("secret.rotated")
 class SecretRotated(Event):
-    """Every secret is wrapped with another key than before; recorded with the default tenant."""
+    """All secrets were rewrapped with a new key; recorded in the ledger of the default tenant."""
 
     key_id: str
     count: int

@@ -7,7 +7,7 @@ from paddock.core.events.event import Event, event
 
 @event("ledger.erased")
 class LedgerErased(Event):
-    """What the entries of these rows (from, to) said of a person was erased; `principal` is who did it."""
+    """Personal data was erased from the entries in these `rows` (from, to); `principal` is who erased it."""
 
     entries: int
     rows: tuple[tuple[int, int], ...]
@@ -17,14 +17,14 @@ class LedgerErased(Event):
 
 @event("ledger.undescribed")
 class EntryUndescribed(Event):
-    """Something happened that the host failed to describe; the entry's call says to what. A fault of the host's own."""
+    """An event could not be encoded; the entry's call says where. A fault of the host."""
 
     reason: str
 
 
 @event("policy.changed")
 class PolicyChanged(Event):
-    """Other rules decide from now on. Recorded with the default tenant; the rules are those of all tenants."""
+    """The policy rules changed. Recorded in the ledger of the default tenant; rules apply to all tenants."""
 
     old_version: str
     new_version: str
@@ -32,7 +32,7 @@ class PolicyChanged(Event):
 
 @event("queue.given_up")
 class QueueGivenUp(Event):
-    """Something that was to be done failed so often that it is not tried any more; `work` is the id of what it was."""
+    """A job failed too often and is not retried; `work` is its id."""
 
     kind: str
     work: str
@@ -42,7 +42,7 @@ class QueueGivenUp(Event):
 
 @event("repair.ignored")
 class RepairIgnored(Event):
-    """Somebody wants to hear no more of something that needs repair, as long as its cause is the same."""
+    """A person chose to ignore a repair for as long as its cause is the same."""
 
     repair: str
     by: str
@@ -50,7 +50,7 @@ class RepairIgnored(Event):
 
 @event("repair.unignored")
 class RepairUnignored(Event):
-    """Somebody wants to hear of it again."""
+    """A person chose to see an ignored repair again."""
 
     repair: str
     by: str

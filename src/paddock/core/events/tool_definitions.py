@@ -9,7 +9,7 @@ from paddock.core.events.event import Event, event
 
 @event("plugin.definitions_trusted")
 class PluginDefinitionsTrusted(Event):
-    """A server said for the first time what it offers, and that is trusted; `kept_back` hid text or cannot be used."""
+    """The first definitions of a server were accepted; `kept_back` of them contain hidden text or cannot be used."""
 
     name: str
     accepted: int
@@ -18,7 +18,7 @@ class PluginDefinitionsTrusted(Event):
 
 @event("plugin.definition_changed")
 class PluginDefinitionChanged(Event):
-    """What a server says of one thing it offers is not what was on record; `standing` is what came of that."""
+    """A definition of a server differs from the accepted one; `standing` is its new status."""
 
     name: str
     kind: str
@@ -32,7 +32,7 @@ class PluginDefinitionChanged(Event):
 
 @event("plugin.definition_accepted")
 class PluginDefinitionAccepted(Event):
-    """A person accepted what a server says now of one thing it offers."""
+    """A person accepted the current definition of a server."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class PluginDefinitionAccepted(Event):
 
 @event("plugin.definitions_left_out")
 class PluginDefinitionsLeftOut(Event):
-    """A server lists more than is kept of one; the rest of it cannot be used."""
+    """A server lists more definitions than the host stores; the rest cannot be used."""
 
     name: str
     kept: int
@@ -65,7 +65,7 @@ class SuspiciousTextHint:
 
 @event("plugin.flagged")
 class PluginFlagged(Event):
-    """Words of a plugin are odd when it is installed, upgraded or met, or when they changed: hints, and no verdict."""
+    """Texts of a plugin look suspicious: found at its installation, upgrade or first run, or after a change."""
 
     name: str
     occasion: str

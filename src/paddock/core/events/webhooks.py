@@ -9,7 +9,7 @@ from paddock.core.events.event import Event, event
 
 @event("webhook.added")
 class WebhookAdded(Event):
-    """Events of these types are sent to a receiver at this host from now on."""
+    """A webhook was added: a receiver at this host gets events of these types."""
 
     webhook: str
     host: str
@@ -19,7 +19,7 @@ class WebhookAdded(Event):
 
 @event("webhook.changed")
 class WebhookChanged(Event):
-    """A webhook was switched on or off, or got another signing secret; without `by` the host did so by itself."""
+    """A webhook was enabled or disabled, or its signing secret rotated; `by` is null if the host did it."""
 
     webhook: str
     change: Literal["enabled", "disabled", "rotated"]
@@ -29,7 +29,7 @@ class WebhookChanged(Event):
 
 @event("webhook.removed")
 class WebhookRemoved(Event):
-    """A webhook is told nothing any more; its signing secrets are gone."""
+    """A webhook was removed, with its signing secrets."""
 
     webhook: str
     by: str
@@ -37,7 +37,7 @@ class WebhookRemoved(Event):
 
 @event("webhook.gave_up")
 class WebhookGaveUp(Event):
-    """An entry could not be delivered, however often it was tried; it is among the dead letters. Told to no webhook."""
+    """An event could not be delivered and became a dead letter. Not sent to webhooks."""
 
     webhook: str
     event_id: str

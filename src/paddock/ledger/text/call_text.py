@@ -90,10 +90,6 @@ def _resolved(values: EntryValues) -> str:
     return f"Settled: {source} that {values.what} {happened}"
 
 
-def _executed(values: EntryValues) -> str:
-    return f"{values['plugin']} {values['version']} ran{values.text_if_present('error', ' and failed: {}')}"
-
-
 def _used(values: EntryValues) -> str:
     outcome = "worked" if values.fields.get("success") else "failed"
     return f"{values['tool_name']} of {values['plugin_id']} {outcome} in {values['duration_ms~took']}"
@@ -107,10 +103,6 @@ CALL_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
         "Still at work", "{what} is still being worked on; it is checked until {until~minute}"
     ),
     "effect.resolved": SentenceTemplate("Doubt settled", _resolved),
-    "execution.recorded": SentenceTemplate(
-        "Execution recorded",
-        _executed,
-    ),
     "plugin.method_called": SentenceTemplate("Method called", "{what} was called"),
     "plugin.method_returned": SentenceTemplate("Method returned", "{what} answered in {duration_ms~took}"),
     "plugin.tool_invoked": SentenceTemplate("Tool used", _used),

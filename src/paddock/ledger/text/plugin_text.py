@@ -201,7 +201,6 @@ CAPABILITY_SENTENCES: Final[Mapping[str, SentenceTemplate]] = {
     "plugin.net_connected": SentenceTemplate("Connection", _connected),
     "plugin.net_denied": SentenceTemplate("Connection refused", _withheld),
     "plugin.storage_denied": SentenceTemplate("Storage refused", "{name} reached for data that is not its own"),
-    "plugin.storage_dropped": SentenceTemplate("Tables dropped", "The tables of {name} were dropped: {tables}"),
     "plugin.artifact_created": SentenceTemplate(
         "File made",
         "{plugin_id} made a {artifact_type} of {size_bytes~size}",
