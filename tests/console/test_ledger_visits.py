@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from fixtures.accessibility import violations
 from fixtures.butler import butler
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, LocalConnection, daemon, eventually
@@ -293,8 +294,6 @@ def test_the_first_start_leads_to_a_first_plugin(browser: Browser, tmp_path: Pat
 
 @needs_a_browser
 def test_these_pages_are_there_for_people_who_do_not_see_them_and_on_a_phone(browser: Browser, served: Daemon) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     failed, waits = made(served, "parrot.die"), call(served, "shu_notes.add_note", text="x")["call_id"]
     small = {"width": 375, "height": 800}
     with visiting(browser, served, "operator", viewport=small, bypass_csp=True) as page:
@@ -305,14 +304,10 @@ def test_these_pages_are_there_for_people_who_do_not_see_them_and_on_a_phone(bro
                 page.goto(place)
                 for closed in page.locator("main summary").all():
                     closed.click()
-                wrong = Axe().run(page).response["violations"]
-                found.extend(f"{place}: {one['id']} {one['nodes'][0]['html'][:120]}" for one in wrong)
+                found.extend(violations(page))
                 if page.evaluate("document.documentElement.scrollWidth") > small["width"]:
                     found.append(f"{place}: is wider than a phone")
 
-        look(
-            "/", "/ledger?since=soon", "/ledger?wrong=1&live=1", "/ledger/verify", "/ledger/nobody", f"/calls/{failed}"
-        )
-        page.emulate_media(color_scheme="dark")
-        look("/", "/ledger?wrong=1", f"/ledger/{waits}", f"/calls/{waits}")
+        look("/", "/ledger?since=soon", "/ledger?wrong=1&live=1", "/ledger/verify", "/ledger/nobody")
+        look("/ledger?wrong=1", f"/calls/{failed}", f"/calls/{waits}", f"/ledger/{waits}")
         assert found == []
