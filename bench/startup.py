@@ -1,4 +1,4 @@
-"""How long a command takes from nothing, against an empty typer app that prints its help."""
+"""How long a command takes from nothing, against an empty click command that prints its help."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from _side_by_side import Report, alternate, milliseconds, options, timed
 SOURCE = Path(__file__).parents[1] / "src"
 PLUGINS = 100
 
-EMPTY_APP = '''
-import typer
-
-app = typer.Typer(add_completion=False)
+EMPTY_COMMAND = '''
+import click
 
 
-@app.command()
+@click.command()
 def main() -> None:
     """Do nothing."""
 
 
-app()
+main()
 '''
 # What an installed `paddock` command consists of.
 PADDOCK = """
@@ -44,12 +42,12 @@ def main() -> None:
         place = Path(folder)
         environ = _environment(place)
         _install_plugins(place, environ)
-        (place / "empty.py").write_text(EMPTY_APP)
+        (place / "empty.py").write_text(EMPTY_COMMAND)
         (place / "paddock-command.py").write_text(PADDOCK)
         times = alternate(
             {
                 "python -c pass": _run(environ, place, "-c", "pass"),
-                "empty typer app --help": _run(environ, place, "empty.py", "--help"),
+                "empty click command --help": _run(environ, place, "empty.py", "--help"),
                 "paddock --help": _run(environ, place, "paddock-command.py", "--help"),
                 f"paddock plugin list ({PLUGINS} installed)": _run(
                     environ, place, "paddock-command.py", "plugin", "list"
@@ -62,9 +60,9 @@ def main() -> None:
         "startup",
         given,
         "Whole processes, bytecode compiled, output to a pipe. Ratios are of the fastest runs.",
-        ["command", "fastest", "median", "against the empty app"],
+        ["command", "fastest", "median", "against the empty command"],
     )
-    empty = times["empty typer app --help"]
+    empty = times["empty click command --help"]
     for name, measured in times.items():
         ratio = f"{measured.best / empty.best:.2f}×"
         report.row(name, milliseconds(measured.best), milliseconds(measured.median), ratio)

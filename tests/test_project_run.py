@@ -112,7 +112,7 @@ def test_two_first_starts_at_once_share_one_set_up_and_both_work(checkout: Path)
 def test_an_interrupted_set_up_heals_and_a_finished_one_is_left_alone(checkout: Path) -> None:
     assert run("paddock", "--help", checkout=checkout).returncode == 0
     # As a kill in the middle of an installer leaves it: a package that says it is there and is not.
-    (package,) = checkout.glob(".venv/lib/python3*/site-packages/typer")
+    (package,) = checkout.glob(".venv/lib/python3*/site-packages/click")
     shutil.rmtree(package)
     (checkout / ".run" / "setup-unfinished").touch()
     next(checkout.glob(".venv/.paddock-runtime")).unlink()

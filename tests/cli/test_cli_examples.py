@@ -9,15 +9,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from documented.command_tree import leaves
 from fixtures.butler import butler
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon
 from fixtures.packages import bundle, native, write_json, zipped
-from paddock.cli.main import COMMANDS, load_command
+from paddock.cli.command import PaddockCommand
 
 TESTS = Path(__file__).parents[1]
 EXAMPLES = TESTS.parent / "examples"
@@ -117,6 +117,7 @@ WITHOUT_A_DAEMON = {
     """paddock plugin prompts library greet --params '{"who": "Ann"}'""": [],
     "paddock plugin prompts library": [],
 }
+LEAVES = leaves()
 ELSEWHERE = {
     "paddock mcp": "goes on; tests/gateway_proofs/test_stdio.py",
     "paddock mcp --as user:ann": "goes on; tests/gateway_proofs/test_stdio.py",
@@ -181,24 +182,15 @@ ELSEWHERE = {
 
 def shown_examples() -> set[str]:
     """Every example of every command."""
-    pending = [load_command(name) for name in COMMANDS]
-    found: set[str] = set()
-    while pending:
-        command = pending.pop()
-        pending += getattr(command, "commands", {}).values()
-        if command.epilog:
-            found |= set(command.epilog.split(": ", 1)[1].split("   ·   "))
-    return found
+    return {example for command in LEAVES.values() for example in command.examples}
 
 
-def addressed(example: str) -> tuple[list[str], Any, list[str]]:
+def addressed(example: str) -> tuple[tuple[str, ...], PaddockCommand, list[str]]:
     """The words of an example that name its command, that command, and the words for it."""
-    name, *words = shlex.split(example)[1:]
-    command, names = load_command(name), [name]
-    while words and words[0] in getattr(command, "commands", {}):
-        command = command.commands[words[0]]
-        names.append(words.pop(0))
-    return names, command, words
+    words = shlex.split(example)[1:]
+    length = next(size for size in range(len(words), 0, -1) if tuple(words[:size]) in LEAVES)
+    names = tuple(words[:length])
+    return names, LEAVES[names], words[length:]
 
 
 def test_every_example_of_the_help_is_typed_below_or_its_command_elsewhere() -> None:

@@ -38,7 +38,7 @@ def test_the_overview_loads_no_command(paddock: Paddock) -> None:
     assert ours == {
         "paddock.cli",
         "paddock.cli.main",
-        "paddock.cli.parameters",
+        "paddock.cli.command",
         "paddock.cli.output",
         "paddock.cli.output.streams",
     }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from inspect import cleandoc
 from types import SimpleNamespace
 from typing import Any, cast
 
+from documented.command_tree import leaves
 from documented.error_codes import meanings
 from documented.events import event_reference
 from documented.hooks import hook_reference
 from paddock.api.resources import api_routes
-from paddock.cli.main import COMMANDS, load_command
 from paddock.cli.output.action_text import command_line
 from paddock.config.oidc_settings import OidcSettings
 from paddock.config.reference import settings_reference
@@ -31,21 +32,6 @@ from paddock.web.routing.route import MEMBER
 from paddock.web.routing.validation import to_parameter_spec
 
 
-def leaves() -> Iterator[tuple[str, Any]]:
-    """Every command that does something, by its full name."""
-    for name in COMMANDS:
-        yield from _below(f"paddock {name}", load_command(name))
-
-
-def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    children = getattr(command, "commands", None)
-    if not children:
-        yield name, command
-        return
-    for child, inner in children.items():
-        yield from _below(f"{name} {child}", inner)
-
-
 def cli_reference() -> str:
     """Every command with its arguments and options."""
     parts = [
@@ -53,25 +39,19 @@ def cli_reference() -> str:
         "Results go to stdout, words for people to stderr. Every command below takes `--json` and then prints one"
         " document on stdout. Exit codes are in [errors](errors.md).\n",
     ]
-    for name, command in leaves():
+    for words, command in leaves().items():
+        name = " ".join(("paddock", *words))
         parameters = [one for one in command.params if one.name != "help"]
         arguments = " ".join(_argument(one) for one in parameters if one.param_type_name == "argument")
         parts.append(f"## {name}\n")
         parts.append(f"```text\n{name} {arguments}".rstrip() + "\n```\n")
-        parts.append(f"{(command.help or '').strip()}\n")
+        parts.append(f"{cleandoc(command.help or '')}\n")
         rows = [(one, getattr(one, "help", None) or "") for one in parameters]
         if rows:
             parts.append(
                 "| | |\n|---|---|\n" + "\n".join(f"| `{_spelled(one)}` | {text} |" for one, text in rows) + "\n"
             )
-        if command.epilog:
-            parts.append(
-                f"{command.epilog}\n".replace("Example: ", "Example: `")
-                .replace("Examples: ", "Examples: `")
-                .replace("   ·   ", "`, `")
-                .rstrip()
-                + "`\n"
-            )
+        parts.append("```text\n" + "\n".join(command.examples) + "\n```\n")
     return "\n".join(parts)
 
 

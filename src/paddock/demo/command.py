@@ -7,11 +7,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, print_result, styled
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from paddock.demo.home import DemoPlugin
     from paddock.demo.simulated_user import SimulatedUser
 
-app = typer.Typer(add_completion=False)
 
 BROKEN_PLUGIN = "broken-clock"
 
@@ -51,15 +52,14 @@ class _DemoState:
         }
 
 
-@app.command("demo", epilog="Examples: paddock demo   ·   paddock demo --port 8080 --no-browser")
-@handle_errors
-def demo(
-    *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where the console is; any free port without.")] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link, and open nothing.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="End when everything is ready, on a terminal too.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+@command("demo", examples=["paddock demo", "paddock demo --port 8080 --no-browser"])
+@click.option(
+    "--port", type=click.IntRange(min=0, max=65535), default=0, help="Where the console is; any free port without."
+)
+@click.option("--no-browser", is_flag=True, help="Print the link, and open nothing.")
+@click.option("--once", is_flag=True, help="End when everything is ready, on a terminal too.")
+@options.as_json
+def demo(*, port: int, no_browser: bool, once: bool, as_json: bool) -> None:
     """Open a console to try things out: example plugins, some history, and somebody who asks for your yes.
 
     Everything is in a temporary home. It goes on until Ctrl-C on a terminal, and leaves nothing behind.

@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from paddock.cli.output.report import print_message
 from paddock.core.errors import NotFound, OperatorError
@@ -20,20 +20,14 @@ if TYPE_CHECKING:
     from paddock.secrets.wrapping_keys import WrappingKeys
 
 
-SecretFileOption = Annotated[
-    list[str] | None,
-    typer.Option("--secret", metavar="NAME=@FILE", help="Give it this secret, which a file holds; repeat it for more."),
-]
-
-
-def read_secret_files(options: Sequence[str] | None) -> dict[str, Secret]:
+def read_secret_files(options: Sequence[str]) -> dict[str, Secret]:
     """Read the secrets of `--secret NAME=@FILE` options, by name.
 
     Raises:
         NotFound: a file cannot be read.
         OperatorError: a name or a value is invalid.
     """
-    return dict(map(_read_secret_file, options or ()))
+    return dict(map(_read_secret_file, options))
 
 
 def _read_secret_file(option: str) -> tuple[str, Secret]:
@@ -42,7 +36,7 @@ def _read_secret_file(option: str) -> tuple[str, Secret]:
 
     name, _, file = option.partition("=")
     if not file.startswith("@"):
-        raise typer.BadParameter("write NAME=@FILE: everybody sees what is on a command line", param_hint="--secret")
+        raise click.BadParameter("write NAME=@FILE: everybody sees what is on a command line", param_hint="--secret")
     try:
         with Path(file[1:]).open(encoding="utf-8") as stream:
             value = stream.read(MAX_SECRET_CHARS + 2).removesuffix("\n")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, TypeVar
 
 from paddock.cli.output.report import print_json, print_message, styled
 from paddock.core.errors import PaddockError
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TenantOption = Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose it is (default).")]
-RemoveOption = Annotated[bool, typer.Option("--remove", help="Take it away instead.")]
 DEFAULT_TENANT_NAME = str(DEFAULT_TENANT)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli import options
+from paddock.cli.command import PaddockGroup
 from paddock.cli.output.report import (
-    JsonOption,
     ask_yes_no,
     format_table,
-    handle_errors,
     is_interactive,
     print_json,
     print_message,
@@ -27,26 +26,23 @@ if TYPE_CHECKING:
     from paddock.core.call import Principal
     from paddock.host.host import Host
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="See what waits for a person, and answer: approve, deny, revoke."
+app = PaddockGroup("approvals", help="See what waits for a person, and answer: approve, deny, revoke.")
+
+approval_id_argument = click.argument("approval_id", metavar="ID", help="As `paddock approvals list` shows it.")
+comment_option = click.option("--comment", "-m", default="", help="Kept beside the answer.")
+confirmed_option = click.option("--yes", "-y", is_flag=True, help="Answer without being asked once more.")
+
+
+@app.command("list", examples=["paddock approvals list", "paddock approvals list --standing --json"])
+@click.option("--all", "ended", is_flag=True, help="Those that ended or were revoked too.")
+@click.option("--standing", is_flag=True, help="Instead, every yes that lasts.")
+@click.option(
+    "--lines", "-n", "count", type=click.IntRange(min=1, max=1_000), default=100, help="How many of the last ones."
 )
-
-ApprovalIdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `paddock approvals list` shows it.")]
-CommentOption = Annotated[str, typer.Option("--comment", "-m", help="Kept beside the answer.")]
-ConfirmedOption = Annotated[bool, typer.Option("--yes", "-y", help="Answer without being asked once more.")]
-
-
-@app.command("list", epilog="Examples: paddock approvals list   ·   paddock approvals list --standing --json")
-@handle_errors
-def list_(
-    *,
-    ended: Annotated[bool, typer.Option("--all", help="Those that ended or were revoked too.")] = False,
-    standing: Annotated[bool, typer.Option(help="Instead, every yes that lasts.")] = False,
-    count: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last ones.")] = 100,
-    before: Annotated[str | None, typer.Option(metavar="ID", help="Only those before this one.")] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@click.option("--before", metavar="ID", help="Only those before this one.")
+@options.tenant
+@options.as_json
+def list_(*, ended: bool, standing: bool, count: int, before: str | None, tenant: str, as_json: bool) -> None:
     """List what waits for a person, newest first."""
     if standing:
         _list_standing(tenant, revoked=ended, as_json=as_json)
@@ -83,11 +79,11 @@ def list_(
         print_message(f"there may be more: --before {page['next']}")
 
 
-@app.command("show", epilog="Example: paddock approvals show ID")
-@handle_errors
-def show(
-    approval_id: ApprovalIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@app.command("show", examples=["paddock approvals show ID"])
+@approval_id_argument
+@options.tenant
+@options.as_json
+def show(approval_id: str, *, tenant: str, as_json: bool) -> None:
     """Show what would be done, with its parameters, and who may answer; or what became of it."""
     from paddock.cli.client.daemon_client import path_segment
     from paddock.cli.output.approval_prompt import print_preview
@@ -104,59 +100,57 @@ def show(
         print_message(f"  {line}")
 
 
-@app.command("approve", epilog="Examples: paddock approvals approve ID   ·   paddock approvals approve ID --always -y")
-@handle_errors
+@app.command("approve", examples=["paddock approvals approve ID", "paddock approvals approve ID --always -y"])
+@approval_id_argument
+@comment_option
+@click.option("--session", is_flag=True, help="Good for this session's other calls too.")
+@click.option("--always", is_flag=True, help="Good for all such calls of theirs, until revoked.")
+@click.option("--plugin", is_flag=True, help="And for everything of the plugin's; with one of those two.")
+@click.option("--params", "-p", metavar="JSON", help="Other parameters, which the yes is then to.")
+@confirmed_option
+@options.tenant
+@options.as_json
 def approve(
-    approval_id: ApprovalIdArgument,
+    approval_id: str,
     *,
-    comment: CommentOption = "",
-    session: Annotated[bool, typer.Option("--session", help="Good for this session's other calls too.")] = False,
-    always: Annotated[bool, typer.Option("--always", help="Good for all such calls of theirs, until revoked.")] = False,
-    plugin: Annotated[
-        bool, typer.Option("--plugin", help="And for everything of the plugin's; with one of those two.")
-    ] = False,
-    params: Annotated[
-        str | None, typer.Option("--params", "-p", metavar="JSON", help="Other parameters, which the yes is then to.")
-    ] = None,
-    yes: ConfirmedOption = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
+    comment: str,
+    session: bool,
+    always: bool,
+    plugin: bool,
+    params: str | None,
+    yes: bool,
+    tenant: str,
+    as_json: bool,
 ) -> None:
     """Say yes: the call is made. Without a daemon it is made here, and its result printed."""
     from paddock.cli.commands.call import read_parameters
 
     if session and always:
-        raise typer.BadParameter("give one of --session and --always", param_hint="--session")
+        raise click.BadParameter("give one of --session and --always", param_hint="--session")
     if plugin and not (session or always):
-        raise typer.BadParameter("is for a yes that lasts: give --session or --always too", param_hint="--plugin")
+        raise click.BadParameter("is for a yes that lasts: give --session or --always too", param_hint="--plugin")
     body: dict[str, Any] = {"comment": comment, "scope": "always" if always else "session" if session else "once"}
     body |= {"reach": "plugin"} if plugin else {}
     body |= {"params": read_parameters(params)} if params is not None else {}
     _send_verdict(approval_id, "approve", body, tenant, yes=yes, as_json=as_json)
 
 
-@app.command("deny", epilog="Example: paddock approvals deny ID -m 'not to her' -y")
-@handle_errors
-def deny(
-    approval_id: ApprovalIdArgument,
-    *,
-    comment: CommentOption = "",
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    yes: ConfirmedOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("deny", examples=["paddock approvals deny ID -m 'not to her' -y"])
+@approval_id_argument
+@comment_option
+@options.tenant
+@confirmed_option
+@options.as_json
+def deny(approval_id: str, *, comment: str, tenant: str, yes: bool, as_json: bool) -> None:
     """Say no, or take back what you asked for yourself: the call is not made, and whoever waits for it is told."""
     _send_verdict(approval_id, "deny", {"comment": comment}, tenant, yes=yes, as_json=as_json)
 
 
-@app.command("revoke", epilog="Example: paddock approvals revoke ID")
-@handle_errors
-def revoke(
-    standing_id: Annotated[str, typer.Argument(metavar="ID", help="As `paddock approvals list --standing` shows it.")],
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("revoke", examples=["paddock approvals revoke ID"])
+@click.argument("standing_id", metavar="ID", help="As `paddock approvals list --standing` shows it.")
+@options.tenant
+@options.as_json
+def revoke(standing_id: str, *, tenant: str, as_json: bool) -> None:
     """End a yes that lasts."""
     from paddock.cli.client.daemon_client import path_segment
 
@@ -203,7 +197,7 @@ def _send_verdict(
         from paddock.cli.client.daemon_client import error_from_problem
 
         print_message(f"approved {approval['id']}, and the call failed")
-        raise typer.Exit(report_error(error_from_problem(call["error"], 500), as_json=False))
+        raise click.exceptions.Exit(report_error(error_from_problem(call["error"], 500), as_json=False))
     if not as_json:
         print_message(f"{styled('✓', 'green')} {_verdict_text(approval, verdict, tenant)}")
         if approval["standing"]:

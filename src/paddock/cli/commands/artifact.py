@@ -5,38 +5,34 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, styled
+from paddock.cli import options
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import print_json, print_message, styled
 from paddock.core.errors import CallerError, HostError, NotFound, OperatorError
 
 if TYPE_CHECKING:
     from paddock.capabilities.artifacts.rows import StoredArtifact
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Fetch the big bytes that plugins made.")
+app = PaddockGroup("artifact", help="Fetch the big bytes that plugins made.")
 _CHUNK_BYTES = 1 << 20
 
 
-@app.callback()
-def group() -> None:
-    """A group, although it has one command yet."""
-
-
-@app.command("get", epilog="Example: paddock artifact get artifact://sha256/0a1b… --output report.pdf")
-@handle_errors
-def get(
-    uri: Annotated[str, typer.Argument(help="Its address, as it stands in an answer: artifact://sha256/…")],
-    *,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where it goes; never overwritten. Without: to stdout."),
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("get", examples=["paddock artifact get artifact://sha256/0a1b… --output report.pdf"])
+@click.argument("uri", help="Its address, as it stands in an answer: artifact://sha256/…")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where it goes; never overwritten. Without: to stdout.",
+)
+@options.tenant
+@options.as_json
+def get(uri: str, *, output: Path | None, tenant: str, as_json: bool) -> None:
     """Write an artifact to a file or to stdout. Its bytes are checked against its address on the way."""
     from paddock.capabilities.artifacts.address import artifact_address, parse_address
 

@@ -7,19 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import (
-    InterruptedCommand,
-    JsonOption,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-)
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import InterruptedCommand, print_json, print_message, print_result
 from paddock.core.errors import HostError, Invalid, NotFound, PaddockError, Problem, TimedOut
 from paddock.plugins.manage.repair_text import tenant_option
 
@@ -28,66 +22,63 @@ if TYPE_CHECKING:
     from paddock.cli.output.approval_prompt import ApprovalPrompt
     from paddock.cli.output.question_prompt import QuestionPrompt
 
-app = typer.Typer(add_completion=False)
 
 _CANCEL_TIMEOUT_S = 5.0  # for an abandoned call to end
 
-_EXAMPLES = (
-    """Examples: paddock call slow-count.count --params '{"to": 3}'"""
-    """   ·   paddock call slow-count.count -p '{"to": 3}' --detach"""
-    """   ·   paddock call slow-count.count -p '{"to": 3}' --idempotency-key 4f7c --wait"""
-    """   ·   paddock call slow-count.count -p '{"to": 3}' --as user:ann"""
-    """   ·   paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob"""
+
+@command(
+    "call",
+    examples=[
+        """paddock call slow-count.count --params '{"to": 3}'""",
+        """paddock call slow-count.count -p '{"to": 3}' --detach""",
+        """paddock call slow-count.count -p '{"to": 3}' --idempotency-key 4f7c --wait""",
+        """paddock call slow-count.count -p '{"to": 3}' --as user:ann""",
+        """paddock call slow-count.count -p '{"to": 3}' --as acme/user:bob""",
+    ],
 )
-
-
-@app.command("call", epilog=_EXAMPLES)
-@handle_errors
+@click.argument("name", help="As in slow-count.count, or a plugin that is one callable.")
+@click.option("--params", "-p", default="{}", metavar="JSON", help="The parameters; @FILE reads a file, - reads stdin.")
+@click.option(
+    "--wait/--detach",
+    default=None,
+    help="Wait for the result, also where a person has to say yes first (which takes a daemon); or print"
+    " the call's id and go. Without either, a call that needs somebody else's yes is left for them.",
+)
+@click.option(
+    "--timeout", metavar="SECONDS", help="Cancel the call when it takes longer, unless its operator works on."
+)
+@click.option(
+    "--answers",
+    metavar="JSON",
+    help="What to answer when it asks: an object for every question, or a list with an object, true (I was"
+    " there) or false (no) for each; @FILE reads a file. Without it you are asked at the terminal.",
+)
+@click.option(
+    "--as",
+    "acting_as",
+    metavar="PRINCIPAL",
+    help="Call as somebody else, with what they may do: user:ann, key:ID, agent:PATH; acme/user:bob is of"
+    " another tenant.",
+)
+@click.option(
+    "--idempotency-key",
+    "key",
+    metavar="KEY",
+    help="What has an effect has it once under one key: the same call again prints the same answer.",
+)
+@options.tenant
+@options.as_json
 def call(
-    name: Annotated[str, typer.Argument(help="As in slow-count.count, or a plugin that is one callable.")],
+    name: str,
     *,
-    params: Annotated[
-        str, typer.Option("--params", "-p", metavar="JSON", help="The parameters; @FILE reads a file, - reads stdin.")
-    ] = "{}",
-    wait: Annotated[
-        bool | None,
-        typer.Option(
-            "--wait/--detach",
-            help="Wait for the result, also where a person has to say yes first (which takes a daemon); or print"
-            " the call's id and go. Without either, a call that needs somebody else's yes is left for them.",
-        ),
-    ] = None,
-    timeout: Annotated[
-        str | None,
-        typer.Option(metavar="SECONDS", help="Cancel the call when it takes longer, unless its operator works on."),
-    ] = None,
-    answers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON",
-            help="What to answer when it asks: an object for every question, or a list with an object, true (I was"
-            " there) or false (no) for each; @FILE reads a file. Without it you are asked at the terminal.",
-        ),
-    ] = None,
-    acting_as: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="PRINCIPAL",
-            help="Call as somebody else, with what they may do: user:ann, key:ID, agent:PATH; acme/user:bob is of"
-            " another tenant.",
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--idempotency-key",
-            metavar="KEY",
-            help="What has an effect has it once under one key: the same call again prints the same answer.",
-        ),
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
+    params: str,
+    wait: bool | None,
+    timeout: str | None,
+    answers: str | None,
+    acting_as: str | None,
+    key: str | None,
+    tenant: str,
+    as_json: bool,
 ) -> None:
     """Call a plugin and print what it answers. What it tells meanwhile goes to stderr; Ctrl-C cancels the call."""
     from paddock.cli.client.daemon_client import require_daemon, running_daemon
@@ -111,7 +102,7 @@ def call(
             result = _call_through_daemon(daemon, name, parsed_params, timeout_s, questions, approvals, acting_as, key)
         else:
             if answers is not None:
-                raise typer.BadParameter("is for a call that is waited for", param_hint="--answers")
+                raise click.BadParameter("is for a call that is waited for", param_hint="--answers")
             _call_detached(daemon, name, parsed_params, acting_as, tenant, key, as_json=as_json)
             return
     except NotFound as error:
@@ -224,7 +215,7 @@ def _parse_timeout(option: str | None) -> float | None:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= 86_400:
-        raise typer.BadParameter("give a number of seconds, such as 5 or 0.5", param_hint="--timeout")
+        raise click.BadParameter("give a number of seconds, such as 5 or 0.5", param_hint="--timeout")
     return seconds
 
 

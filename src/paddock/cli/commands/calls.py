@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import (
-    JsonOption,
-    format_table,
-    handle_errors,
-    print_error,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-)
+from paddock.cli import options
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_error, print_json, print_message, print_result, styled
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
@@ -25,22 +17,19 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.cli.client.daemon_client import DaemonClient
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Look at, follow, answer and cancel the calls of a running daemon."
-)
+app = PaddockGroup("calls", help="Look at, follow, answer and cancel the calls of a running daemon.")
 
-CallIdArgument = Annotated[str, typer.Argument(metavar="ID", help="What `paddock call --detach` printed.")]
+call_id_argument = click.argument("call_id", metavar="ID", help="What `paddock call --detach` printed.")
 _DAEMON_PURPOSE = "looking at its calls"
 
 
-@app.command("list", epilog="Example: paddock calls list --json")
-@handle_errors
-def list_(
-    *,
-    limit: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many of the last calls.")] = 20,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("list", examples=["paddock calls list --json"])
+@click.option(
+    "--lines", "-n", "limit", type=click.IntRange(min=1, max=1_000), default=20, help="How many of the last calls."
+)
+@options.tenant
+@options.as_json
+def list_(*, limit: int, tenant: str, as_json: bool) -> None:
     """List the last calls, newest first: those under way, and those that ended since the daemon runs."""
     from paddock.cli.client.daemon_client import require_daemon
 
@@ -59,9 +48,11 @@ def list_(
         print_result(line)
 
 
-@app.command("show", epilog="Example: paddock calls show ID --json")
-@handle_errors
-def show(call_id: CallIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False) -> None:
+@app.command("show", examples=["paddock calls show ID --json"])
+@call_id_argument
+@options.tenant
+@options.as_json
+def show(call_id: str, *, tenant: str, as_json: bool) -> None:
     """Show how a call is doing: its status, what it asks, and its result or why it failed."""
     from paddock.cli.client.daemon_client import error_from_problem, path_segment, require_daemon
     from paddock.cli.output.approval_prompt import approve_hint, print_preview
@@ -95,18 +86,14 @@ def show(call_id: CallIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME,
         print_error(error_from_problem(error, 500))
 
 
-@app.command("follow", epilog="Example: paddock calls follow ID")
-@handle_errors
-def follow(
-    call_id: CallIdArgument,
-    *,
-    answers: Annotated[
-        str | None,
-        typer.Option(metavar="JSON", help="What to answer when it asks, as for `paddock call`; @FILE reads a file."),
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("follow", examples=["paddock calls follow ID"])
+@call_id_argument
+@click.option(
+    "--answers", metavar="JSON", help="What to answer when it asks, as for `paddock call`; @FILE reads a file."
+)
+@options.tenant
+@options.as_json
+def follow(call_id: str, *, answers: str | None, tenant: str, as_json: bool) -> None:
     """Wait for a call as if it had not been detached: show what it tells, then its result. Ctrl-C lets it go on.
 
     What it asks is asked at the terminal. Without one, and without --answers, the question stays open and is shown.
@@ -132,18 +119,12 @@ def follow(
     print_json(call if as_json else call["result"])
 
 
-@app.command("answer", epilog="""Example: paddock calls answer ID '{"colour": "red"}'""")
-@handle_errors
-def answer(
-    call_id: CallIdArgument,
-    given: Annotated[
-        str,
-        typer.Argument(metavar="ANSWER", help="A JSON object; true (I was there) or false (no); @FILE reads a file."),
-    ],
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("answer", examples=["""paddock calls answer ID '{"colour": "red"}'"""])
+@call_id_argument
+@click.argument("given", metavar="ANSWER", help="A JSON object; true (I was there) or false (no); @FILE reads a file.")
+@options.tenant
+@options.as_json
+def answer(call_id: str, given: str, *, tenant: str, as_json: bool) -> None:
     """Answer what a call asks: the question that has waited longest. `paddock calls show ID` shows it."""
     from paddock.cli.client.daemon_client import path_segment, require_daemon
     from paddock.cli.output.question_prompt import build_answer, print_open_question, read_answer_argument
@@ -168,9 +149,11 @@ def answer(
         print_open_question(question)
 
 
-@app.command("cancel", epilog="Example: paddock calls cancel ID")
-@handle_errors
-def cancel(call_id: CallIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False) -> None:
+@app.command("cancel", examples=["paddock calls cancel ID"])
+@call_id_argument
+@options.tenant
+@options.as_json
+def cancel(call_id: str, *, tenant: str, as_json: bool) -> None:
     """Ask for the end of a call and wait for it. A call that is over stays as it is."""
     from paddock.cli.client.daemon_client import path_segment, require_daemon
 

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from paddock.cli.output.report import JsonOption, format_table, handle_errors, print_json, print_problems, print_result
+from paddock.cli import options
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_problems, print_result
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Show settings and where each value comes from.")
-
-
-@app.callback()
-def root() -> None:
-    """Show settings and where each value comes from."""
+app = PaddockGroup("config", help="Show settings and where each value comes from.")
 
 
-@app.command("show", epilog="Example: paddock config show --origin")
-@handle_errors
-def show(
-    *,
-    origin: Annotated[bool, typer.Option("--origin", help="Also show where each value comes from.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("show", examples=["paddock config show --origin"])
+@click.option("--origin", is_flag=True, help="Also show where each value comes from.")
+@options.as_json
+def show(*, origin: bool, as_json: bool) -> None:
     """Show every setting. Secrets are never shown."""
     from paddock.config.directories import find_directories
     from paddock.config.load import load_settings

@@ -9,12 +9,14 @@ import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.secret_input import SecretFileOption, read_secret_files
-from paddock.cli.output.report import YesOption, handle_errors, print_error, print_result
+from paddock.cli import options
+from paddock.cli.client.secret_input import read_secret_files
+from paddock.cli.command import command
+from paddock.cli.output.report import print_error, print_result
 from paddock.core.error_mapping import error_to_json, exit_code
 from paddock.core.errors import PaddockError
 
@@ -23,43 +25,46 @@ if TYPE_CHECKING:
     from paddock.core.secret import Secret
     from paddock.manifest.model import Manifest
 
-app = typer.Typer(add_completion=False)
 
-DEV_EXAMPLES = (
-    "Examples: paddock dev ./my-plugin"
-    """   ·   paddock dev ./my-plugin --call greet --params '{"name": "Ann"}' --once --yes"""
-)
-
-
-@app.command("dev", epilog=DEV_EXAMPLES)
-@handle_errors
-def dev(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The plugin's folder.", exists=True, file_okay=False)
+@command(
+    "dev",
+    examples=[
+        "paddock dev ./my-plugin",
+        """paddock dev ./my-plugin --call greet --params '{"name": "Ann"}' --once --yes""",
     ],
+)
+@click.argument(
+    "directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The plugin's folder.",
+)
+@click.option("--call", metavar="NAME", help="Call this whenever the plugin was loaded.")
+@click.option("--params", "-p", default="{}", metavar="JSON", help="The parameters of --call; @FILE reads a file.")
+@click.option("--config", default="{}", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
+@options.secret
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep its tables and files here; a temporary home when left out.",
+)
+@click.option("--traffic/--no-traffic", default=True, help="Show what goes over the wire, secrets masked.")
+@click.option("--once", is_flag=True, help="End after the first load and --call.")
+@options.yes
+@click.option("--json", "as_json", is_flag=True, help="Print every event as one JSON object a line, on stdout.")
+def dev(
+    directory: Path,
     *,
-    call: Annotated[
-        str | None, typer.Option("--call", metavar="NAME", help="Call this whenever the plugin was loaded.")
-    ] = None,
-    params: Annotated[
-        str, typer.Option("--params", "-p", metavar="JSON", help="The parameters of --call; @FILE reads a file.")
-    ] = "{}",
-    config: Annotated[
-        str, typer.Option("--config", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
-    ] = "{}",
-    secret: SecretFileOption = None,
-    home: Annotated[
-        Path | None,
-        typer.Option("--home", metavar="DIR", help="Keep its tables and files here; a temporary home when left out."),
-    ] = None,
-    traffic: Annotated[
-        bool, typer.Option("--traffic/--no-traffic", help="Show what goes over the wire, secrets masked.")
-    ] = True,
-    once: Annotated[bool, typer.Option("--once", help="End after the first load and --call.")] = False,
-    yes: YesOption = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print every event as one JSON object a line, on stdout.")
-    ] = False,
+    call: str | None,
+    params: str,
+    config: str,
+    secret: tuple[str, ...],
+    home: Path | None,
+    traffic: bool,
+    once: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Run a plugin from its folder without installing it, and load it again whenever a file is saved.
 
@@ -90,7 +95,7 @@ def dev(
                 as_json=as_json,
             )
         )
-    raise typer.Exit(status)
+    raise click.exceptions.Exit(status)
 
 
 def _confirm_capabilities(manifest: Manifest, *, yes: bool, retype: str) -> None:

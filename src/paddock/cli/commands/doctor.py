@@ -6,22 +6,23 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_result, terminal_columns
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_result, terminal_columns
 
 if TYPE_CHECKING:
     from paddock.config.directories import Directories
     from paddock.host.doctor.daemon_check import DaemonReport
 
-app = typer.Typer(add_completion=False)
 
 DAEMON_TIMEOUT_S = 10.0  # less than doctor's own timeout for a check
 
 
-@app.command("doctor", epilog="Example: paddock doctor --json")
-@handle_errors
-def doctor(*, as_json: JsonOption = False) -> None:
+@command("doctor", examples=["paddock doctor --json"])
+@options.as_json
+def doctor(*, as_json: bool) -> None:
     """Check the programs, files and cage that plugins need, and the daemon. Exit 1 when something must be mended."""
     from paddock.config.project_file import working_directory
     from paddock.host.doctor.check import exit_status, text_lines, to_json
@@ -33,7 +34,7 @@ def doctor(*, as_json: JsonOption = False) -> None:
     else:
         for line in text_lines(checks, terminal_columns()):
             print_result(line)
-    raise typer.Exit(exit_status(checks))
+    raise click.exceptions.Exit(exit_status(checks))
 
 
 def _ask_daemon(directories: Directories) -> DaemonReport | None:

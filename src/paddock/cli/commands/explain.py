@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import click
 
-import typer
-
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption, local_principal
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_result, styled, wrap_text
-
-app = typer.Typer(add_completion=False)
-
-_EXAMPLES = "Examples: paddock explain ID   ·   paddock explain ID --as user:ann"
+from paddock.cli import options
+from paddock.cli.client.store_access import local_principal
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_result, styled, wrap_text
 
 
-@app.command("explain", epilog=_EXAMPLES)
-@handle_errors
-def explain(
-    name: Annotated[
-        str, typer.Argument(metavar="ID", help="Of a call, a request, an approval, or an entry of the ledger.")
-    ],
-    *,
-    who: Annotated[
-        str | None, typer.Option("--as", metavar="PRINCIPAL", help="As it is told to somebody else, such as user:ann.")
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("explain", examples=["paddock explain ID", "paddock explain ID --as user:ann"])
+@click.argument("name", metavar="ID", help="Of a call, a request, an approval, or an entry of the ledger.")
+@click.option("--as", "who", metavar="PRINCIPAL", help="As it is told to somebody else, such as user:ann.")
+@options.tenant
+@options.as_json
+def explain(name: str, *, who: str | None, tenant: str, as_json: bool) -> None:
     """Explain a decision: who, what, which rule, what would have changed it, and what happened."""
     import sys
     from datetime import UTC, datetime

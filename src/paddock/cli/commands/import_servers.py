@@ -8,21 +8,14 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.commands.plugin.install import GrantOption
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    handle_errors,
-    print_error,
-    print_json,
-    print_message,
-    print_problems,
-    styled,
-)
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.commands.plugin.install import grant_option
+from paddock.cli.output.report import print_error, print_json, print_message, print_problems, styled
 from paddock.core.errors import Invalid, NeedsConsent, NotFound, OperatorError, PaddockError
 from paddock.core.printable import printable
 
@@ -33,37 +26,35 @@ if TYPE_CHECKING:
     from paddock.manifest.result import ManifestResult
     from paddock.plugins.store.store import PluginStore
 
-app = typer.Typer(add_completion=False)
 
 _EXAMPLE_SETTINGS = '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
 _VARIABLE_PATTERN = re.compile(r"\$\{[^}]*\}")
 
 
-@app.command("import", epilog="Examples: paddock import .vscode/mcp.json   ·   paddock import server.mcpb")
-@handle_errors
+@command("import", examples=["paddock import .vscode/mcp.json", "paddock import server.mcpb"])
+@click.argument("file", metavar="FILE", help="mcpServers JSON, .vscode/mcp.json, server.json or .mcpb.")
+@click.option("--only", multiple=True, metavar="NAME", help="Import just this server; repeat it for more.")
+@click.option(
+    "--capability",
+    multiple=True,
+    metavar="CAPABILITY",
+    help="Let the server have this too, e.g. net:api.github.com:443; repeat it for more.",
+)
+@grant_option
+@click.option(
+    "--replace", "replace_", is_flag=True, help="Put Paddock into FILE in place of what was imported; a copy is kept."
+)
+@options.yes
+@options.as_json
 def import_(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="mcpServers JSON, .vscode/mcp.json, server.json or .mcpb.")
-    ],
+    file: str,
     *,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NAME", help="Import just this server; repeat it for more."),
-    ] = None,
-    capability: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--capability",
-            metavar="CAPABILITY",
-            help="Let the server have this too, e.g. net:api.github.com:443; repeat it for more.",
-        ),
-    ] = None,
-    grant: GrantOption = None,
-    replace_: Annotated[
-        bool, typer.Option("--replace", help="Put Paddock into FILE in place of what was imported; a copy is kept.")
-    ] = False,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
+    only: tuple[str, ...],
+    capability: tuple[str, ...],
+    grant: tuple[str, ...],
+    replace_: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Import MCP servers. Each is shown and asked about; keys are sealed among your secrets.
 
@@ -87,19 +78,19 @@ def import_(
     path = Path(file)
     if not os.path.exists(file):  # noqa: PTH110 - a path that cannot be one is no file either, and no error
         raise NotFound(f"there is no file {file}", code="import.no_such_file", hint="is the path spelt right?")
-    options = [("only", name) for name in only or []] + [("capability", text) for text in capability or []]
-    retype = f"paddock import {shlex.quote(file)}" + "".join(f" --{flag} {shlex.quote(text)}" for flag, text in options)
-    capabilities = _parse_capabilities(capability or [])
+    flags = [("only", name) for name in only] + [("capability", text) for text in capability]
+    retype = f"paddock import {shlex.quote(file)}" + "".join(f" --{flag} {shlex.quote(text)}" for flag, text in flags)
+    capabilities = _parse_capabilities(capability)
     client = read_client_settings(path)
     if replace_:
         require_client_settings(client, path)
     if path.suffix.lower() in ARCHIVE_SUFFIXES:
         _reject_capabilities_for_bundle(path, capabilities)
         with open_for_change() as host:
-            value = install_package(host.plugins, InstallRequest(parse_source(file)), grant or [], retype, yes=yes)
+            value = install_package(host.plugins, InstallRequest(parse_source(file)), grant, retype, yes=yes)
         report_installed(value, as_json=as_json)
         return
-    servers = _exclude_paddock(_select_servers(path, only or []), client, path)
+    servers = _exclude_paddock(_select_servers(path, only), client, path)
     if capabilities and len(servers) > 1:
         raise OperatorError(
             f"{path.name} has {len(servers)} servers, and --capability is meant for one",
@@ -116,7 +107,7 @@ def import_(
             retype_one = retype if only or len(servers) == 1 else f"{retype} --only {shlex.quote(title)}"
             try:
                 server = _add_capabilities(reading, capabilities)
-                grants = [*(grant or []), *(capability or [])]
+                grants = [*grant, *capability]
                 results.append(
                     {"server": title} | _import_server(store, reading, server, path, grants, retype_one, yes=yes)
                 )
@@ -148,7 +139,7 @@ def import_(
     if as_json:
         print_json({"imported": results} | client_result | ({"error": error_to_json(failures[0])} if failures else {}))
     if failures:
-        raise typer.Exit(exit_code(failures[0]))
+        raise click.exceptions.Exit(exit_code(failures[0]))
 
 
 def _select_servers(path: Path, only: Sequence[str]) -> list[tuple[str, ManifestResult]]:
@@ -217,7 +208,7 @@ def _import_server(
     reading: ManifestResult,
     server: ImportedServer,
     path: Path,
-    grants: list[str],
+    grants: Sequence[str],
     retype: str,
     *,
     yes: bool,

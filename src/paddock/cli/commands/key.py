@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
+from paddock.cli import options
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
+
+app = PaddockGroup("key", help="Make signing keys and decide whose signatures to trust.")
+
+
+@app.command("new", examples=["paddock key new ~/paddock-signing.pem"])
+@click.argument(
+    "file", type=click.Path(path_type=Path), metavar="FILE", help="Where the private key goes; never overwritten."
 )
-
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Make signing keys and decide whose signatures to trust."
-)
-
-
-@app.command("new", epilog="Example: paddock key new ~/paddock-signing.pem")
-@handle_errors
-def new(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key goes; never overwritten.")],
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@options.as_json
+def new(file: Path, *, as_json: bool) -> None:
     """Make a key to sign plugins with. Keep the file to yourself; the printed text is for others."""
     from paddock.plugins.trust.signing_keys import generate_key, key_id, read_public_key
 
@@ -41,13 +30,12 @@ def new(
     print_result(public)
 
 
-@app.command("show", epilog="Example: paddock key show ~/paddock-signing.pem")
-@handle_errors
-def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A private key, as PEM or OpenSSH, or a public one.")],
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("show", examples=["paddock key show ~/paddock-signing.pem"])
+@click.argument(
+    "file", type=click.Path(path_type=Path), metavar="FILE", help="A private key, as PEM or OpenSSH, or a public one."
+)
+@options.as_json
+def show(file: Path, *, as_json: bool) -> None:
     """Print the public key of a key file: what others trust. Nothing private is shown."""
     from paddock.plugins.trust.signing_keys import key_id, read_public_key_file
 
@@ -58,16 +46,11 @@ def show(
     print_result(public.text)
 
 
-@app.command("trust", epilog="Example: paddock key trust 'ed25519:…' --label 'Example Labs'")
-@handle_errors
-def trust(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY|FILE", help="A public key: ed25519:…, ssh-ed25519 …, or a file with one.")
-    ],
-    *,
-    label: Annotated[str, typer.Option(help="Whose key it is.")] = "",
-    as_json: JsonOption = False,
-) -> None:
+@app.command("trust", examples=["paddock key trust 'ed25519:…' --label 'Example Labs'"])
+@click.argument("key", metavar="KEY|FILE", help="A public key: ed25519:…, ssh-ed25519 …, or a file with one.")
+@click.option("--label", default="", help="Whose key it is.")
+@options.as_json
+def trust(key: str, *, label: str, as_json: bool) -> None:
     """Trust a key: what its holder signed counts as verified."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.trust.trusted_keys import trust_key
@@ -81,9 +64,9 @@ def trust(
     print_message(f"{styled('✓', 'green')} trusting {row.label} ({row.key_id})")
 
 
-@app.command("list", epilog="Example: paddock key list --json")
-@handle_errors
-def list_(*, as_json: JsonOption = False) -> None:
+@app.command("list", examples=["paddock key list --json"])
+@options.as_json
+def list_(*, as_json: bool) -> None:
     """List trusted keys."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.plugins.trust.trusted_keys import list_trusted_keys
@@ -109,14 +92,11 @@ def list_(*, as_json: JsonOption = False) -> None:
         print_message("no keys are trusted; try: paddock key trust KEY --label NAME")
 
 
-@app.command("remove", epilog="Example: paddock key remove 'Example Labs'")
-@handle_errors
-def remove(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key's id or label.")],
-    *,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("remove", examples=["paddock key remove 'Example Labs'"])
+@click.argument("key", metavar="KEY", help="The key's id or label.")
+@options.yes
+@options.as_json
+def remove(key: str, *, yes: bool, as_json: bool) -> None:
     """Stop trusting a key. Plugins it signed stay installed and lose their verified standing."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.cli.output.consent_prompt import confirm

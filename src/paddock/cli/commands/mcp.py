@@ -6,19 +6,19 @@ import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import handle_errors, print_message
+from paddock.cli import options
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME
+from paddock.cli.command import command
+from paddock.cli.output.report import print_message
 
 if TYPE_CHECKING:
     from paddock.cli.client.stdio import StdioLines
 
-app = typer.Typer(add_completion=False)
 
-_EXAMPLES = "Examples: paddock mcp   ·   paddock mcp --as user:ann   ·   paddock mcp --tenant acme"
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _DRAIN_TIMEOUT_S = 10.0  # for requests in flight after the end of the client's input
 
@@ -38,22 +38,17 @@ class LineTransport(Protocol):
 OpenLineTransport: TypeAlias = Callable[[WriteStdoutLine], AbstractAsyncContextManager[LineTransport]]
 
 
-@app.command("mcp", epilog=_EXAMPLES)
-@handle_errors
-def mcp(
-    *,
-    acting_as: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="PRINCIPAL",
-            help="Act as somebody else, with what they may do: user:ann, key:ID, agent:PATH; acme/user:bob is of"
-            " another tenant.",
-        ),
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: Annotated[bool, typer.Option("--json", help="Tell on stdout, as JSON, why it could not begin.")] = False,
-) -> None:
+@command("mcp", examples=["paddock mcp", "paddock mcp --as user:ann", "paddock mcp --tenant acme"])
+@click.option(
+    "--as",
+    "acting_as",
+    metavar="PRINCIPAL",
+    help="Act as somebody else, with what they may do: user:ann, key:ID, agent:PATH; acme/user:bob is of"
+    " another tenant.",
+)
+@options.tenant
+@click.option("--json", "as_json", is_flag=True, help="Tell on stdout, as JSON, why it could not begin.")
+def mcp(*, acting_as: str | None, tenant: str, as_json: bool) -> None:
     """Be an MCP server on stdin and stdout, for a client that starts it: every permitted tool, prompt and resource.
 
     The running daemon does the work; without one, a host is opened for as long as the client stays.
@@ -80,7 +75,7 @@ def mcp(
         if daemon is None
         else _daemon_transport(daemon.path, acting_as, tenant)
     )
-    raise typer.Exit(run_async(_serve_stdio(open_transport)))
+    raise click.exceptions.Exit(run_async(_serve_stdio(open_transport)))
 
 
 def _in_process_transport(acting_as: str | None, tenant: str) -> OpenLineTransport:

@@ -6,20 +6,13 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.output.report import (
-    JsonOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_problems,
-    print_result,
-    styled,
-)
+from paddock.cli import options
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_message, print_problems, print_result, styled
 from paddock.core.errors import Invalid, PaddockError, Problem
 from paddock.core.printable import printable
 
@@ -30,6 +23,9 @@ if TYPE_CHECKING:
     from paddock.policy.cases import PolicyCase
     from paddock.policy.engine import Policy
     from paddock.policy.rules import Rule
+
+
+app = PaddockGroup("policy", help="Check, read, test and try the rules.")
 
 
 @contextmanager
@@ -50,28 +46,39 @@ def open_existing_store(directories: Directories, settings: Settings) -> Generat
         yield store
 
 
-RepeatedOption = list[str] | None
-
-
-@handle_errors
+@app.command(
+    "try",
+    examples=[
+        "paddock policy try notes.add --as user:ann --role guest --effect db_write",
+        "paddock policy try Gmail.SendEmail --effect external_send",
+    ],
+)
+@click.argument("name", help="What would be called, as in notes.add; it need not be installed.")
+@click.option("--as", "who", default="", metavar="PRINCIPAL", help="Who calls, as in user:ann, or role:guest (you).")
+@click.option("--role", multiple=True, help="A role they have besides, more than once for more.")
+@click.option("--group", multiple=True, help="A group they are in besides.")
+@click.option("--consent", is_flag=True, help="As if they had consented to it.")
+@click.option("--whitelisted", is_flag=True, help="As if it were on the agent's whitelist.")
+@click.option("--effect", multiple=True, help="An effect it has, instead of those it declares.")
+@click.option("--tag", multiple=True, help="A policy tag it has, instead of its own.")
+@click.option("--flag", multiple=True, help="What is odd about its words, instead of what was found.")
+@click.option("--kind", default="", help="Its kind: plugin, agent, operator, tool or adapter.")
+@click.option("--background", is_flag=True, help="As if nobody waited for it.")
+@options.as_json
 def try_(
-    name: Annotated[str, typer.Argument(help="What would be called, as in notes.add; it need not be installed.")],
+    name: str,
     *,
-    who: Annotated[
-        str, typer.Option("--as", metavar="PRINCIPAL", help="Who calls, as in user:ann, or role:guest (you).")
-    ] = "",
-    role: Annotated[RepeatedOption, typer.Option(help="A role they have besides, more than once for more.")] = None,
-    group: Annotated[RepeatedOption, typer.Option(help="A group they are in besides.")] = None,
-    consent: Annotated[bool, typer.Option("--consent", help="As if they had consented to it.")] = False,
-    whitelisted: Annotated[bool, typer.Option("--whitelisted", help="As if it were on the agent's whitelist.")] = False,
-    effect: Annotated[RepeatedOption, typer.Option(help="An effect it has, instead of those it declares.")] = None,
-    tag: Annotated[RepeatedOption, typer.Option(help="A policy tag it has, instead of its own.")] = None,
-    flag: Annotated[
-        RepeatedOption, typer.Option(help="What is odd about its words, instead of what was found.")
-    ] = None,
-    kind: Annotated[str, typer.Option(help="Its kind: plugin, agent, operator, tool or adapter.")] = "",
-    background: Annotated[bool, typer.Option("--background", help="As if nobody waited for it.")] = False,
-    as_json: JsonOption = False,
+    who: str,
+    role: tuple[str, ...],
+    group: tuple[str, ...],
+    consent: bool,
+    whitelisted: bool,
+    effect: tuple[str, ...],
+    tag: tuple[str, ...],
+    flag: tuple[str, ...],
+    kind: str,
+    background: bool,
+    as_json: bool,
 ) -> None:
     """Show what the rules would say to a call, which rule decides, and what would change it. Nothing is called."""
     from datetime import UTC, datetime
@@ -84,11 +91,11 @@ def try_(
     hypothetical = HypotheticalCall(
         who or local_principal(),
         name,
-        roles=tuple(role or ()),
-        groups=tuple(group or ()),
-        effects=tuple(effect or ()),
-        tags=tuple(tag or ()),
-        flags=tuple(flag or ()),
+        roles=role,
+        groups=group,
+        effects=effect,
+        tags=tag,
+        flags=flag,
         kind=kind,
         consented=consent,
         whitelisted=whitelisted,
@@ -117,18 +124,16 @@ def try_(
         print_result(line)
 
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check, read, test and try the rules.")
-
-
-@app.command("check", epilog="Examples: paddock policy check   ·   paddock policy check ./policies")
-@handle_errors
-def check(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="A folder of rules; the one in use when left out.")
-    ] = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("check", examples=["paddock policy check", "paddock policy check ./policies"])
+@click.argument(
+    "folder",
+    type=click.Path(path_type=Path),
+    required=False,
+    metavar="[DIR]",
+    help="A folder of rules; the one in use when left out.",
+)
+@options.as_json
+def check(folder: Path | None, *, as_json: bool) -> None:
     """Check rules, and tell every mistake with its file and line."""
     directories, settings = _load_settings()
     try:
@@ -155,13 +160,10 @@ def check(
     print_message(f"{styled('✓', 'green')} {count} rules, {len(own_rules)} of them your own; version {policy.version}")
 
 
-@app.command("show", epilog="Examples: paddock policy show   ·   paddock policy show guests-may-read")
-@handle_errors
-def show(
-    rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule; all that hold when left out.")] = None,
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("show", examples=["paddock policy show", "paddock policy show guests-may-read"])
+@click.argument("rule", required=False, metavar="[ID]", help="One rule; all that hold when left out.")
+@options.as_json
+def show(rule: str | None, *, as_json: bool) -> None:
     """Show the rules that hold, and where each comes from."""
     policy = _load_policy(*_load_settings(), None)
     if rule is not None:
@@ -176,19 +178,19 @@ def show(
             print_result(line)
 
 
-@app.command("test", epilog="Examples: paddock policy test   ·   paddock policy test ./policy-cases.yaml")
-@handle_errors
-def test(
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="A table of cases, YAML or TOML; the shipped one when left out."),
-    ] = None,
-    *,
-    folder: Annotated[
-        Path | None, typer.Option("--rules", metavar="DIR", help="Rules to test instead of those in use.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("test", examples=["paddock policy test", "paddock policy test ./policy-cases.yaml"])
+@click.argument(
+    "file",
+    type=click.Path(path_type=Path),
+    required=False,
+    metavar="[FILE]",
+    help="A table of cases, YAML or TOML; the shipped one when left out.",
+)
+@click.option(
+    "--rules", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Rules to test instead of those in use."
+)
+@options.as_json
+def test(file: Path | None, *, folder: Path | None, as_json: bool) -> None:
     """Hold the rules against a table of cases. Exit 1 when one comes out otherwise."""
     from paddock.policy.cases import find_failed_cases
     from paddock.policy.explain import decision_word
@@ -220,15 +222,8 @@ def test(
         print_message(f"  {styled('✗', 'red')} {printable(item.case.name, 200)}: {printable(item.why, 400)}")
     if failed:
         print_message(f"{len(failed)} of {len(cases)} cases came out otherwise")
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
     print_message(f"{styled('✓', 'green')} {len(cases)} cases came out as they should")
-
-
-app.command(
-    "try",
-    epilog="Examples: paddock policy try notes.add --as user:ann --role guest --effect db_write   ·   "
-    "paddock policy try Gmail.SendEmail --effect external_send",
-)(try_)
 
 
 def _load_policy(directories: Directories, settings: Settings, folder: Path | None) -> Policy:

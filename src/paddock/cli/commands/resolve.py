@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import JsonOption, YesOption, handle_errors, print_json, print_message, styled
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, styled
 from paddock.core.errors import Invalid, Problem
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
@@ -19,35 +20,39 @@ if TYPE_CHECKING:
     from paddock.gate.idempotency.records import IdempotencyRecord
     from paddock.store.database import Transaction
 
-UnresolvedCallArgument = Annotated[
-    str, typer.Argument(metavar="CALL", help="The call's id, as `paddock run doubt list` shows it.")
-]
+unresolved_call_argument = click.argument(
+    "call", metavar="CALL", help="The call's id, as `paddock run doubt list` shows it."
+)
 
 _VERDICT_OPTIONS = "--happened / --not-happened"
 
 
-@handle_errors
+@command(
+    "resolve", examples=["paddock run doubt resolve CALL --happened", "paddock run doubt resolve CALL --not-happened"]
+)
+@unresolved_call_argument
+@click.option("--happened", is_flag=True, help="Its effect has happened: nobody makes it again.")
+@click.option("--not-happened", is_flag=True, help="It has not: whoever comes with its key makes it again.")
+@click.option(
+    "--result",
+    "answer",
+    metavar="JSON",
+    help="What came of it, for whoever asks again with its key; @FILE reads a file. Without it they get null.",
+)
+@click.option("--reason", default="", metavar="WORDS", help="How you know, for the ledger.")
+@options.yes
+@options.tenant
+@options.as_json
 def resolve(
-    call: UnresolvedCallArgument,
+    call: str,
     *,
-    happened: Annotated[
-        bool, typer.Option("--happened", help="Its effect has happened: nobody makes it again.")
-    ] = False,
-    not_happened: Annotated[
-        bool, typer.Option("--not-happened", help="It has not: whoever comes with its key makes it again.")
-    ] = False,
-    answer: Annotated[
-        str | None,
-        typer.Option(
-            "--result",
-            metavar="JSON",
-            help="What came of it, for whoever asks again with its key; @FILE reads a file. Without it they get null.",
-        ),
-    ] = None,
-    reason: Annotated[str, typer.Option("--reason", metavar="WORDS", help="How you know, for the ledger.")] = "",
-    yes: YesOption = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
+    happened: bool,
+    not_happened: bool,
+    answer: str | None,
+    reason: str,
+    yes: bool,
+    tenant: str,
+    as_json: bool,
 ) -> None:
     """Say what became of a call: it is not made again where it has happened, and may be where it has not."""
     from paddock.cli.client.one_shot import local_principal, open_for_read
@@ -57,9 +62,9 @@ def resolve(
     from paddock.ledger.write.append import TransactionLedger
 
     if happened == not_happened:
-        raise typer.BadParameter("say which of the two it is", param_hint=_VERDICT_OPTIONS)
+        raise click.BadParameter("say which of the two it is", param_hint=_VERDICT_OPTIONS)
     if not_happened and answer is not None:
-        raise typer.BadParameter("is for what has happened", param_hint="--result")
+        raise click.BadParameter("is for what has happened", param_hint="--result")
     result = None if answer is None else _read_result_option(answer)
     mark_killed_calls_in_doubt()
 

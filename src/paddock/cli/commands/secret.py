@@ -5,29 +5,21 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from paddock.cli import options
 from paddock.cli.client.secret_input import check_secret_value, open_wrapping_keys, prompt_hidden, warn_about_store_log
 from paddock.cli.client.store_access import (
     DEFAULT_TENANT_NAME,
-    TenantOption,
     audited_transactions,
     local_principal,
     read_store,
     report_change,
 )
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-)
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
@@ -38,23 +30,18 @@ if TYPE_CHECKING:
     from paddock.secrets.rows import SecretInfo
     from paddock.store.database import Transaction
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Keep secrets for plugins; no value is ever shown.")
+app = PaddockGroup("secret", help="Keep secrets for plugins; no value is ever shown.")
 
-SecretNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What plugins know it by, as in api_key.")]
-SecretOwnerOption = Annotated[
-    str | None, typer.Option("--user", metavar="PERSON", help="Whose it is; of the whole tenant without.")
-]
+secret_name_argument = click.argument("name", metavar="NAME", help="What plugins know it by, as in api_key.")
+secret_owner_option = click.option("--user", metavar="PERSON", help="Whose it is; of the whole tenant without.")
 
 
-@app.command("set", epilog="Examples: paddock secret set api_key   ·   paddock secret set api_key --user ann")
-@handle_errors
-def set_(
-    name: SecretNameArgument,
-    *,
-    user: SecretOwnerOption = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("set", examples=["paddock secret set api_key", "paddock secret set api_key --user ann"])
+@secret_name_argument
+@secret_owner_option
+@options.tenant
+@options.as_json
+def set_(name: str, *, user: str | None, tenant: str, as_json: bool) -> None:
     """Set a secret. The value is asked for, unseen, or read from stdin; there is no option for it."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.host.secrets.secret_service import store_secret
@@ -69,11 +56,11 @@ def set_(
     warn_about_store_log(log)
 
 
-@app.command("list", epilog="Example: paddock secret list --json")
-@handle_errors
-def list_(
-    *, user: SecretOwnerOption = None, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@app.command("list", examples=["paddock secret list --json"])
+@secret_owner_option
+@options.tenant
+@options.as_json
+def list_(*, user: str | None, tenant: str, as_json: bool) -> None:
     """List secrets: what they are called, whose they are, who set them and when. No value is shown."""
     from paddock.principals.tenants import require_tenant
     from paddock.secrets.rows import list_secrets
@@ -94,16 +81,13 @@ def list_(
         print_message(f"there are no secrets; try: paddock secret set NAME{tenant_option(tenant)}")
 
 
-@app.command("rm", epilog="Example: paddock secret rm api_key --yes")
-@handle_errors
-def remove(
-    name: SecretNameArgument,
-    *,
-    user: SecretOwnerOption = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("rm", examples=["paddock secret rm api_key --yes"])
+@secret_name_argument
+@secret_owner_option
+@options.tenant
+@options.yes
+@options.as_json
+def remove(name: str, *, user: str | None, tenant: str, yes: bool, as_json: bool) -> None:
     """Erase a secret, with the key of its own that it was sealed under."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.output.consent_prompt import confirm
@@ -126,17 +110,11 @@ def remove(
     warn_about_store_log(log)
 
 
-@app.command("rotate", epilog="Examples: paddock secret rotate --yes   ·   paddock secret rotate --to keyring")
-@handle_errors
-def rotate(
-    *,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="PLACE", help="Where the new key goes: file, keyring, credential or passphrase."),
-    ] = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("rotate", examples=["paddock secret rotate --yes", "paddock secret rotate --to keyring"])
+@click.option("--to", metavar="PLACE", help="Where the new key goes: file, keyring, credential or passphrase.")
+@options.yes
+@options.as_json
+def rotate(*, to: str | None, yes: bool, as_json: bool) -> None:
     """Put the secrets of all tenants under a new key. Killed on the way, it goes on where it ended when run again."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.output.consent_prompt import confirm
@@ -145,7 +123,7 @@ def rotate(
     from paddock.secrets.wrapping_keys import AUTO
 
     if to is not None and to not in ("file", "keyring", "credential", "passphrase"):
-        raise typer.BadParameter("choose file, keyring, credential or passphrase", param_hint="--to")
+        raise click.BadParameter("choose file, keyring, credential or passphrase", param_hint="--to")
     confirm(
         "Put all secrets under a new key? Copies of the database that were made before open nowhere then.",
         yes=yes,

@@ -5,33 +5,28 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
-import typer
+import click
 
-from paddock.cli.output.report import JsonOption, handle_errors, print_error, styled
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_error, styled
 from paddock.core.error_mapping import error_to_json, exit_code
 from paddock.core.errors import PaddockError
 from paddock.core.printable import printable
 from paddock.daemon.nonblocking_writer import NonblockingWriter, open_nonblocking_writer
-
-app = typer.Typer(add_completion=False)
 
 LOG_FORMATS = ("text", "json")
 LOG_LEVEL_NAMES = ("debug", "info", "warning", "error")
 FINAL_FLUSH_S = 0.5  # for the last line
 
 
-@app.command("serve", epilog="Example: paddock serve --log-format json")
-@handle_errors
-def serve(
-    *,
-    log_format: Annotated[str, typer.Option(metavar="FORM", help="Log lines on stderr as text or json.")] = "text",
-    log_level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help=f"Least important message: {', '.join(LOG_LEVEL_NAMES)}.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@command("serve", examples=["paddock serve --log-format json"])
+@click.option("--log-format", default="text", metavar="FORM", help="Log lines on stderr as text or json.")
+@click.option("--log-level", metavar="LEVEL", help=f"Least important message: {', '.join(LOG_LEVEL_NAMES)}.")
+@options.as_json
+def serve(*, log_format: str, log_level: str | None, as_json: bool) -> None:
     """Run the enabled plugins and take calls until stopped. Ctrl-C or SIGTERM lets calls finish; twice, it does not."""
     _check_choice(log_format, LOG_FORMATS, "--log-format")
     _check_choice(log_level or LOG_LEVEL_NAMES[0], LOG_LEVEL_NAMES, "--log-level")
@@ -64,12 +59,12 @@ def serve(
             report({"event": "error", "error": error_to_json(error)})  # one object per line, errors too
             print_error(error)
             status = exit_code(error)
-    raise typer.Exit(status)
+    raise click.exceptions.Exit(status)
 
 
 def _check_choice(value: str, choices: tuple[str, ...], option: str) -> None:
     if value not in choices:
-        raise typer.BadParameter(f"{printable(value)} is not one of {', '.join(choices)}", param_hint=option)
+        raise click.BadParameter(f"{printable(value)} is not one of {', '.join(choices)}", param_hint=option)
 
 
 def _json_event_writer(out: NonblockingWriter) -> Callable[[dict[str, Any]], None]:

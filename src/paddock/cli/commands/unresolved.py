@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption, read_store
+from paddock.cli import options
+from paddock.cli.client.store_access import read_store
+from paddock.cli.command import PaddockGroup
 from paddock.cli.commands import resolve
-from paddock.cli.commands.resolve import UnresolvedCallArgument, mark_killed_calls_in_doubt, print_call_values
-from paddock.cli.output.report import (
-    JsonOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-)
+from paddock.cli.commands.resolve import mark_killed_calls_in_doubt, print_call_values, unresolved_call_argument
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
@@ -28,31 +22,21 @@ if TYPE_CHECKING:
     from paddock.gate.idempotency.records import IdempotencyRecord, RecoverySchedule
     from paddock.store.database import Transaction
 
-unresolved_app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="See calls that may have happened, and say whether they have."
-)
+unresolved_app = PaddockGroup("doubt", help="See calls that may have happened, and say whether they have.")
 
 _COLUMNS = ("CALL", "WHAT", "KEY", "STARTED", "BY", "RECOVERY", "WHY")
 _HIDDEN_WHEN_NARROW = ("BY", "STARTED", "RECOVERY", "KEY")  # on a narrow terminal
 
 
-@unresolved_app.command(
-    "list", epilog="Examples: paddock run doubt list --json   ·   paddock run doubt list --resolved"
+@unresolved_app.command("list", examples=["paddock run doubt list --json", "paddock run doubt list --resolved"])
+@click.option(
+    "--resolved", is_flag=True, help="Instead, those of which is known by now what became of them, the latest first."
 )
-@handle_errors
-def list_(
-    *,
-    resolved: Annotated[
-        bool,
-        typer.Option(
-            "--resolved", help="Instead, those of which is known by now what became of them, the latest first."
-        ),
-    ] = False,
-    count: Annotated[int, typer.Option("--lines", "-n", min=1, max=1_000, help="How many at most.")] = 100,
-    after: Annotated[str | None, typer.Option(metavar="CALL", help="Only those after this one.")] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@click.option("--lines", "-n", "count", type=click.IntRange(min=1, max=1_000), default=100, help="How many at most.")
+@click.option("--after", metavar="CALL", help="Only those after this one.")
+@options.tenant
+@options.as_json
+def list_(*, resolved: bool, count: int, after: str | None, tenant: str, as_json: bool) -> None:
     """List the calls of which nobody knows whether they have happened, the oldest first."""
     from paddock.gate.idempotency import records
     from paddock.gate.idempotency.resolve import record_json, require_record
@@ -98,11 +82,11 @@ def _resolution_text(record: Mapping[str, Any]) -> str:
     return f"{happened}, says {record['resolved_by'] or record['resolution']}"
 
 
-@unresolved_app.command("show", epilog="Example: paddock run doubt show CALL")
-@handle_errors
-def show(
-    call: UnresolvedCallArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@unresolved_app.command("show", examples=["paddock run doubt show CALL"])
+@unresolved_call_argument
+@options.tenant
+@options.as_json
+def show(call: str, *, tenant: str, as_json: bool) -> None:
     """Show what is known of the effect of a call, with what it was made with and how finding out goes."""
     from paddock.gate.idempotency import records
     from paddock.gate.idempotency.resolve import record_json, require_record
@@ -156,7 +140,4 @@ def _recovery_owner_text() -> str:
     return "a daemon finds out by itself, and none runs for this home: paddock serve;"
 
 
-unresolved_app.command(
-    "resolve",
-    epilog="Examples: paddock run doubt resolve CALL --happened   ·   paddock run doubt resolve CALL --not-happened",
-)(resolve.resolve)
+unresolved_app.add_command(resolve.resolve)

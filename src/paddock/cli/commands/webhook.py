@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption, report_change
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-)
+from paddock.cli import options
+from paddock.cli.client.store_access import report_change
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
@@ -29,37 +22,36 @@ if TYPE_CHECKING:
     from paddock.webhooks.admin import WebhookAdmin
     from paddock.webhooks.webhook import Webhook
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Have events sent to others, signed.")
+app = PaddockGroup("webhook", help="Have events sent to others, signed.")
 
-WebhookIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id.")]
+webhook_id_argument = click.argument("webhook", metavar="ID", help="The webhook's id.")
 
 
-@app.command("add", epilog="Example: paddock webhook add https://example.com/hook --type 'call.*' --label tickets")
-@handle_errors
-def add(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where they are sent to.")],
-    *,
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="Which events, as call.ended or plugin.*; all of them without."),
-    ] = None,
-    label: Annotated[str, typer.Option(help="What it is for.")] = "",
-    personal: Annotated[
-        bool, typer.Option("--personal", help="Send too what they say of people. Nobody can erase that there.")
-    ] = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("add", examples=["paddock webhook add https://example.com/hook --type 'call.*' --label tickets"])
+@click.argument("url", metavar="URL", help="Where they are sent to.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Which events, as call.ended or plugin.*; all of them without.",
+)
+@click.option("--label", default="", help="What it is for.")
+@click.option("--personal", is_flag=True, help="Send too what they say of people. Nobody can erase that there.")
+@options.tenant
+@options.as_json
+def add(url: str, *, types: tuple[str, ...], label: str, personal: bool, tenant: str, as_json: bool) -> None:
     """Have events sent somewhere from now on, and print the secret that signs them, once: nobody can show it again."""
     with _open_webhook_admin(tenant) as (_, admin):
-        hook, secret = admin.add(url, types or (), label, personal=personal)
+        hook, secret = admin.add(url, types, label, personal=personal)
     _print_with_secret(hook, secret, f"made the webhook {hook.id}", as_json=as_json)
     print_message(f"  try it: paddock webhook test {hook.id}{tenant_option(tenant)}")
 
 
-@app.command("list", epilog="Example: paddock webhook list --json")
-@handle_errors
-def list_(*, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False) -> None:
+@app.command("list", examples=["paddock webhook list --json"])
+@options.tenant
+@options.as_json
+def list_(*, tenant: str, as_json: bool) -> None:
     """List webhooks, and how each is doing."""
     from paddock.host.ledger.webhooks import read_webhook_json
     from paddock.webhooks.webhook import list_webhooks
@@ -88,11 +80,11 @@ def list_(*, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = F
         print_message(f"there are no webhooks; try: paddock webhook add URL{tenant_option(tenant)}")
 
 
-@app.command("show", epilog="Example: paddock webhook show ID")
-@handle_errors
-def show(
-    webhook: WebhookIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@app.command("show", examples=["paddock webhook show ID"])
+@webhook_id_argument
+@options.tenant
+@options.as_json
+def show(webhook: str, *, tenant: str, as_json: bool) -> None:
     """Show one webhook: what it is sent, how far it is, and where it fails, why and when it is tried again."""
     from paddock.host.ledger.webhooks import read_webhook_json
     from paddock.webhooks.retry import failure_hint
@@ -114,15 +106,12 @@ def show(
         print_message(f"  → it is tried again {_relative_time(values['next_at'], now)}")
 
 
-@app.command("remove", epilog="Example: paddock webhook remove ID --yes")
-@handle_errors
-def remove(
-    webhook: WebhookIdArgument,
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("remove", examples=["paddock webhook remove ID --yes"])
+@webhook_id_argument
+@options.tenant
+@options.yes
+@options.as_json
+def remove(webhook: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     """Send it nothing any more, and forget its secret and its dead letters."""
     from paddock.cli.output.consent_prompt import confirm
 
@@ -135,54 +124,52 @@ def remove(
     report_change(as_json, f"removed the webhook {hook.id}", **_webhook_json(hook, 0), removed=True)
 
 
-@app.command("enable", epilog="Example: paddock webhook enable ID --from-now")
-@handle_errors
-def enable(
-    webhook: WebhookIdArgument,
-    *,
-    from_now: Annotated[bool, typer.Option("--from-now", help="Leave out what happened meanwhile.")] = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("enable", examples=["paddock webhook enable ID --from-now"])
+@webhook_id_argument
+@click.option("--from-now", is_flag=True, help="Leave out what happened meanwhile.")
+@options.tenant
+@options.as_json
+def enable(webhook: str, *, from_now: bool, tenant: str, as_json: bool) -> None:
     """Switch it on again; it is sent what happened while it was off."""
     with _open_webhook_admin(tenant) as (_, admin):
         hook = admin.set_enabled(webhook, on=True, from_now=from_now)
     report_change(as_json, f"the webhook {hook.id} is on", **_webhook_json(hook, None))
 
 
-@app.command("disable", epilog="Example: paddock webhook disable ID")
-@handle_errors
-def disable(
-    webhook: WebhookIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@app.command("disable", examples=["paddock webhook disable ID"])
+@webhook_id_argument
+@options.tenant
+@options.as_json
+def disable(webhook: str, *, tenant: str, as_json: bool) -> None:
     """Send it nothing until it is switched on again."""
     with _open_webhook_admin(tenant) as (_, admin):
         hook = admin.set_enabled(webhook, on=False)
     report_change(as_json, f"the webhook {hook.id} is off", **_webhook_json(hook, None))
 
 
-@app.command("rotate", epilog="Example: paddock webhook rotate ID --keep 48")
-@handle_errors
-def rotate(
-    webhook: WebhookIdArgument,
-    *,
-    keep: Annotated[
-        int, typer.Option(min=0, max=720, metavar="HOURS", help="How long the secret before signs too (24).")
-    ] = 24,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("rotate", examples=["paddock webhook rotate ID --keep 48"])
+@webhook_id_argument
+@click.option(
+    "--keep",
+    type=click.IntRange(min=0, max=720),
+    default=24,
+    metavar="HOURS",
+    help="How long the secret before signs too (24).",
+)
+@options.tenant
+@options.as_json
+def rotate(webhook: str, *, keep: int, tenant: str, as_json: bool) -> None:
     """Give it another secret and print that, once. For a while events are signed with both."""
     with _open_webhook_admin(tenant) as (_, admin):
         hook, secret = admin.rotate(webhook, timedelta(hours=keep))
     _print_with_secret(hook, secret, f"the webhook {hook.id} has another secret", as_json=as_json)
 
 
-@app.command("test", epilog="Example: paddock webhook test ID")
-@handle_errors
-def test(
-    webhook: WebhookIdArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@app.command("test", examples=["paddock webhook test ID"])
+@webhook_id_argument
+@options.tenant
+@options.as_json
+def test(webhook: str, *, tenant: str, as_json: bool) -> None:
     """Send it an event that stands for nothing, from here, and say what came of that."""
     import asyncio
 
@@ -211,16 +198,13 @@ def test(
     )
 
 
-@app.command("dead", epilog="Example: paddock webhook dead ID --json")
-@handle_errors
-def dead(
-    webhook: WebhookIdArgument,
-    *,
-    count: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="How many (100).")] = 100,
-    after: Annotated[int, typer.Option(min=0, metavar="SEQ", help="After this number of the ledger.")] = 0,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("dead", examples=["paddock webhook dead ID --json"])
+@webhook_id_argument
+@click.option("--lines", "-n", "count", type=click.IntRange(min=1, max=1000), default=100, help="How many (100).")
+@click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="After this number of the ledger.")
+@options.tenant
+@options.as_json
+def dead(webhook: str, *, count: int, after: int, tenant: str, as_json: bool) -> None:
     """List what it did not take however often it was tried, and why."""
     from paddock.webhooks.dead_letters import list_dead_letters
     from paddock.webhooks.retry import failure_hint
@@ -254,19 +238,16 @@ def dead(
         print_message("it took everything so far")
 
 
-@app.command("retry", epilog="Examples: paddock webhook retry ID EVENT   ·   paddock webhook retry ID --all")
-@handle_errors
-def retry(
-    webhook: WebhookIdArgument,
-    event: Annotated[str | None, typer.Argument(metavar="[EVENT]", help="The id of one event.")] = None,
-    *,
-    every: Annotated[bool, typer.Option("--all", help="All of its dead letters.")] = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("retry", examples=["paddock webhook retry ID EVENT", "paddock webhook retry ID --all"])
+@webhook_id_argument
+@click.argument("event", required=False, metavar="[EVENT]", help="The id of one event.")
+@click.option("--all", "every", is_flag=True, help="All of its dead letters.")
+@options.tenant
+@options.as_json
+def retry(webhook: str, event: str | None, *, every: bool, tenant: str, as_json: bool) -> None:
     """Have one dead letter tried once more, or all; a daemon does so within seconds."""
     if every == (event is not None):
-        raise typer.BadParameter("name one event, or give --all", param_hint="EVENT")
+        raise click.BadParameter("name one event, or give --all", param_hint="EVENT")
     with _open_webhook_admin(tenant) as (_, admin):
         count = admin.retry(webhook, event)
     letters = "1 dead letter is" if count == 1 else f"{count} dead letters are"

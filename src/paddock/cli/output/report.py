@@ -9,11 +9,11 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
-from typing import Annotated, Any, ParamSpec
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-import typer
+import click
 
 from paddock.cli.output.action_text import remedy_lines
 from paddock.core.error_mapping import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, error_to_json, exit_code
@@ -29,11 +29,6 @@ from paddock.core.errors import (
 )
 from paddock.core.printable import printable
 from paddock.store.filesystem import OUT_OF_SPACE_ERRNOS
-
-P = ParamSpec("P")
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 
 NARROW_COLUMNS = 80
 _WRITE_FAILED_CODE = "output.unwritten"
@@ -88,34 +83,28 @@ def print_problems(problems: Iterable[Problem], mark: str, style: str) -> None:
         print_remedy(problem, indent=8, max_chars=400)
 
 
-def handle_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Decorate a command: its errors are printed as text or JSON, and become its exit code."""
+@contextmanager
+def errors_reported(*, as_json: bool) -> Generator[None]:
+    """Print the errors of a command as text or JSON, and turn them into its exit code."""
+    try:
+        yield
+    except PaddockError as error:
+        raise click.exceptions.Exit(report_error(error, as_json=as_json)) from None
+    except (click.exceptions.Exit, click.ClickException):
+        raise
+    except BrokenPipeError:
+        raise click.exceptions.Exit(EXIT_BROKEN_PIPE) from None
+    except KeyboardInterrupt as interrupt:
+        consequence = interrupt.left if isinstance(interrupt, InterruptedCommand) else None
+        report_interrupt(as_json=as_json, consequence=consequence)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+    except Exception as error:
+        # The boundary: for an unforeseen error a person gets a sentence, not a traceback.
+        if os.environ.get("PADDOCK_DEBUG") == "1":
+            import traceback
 
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        as_json = bool(kwargs.get("as_json"))
-        try:
-            command(*args, **kwargs)
-        except PaddockError as error:
-            raise typer.Exit(report_error(error, as_json=as_json)) from None
-        except (typer.Exit, typer.Abort, typer.TyperException):
-            raise
-        except BrokenPipeError:
-            raise typer.Exit(EXIT_BROKEN_PIPE) from None
-        except KeyboardInterrupt as interrupt:
-            report_interrupt(
-                as_json=as_json, consequence=interrupt.left if isinstance(interrupt, InterruptedCommand) else None
-            )
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-        except Exception as error:
-            # The boundary: for an unforeseen error a person gets a sentence, not a traceback.
-            if os.environ.get("PADDOCK_DEBUG") == "1":
-                import traceback
-
-                traceback.print_exc()
-            raise typer.Exit(report_error(wrap_unexpected_error(error), as_json=as_json)) from None
-
-    return run
+            traceback.print_exc()
+        raise click.exceptions.Exit(report_error(wrap_unexpected_error(error), as_json=as_json)) from None
 
 
 class InterruptedCommand(KeyboardInterrupt):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
-from typing import Any
+from typing import cast
 
-import typer
+import click
 
 from paddock.cli.output.report import report_error
 from paddock.core.error_mapping import EXIT_USAGE
 from paddock.core.errors import CallerError
-
-_UNKNOWN_COMMAND_PATTERN = re.compile(r"No such command (['\"])(.*?)\1")
 
 # Names that other programs use for the same commands.
 _COMMAND_SYNONYMS = {
@@ -30,18 +27,25 @@ _COMMAND_SYNONYMS = {
 _FLAG_SYNONYMS = {"help": "--help", "version": "--version"}
 
 
-def report_usage_error(error: typer.TyperException, *, as_json: bool, plugin_commands: list[str]) -> int:
+def report_usage_error(error: click.ClickException, *, as_json: bool) -> int:
     """Print a usage error as text or JSON, and return the exit code."""
-    context: Any = getattr(error, "ctx", None)
+    context = error.ctx if isinstance(error, click.UsageError) else None
     message = error.format_message().strip().rstrip(".")
     hint = f"see: {context.command_path} --help" if context is not None else "see: paddock --help"
-    if context is not None and (unknown := _UNKNOWN_COMMAND_PATTERN.match(error.format_message())):
-        message = f"there is no command '{unknown[2]}'"
-        if suggestion := suggest_commands(unknown[2], context.command.list_commands(context), plugin_commands):
+    if isinstance(error, click.NoSuchCommand) and context is not None:
+        message = f"there is no command '{error.command_name}'"
+        if suggestion := _suggest_in(context, error.command_name):
             program = context.command_path if suggestion[0] != "plugin" else "paddock"
             hint = f"did you mean: {program} {' '.join(suggestion)}"
     report_error(CallerError(message[:1].lower() + message[1:], code="usage", hint=hint), as_json=as_json)
     return EXIT_USAGE
+
+
+def _suggest_in(context: click.Context, typed: str) -> list[str]:
+    from paddock.cli.commands.plugin.group import app as plugin_commands
+
+    group = cast("click.Group", context.command)
+    return suggest_commands(typed, group.list_commands(context), plugin_commands.list_commands(context))
 
 
 def suggest_commands(typed: str, available: list[str], plugin_commands: list[str]) -> list[str]:

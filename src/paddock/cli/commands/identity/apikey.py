@@ -4,56 +4,50 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from paddock.cli import options
 from paddock.cli.client.store_access import (
-    DEFAULT_TENANT_NAME,
-    TenantOption,
     change_store,
     read_store,
     remove_with_approvals,
     report_change,
 )
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-)
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.principals.api_keys import ApiKey
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make and revoke keys for programs.")
+app = PaddockGroup("apikey", help="Make and revoke keys for programs.")
 
 _DURATION_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION_PATTERN = re.compile(r"([1-9][0-9]{0,4})([mhdw])")
 
 
-@app.command("create", epilog="Example: paddock apikey create ann --label mailer --role member --expires 30d")
-@handle_errors
+@app.command("create", examples=["paddock apikey create ann --label mailer --role member --expires 30d"])
+@click.argument("owner", metavar="PERSON", help="Whom it acts for.")
+@click.option("--label", default="", help="What it is for.")
+@click.option(
+    "--role", multiple=True, help="One of their roles, more than once for more (all but operator and approver)."
+)
+@click.option("--scope", multiple=True, help="One of their scopes, more than once for more.")
+@click.option("--expires", metavar="TIME", help="Until when: 12h, 30d, 8w. Forever without.")
+@options.tenant
+@options.as_json
 def create(
-    owner: Annotated[str, typer.Argument(metavar="PERSON", help="Whom it acts for.")],
+    owner: str,
     *,
-    label: Annotated[str, typer.Option(help="What it is for.")] = "",
-    role: Annotated[
-        list[str] | None,
-        typer.Option(help="One of their roles, more than once for more (all but operator and approver)."),
-    ] = None,
-    scope: Annotated[list[str] | None, typer.Option(help="One of their scopes, more than once for more.")] = None,
-    expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Until when: 12h, 30d, 8w. Forever without.")
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
+    label: str,
+    role: tuple[str, ...],
+    scope: tuple[str, ...],
+    expires: str | None,
+    tenant: str,
+    as_json: bool,
 ) -> None:
     """Make a key and print its token, once: it is kept nowhere. It never has more than its owner has."""
     from paddock.core.clock import SystemRandom
@@ -63,7 +57,7 @@ def create(
     key, token = change_store(
         tenant,
         lambda change: create_key(
-            change, owner, SystemRandom(), label=label, roles=role, scopes=scope or (), expires_at=expires_at
+            change, owner, SystemRandom(), label=label, roles=role or None, scopes=scope, expires_at=expires_at
         ),
     )
     if as_json:
@@ -76,14 +70,11 @@ def create(
     print_message("  keep the token now; nobody can show it again")
 
 
-@app.command("list", epilog="Example: paddock apikey list --json")
-@handle_errors
-def list_(
-    *,
-    owner: Annotated[str | None, typer.Option("--user", metavar="PERSON", help="Only of this person.")] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("list", examples=["paddock apikey list --json"])
+@click.option("--user", "owner", metavar="PERSON", help="Only of this person.")
+@options.tenant
+@options.as_json
+def list_(*, owner: str | None, tenant: str, as_json: bool) -> None:
     """List keys, whether they work, and when each was last used. No token is shown."""
     from paddock.principals.api_keys import list_keys
     from paddock.principals.people import require_person
@@ -105,15 +96,12 @@ def list_(
         print_message(f"there are no keys; try: paddock apikey create PERSON{tenant_option(tenant)}")
 
 
-@app.command("revoke", epilog="Example: paddock apikey revoke KEY --yes")
-@handle_errors
-def revoke(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key's id; not its token.")],
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("revoke", examples=["paddock apikey revoke KEY --yes"])
+@click.argument("key", metavar="KEY", help="The key's id; not its token.")
+@options.tenant
+@options.yes
+@options.as_json
+def revoke(key: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     """Have a key work no more, at once and for ever."""
     from paddock.approvals.removal import retire_key
     from paddock.cli.output.consent_prompt import confirm
@@ -131,7 +119,7 @@ def revoke(
 def _parse_duration(option: str) -> timedelta:
     match = _DURATION_PATTERN.fullmatch(option)
     if match is None:
-        raise typer.BadParameter("give a number and m, h, d or w, such as 12h or 30d", param_hint="--expires")
+        raise click.BadParameter("give a number and m, h, d or w, such as 12h or 30d", param_hint="--expires")
     return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])})
 
 

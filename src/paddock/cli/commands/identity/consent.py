@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from paddock.cli import options
 from paddock.cli.client.store_access import (
-    DEFAULT_TENANT_NAME,
-    TenantOption,
     change_store,
     local_principal,
     read_store,
     report_change,
 )
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-)
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 from paddock.manifest.names import full_name
 from paddock.plugins.manage.repair_text import tenant_option
@@ -32,28 +23,23 @@ from paddock.plugins.manage.repair_text import tenant_option
 if TYPE_CHECKING:
     from paddock.principals.consents import ConsentRecord
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Keep and take back what a person agreed to, callable by callable."
+app = PaddockGroup("consent", help="Keep and take back what a person agreed to, callable by callable.")
+
+consent_callable_argument = click.argument(
+    "name", help="The callable, as in gmail.send, or a plugin that is one callable."
+)
+consent_person_option = click.option(
+    "--for", "person", metavar="PERSON", help="Whose yes it is, as in user:ann; yours when left out."
 )
 
-ConsentCallableArgument = Annotated[
-    str, typer.Argument(help="The callable, as in gmail.send, or a plugin that is one callable.")
-]
-ConsentPersonOption = Annotated[
-    str | None, typer.Option("--for", metavar="PERSON", help="Whose yes it is, as in user:ann; yours when left out.")
-]
 
-
-@app.command("give", epilog="Example: paddock consent give slow-count.count --for user:ann")
-@handle_errors
-def give(
-    name: ConsentCallableArgument,
-    *,
-    person: ConsentPersonOption = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("give", examples=["paddock consent give slow-count.count --for user:ann"])
+@consent_callable_argument
+@consent_person_option
+@options.tenant
+@options.yes
+@options.as_json
+def give(name: str, *, person: str | None, tenant: str, yes: bool, as_json: bool) -> None:
     """Enable one callable for a person, with their consent to what it does. It holds until it is taken back."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.output.consent_prompt import confirm
@@ -73,15 +59,12 @@ def give(
     report_change(as_json, f"{person_id} agreed to {_consent_name(consent)}", **asdict(consent))
 
 
-@app.command("revoke", epilog="Example: paddock consent revoke slow-count.count --for user:ann")
-@handle_errors
-def revoke(
-    name: ConsentCallableArgument,
-    *,
-    person: ConsentPersonOption = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("revoke", examples=["paddock consent revoke slow-count.count --for user:ann"])
+@consent_callable_argument
+@consent_person_option
+@options.tenant
+@options.as_json
+def revoke(name: str, *, person: str | None, tenant: str, as_json: bool) -> None:
     """Take a consent back. The next call needs a new one."""
     from paddock.principals.consents import list_consents, revoke_consent
 
@@ -97,15 +80,12 @@ def revoke(
     report_change(as_json, f"{person_id} no longer agrees to {_consent_name(revoked)}", **asdict(revoked))
 
 
-@app.command("list", epilog="Example: paddock consent list --json")
-@handle_errors
-def list_(
-    *,
-    person: Annotated[str | None, typer.Option("--for", metavar="PERSON", help="Only of this person.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also what was taken back.")] = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("list", examples=["paddock consent list --json"])
+@click.option("--for", "person", metavar="PERSON", help="Only of this person.")
+@click.option("--all", "everything", is_flag=True, help="Also what was taken back.")
+@options.tenant
+@options.as_json
+def list_(*, person: str | None, everything: bool, tenant: str, as_json: bool) -> None:
     """List what people agreed to."""
     from paddock.principals.consents import list_consents
     from paddock.principals.tenants import require_tenant

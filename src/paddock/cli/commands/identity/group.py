@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from paddock.cli import options
 from paddock.cli.client.store_access import (
-    DEFAULT_TENANT_NAME,
-    RemoveOption,
-    TenantOption,
     change_store,
     read_store,
     remove_with_approvals,
     report_change,
 )
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-)
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_message, print_result
 from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from paddock.principals.groups import PersonGroup
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Put people into groups, for rules to speak of.")
+app = PaddockGroup("group", help="Put people into groups, for rules to speak of.")
 
-GroupNameArgument = Annotated[str, typer.Argument(help="The group's name, as in night-shift.")]
+group_name_argument = click.argument("name", help="The group's name, as in night-shift.")
 
 
-@app.command("add", epilog="Example: paddock group add night-shift --title 'Who is awake'")
-@handle_errors
-def add(
-    name: GroupNameArgument,
-    *,
-    title: Annotated[str, typer.Option(help="What people read; the name when left out.")] = "",
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("add", examples=["paddock group add night-shift --title 'Who is awake'"])
+@group_name_argument
+@click.option("--title", default="", help="What people read; the name when left out.")
+@options.tenant
+@options.as_json
+def add(name: str, *, title: str, tenant: str, as_json: bool) -> None:
     """Make a group. Being in it gives nothing by itself; rules may say that it does."""
     from paddock.principals.groups import add_group
 
@@ -52,9 +40,10 @@ def add(
     )
 
 
-@app.command("list", epilog="Example: paddock group list --json")
-@handle_errors
-def list_(*, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False) -> None:
+@app.command("list", examples=["paddock group list --json"])
+@options.tenant
+@options.as_json
+def list_(*, tenant: str, as_json: bool) -> None:
     """List groups with their members."""
     from paddock.principals.groups import list_groups
     from paddock.principals.tenants import require_tenant
@@ -72,18 +61,14 @@ def list_(*, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = F
 
 
 @app.command(
-    "member",
-    epilog="Examples: paddock group member night-shift ann   ·   paddock group member night-shift ann --remove",
+    "member", examples=["paddock group member night-shift ann", "paddock group member night-shift ann --remove"]
 )
-@handle_errors
-def member(
-    name: GroupNameArgument,
-    person: Annotated[str, typer.Argument(help="Who comes or goes.")],
-    *,
-    remove: RemoveOption = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@group_name_argument
+@click.argument("person", help="Who comes or goes.")
+@options.remove
+@options.tenant
+@options.as_json
+def member(name: str, person: str, *, remove: bool, tenant: str, as_json: bool) -> None:
     """Take a person into a group, or out of it."""
     from paddock.principals.groups import change_member
 
@@ -91,15 +76,12 @@ def member(
     report_change(as_json, f"in {group.name}: {', '.join(group.members) or 'nobody'}", **_group_json(group))
 
 
-@app.command("remove", epilog="Example: paddock group remove night-shift --yes")
-@handle_errors
-def remove(
-    name: GroupNameArgument,
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("remove", examples=["paddock group remove night-shift --yes"])
+@group_name_argument
+@options.tenant
+@options.yes
+@options.as_json
+def remove(name: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     """Remove a group. Its members stay people; requests that it was to answer are void."""
     from paddock.approvals.removal import remove_group
     from paddock.cli.output.consent_prompt import confirm

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import click
 
-import typer
-
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption, change_store, local_principal
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, print_result
-
-app = typer.Typer(add_completion=False)
+from paddock.cli import options
+from paddock.cli.client.store_access import change_store, local_principal
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, print_result
 
 
-@app.command("login", epilog="Examples: paddock login   ·   paddock login --user ann")
-@handle_errors
-def login(
-    *,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="PERSON", help="Whom it signs in; you, the operator, without.")
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("login", examples=["paddock login", "paddock login --user ann"])
+@click.option("--user", metavar="PERSON", help="Whom it signs in; you, the operator, without.")
+@options.tenant
+@options.as_json
+def login(*, user: str | None, tenant: str, as_json: bool) -> None:
     """Print a link that signs somebody in at the console, once, within a quarter of an hour. Give it to nobody else."""
     from paddock.core.clock import SystemRandom
     from paddock.principals.login_links import make_link

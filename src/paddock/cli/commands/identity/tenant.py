@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from paddock.cli import options
 from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, change_store, read_store, report_change
-from paddock.cli.output.report import JsonOption, YesOption, format_table, handle_errors, print_json, print_result
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_result
 
 if TYPE_CHECKING:
     from paddock.principals.tenants import TenantRecord
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make and remove tenants, which share nothing.")
+app = PaddockGroup("tenant", help="Make and remove tenants, which share nothing.")
 
-TenantNameArgument = Annotated[str, typer.Argument(help="The tenant's name, as in acme-labs.")]
+tenant_name_argument = click.argument("name", help="The tenant's name, as in acme-labs.")
 
 
-@app.command("add", epilog="Example: paddock tenant add acme --title 'Acme Labs'")
-@handle_errors
-def add(
-    name: TenantNameArgument,
-    *,
-    title: Annotated[str, typer.Option(help="What people read; the name when left out.")] = "",
-    as_json: JsonOption = False,
-) -> None:
+@app.command("add", examples=["paddock tenant add acme --title 'Acme Labs'"])
+@tenant_name_argument
+@click.option("--title", default="", help="What people read; the name when left out.")
+@options.as_json
+def add(name: str, *, title: str, as_json: bool) -> None:
     """Make a tenant. Its people, grants and record are its own."""
     from paddock.principals.tenants import add_tenant
 
@@ -36,9 +35,9 @@ def add(
     )
 
 
-@app.command("list", epilog="Example: paddock tenant list --json")
-@handle_errors
-def list_(*, as_json: JsonOption = False) -> None:
+@app.command("list", examples=["paddock tenant list --json"])
+@options.as_json
+def list_(*, as_json: bool) -> None:
     """List tenants. The default one is always there."""
     from paddock.principals.tenants import list_tenants
 
@@ -52,9 +51,11 @@ def list_(*, as_json: JsonOption = False) -> None:
         print_result(line)
 
 
-@app.command("remove", epilog="Example: paddock tenant remove acme --yes")
-@handle_errors
-def remove(name: TenantNameArgument, *, yes: YesOption = False, as_json: JsonOption = False) -> None:
+@app.command("remove", examples=["paddock tenant remove acme --yes"])
+@tenant_name_argument
+@options.yes
+@options.as_json
+def remove(name: str, *, yes: bool, as_json: bool) -> None:
     """Remove a tenant that nothing belongs to: no people, no grants, no entries in the record."""
     from paddock.cli.output.consent_prompt import confirm
     from paddock.principals.tenants import remove_tenant, require_tenant

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
+import click
 
+from paddock.cli import options
 from paddock.cli.client.store_access import (
-    DEFAULT_TENANT_NAME,
-    RemoveOption,
-    TenantOption,
     change_store,
     read_store,
     remove_with_approvals,
     report_change,
 )
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-)
+from paddock.cli.command import PaddockGroup
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
@@ -35,21 +25,20 @@ if TYPE_CHECKING:
     from paddock.principals.people import Person
     from paddock.store.audited_transaction import AuditedTransaction
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Add people, and say what they may do.")
+app = PaddockGroup("user", help="Add people, and say what they may do.")
 
-PersonNameArgument = Annotated[str, typer.Argument(help="The person's name, as in ann.")]
+person_name_argument = click.argument("name", help="The person's name, as in ann.")
 
 
-@app.command("add", epilog="Example: paddock user add ann --name 'Ann Lee' --role member --role approver")
-@handle_errors
+@app.command("add", examples=["paddock user add ann --name 'Ann Lee' --role member --role approver"])
+@person_name_argument
+@click.option("--name", "display_name", default="", help="What people read; the name when left out.")
+@click.option("--role", multiple=True, help="A role to have, more than once for more (member).")
+@click.option("--scope", multiple=True, help="A scope to have, more than once for more.")
+@options.tenant
+@options.as_json
 def add(
-    name: PersonNameArgument,
-    *,
-    display_name: Annotated[str, typer.Option("--name", help="What people read; the name when left out.")] = "",
-    role: Annotated[list[str] | None, typer.Option(help="A role to have, more than once for more (member).")] = None,
-    scope: Annotated[list[str] | None, typer.Option(help="A scope to have, more than once for more.")] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
+    name: str, *, display_name: str, role: tuple[str, ...], scope: tuple[str, ...], tenant: str, as_json: bool
 ) -> None:
     """Add a person. Without --role they are a member."""
     from paddock.principals.people import add_person
@@ -58,15 +47,16 @@ def add(
     _warn_unknown_roles(roles)
     person, has_second_approver = _change_person(
         tenant,
-        lambda change: add_person(change, name, display_name=display_name, roles=roles, scopes=scope or ()),
+        lambda change: add_person(change, name, display_name=display_name, roles=roles, scopes=scope),
     )
     report_change(as_json, f"added {person.id}: {_join_words(person.rights.roles)}", **_person_json(person))
     _report_four_eyes(has_second_approver)
 
 
-@app.command("list", epilog="Example: paddock user list --json")
-@handle_errors
-def list_(*, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False) -> None:
+@app.command("list", examples=["paddock user list --json"])
+@options.tenant
+@options.as_json
+def list_(*, tenant: str, as_json: bool) -> None:
     """List the people of a tenant."""
     from paddock.principals.people import list_people
     from paddock.principals.tenants import require_tenant
@@ -82,9 +72,11 @@ def list_(*, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = F
         print_message(f"nobody was added yet; try: paddock user add NAME{tenant_option(tenant)}")
 
 
-@app.command("show", epilog="Example: paddock user show ann")
-@handle_errors
-def show(name: PersonNameArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False) -> None:
+@app.command("show", examples=["paddock user show ann"])
+@person_name_argument
+@options.tenant
+@options.as_json
+def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show what a person may do, with their groups, keys and consents."""
     from datetime import UTC, datetime
 
@@ -114,56 +106,44 @@ def show(name: PersonNameArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME
         print_result(f"  {styled(label.ljust(10), 'dim')} {printable(value, 400)}")
 
 
-@app.command("role", epilog="Examples: paddock user role ann approver   ·   paddock user role ann approver --remove")
-@handle_errors
-def role(
-    name: PersonNameArgument,
-    roles: Annotated[
-        list[str], typer.Argument(metavar="ROLE...", help="operator, approver, member, guest, or your own.")
-    ],
-    *,
-    remove: RemoveOption = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("role", examples=["paddock user role ann approver", "paddock user role ann approver --remove"])
+@person_name_argument
+@click.argument(
+    "roles", nargs=-1, required=True, metavar="ROLE...", help="operator, approver, member, guest, or your own."
+)
+@options.remove
+@options.tenant
+@options.as_json
+def role(name: str, roles: tuple[str, ...], *, remove: bool, tenant: str, as_json: bool) -> None:
     """Give a person roles, or take them away. Their keys lose what they lose, at once."""
     if not remove:
         _warn_unknown_roles(roles)
     _change_rights(name, "roles", roles, remove=remove, tenant=tenant, as_json=as_json)
 
 
-@app.command(
-    "scope", epilog="Examples: paddock user scope ann email:send   ·   paddock user scope ann email:send --remove"
+@app.command("scope", examples=["paddock user scope ann email:send", "paddock user scope ann email:send --remove"])
+@person_name_argument
+@click.argument(
+    "scopes", nargs=-1, required=True, metavar="SCOPE...", help="What a callable is kept to, as in email:send."
 )
-@handle_errors
-def scope(
-    name: PersonNameArgument,
-    scopes: Annotated[
-        list[str], typer.Argument(metavar="SCOPE...", help="What a callable is kept to, as in email:send.")
-    ],
-    *,
-    remove: RemoveOption = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@options.remove
+@options.tenant
+@options.as_json
+def scope(name: str, scopes: tuple[str, ...], *, remove: bool, tenant: str, as_json: bool) -> None:
     """Give a person scopes, or take them away. Their keys lose what they lose, at once."""
     _change_rights(name, "scopes", scopes, remove=remove, tenant=tenant, as_json=as_json)
 
 
 @app.command(
-    "identity",
-    epilog="Examples: paddock user identity ann --subject 00u1abcd   ·   paddock user identity ann --remove",
+    "identity", examples=["paddock user identity ann --subject 00u1abcd", "paddock user identity ann --remove"]
 )
-@handle_errors
-def identity(
-    name: PersonNameArgument,
-    *,
-    subject: Annotated[str | None, typer.Option(help="What the provider calls them, its claim sub.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Forget it: whoever has their name there is them.")] = False,
-    issuer: Annotated[str | None, typer.Option(help="The identity provider; that of oidc.issuer.")] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@person_name_argument
+@click.option("--subject", help="What the provider calls them, its claim sub.")
+@click.option("--remove", is_flag=True, help="Forget it: whoever has their name there is them.")
+@click.option("--issuer", help="The identity provider; that of oidc.issuer.")
+@options.tenant
+@options.as_json
+def identity(name: str, *, subject: str | None, remove: bool, issuer: str | None, tenant: str, as_json: bool) -> None:
     """Show who a person is at the identity provider, or say it. Their first sign-in says it by itself."""
     from paddock.principals.identities import ExternalIdentity, link_identity, list_identities, unlink_identity
     from paddock.principals.people import require_person
@@ -187,32 +167,29 @@ def identity(
         print_message(f"nobody at an identity provider is known to be {person.id}")
 
 
-@app.command("disable", epilog="Example: paddock user disable ann")
-@handle_errors
-def disable(
-    name: PersonNameArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@app.command("disable", examples=["paddock user disable ann"])
+@person_name_argument
+@options.tenant
+@options.as_json
+def disable(name: str, *, tenant: str, as_json: bool) -> None:
     """Let a person act no more. Nothing of theirs is lost; their keys do not work meanwhile."""
     _set_disabled(name, True, tenant=tenant, as_json=as_json)
 
 
-@app.command("enable", epilog="Example: paddock user enable ann")
-@handle_errors
-def enable(
-    name: PersonNameArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@app.command("enable", examples=["paddock user enable ann"])
+@person_name_argument
+@options.tenant
+@options.as_json
+def enable(name: str, *, tenant: str, as_json: bool) -> None:
     """Let a disabled person act again."""
     _set_disabled(name, False, tenant=tenant, as_json=as_json)
 
 
-@app.command("sessions", epilog="Examples: paddock user sessions   ·   paddock user sessions ann --json")
-@handle_errors
-def sessions_(
-    name: Annotated[str | None, typer.Argument(help="Only of this person.")] = None,
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("sessions", examples=["paddock user sessions", "paddock user sessions ann --json"])
+@click.argument("name", required=False, help="Only of this person.")
+@options.tenant
+@options.as_json
+def sessions_(name: str | None, *, tenant: str, as_json: bool) -> None:
     """List who is signed in at the console, and since when."""
     from dataclasses import asdict
 
@@ -234,14 +211,11 @@ def sessions_(
         print_message("nobody is signed in")
 
 
-@app.command("sign-out", epilog="Example: paddock user sign-out ann")
-@handle_errors
-def sign_out(
-    who: Annotated[str, typer.Argument(metavar="WHO", help="A person, local:NAME, or one session by its id.")],
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("sign-out", examples=["paddock user sign-out ann"])
+@click.argument("who", metavar="WHO", help="A person, local:NAME, or one session by its id.")
+@options.tenant
+@options.as_json
+def sign_out(who: str, *, tenant: str, as_json: bool) -> None:
     """Sign somebody out at the console, everywhere, links to sign in too; or end one session. It holds at once."""
     from paddock.principals.login_links import void_links_for
     from paddock.principals.people import require_person
@@ -259,15 +233,12 @@ def sign_out(
     report_change(as_json, f"ended {count}", tenant=tenant, ended=[session.id for session in ended])
 
 
-@app.command("remove", epilog="Example: paddock user remove ann --yes")
-@handle_errors
-def remove(
-    name: PersonNameArgument,
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("remove", examples=["paddock user remove ann --yes"])
+@person_name_argument
+@options.tenant
+@options.yes
+@options.as_json
+def remove(name: str, *, tenant: str, yes: bool, as_json: bool) -> None:
     """Remove a person with their keys, secrets, groups, consents, approvals and calls that wait. The record stays."""
     from paddock.approvals.removal import remove_person
     from paddock.cli.output.consent_prompt import confirm
@@ -299,7 +270,7 @@ def _resolve_issuer(option: str | None) -> str:
 
 
 def _change_rights(
-    name: str, kind: Literal["roles", "scopes"], names: list[str], *, remove: bool, tenant: str, as_json: bool
+    name: str, kind: Literal["roles", "scopes"], names: Sequence[str], *, remove: bool, tenant: str, as_json: bool
 ) -> None:
     from paddock.principals.people import change_rights
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, print_result, styled
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, print_result, styled
 from paddock.core.error_mapping import EXIT_INTERRUPTED
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.core.printable import printable
@@ -26,29 +28,35 @@ _HIDDEN_IN_TAIL = frozenset(
 )
 
 
-def register(app: typer.Typer) -> None:
-    app.command("tail", epilog="Example: paddock ledger tail --plugin notes --follow")(tail)
-
-
-@handle_errors
+@command("tail", examples=["paddock ledger tail --plugin notes --follow"])
+@click.option(
+    "--lines", "-n", "count", type=click.IntRange(min=0, max=1000), default=50, help="How many of the last entries."
+)
+@click.option("--type", "event_type", help="Only these, such as plugin.crashed or plugin.hook.*")
+@click.option("--plugin", help="Only those about this plugin.")
+@click.option("--call", help="Only those of this call.")
+@click.option("--request", help="Only those of this request.")
+@click.option("--principal", help="Only those of what this one did.")
+@click.option("--since", metavar="TIME", help="From this time on, such as 2030-01-31T08:00.")
+@click.option("--until", metavar="TIME", help="Before this time.")
+@click.option("--before", type=int, metavar="SEQ", help="Before this number: the page before.")
+@click.option("--tenant", default=DEFAULT_TENANT, metavar="NAME", help="Whose chain.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new entries until Ctrl-C.")
+@options.as_json
 def tail(
     *,
-    count: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many of the last entries.")] = 50,
-    event_type: Annotated[
-        str | None, typer.Option("--type", help="Only these, such as plugin.crashed or plugin.hook.*")
-    ] = None,
-    plugin: Annotated[str | None, typer.Option(help="Only those about this plugin.")] = None,
-    call: Annotated[str | None, typer.Option(help="Only those of this call.")] = None,
-    request: Annotated[str | None, typer.Option(help="Only those of this request.")] = None,
-    principal: Annotated[str | None, typer.Option(help="Only those of what this one did.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From this time on, such as 2030-01-31T08:00.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before this time.")] = None,
-    before: Annotated[int | None, typer.Option(metavar="SEQ", help="Before this number: the page before.")] = None,
-    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose chain.")] = DEFAULT_TENANT,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new entries until Ctrl-C.")] = False,
-    as_json: JsonOption = False,
+    count: int,
+    event_type: str | None,
+    plugin: str | None,
+    call: str | None,
+    request: str | None,
+    principal: str | None,
+    since: str | None,
+    until: str | None,
+    before: int | None,
+    tenant: str,
+    follow: bool,
+    as_json: bool,
 ) -> None:
     """Show the last entries, oldest first. With --follow and --json, one JSON object a line."""
     from paddock.cli.client.one_shot import open_for_read
@@ -78,7 +86,7 @@ def tail(
         try:
             _follow(host, tenant, entry_filter, end, as_json=as_json)
         except KeyboardInterrupt:  # the normal end; no message
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+            raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
 
 
 def _follow(host: OneShotHost, tenant: str, entry_filter: EntryFilter, seq: int, *, as_json: bool) -> None:

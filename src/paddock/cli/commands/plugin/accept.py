@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli import options
+from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
 from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
     ask_yes_no,
     format_table,
-    handle_errors,
     is_interactive,
     print_json,
     print_message,
@@ -32,24 +30,16 @@ if TYPE_CHECKING:
 _DIFF_COLOURS = {"-": "red", "+": "green"}
 
 
-def register(app: typer.Typer) -> None:
-    app.command("accept", epilog="Examples: paddock plugin accept   ·   paddock plugin accept files read_file --yes")(
-        accept
-    )
-
-
-@handle_errors
+@command("accept", examples=["paddock plugin accept", "paddock plugin accept files read_file --yes"])
+@click.argument("name", required=False, help="The plugin; without it, all that waits is listed.")
+@click.argument("tool", required=False, help="What of it; you are asked about each when left out.")
+@click.option("--all", "everything", is_flag=True, help="Answer once for all of the plugin that waits.")
+@click.option("--kind", metavar="KIND", help="Only this kind: tool, prompt, resource, instructions …")
+@options.tenant
+@options.yes
+@options.as_json
 def accept(
-    name: Annotated[str | None, typer.Argument(help="The plugin; without it, all that waits is listed.")] = None,
-    tool: Annotated[str | None, typer.Argument(help="What of it; you are asked about each when left out.")] = None,
-    *,
-    everything: Annotated[bool, typer.Option("--all", help="Answer once for all of the plugin that waits.")] = False,
-    kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Only this kind: tool, prompt, resource, instructions …")
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
+    name: str | None, tool: str | None, *, everything: bool, kind: str | None, tenant: str, yes: bool, as_json: bool
 ) -> None:
     """Accept what a server says of itself now, after showing how that differs from what was accepted before."""
     from paddock.cli.client.one_shot import open_for_read
@@ -62,7 +52,7 @@ def accept(
         reviews = review_definitions(host.plugins, name)
     selected = _select_definitions(reviews, name, tool, kind)
     if yes and len(selected) > 1 and not everything and tool is None:
-        raise typer.BadParameter("several wait: name one, or give --all", param_hint="--yes")
+        raise click.BadParameter("several wait: name one, or give --all", param_hint="--yes")
     confirmed = _confirm_each(selected, name, tool, tenant, everything=everything, yes=yes)
     accepted = _record_acceptance(name, confirmed, tenant)
     if as_json:

@@ -5,19 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.output.report import (
-    JsonOption,
-    handle_errors,
-    print_json,
-    print_message,
-    print_problems,
-    print_result,
-    styled,
-)
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, print_problems, print_result, styled
 from paddock.core.errors import Problem
 
 if TYPE_CHECKING:
@@ -25,27 +19,16 @@ if TYPE_CHECKING:
     from paddock.plugins.package.source import SourceKind
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "check", epilog="Examples: paddock plugin check ./my-plugin   ·   paddock plugin check plugin.mcpb --show"
-    )(check)
-    app.command("sign", epilog="Example: paddock plugin sign ./my-plugin --key ~/paddock-signing.pem")(sign)
-    app.command(
-        "validate",
-        epilog="""Example: paddock plugin validate Switchboard#input '{"context":{}, "intent":{"intent_type":"a"}}'""",
-    )(validate)
-
-
-@handle_errors
-def check(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="DIR|FILE", help="A package directory, a .zip or .mcpb file, or one manifest file."),
-    ],
-    *,
-    show: Annotated[bool, typer.Option("--show", help="Print the manifest in Paddock's own form.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+@command("check", examples=["paddock plugin check ./my-plugin", "paddock plugin check plugin.mcpb --show"])
+@click.argument(
+    "source",
+    type=click.Path(path_type=Path),
+    metavar="DIR|FILE",
+    help="A package directory, a .zip or .mcpb file, or one manifest file.",
+)
+@click.option("--show", is_flag=True, help="Print the manifest in Paddock's own form.")
+@options.as_json
+def check(source: Path, *, show: bool, as_json: bool) -> None:
     """Check a manifest in any dialect. Every mistake is shown at once, with its path and what would be right."""
     from paddock.core.errors import Invalid
 
@@ -77,7 +60,7 @@ def _exit_with_error(error: Any, as_json: bool) -> Exception:
 
     if not as_json:
         print_error(error)
-    return typer.Exit(6)
+    return click.exceptions.Exit(6)
 
 
 def _plugin_title(result: ManifestResult) -> str:
@@ -192,15 +175,18 @@ def _escape_character(character: str) -> str:
     return character if character.isprintable() else f"\\U{ord(character):08x}"
 
 
-@handle_errors
-def sign(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The package directory.", exists=True, file_okay=False)
-    ],
-    *,
-    key: Annotated[Path, typer.Option("--key", help="Your private key, made with 'paddock key new'.")],
-    as_json: JsonOption = False,
-) -> None:
+@command("sign", examples=["paddock plugin sign ./my-plugin --key ~/paddock-signing.pem"])
+@click.argument(
+    "directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The package directory.",
+)
+@click.option(
+    "--key", type=click.Path(path_type=Path), required=True, help="Your private key, made with 'paddock key new'."
+)
+@options.as_json
+def sign(directory: Path, *, key: Path, as_json: bool) -> None:
     """Sign a package: writes paddock.sig beside its manifest. Check it first; any later change breaks the signature."""
     from paddock.manifest.read import read_package
     from paddock.plugins.trust.signature import sign_package
@@ -224,13 +210,14 @@ def sign(
     print_message(f"  {styled('→', 'dim')} others trust it with: paddock key trust '{signature.public_key.text}'")
 
 
-@handle_errors
-def validate(
-    reference: Annotated[str, typer.Argument(metavar="NAME[@VERSION]#input", help="A schema of an installed plugin.")],
-    value: Annotated[str, typer.Argument(metavar="JSON", help="The value to check; '-' reads stdin.")],
-    *,
-    as_json: JsonOption = False,
-) -> None:
+@command(
+    "validate",
+    examples=["""paddock plugin validate Switchboard#input '{"context":{}, "intent":{"intent_type":"a"}}'"""],
+)
+@click.argument("reference", metavar="NAME[@VERSION]#input", help="A schema of an installed plugin.")
+@click.argument("value", metavar="JSON", help="The value to check; '-' reads stdin.")
+@options.as_json
+def validate(reference: str, value: str, *, as_json: bool) -> None:
     """Check a value against a schema of an installed plugin; NAME#TOOL/input where it has several tools."""
     import json
 

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import (
-    JsonOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_problems,
-    print_result,
-    styled,
-)
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import format_table, print_json, print_message, print_problems, print_result, styled
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -27,22 +19,13 @@ if TYPE_CHECKING:
     from paddock.plugins.store.store import PluginStore
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "configure",
-        epilog="Examples: paddock plugin configure weather api_key   ·   paddock plugin configure weather",
-    )(configure)
-
-
-@handle_errors
-def configure(
-    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
-    key: Annotated[str | None, typer.Argument(help="The field to set; all are listed when left out.")] = None,
-    *,
-    unset: Annotated[bool, typer.Option("--unset", help="Forget the field's value.")] = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("configure", examples=["paddock plugin configure weather api_key", "paddock plugin configure weather"])
+@click.argument("name", help="The plugin's name or an alias of it.")
+@click.argument("key", required=False, help="The field to set; all are listed when left out.")
+@click.option("--unset", is_flag=True, help="Forget the field's value.")
+@options.tenant
+@options.as_json
+def configure(name: str, key: str | None, *, unset: bool, tenant: str, as_json: bool) -> None:
     """Set what a plugin needs on this machine. The value is asked for, or read from stdin; it is never shown.
 
     A text that is secret is sealed among the secrets. Another value of a secret field is kept in local.toml as it is.
@@ -54,7 +37,7 @@ def configure(
 
     if key is None:
         if unset:
-            raise typer.BadParameter("name the field to forget", param_hint="KEY")
+            raise click.BadParameter("name the field to forget", param_hint="KEY")
         with open_for_read(tenant) as host:
             _list_fields(host.plugins, name, as_json=as_json)
         return

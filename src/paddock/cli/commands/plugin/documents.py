@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import (
-    JsonOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-)
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -25,28 +18,12 @@ if TYPE_CHECKING:
 MAX_LINE_CHARS = 10_000
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "resources",
-        epilog="Examples: paddock plugin resources library   ·   paddock plugin resources library memo://one",
-    )(resources)
-    app.command(
-        "prompts",
-        epilog="Examples: paddock plugin prompts library   ·   "
-        """paddock plugin prompts library greet --params '{"who": "Ann"}'""",
-    )(prompts)
-
-
-@handle_errors
-def resources(
-    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
-    uri: Annotated[
-        str | None, typer.Argument(help="The address of a document to read; all are listed without.")
-    ] = None,
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("resources", examples=["paddock plugin resources library", "paddock plugin resources library memo://one"])
+@click.argument("name", help="The plugin's name or an alias of it.")
+@click.argument("uri", required=False, help="The address of a document to read; all are listed without.")
+@options.tenant
+@options.as_json
+def resources(name: str, uri: str | None, *, tenant: str, as_json: bool) -> None:
     """List the documents of a plugin, or read one of them: its server gives it."""
     from paddock.plugins.tool_pinning.documents import list_resources
 
@@ -72,17 +49,16 @@ def resources(
         _print_content(content)
 
 
-@handle_errors
-def prompts(
-    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
-    prompt: Annotated[str | None, typer.Argument(help="A prompt to fill in; all are listed without.")] = None,
-    *,
-    params: Annotated[
-        str, typer.Option("--params", "-p", metavar="JSON", help="Its arguments; @FILE reads a file, - reads stdin.")
-    ] = "{}",
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command(
+    "prompts",
+    examples=["paddock plugin prompts library", """paddock plugin prompts library greet --params '{"who": "Ann"}'"""],
+)
+@click.argument("name", help="The plugin's name or an alias of it.")
+@click.argument("prompt", required=False, help="A prompt to fill in; all are listed without.")
+@click.option("--params", "-p", default="{}", metavar="JSON", help="Its arguments; @FILE reads a file, - reads stdin.")
+@options.tenant
+@options.as_json
+def prompts(name: str, prompt: str | None, *, params: str, tenant: str, as_json: bool) -> None:
     """List the prompts of a plugin, or fill one of them in."""
     from paddock.cli.commands.call import read_parameters
     from paddock.plugins.tool_pinning.documents import list_prompts

@@ -5,21 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli import options
+from paddock.cli.client.store_access import DEFAULT_TENANT_NAME
+from paddock.cli.command import command
 from paddock.cli.commands.plugin.tools import print_suspicious_text
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    handle_errors,
-    print_json,
-    print_message,
-    print_problems,
-    styled,
-)
+from paddock.cli.output.report import print_json, print_message, print_problems, styled
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
@@ -28,22 +22,10 @@ if TYPE_CHECKING:
 
 MAX_TOOL_NAMES = 12
 
-InstalledPluginArgument = Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")]
-EnableGrantOption = Annotated[
-    list[str] | None,
-    typer.Option("--grant", metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."),
-]
-
-
-def register(app: typer.Typer) -> None:
-    app.command(
-        "enable",
-        epilog="Examples: paddock plugin enable memory-markdown   ·   paddock plugin enable notes --tenant acme --yes",
-    )(enable)
-    app.command("disable", epilog="Example: paddock plugin disable memory-markdown")(disable)
-    app.command("pin", epilog="Examples: paddock plugin pin notes 1.2.0   ·   paddock plugin pin notes --off")(pin)
-    app.command("repair", epilog="Example: paddock plugin repair notes")(repair)
-    app.command("alias", epilog="Example: paddock plugin alias counter slow-count")(alias)
+installed_plugin_argument = click.argument("name", help="The plugin's name or an alias of it.")
+enable_grant_option = click.option(
+    "--grant", multiple=True, metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."
+)
 
 
 def _report_done(as_json: bool, message: str, **facts: object) -> None:
@@ -64,15 +46,15 @@ def _report_restart(as_json: bool, message: str, *, name: str, restart: bool = F
         print_json({"name": name, **facts} | ({"runtime": runtime} if runtime else {}))
 
 
-@handle_errors
-def enable(
-    name: InstalledPluginArgument,
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    grant: EnableGrantOption = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@command(
+    "enable", examples=["paddock plugin enable memory-markdown", "paddock plugin enable notes --tenant acme --yes"]
+)
+@installed_plugin_argument
+@options.tenant
+@enable_grant_option
+@options.yes
+@options.as_json
+def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Let a plugin run. Its files are checked against what you consented to, every time. A running daemon starts it.
 
     Installing a plugin is a yes for the default tenant. For another one you are shown what it will do, and asked.
@@ -91,7 +73,7 @@ def enable(
     from paddock.plugins.manage.enable import enable as enable_plugin
     from paddock.plugins.store.lookup import manifest_of
 
-    granted = _confirm_grants(name, tenant, grant or [], yes=yes)
+    granted = _confirm_grants(name, tenant, grant, yes=yes)
     if (daemon := running_daemon(tenant=tenant)) is not None:
         tools_known = daemon.get(f"/plugins/{plugin_path_segment(name)}/tools")["known"]
         started = daemon.post(
@@ -131,7 +113,7 @@ def enable(
     print_problems(warnings, "!", "yellow")
 
 
-def _confirm_grants(name: str, tenant: str, grants: list[str], *, yes: bool) -> list[Capability]:
+def _confirm_grants(name: str, tenant: str, grants: Sequence[str], *, yes: bool) -> list[Capability]:
     """Confirm the capabilities that this tenant has not granted yet, and return them.
 
     Raises:
@@ -188,10 +170,11 @@ def _report_discovered_tools(name: str, tenant: str, tools: Sequence[str]) -> No
         print_message(f"{count} seen for the first time: {names} — paddock plugin tools {name}{tenant_option(tenant)}")
 
 
-@handle_errors
-def disable(
-    name: InstalledPluginArgument, *, tenant: TenantOption = DEFAULT_TENANT_NAME, as_json: JsonOption = False
-) -> None:
+@command("disable", examples=["paddock plugin disable memory-markdown"])
+@installed_plugin_argument
+@options.tenant
+@options.as_json
+def disable(name: str, *, tenant: str, as_json: bool) -> None:
     """Keep a plugin installed, and let it run no more. A running daemon stops it."""
     from paddock.cli.client.daemon_client import running_daemon
     from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
@@ -207,14 +190,12 @@ def disable(
     _report_done(as_json, message, name=plugin.name, version=plugin.current_version, state="disabled")
 
 
-@handle_errors
-def pin(
-    name: InstalledPluginArgument,
-    version: Annotated[str | None, typer.Argument(help="An installed version; the one in use when left out.")] = None,
-    *,
-    off: Annotated[bool, typer.Option("--off", help="Let the plugin move again.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+@command("pin", examples=["paddock plugin pin notes 1.2.0", "paddock plugin pin notes --off"])
+@installed_plugin_argument
+@click.argument("version", required=False, help="An installed version; the one in use when left out.")
+@click.option("--off", is_flag=True, help="Let the plugin move again.")
+@options.as_json
+def pin(name: str, version: str | None, *, off: bool, as_json: bool) -> None:
     """Hold a plugin at a version: no upgrade moves it."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.store import versions
@@ -231,8 +212,10 @@ def pin(
     _report_restart(as_json, message, name=plugin.name, pinned=plugin.pinned_version, version=plugin.current_version)
 
 
-@handle_errors
-def repair(name: InstalledPluginArgument, *, as_json: JsonOption = False) -> None:
+@command("repair", examples=["paddock plugin repair notes"])
+@installed_plugin_argument
+@options.as_json
+def repair(name: str, *, as_json: bool) -> None:
     """Put back the files of a modified plugin from the package you consented to, and build anew what it runs in.
 
     A running daemon ends its process and starts another, with the files that were put back.
@@ -251,20 +234,18 @@ def repair(name: InstalledPluginArgument, *, as_json: JsonOption = False) -> Non
     _report_restart(as_json, message, name=plugin.name, restart=plugin.current_version in versions, restored=versions)
 
 
-@handle_errors
-def alias(
-    other: Annotated[str, typer.Argument(metavar="ALIAS", help="The other name.")],
-    name: Annotated[str | None, typer.Argument(help="The plugin it stands for.")] = None,
-    *,
-    remove: Annotated[bool, typer.Option("--remove", help="Forget the alias.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+@command("alias", examples=["paddock plugin alias counter slow-count"])
+@click.argument("other", metavar="ALIAS", help="The other name.")
+@click.argument("name", required=False, help="The plugin it stands for.")
+@click.option("--remove", is_flag=True, help="Forget the alias.")
+@options.as_json
+def alias(other: str, name: str | None, *, remove: bool, as_json: bool) -> None:
     """Give a plugin another name, or forget one."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.store import lookup
 
     if remove == (name is not None):
-        raise typer.BadParameter("give the plugin's name, or --remove")
+        raise click.BadParameter("give the plugin's name, or --remove")
     with open_for_change() as host:
         if name is None:
             lookup.remove_alias(host.plugins, other)

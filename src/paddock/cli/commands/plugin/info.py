@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
+from paddock.cli import options
+from paddock.cli.command import command
 from paddock.cli.output.report import (
-    JsonOption,
     format_table,
-    handle_errors,
     print_json,
     print_message,
     print_problems,
@@ -41,21 +40,12 @@ NO_PROCESS = "-"
 ON_DEMAND = "on demand"
 
 
-def register(app: typer.Typer) -> None:
-    app.command("list", epilog="Example: paddock plugin list --kind operator --json")(list_)
-    app.command("info", epilog="Example: paddock plugin info memory-markdown")(info)
-
-
-@handle_errors
-def list_(
-    *,
-    kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help=f"Only plugins of one kind: {', '.join(KINDS)}.")
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show sources, homepages and digests.")] = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("list", examples=["paddock plugin list --kind operator --json"])
+@click.option("--kind", metavar="KIND", help=f"Only plugins of one kind: {', '.join(KINDS)}.")
+@click.option("--verbose", "-v", is_flag=True, help="Also show sources, homepages and digests.")
+@options.tenant
+@options.as_json
+def list_(*, kind: str | None, verbose: bool, tenant: str, as_json: bool) -> None:
     """List installed plugins and their state. They are installed for all tenants, and enabled for each by itself."""
     from paddock.cli.client.daemon_client import running_daemon
     from paddock.cli.client.one_shot import open_for_read
@@ -148,7 +138,7 @@ def _parse_kind(option: str | None) -> str | None:
     """Return the requested kind; its plural is accepted too."""
     kind = option.lower().removesuffix("s") if option is not None else None
     if kind is not None and kind not in KINDS:
-        raise typer.BadParameter(f"{printable(option or '')} is not one of {', '.join(KINDS)}", param_hint="--kind")
+        raise click.BadParameter(f"{printable(option or '')} is not one of {', '.join(KINDS)}", param_hint="--kind")
     return kind
 
 
@@ -189,13 +179,11 @@ def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: An
     return row
 
 
-@handle_errors
-def info(
-    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("info", examples=["paddock plugin info memory-markdown"])
+@click.argument("name", help="The plugin's name or an alias of it.")
+@options.tenant
+@options.as_json
+def info(name: str, *, tenant: str, as_json: bool) -> None:
     """Show everything about one plugin: versions, trust, capabilities, tools, and what it would do."""
     from paddock.cli.client.daemon_client import path_segment, running_daemon
     from paddock.cli.client.one_shot import open_for_read

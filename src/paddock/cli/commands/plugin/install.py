@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from paddock.cli import options
+from paddock.cli.command import command
 from paddock.cli.commands.plugin.registry_options import (
-    ArgumentOption,
-    CapabilityOption,
-    ConstraintOption,
-    MoreArgumentsOption,
-    MoreVariablesOption,
-    PluginNameOption,
-    ProgramOption,
-    VariableOption,
+    argument_option,
+    capability_option,
+    constraint_option,
+    more_arguments_option,
+    more_variables_option,
+    plugin_name_option,
+    program_option,
     read_index_options,
+    variable_option,
 )
-from paddock.cli.output.report import (
-    JsonOption,
-    YesOption,
-    handle_errors,
-    print_json,
-    print_message,
-    print_problems,
-    styled,
-)
+from paddock.cli.output.report import print_json, print_message, print_problems, styled
 
 if TYPE_CHECKING:
     from paddock.plugins.install.plan import InstallPlan
@@ -34,59 +29,63 @@ if TYPE_CHECKING:
     from paddock.plugins.install.resolve import ResolvedPackage
     from paddock.plugins.store.store import PluginStore
 
-GrantOption = Annotated[
-    list[str] | None,
-    typer.Option("--grant", metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."),
-]
-GitRefOption = Annotated[str | None, typer.Option(help="A git tag, branch or commit.")]
-LessTrustOption = Annotated[
-    bool, typer.Option("--less-trust", help="Accept that fewer or other people stand behind the new version.")
-]
-DowngradeOption = Annotated[bool, typer.Option("--downgrade", help="Take an older version over a newer one.")]
+grant_option = click.option(
+    "--grant", multiple=True, metavar="CAPABILITY", help="Say yes to one new capability; repeat it for each."
+)
+git_ref_option = click.option("--ref", help="A git tag, branch or commit.")
+less_trust_option = click.option(
+    "--less-trust", is_flag=True, help="Accept that fewer or other people stand behind the new version."
+)
+downgrade_option = click.option("--downgrade", is_flag=True, help="Take an older version over a newer one.")
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "install",
-        epilog="Examples: paddock plugin install ./my-plugin   ·   paddock plugin install git+https://host/x.git#v1.0"
-        "   ·   paddock plugin install pypi:mcp-server-time",
-    )(install)
-    app.command(
-        "upgrade", epilog="Examples: paddock plugin upgrade notes   ·   paddock plugin upgrade notes ./notes-2.0.zip"
-    )(upgrade)
-    app.command("rollback", epilog="Example: paddock plugin rollback notes --to 1.4.2")(rollback)
-    app.command("uninstall", epilog="Example: paddock plugin uninstall notes --yes")(uninstall)
-
-
-@handle_errors
-def install(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SRC",
-            help="A directory, a .zip or .mcpb file, a git URL, or an MCP server's pypi:NAME or npm:NAME.",
-        ),
+@command(
+    "install",
+    examples=[
+        "paddock plugin install ./my-plugin",
+        "paddock plugin install git+https://host/x.git#v1.0",
+        "paddock plugin install pypi:mcp-server-time",
     ],
+)
+@click.argument(
+    "source",
+    metavar="SRC",
+    help="A directory, a .zip or .mcpb file, a git URL, or an MCP server's pypi:NAME or npm:NAME.",
+)
+@git_ref_option
+@plugin_name_option
+@constraint_option
+@program_option
+@argument_option
+@variable_option
+@capability_option
+@grant_option
+@downgrade_option
+@less_trust_option
+@options.yes
+@options.as_json
+def install(
+    source: str,
     *,
-    ref: GitRefOption = None,
-    name: PluginNameOption = None,
-    held: ConstraintOption = None,
-    program: ProgramOption = None,
-    arg: ArgumentOption = None,
-    env: VariableOption = None,
-    capability: CapabilityOption = None,
-    grant: GrantOption = None,
-    downgrade: DowngradeOption = False,
-    less_trust: LessTrustOption = False,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
+    ref: str | None,
+    name: str | None,
+    held: tuple[str, ...],
+    program: str | None,
+    arg: tuple[str, ...],
+    env: tuple[str, ...],
+    capability: tuple[str, ...],
+    grant: tuple[str, ...],
+    downgrade: bool,
+    less_trust: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Install a plugin, after showing what it will do and asking. It stays disabled until you enable it."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.plugins.install.request import InstallRequest
     from paddock.plugins.package.source import parse_source
 
-    package_source = parse_source(source, ref, constraints=held or [])
+    package_source = parse_source(source, ref, constraints=held)
     repeated_flags = _repeated_flags(("with", held), ("arg", arg), ("env", env), ("capability", capability))
     single_flags = "".join(
         f" --{flag}={shlex.quote(text)}" for flag, text in (("ref", ref), ("name", name), ("program", program)) if text
@@ -97,7 +96,7 @@ def install(
         value = install_package(
             host.plugins,
             InstallRequest(package_source, choices, downgrade=downgrade),
-            [*(grant or []), *(capability or [])],
+            [*grant, *capability],
             retype,
             yes=yes,
             less_trust=less_trust,
@@ -105,27 +104,38 @@ def install(
     report_installed(value, as_json=as_json)
 
 
-def _repeated_flags(*options: tuple[str, list[str] | None]) -> str:
+def _repeated_flags(*options: tuple[str, Sequence[str]]) -> str:
     """Return repeatable options as they were typed."""
-    return "".join(f" --{flag}={shlex.quote(text)}" for flag, texts in options for text in texts or [])
+    return "".join(f" --{flag}={shlex.quote(text)}" for flag, texts in options for text in texts)
 
 
-@handle_errors
+@command("upgrade", examples=["paddock plugin upgrade notes", "paddock plugin upgrade notes ./notes-2.0.zip"])
+@click.argument("name", help="The installed plugin.")
+@click.argument(
+    "source", required=False, metavar="[SRC]", help="Where the new version is; where it came from when left out."
+)
+@git_ref_option
+@more_arguments_option
+@more_variables_option
+@capability_option
+@grant_option
+@downgrade_option
+@less_trust_option
+@options.yes
+@options.as_json
 def upgrade(
-    name: Annotated[str, typer.Argument(help="The installed plugin.")],
-    source: Annotated[
-        str | None, typer.Argument(metavar="[SRC]", help="Where the new version is; where it came from when left out.")
-    ] = None,
+    name: str,
+    source: str | None,
     *,
-    ref: GitRefOption = None,
-    arg: MoreArgumentsOption = None,
-    env: MoreVariablesOption = None,
-    capability: CapabilityOption = None,
-    grant: GrantOption = None,
-    downgrade: DowngradeOption = False,
-    less_trust: LessTrustOption = False,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
+    ref: str | None,
+    arg: tuple[str, ...],
+    env: tuple[str, ...],
+    capability: tuple[str, ...],
+    grant: tuple[str, ...],
+    downgrade: bool,
+    less_trust: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Upgrade a plugin, or give a registry's server more than it was installed with. You are shown what changes."""
     from paddock.cli.client.one_shot import open_for_change
@@ -148,7 +158,7 @@ def upgrade(
         value = install_package(
             host.plugins,
             InstallRequest(new_source, choices, plugin.name, ref, downgrade),
-            [*(grant or []), *(capability or [])],
+            [*grant, *capability],
             retype,
             yes=yes,
             less_trust=less_trust,
@@ -157,7 +167,13 @@ def upgrade(
 
 
 def install_package(
-    store: PluginStore, request: InstallRequest, grants: list[str], retype: str, *, yes: bool, less_trust: bool = False
+    store: PluginStore,
+    request: InstallRequest,
+    grants: Sequence[str],
+    retype: str,
+    *,
+    yes: bool,
+    less_trust: bool = False,
 ) -> dict[str, Any]:
     """Fetch, show, confirm and install a package; the only way in for packages. Returns the result as JSON data."""
     from paddock.cli.output.consent_prompt import check_grants_requested
@@ -196,7 +212,7 @@ def report_installed(result: dict[str, Any], *, as_json: bool) -> None:
 def confirm_and_commit(
     store: PluginStore,
     package: ResolvedPackage,
-    grants: list[str],
+    grants: Sequence[str],
     retype: str,
     *,
     yes: bool,
@@ -270,17 +286,13 @@ def _confirm_unchanged(store: PluginStore, plan: InstallPlan, retype: str, *, ye
     return result
 
 
-@handle_errors
-def rollback(
-    name: Annotated[str, typer.Argument(help="The installed plugin.")],
-    *,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="VERSION", help="An earlier version; the last one when left out.")
-    ] = None,
-    grant: GrantOption = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@command("rollback", examples=["paddock plugin rollback notes --to 1.4.2"])
+@click.argument("name", help="The installed plugin.")
+@click.option("--to", metavar="VERSION", help="An earlier version; the last one when left out.")
+@grant_option
+@options.yes
+@options.as_json
+def rollback(name: str, *, to: str | None, grant: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Go back to an earlier version. Old versions are kept for 30 days unless configured otherwise."""
     from paddock.cli.client.one_shot import open_for_change
     from paddock.cli.client.plugin_status import wait_until_running
@@ -293,7 +305,7 @@ def rollback(
         current, target, difference, new = find_rollback_target(host.plugins, name, to)
         screen = rollback_screen(current, target, difference)
         print_consent_screen(screen)
-        granted = parse_grants(grant or [])
+        granted = parse_grants(grant)
         retype = " ".join([retype, *(f"--grant {shlex.quote(str(capability))}" for capability in new)])
         confirm(screen.question, yes=yes, retype=retype)
         roll_back(host.plugins, current, target, confirm_new_capabilities(new, granted, retype))
@@ -309,15 +321,13 @@ def rollback(
         print_json(value | ({"runtime": runtime} if runtime else {}))
 
 
-@handle_errors
-def uninstall(
-    name: Annotated[str, typer.Argument(help="The installed plugin.")],
-    *,
-    version: Annotated[str | None, typer.Option("--version", help="Remove only this version.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also when it is pinned.")] = False,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@command("uninstall", examples=["paddock plugin uninstall notes --yes"])
+@click.argument("name", help="The installed plugin.")
+@click.option("--version", help="Remove only this version.")
+@click.option("--force", is_flag=True, help="Also when it is pinned.")
+@options.yes
+@options.as_json
+def uninstall(name: str, *, version: str | None, force: bool, yes: bool, as_json: bool) -> None:
     """Remove a plugin: all its versions, files, grants, data and configuration."""
     from paddock.cli.client.one_shot import apply_removals, clean_up_killed_commands, open_for_read
     from paddock.cli.output.consent_prompt import confirm

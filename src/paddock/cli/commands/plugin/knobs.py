@@ -4,49 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import (
-    JsonOption,
-    format_table,
-    handle_errors,
-    print_json,
-    print_message,
-    print_problems,
-    print_result,
-    styled,
-)
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import format_table, print_json, print_message, print_problems, print_result, styled
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "knobs",
-        epilog="Examples: paddock plugin knobs weather   ·   paddock plugin knobs weather units=imperial --reset days",
-    )(knobs)
-
-
-@handle_errors
-def knobs(
-    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
-    settings: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[KNOB=VALUE]...", help="What to set; all knobs are listed when left out."),
-    ] = None,
-    *,
-    reset: Annotated[
-        list[str] | None,
-        typer.Option("--reset", metavar="KNOB", help="Put one back to its default; repeat it for more."),
-    ] = None,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("knobs", examples=["paddock plugin knobs weather", "paddock plugin knobs weather units=imperial --reset days"])
+@click.argument("name", help="The plugin's name or an alias of it.")
+@click.argument(
+    "settings", nargs=-1, metavar="[KNOB=VALUE]...", help="What to set; all knobs are listed when left out."
+)
+@click.option("--reset", multiple=True, metavar="KNOB", help="Put one back to its default; repeat it for more.")
+@options.tenant
+@options.as_json
+def knobs(name: str, settings: tuple[str, ...], *, reset: tuple[str, ...], tenant: str, as_json: bool) -> None:
     """Show what you can tune of a plugin, or turn it. A running plugin goes by it when the command returns.
 
     Either all is set or nothing is: every mistake is told at once, and so is what the plugin refuses.
@@ -54,7 +33,7 @@ def knobs(
     from paddock.cli.client.one_shot import open_for_read
     from paddock.host.plugins.knobs import describe_knobs
 
-    texts = _parse_assignments(settings or [])
+    texts = _parse_assignments(settings)
     with open_for_read(tenant) as host:
         description = describe_knobs(host.plugins, name)
     if not texts and not reset:
@@ -62,9 +41,9 @@ def knobs(
         return
     accepts = {knob["name"]: knob["accepts"] for knob in description["knobs"]}
     values = {knob: parse_knob_value(accepts.get(knob, {}), text) for knob, text in texts.items()}
-    updated = _set_knobs(description["name"], values, reset or [], tenant)
+    updated = _set_knobs(description["name"], values, reset, tenant)
     if not as_json:
-        changes = [f"set {knob}" for knob in values] + [f"put {knob} back to its default" for knob in reset or []]
+        changes = [f"set {knob}" for knob in values] + [f"put {knob} back to its default" for knob in reset]
         print_message(f"{styled('✓', 'green')} {printable(', '.join(changes), 400)}")
     _print_knobs(updated, as_json=as_json)
 
@@ -75,9 +54,9 @@ def _parse_assignments(settings: Sequence[str]) -> dict[str, str]:
     for setting in settings:
         knob, equals, text = setting.partition("=")
         if not knob or not equals:
-            raise typer.BadParameter(f"write KNOB=VALUE instead of {setting!r}", param_hint="KNOB=VALUE")
+            raise click.BadParameter(f"write KNOB=VALUE instead of {setting!r}", param_hint="KNOB=VALUE")
         if knob in texts:
-            raise typer.BadParameter(f"{knob} is set twice", param_hint="KNOB=VALUE")
+            raise click.BadParameter(f"{knob} is set twice", param_hint="KNOB=VALUE")
         texts[knob] = text
     return texts
 

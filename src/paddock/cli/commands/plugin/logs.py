@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, print_result, styled
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, print_result, styled
 from paddock.core.error_mapping import EXIT_INTERRUPTED
 from paddock.host.plugins.logs.log_lines import expand_record, format_for_terminal
 
@@ -17,19 +18,13 @@ if TYPE_CHECKING:
     from paddock.cli.client.daemon_client import DaemonClient
 
 
-def register(app: typer.Typer) -> None:
-    app.command("logs", epilog="Example: paddock plugin logs slow-count --follow")(logs)
-
-
-@handle_errors
-def logs(
-    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
-    *,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="How many of the last lines.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("logs", examples=["paddock plugin logs slow-count --follow"])
+@click.argument("name", help="The plugin's name or an alias of it.")
+@click.option("--lines", "-n", type=click.IntRange(min=1, max=10_000), default=50, help="How many of the last lines.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new lines until Ctrl-C.")
+@options.tenant
+@options.as_json
+def logs(name: str, *, lines: int, follow: bool, tenant: str, as_json: bool) -> None:
     """Show the last lines that a plugin wrote to its log. With --follow and --json, one JSON object a line.
 
     In JSON each has its `line`, and what the SDK wrote also its `level`, `message` and `fields`.
@@ -40,7 +35,7 @@ def logs(
         try:
             _follow(require_daemon("--follow", tenant), name, lines, as_json=as_json)
         except KeyboardInterrupt:  # the normal end; no message
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+            raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
         return
     daemon = running_daemon(tenant=tenant)
     entries = _read_log_files(name, tenant, lines) if daemon is None else _read_from_daemon(daemon, name, lines)

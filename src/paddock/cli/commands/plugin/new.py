@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from paddock.authoring.template_catalog import KINDS, LANGUAGES
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_message, styled
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, styled
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "new",
-        epilog="Examples: paddock plugin new greeter"
-        "   ·   paddock plugin new Letter.Answer --kind operator answers"
-        "   ·   paddock plugin new lamp --lang shell",
-    )(new)
-
-
-@handle_errors
-def new(
-    name: Annotated[str, typer.Argument(help="What the plugin is called.")],
-    directory: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="The folder to make; the plugin's name when left out.")
-    ] = None,
-    *,
-    kind: Annotated[str, typer.Option("--kind", metavar="KIND", help=f"One of {', '.join(KINDS)}.")] = "plugin",
-    language: Annotated[
-        str, typer.Option("--lang", metavar="LANG", help=f"One of {', '.join(LANGUAGES)}; not all for each kind.")
-    ] = "python",
-    as_json: JsonOption = False,
-) -> None:
+@command(
+    "new",
+    examples=[
+        "paddock plugin new greeter",
+        "paddock plugin new Letter.Answer --kind operator answers",
+        "paddock plugin new lamp --lang shell",
+    ],
+)
+@click.argument("name", help="What the plugin is called.")
+@click.argument(
+    "directory",
+    type=click.Path(path_type=Path),
+    required=False,
+    metavar="[DIR]",
+    help="The folder to make; the plugin's name when left out.",
+)
+@click.option("--kind", default="plugin", metavar="KIND", help=f"One of {', '.join(KINDS)}.")
+@click.option(
+    "--lang",
+    "language",
+    default="python",
+    metavar="LANG",
+    help=f"One of {', '.join(LANGUAGES)}; not all for each kind.",
+)
+@options.as_json
+def new(name: str, directory: Path | None, *, kind: str, language: str, as_json: bool) -> None:
     """Make the folder of a new plugin: a manifest, a program, a README and a test. Nothing is ever overwritten."""
     from paddock.authoring.scaffold import create_plugin_folder
     from paddock.authoring.template_catalog import find_template
@@ -54,8 +59,8 @@ def new(
         )
         return
     print_message(f"{styled('✓', 'green')} made {folder} with {len(files)} files; see its README.md")
-    for command in commands:
-        print_message(f"  {styled('→', 'dim')} {command}")
+    for line in commands:
+        print_message(f"  {styled('→', 'dim')} {line}")
     if language == "python" and kind != "mcp":
         print_message(
             "  Its own tests import paddock_sdk, which that Python has; plugins find it in their cage by themselves."

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from paddock.cli.client.secret_input import SecretFileOption, read_secret_files
-from paddock.cli.output.report import JsonOption, handle_errors, print_json, print_result, styled
+from paddock.cli import options
+from paddock.cli.client.secret_input import read_secret_files
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_result, styled
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
@@ -20,27 +22,18 @@ if TYPE_CHECKING:
 _VERDICT_STYLES = {"pass": "green", "fail": "red", "skip": "yellow"}
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "test", epilog="Examples: paddock plugin test ./my-plugin   ·   paddock plugin test ./my-plugin --effects"
-    )(test)
-
-
-@handle_errors
-def test(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The plugin's folder.", exists=True, file_okay=False)
-    ],
-    *,
-    effects: Annotated[
-        bool, typer.Option("--effects", help="Also call what changes something; its cage is still around it.")
-    ] = False,
-    config: Annotated[
-        str, typer.Option("--config", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
-    ] = "{}",
-    secret: SecretFileOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@command("test", examples=["paddock plugin test ./my-plugin", "paddock plugin test ./my-plugin --effects"])
+@click.argument(
+    "directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The plugin's folder.",
+)
+@click.option("--effects", is_flag=True, help="Also call what changes something; its cage is still around it.")
+@click.option("--config", default="{}", metavar="JSON", help="The plugin's settings; @FILE reads a file.")
+@options.secret
+@options.as_json
+def test(directory: Path, *, effects: bool, config: str, secret: tuple[str, ...], as_json: bool) -> None:
     """Run a plugin in its cage and check its wire, its calls, and the contract of its kind. Ends with 1 if one fails.
 
     It runs in a temporary home with everything that its manifest asks for. Calls are made with the examples of the
@@ -68,7 +61,7 @@ def test(
     else:
         print_result(f"{name} {version}: {counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped")
     if counts["fail"]:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 async def _run_checks(

@@ -6,20 +6,13 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from paddock.cli.client.store_access import DEFAULT_TENANT_NAME, TenantOption
-from paddock.cli.output.report import (
-    JsonOption,
-    handle_errors,
-    print_json,
-    print_message,
-    print_result,
-    styled,
-    wrap_text,
-)
+from paddock.cli import options
+from paddock.cli.command import command
+from paddock.cli.output.report import print_json, print_message, print_result, styled, wrap_text
 from paddock.core.errors import NotFound
 from paddock.core.printable import printable
 from paddock.core.schema.traversal import as_object
@@ -47,22 +40,12 @@ def print_suspicious_text(hints: Sequence[Mapping[str, Any]], show_command: str)
         print_message(f"  {styled('→', 'dim')} these are hints and no verdict; look at the words: {show_command}")
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "tools", epilog="Examples: paddock plugin tools slow-count   ·   paddock plugin tools slow-count count"
-    )(tools)
-
-
-@handle_errors
-def tools(
-    name: Annotated[str, typer.Argument(help="The plugin's name or an alias of it.")],
-    tool: Annotated[
-        str | None, typer.Argument(help="One of them, with its whole schemas; all are listed without.")
-    ] = None,
-    *,
-    tenant: TenantOption = DEFAULT_TENANT_NAME,
-    as_json: JsonOption = False,
-) -> None:
+@command("tools", examples=["paddock plugin tools slow-count", "paddock plugin tools slow-count count"])
+@click.argument("name", help="The plugin's name or an alias of it.")
+@click.argument("tool", required=False, help="One of them, with its whole schemas; all are listed without.")
+@options.tenant
+@options.as_json
+def tools(name: str, tool: str | None, *, tenant: str, as_json: bool) -> None:
     """Show what a plugin can be asked to do: what each tool says, takes and changes.
 
     What a package declares is shown without running it; what a server says, as it said it last. An enabled server that

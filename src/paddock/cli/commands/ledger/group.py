@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
+from paddock.cli import options
+from paddock.cli.command import PaddockGroup
 from paddock.cli.commands.ledger import tail
-from paddock.cli.output.report import JsonOption, YesOption, handle_errors, print_json, print_message, styled
+from paddock.cli.output.report import print_json, print_message, styled
 from paddock.core.ids import DEFAULT_TENANT
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Look at what happened, verify, export and erase it."
-)
-tail.register(app)
+app = PaddockGroup("ledger", help="Look at what happened, verify, export and erase it.")
+app.add_command(tail.tail)
 
-ChainTenantOption = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose chain.")]
+chain_tenant_option = click.option("--tenant", default=DEFAULT_TENANT, metavar="NAME", help="Whose chain.")
 
 
-@app.command("show", epilog="Example: paddock ledger show ID")
-@handle_errors
-def show(
-    name: Annotated[str, typer.Argument(metavar="ID", help="The id of an entry (evt_…), of a call or of a request.")],
-    *,
-    tenant: ChainTenantOption = DEFAULT_TENANT,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("show", examples=["paddock ledger show ID"])
+@click.argument("name", metavar="ID", help="The id of an entry (evt_…), of a call or of a request.")
+@chain_tenant_option
+@options.as_json
+def show(name: str, *, tenant: str, as_json: bool) -> None:
     """Show one entry, or everything that was recorded of one call or request, in order."""
     from paddock.cli.client.one_shot import open_for_read
     from paddock.host.ledger.reader import no_entries_error
@@ -48,22 +44,24 @@ def show(
         print_message(f"{styled('altered:', 'red')} {altered_text(entry)} (paddock ledger verify)")
 
 
-@app.command(
-    "verify", epilog="Example: paddock ledger verify   ·   paddock ledger verify --anchor ./default.checkpoints.jsonl"
+@app.command("verify", examples=["paddock ledger verify", "paddock ledger verify --anchor ./default.checkpoints.jsonl"])
+@click.option("--tenant", metavar="NAME", help="Only this one's chain.")
+@click.option(
+    "--anchor",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Checkpoints that you kept elsewhere too.",
 )
-@handle_errors
-def verify(
-    *,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only this one's chain.")] = None,
-    anchor: Annotated[
-        list[Path] | None, typer.Option("--anchor", metavar="FILE", help="Checkpoints that you kept elsewhere too.")
-    ] = None,
-    public_key: Annotated[
-        list[Path] | None,
-        typer.Option("--public-key", metavar="FILE", help="The key to believe, instead of the one in this home."),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@click.option(
+    "--public-key",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="The key to believe, instead of the one in this home.",
+)
+@options.as_json
+def verify(*, tenant: str | None, anchor: tuple[Path, ...], public_key: tuple[Path, ...], as_json: bool) -> None:
     """Verify the chains. Exits 0 when all are sound, 1 tampered with, 2 cut short, 3 not readable."""
     from paddock.cli.commands.ledger.verify import (
         find_checkpoint_problem,
@@ -72,26 +70,27 @@ def verify(
         worst_verdict,
     )
 
-    findings = verify_with_progress(tenant, anchor or [], public_key or [])
+    findings = verify_with_progress(tenant, anchor, public_key)
     unsigned = find_checkpoint_problem()
     if as_json:
         chains = [finding.to_json() for finding in findings]
         print_json({"verdict": worst_verdict(findings)[0], "chains": chains, "unsigned_because": unsigned})
     else:
         print_findings(findings, unsigned)
-    raise typer.Exit(worst_verdict(findings)[1])
+    raise click.exceptions.Exit(worst_verdict(findings)[1])
 
 
-@app.command("export", epilog="Example: paddock ledger export ledger.jsonl")
-@handle_errors
-def export(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Where it goes; to stdout where none is named.")
-    ] = None,
-    *,
-    tenant: ChainTenantOption = DEFAULT_TENANT,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("export", examples=["paddock ledger export ledger.jsonl"])
+@click.argument(
+    "file",
+    type=click.Path(path_type=Path),
+    required=False,
+    metavar="[FILE]",
+    help="Where it goes; to stdout where none is named.",
+)
+@chain_tenant_option
+@options.as_json
+def export(file: Path | None, *, tenant: str, as_json: bool) -> None:
     """Write a chain as JSON, one entry a line, then its checkpoints: all that somebody else needs to verify it."""
     from paddock.cli.commands.ledger.export import write_export
 
@@ -102,16 +101,13 @@ def export(
         print_message(f"{styled('✓', 'green')} wrote {lines:,} entries and {checkpoints:,} checkpoints to {file}")
 
 
-@app.command("erase", epilog="Example: paddock ledger erase user:ann --reason 'asked to be forgotten' --yes")
-@handle_errors
-def erase(
-    principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Of whom nothing shall be known any more.")],
-    *,
-    reason: Annotated[str, typer.Option("--reason", help="Why; it is recorded.")],
-    tenant: ChainTenantOption = DEFAULT_TENANT,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@app.command("erase", examples=["paddock ledger erase user:ann --reason 'asked to be forgotten' --yes"])
+@click.argument("principal", metavar="PRINCIPAL", help="Of whom nothing shall be known any more.")
+@click.option("--reason", required=True, help="Why; it is recorded.")
+@chain_tenant_option
+@options.yes
+@options.as_json
+def erase(principal: str, *, reason: str, tenant: str, yes: bool, as_json: bool) -> None:
     """Erase what the entries say of a person. It cannot be undone; the chain stays whole, and says that it was done."""
     import shlex
 

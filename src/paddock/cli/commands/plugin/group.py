@@ -1,0 +1,37 @@
+"""`paddock plugin …`: the commands of this package."""
+
+from __future__ import annotations
+
+from paddock.cli.command import LazyCommand, LazyGroup
+
+_HERE = "paddock.cli.commands.plugin"
+
+app = LazyGroup(
+    "plugin",
+    help="Check, install, upgrade, pin, enable and remove plugins.",
+    table={
+        "new": LazyCommand(f"{_HERE}.new:new"),
+        "check": LazyCommand(f"{_HERE}.check:check"),
+        "sign": LazyCommand(f"{_HERE}.check:sign"),
+        "validate": LazyCommand(f"{_HERE}.check:validate"),
+        "test": LazyCommand(f"{_HERE}.test:test"),
+        "install": LazyCommand(f"{_HERE}.install:install"),
+        "upgrade": LazyCommand(f"{_HERE}.install:upgrade"),
+        "rollback": LazyCommand(f"{_HERE}.install:rollback"),
+        "uninstall": LazyCommand(f"{_HERE}.install:uninstall"),
+        "list": LazyCommand(f"{_HERE}.info:list_"),
+        "info": LazyCommand(f"{_HERE}.info:info"),
+        "logs": LazyCommand(f"{_HERE}.logs:logs"),
+        "tools": LazyCommand(f"{_HERE}.tools:tools"),
+        "resources": LazyCommand(f"{_HERE}.documents:resources"),
+        "prompts": LazyCommand(f"{_HERE}.documents:prompts"),
+        "enable": LazyCommand(f"{_HERE}.enable:enable"),
+        "disable": LazyCommand(f"{_HERE}.enable:disable"),
+        "pin": LazyCommand(f"{_HERE}.enable:pin"),
+        "repair": LazyCommand(f"{_HERE}.enable:repair"),
+        "alias": LazyCommand(f"{_HERE}.enable:alias"),
+        "accept": LazyCommand(f"{_HERE}.accept:accept"),
+        "configure": LazyCommand(f"{_HERE}.configure:configure"),
+        "knobs": LazyCommand(f"{_HERE}.knobs:knobs"),
+    },
+)
