@@ -8,24 +8,18 @@ from typing import Any
 
 import pytest
 
-from paddock.cli.main import COMMANDS as ROOT_COMMANDS
-from paddock.cli.main import load_command
+from documented.command_tree import addressed
 from paddock.cli.output.action_text import COMMANDS, command_line
 from paddock.core.action import SENTENCES, Action, ActionKind, action_kinds, template_arguments
 
 
 def unknown_words(command_line: str) -> list[str]:
     """What the command tree does not know of a command line, and the arguments that it misses."""
-    program, name, *words = shlex.split(command_line)
-    assert program == "paddock"
-    if name not in ROOT_COMMANDS:
-        return [name]
-    command = load_command(name)
-    while words and words[0] in getattr(command, "commands", {}):
-        command = command.commands[words.pop(0)]
-    if getattr(command, "commands", None):
-        return words or [name]
-    context = command.context_class(command, info_name=name)
+    found = addressed(command_line)
+    if found is None:
+        return shlex.split(command_line)
+    names, command, words = found
+    context = command.context_class(command, info_name=names[-1])
     given, rest, _ = command.make_parser(context).parse_args(list(words))
     missing = [one.name for one in command.params if one.required and given.get(one.name) is None]
     return [*rest, *missing]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from documented.command_tree import leaves
+from documented.command_tree import addressed, leaves
 from fixtures.butler import butler
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon
@@ -185,12 +185,10 @@ def shown_examples() -> set[str]:
     return {example for command in LEAVES.values() for example in command.examples}
 
 
-def addressed(example: str) -> tuple[tuple[str, ...], PaddockCommand, list[str]]:
-    """The words of an example that name its command, that command, and the words for it."""
-    words = shlex.split(example)[1:]
-    length = next(size for size in range(len(words), 0, -1) if tuple(words[:size]) in LEAVES)
-    names = tuple(words[:length])
-    return names, LEAVES[names], words[length:]
+def address(example: str) -> tuple[tuple[str, ...], PaddockCommand, list[str]]:
+    found = addressed(example)
+    assert found is not None, example
+    return found
 
 
 def test_every_example_of_the_help_is_typed_below_or_its_command_elsewhere() -> None:
@@ -198,7 +196,7 @@ def test_every_example_of_the_help_is_typed_below_or_its_command_elsewhere() -> 
     for example, reason in ELSEWHERE.items():
         place = reason.rpartition("; ")[2]
         if place != "see below":
-            path, names = TESTS.parent / place, addressed(example)[0]
+            path, (names, *_) = TESTS.parent / place, address(example)
             files = [path] if path.is_file() else [*path.rglob("*.py")]
             typed = re.compile(r"""["\s]""" + r"""["',\s]+""".join(names) + r"""["\s]""")
             assert any(typed.search(file.read_text(encoding="utf-8")) for file in files), f"{example}: {reason}"
@@ -210,7 +208,7 @@ def test_an_example_that_is_not_typed_here_is_understood_by_its_command(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-plugin").mkdir()
     for example in ELSEWHERE:
-        names, command, words = addressed(example)
+        names, command, words = address(example)
         try:
             command.make_context(names[-1], words)
         except Exception as wrong:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import click
@@ -24,3 +25,14 @@ def commands(group: click.Group = app, words: tuple[str, ...] = ()) -> Iterator[
 def leaves() -> dict[tuple[str, ...], PaddockCommand]:
     """Every command that does something, by the words that reach it."""
     return {words: command for words, command in commands() if isinstance(command, PaddockCommand)}
+
+
+def addressed(command_line: str) -> tuple[tuple[str, ...], PaddockCommand, list[str]] | None:
+    """The words of a command line that name its command, that command, and the words for it; None if there is none."""
+    program, *words = shlex.split(command_line)
+    assert program == "paddock", command_line
+    known = leaves()
+    for length in range(len(words), 0, -1):
+        if command := known.get(tuple(words[:length])):
+            return tuple(words[:length]), command, words[length:]
+    return None
