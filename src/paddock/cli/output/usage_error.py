@@ -42,10 +42,9 @@ def report_usage_error(error: click.ClickException, *, as_json: bool) -> int:
 
 
 def _suggest_in(context: click.Context, typed: str) -> list[str]:
-    from paddock.cli.commands.plugin.group import app as plugin_commands
-
-    group = cast("click.Group", context.command)
-    return suggest_commands(typed, group.list_commands(context), plugin_commands.list_commands(context))
+    group, root = cast("click.Group", context.command), context.find_root()
+    plugin_group = cast("click.Group", cast("click.Group", root.command).get_command(root, "plugin"))
+    return suggest_commands(typed, group.list_commands(context), plugin_group.list_commands(context))
 
 
 def suggest_commands(typed: str, available: list[str], plugin_commands: list[str]) -> list[str]:
