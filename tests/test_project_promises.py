@@ -56,6 +56,7 @@ def run(project: pytest.Pytester, source: str, *arguments: str) -> pytest.RunRes
         ('"G-99"', "*'G-99' is not an id of tests/requirements.toml*"),
         ('"G-31", "oversized"', "*'oversized' is not a row of G-31; its rows are: oversize message, name mismatch*"),
         ('"G-07", "anything"', "*G-07 has no rows in tests/requirements.toml, so 'anything' cannot be one*"),
+        ('"G-31"', "*G-31 is proven row by row; its rows are: oversize message, name mismatch*"),
         ("", '*write req("ID") or req("ID", "row")*'),
     ],
 )

@@ -11,7 +11,6 @@ from paddock.core.call import Principal
 from paddock.core.errors import CallerError, Conflict, Denied, NotFound
 
 
-@pytest.mark.req("S-21")
 async def test_a_yes_approves_and_both_are_told(office: Office) -> None:
     approval = await office.asked()
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.approvals.conftest import ANN, CLEO, Office
 
 from paddock.approvals.answer import MAX_COMMENT_CHARS
 from paddock.core.events.approvals import ApprovalAnswered
-
-pytestmark = pytest.mark.req("S-21")
 
 
 async def test_a_comment_is_kept_and_told_as_a_bounded_line_that_prints(office: Office) -> None:

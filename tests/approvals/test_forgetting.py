@@ -25,8 +25,6 @@ from paddock.principals.people import add_person
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import Transaction
 
-pytestmark = pytest.mark.req("B-06")
-
 ADA = PrincipalId("local:ada")
 TABLES = ("approvals", "approval_answers", "standing_approvals", "person_consents", "ledger")
 

@@ -38,7 +38,6 @@ async def state_of(office: Office, approval: Approval) -> ApprovalState:
     return (await office.desk.find("default", approval.id)).state
 
 
-@pytest.mark.req("S-21")
 async def test_whoever_gets_a_removed_persons_name_has_none_of_their_standing_approvals(office: Office) -> None:
     await change(office, lambda made, _: add_person(made, "bob"))
     asked = await office.asked()
@@ -53,7 +52,6 @@ async def test_whoever_gets_a_removed_persons_name_has_none_of_their_standing_ap
     assert told.revoked_by == "local:ada"
 
 
-@pytest.mark.req("S-21")
 @pytest.mark.parametrize(
     "other",
     [
@@ -78,7 +76,6 @@ async def test_what_is_open_of_a_person_ends_with_them(office: Office, other: di
         await office.desk.approve("default", waits.id, ANN)
 
 
-@pytest.mark.req("S-21")
 async def test_what_was_asked_with_a_key_ends_with_the_key_and_with_its_owner(office: Office) -> None:
     await change(office, lambda made, _: add_person(made, "bob"))
     one, two = [await change(office, lambda made, _: create_key(made, "bob", SystemRandom())[0].id) for _ in range(2)]
@@ -98,7 +95,6 @@ async def test_what_was_asked_with_a_key_ends_with_the_key_and_with_its_owner(of
     assert await state_of(office, asked[1]) is ApprovalState.VOIDED
 
 
-@pytest.mark.req("S-21")
 async def test_another_group_of_the_same_name_answers_nothing_that_the_first_was_asked(office: Office) -> None:
     await change(office, lambda made, _: add_group(made, "night-shift"))
     asked = await office.asked(approvers=("group:night-shift",))

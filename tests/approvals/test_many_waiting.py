@@ -13,8 +13,6 @@ from paddock.approvals.service import Approvals
 from paddock.core.clock import SystemRandom
 from paddock.core.errors import Busy, NotFound
 
-pytestmark = pytest.mark.req("S-21")
-
 
 def with_room(office: Office, **room: int) -> Office:
     """The same office, where less may wait."""

@@ -28,7 +28,6 @@ OTHER: dict[str, Any] = {
 }
 
 
-@pytest.mark.req("S-33")
 async def test_an_approval_is_used_once(office: Office) -> None:
     approval = await office.asked()
     await office.desk.approve("default", approval.id, ANN)
@@ -136,7 +135,6 @@ async def test_void_ends_what_was_approved(office: Office) -> None:
         await office.consumed(approval.id)
 
 
-@pytest.mark.req("S-33")
 async def test_of_a_thousand_consumers_one_succeeds(office: Office) -> None:
     approval = await office.asked()
     await office.desk.approve("default", approval.id, ANN)
@@ -197,7 +195,7 @@ async def test_a_unit_that_fails_after_consuming_has_consumed_nothing(office: Of
     assert (await office.desk.find("default", approval.id)).state is ApprovalState.APPROVED
 
 
-@pytest.mark.req("S-33")
+@pytest.mark.req("S-33", "cannot be guessed")
 async def test_tokens_have_256_bits_and_are_kept_as_hashes(office: Office) -> None:
     asked = [await office.desk.ask(asking()) for _ in range(50)]
     secrets = {token.partition(".")[2] for _, token in asked}
@@ -209,7 +207,7 @@ async def test_tokens_have_256_bits_and_are_kept_as_hashes(office: Office) -> No
         assert (await office.desk.find_by_token("default", token, "user:bob")).id == approval.id
 
 
-@pytest.mark.req("S-33")
+@pytest.mark.req("S-33", "works once")
 async def test_of_many_who_use_a_token_at_once_one_succeeds(office: Office) -> None:
     _, token = await office.desk.ask(asking())
 

@@ -34,7 +34,7 @@ async def found(tmp_path: Path, kind: str, check: str, file: str = "", old: str 
         pytest.param(
             "agent schema validation", '"required_actions": []',
             '"required_actions": [{"operator": ACTION, "payload": {}, "idempotency_hint": "answer:{letter_id}"}]',
-            "{letter_id} is not in the payload", marks=pytest.mark.req("K-25"),
+            "{letter_id} is not in the payload",
         ),
         pytest.param(
             "agent required context", "if text is None:", "if False:", "did not answer NEEDS_CONTEXT",
@@ -72,7 +72,6 @@ async def test_an_agent_that_breaks_its_contract_is_told_how(
         pytest.param(
             "operator input validation", "payload = read_payload(Payload, call[\"payload\"])",
             "payload = Payload(to='x', text='y')", "an empty payload was answered with a success",
-            marks=pytest.mark.req("K-11"),
         ),
     ],
 )  # fmt: skip

@@ -37,8 +37,8 @@ def answers(desk: Desk) -> list[object]:
     return [event["result"] for event in desk.told.of("answer")]
 
 
-@pytest.mark.req("B-09")
 @pytest.mark.req("G-32", "hot reload")
+@pytest.mark.req("B-09", "reloads when it changes")
 async def test_a_saved_file_is_loaded_and_the_call_is_made_again(tmp_path: Path) -> None:
     folder = made(tmp_path / "plugin")
     async with at_work(folder, tmp_path / "home", repeated=GREET) as desk:
@@ -50,7 +50,6 @@ async def test_a_saved_file_is_loaded_and_the_call_is_made_again(tmp_path: Path)
     assert loaded["files"] == ["main.py"]
 
 
-@pytest.mark.req("B-09")
 @pytest.mark.slow
 async def test_a_version_that_hangs_is_replaced_by_the_next_that_is_saved_without_waiting_for_its_call(
     tmp_path: Path,
@@ -67,7 +66,7 @@ async def test_a_version_that_hangs_is_replaced_by_the_next_that_is_saved_withou
     assert desk.told.of("failed") == []
 
 
-@pytest.mark.req("B-09")
+@pytest.mark.req("B-09", "reloads when it changes")
 async def test_what_the_plugin_keeps_outlives_its_reloads(tmp_path: Path) -> None:
     folder = tmp_path / "plugin"
     folder.mkdir()
@@ -80,7 +79,7 @@ async def test_what_the_plugin_keeps_outlives_its_reloads(tmp_path: Path) -> Non
     assert answers(desk) == [["first"], ["first", "second"]]
 
 
-@pytest.mark.req("B-09")
+@pytest.mark.req("B-09", "a broken version leaves the last one serving")
 async def test_a_syntax_error_leaves_the_last_version_serving_and_is_told_with_its_place(tmp_path: Path) -> None:
     folder = made(tmp_path / "plugin")
     async with at_work(folder, tmp_path / "home") as desk:
@@ -215,7 +214,6 @@ async def typed(desk: Desk, line: str) -> None:
         assert error.error_code == "json.malformed"
 
 
-@pytest.mark.req("B-09")
 async def test_a_server_of_tools_is_followed_too_and_offers_what_it_lists(tmp_path: Path) -> None:
     folder = made(tmp_path / "plugin", "mcp")
     async with at_work(folder, tmp_path / "home", repeated=GREET) as desk:

@@ -62,7 +62,6 @@ def test_the_line_that_runs_its_tests_needs_no_environment(tmp_path: Path, kind:
 
 
 @templates
-@pytest.mark.req("K-19")
 async def test_what_is_made_keeps_the_contract_of_its_kind_in_a_real_cage(
     tmp_path: Path, template: PluginTemplate
 ) -> None:

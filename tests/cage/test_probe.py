@@ -31,7 +31,7 @@ def bubblewrap(directory: Path, script: str, version: str = "0.9.0") -> None:
     program.chmod(0o755)
 
 
-@pytest.mark.req("G-18")
+@pytest.mark.req("G-18", "nothing runs without its cage")
 async def test_without_bubblewrap_every_launch_is_refused_and_the_next_one_looks_again(programs: Path) -> None:
     async with open_warden(path=str(programs)) as warden:
         for _ in range(2):
@@ -46,7 +46,7 @@ async def test_without_bubblewrap_every_launch_is_refused_and_the_next_one_looks
         assert caught.value.error_code == "cage.bwrap_old"
 
 
-@pytest.mark.req("G-18")
+@pytest.mark.req("G-18", "nothing runs without its cage")
 @pytest.mark.parametrize(
     ("complaint", "code"),
     [

@@ -57,8 +57,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "artifacts").rglob("*") if path.is_file())
 
 
-@pytest.mark.req("O-09")
-@pytest.mark.req("G-32", "binary data")
+@pytest.mark.req("O-09", "address")
 async def test_an_artifact_has_the_hash_of_its_bytes_for_an_address_and_is_recorded(stage: Stage) -> None:
     kept = await put(stage, plugin(), NOTE)
     assert kept == {
@@ -75,7 +74,7 @@ async def test_an_artifact_has_the_hash_of_its_bytes_for_an_address_and_is_recor
     assert len(stage.recorded(PluginArtifactCreated)) == 1, "the same again is not another"
 
 
-@pytest.mark.req("O-09")
+@pytest.mark.req("O-09", "byte range")
 async def test_a_part_says_that_it_is_one_and_how_big_the_whole_is(stage: Stage) -> None:
     uri = (await put(stage, plugin(), NOTE))["uri"]
     answer = await stage.ask(plugin(), "artifacts.get", uri=uri, offset=7, length=6, inline=True)
@@ -89,7 +88,7 @@ async def test_a_part_says_that_it_is_one_and_how_big_the_whole_is(stage: Stage)
     assert behind.details["param"] == "offset"
 
 
-@pytest.mark.req("G-32", "binary data")
+@pytest.mark.req("B-22", "artifacts")
 async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothing_else(stage: Stage) -> None:
     uri = (await put(stage, plugin("maker"), NOTE))["uri"]
     other = plugin("reader")
@@ -105,7 +104,6 @@ async def test_a_plugin_reads_its_own_and_what_its_calls_payload_names_and_nothi
     assert await got(stage, plugin("maker"), uri) == NOTE
 
 
-@pytest.mark.req("G-32", "binary data")
 async def test_without_the_grant_every_method_is_refused_and_recorded(stage: Stage) -> None:
     asking = plugin(granted=("host:cache",))
     methods = {
@@ -121,7 +119,7 @@ async def test_without_the_grant_every_method_is_refused_and_recorded(stage: Sta
     ]
 
 
-@pytest.mark.req("O-09")
+@pytest.mark.req("O-09", "size limit")
 async def test_what_is_too_big_or_too_much_is_refused_with_the_limit(tmp_path: Path) -> None:
     limits = ArtifactLimits(artifact_bytes=1_000, plugin_bytes=2_500, plugin_count=3)
     async with open_stage(tmp_path, artifacts=limits) as stage:
@@ -152,7 +150,6 @@ async def test_bytes_lie_there_once_and_go_with_the_last_plugin_that_keeps_them(
     assert hashlib.sha256(NOTE).hexdigest() not in files(tmp_path)
 
 
-@pytest.mark.req("G-51", "tables dropped")
 async def test_bytes_that_another_plugin_comes_to_keep_while_one_is_uninstalled_stay(stage: Stage) -> None:
     """Whichever comes first, row or file: tried often enough for each order to happen."""
     for number in range(30):
@@ -174,7 +171,6 @@ async def sending(stage: Stage) -> AsyncGenerator[tuple[CapabilityRequest, int],
     assert violations == []
 
 
-@pytest.mark.req("O-09")
 async def test_transfers_that_stall_are_told_so_and_hold_up_no_others(
     stage: Stage, sending: tuple[CapabilityRequest, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

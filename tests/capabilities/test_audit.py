@@ -12,12 +12,12 @@ from paddock.manifest.model import PluginKind
 
 from .stage import open_stage, plugin, wire_code
 
-pytestmark = pytest.mark.req("S-19")
-
 ANY = plugin("notes", ())  # nobody granted it anything
 AGENT = plugin("idea", (), kind=PluginKind.AGENT)
 
 
+@pytest.mark.req("S-09", "audit")
+@pytest.mark.req("S-19", "audit")
 async def test_every_plugin_may_leave_a_word(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         assert await stage.ask(ANY, "audit.write", action="reminded", details={"to": "ann"}) == {"written": True}

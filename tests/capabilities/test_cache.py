@@ -14,6 +14,7 @@ NOTES, OTHER = plugin("notes"), plugin("other")
 NOTHING = {"value": None, "found": False}
 
 
+@pytest.mark.req("S-09", "cache")
 @pytest.mark.req("S-10")
 async def test_a_value_is_there_until_its_time_is_over(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
@@ -30,7 +31,7 @@ async def test_a_value_is_there_until_its_time_is_over(tmp_path: Path) -> None:
         assert await stage.ask(NOTES, "cache.get", key="usual") == NOTHING
 
 
-@pytest.mark.req("S-10")
+@pytest.mark.req("B-22", "caches")
 async def test_a_cache_is_its_plugins_and_its_tenants_own(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.ask(NOTES, "cache.set", key="k", value=1)
@@ -42,7 +43,6 @@ async def test_a_cache_is_its_plugins_and_its_tenants_own(tmp_path: Path) -> Non
         assert await stage.ask(NOTES, "cache.get", key="k") == NOTHING
 
 
-@pytest.mark.req("S-10")
 async def test_a_plugin_that_keeps_too_much_loses_what_it_used_least_recently(tmp_path: Path) -> None:
     async with open_stage(tmp_path, cache=CacheLimits(plugin_bytes=4_000, total_bytes=100_000)) as stage:
         for key in "abc":
@@ -56,7 +56,6 @@ async def test_a_plugin_that_keeps_too_much_loses_what_it_used_least_recently(tm
         assert await stage.ask(NOTES, "cache.get", key="huge") == NOTHING
 
 
-@pytest.mark.req("S-10")
 async def test_whoever_keeps_most_gives_way_when_all_together_keep_too_much(tmp_path: Path) -> None:
     async with open_stage(tmp_path, cache=CacheLimits(plugin_bytes=10_000, total_bytes=10_000)) as stage:
         await stage.ask(OTHER, "cache.set", key="small", value="x" * 100)
@@ -70,7 +69,6 @@ async def test_whoever_keeps_most_gives_way_when_all_together_keep_too_much(tmp_
         assert (await stage.ask(OTHER, "cache.get", key="small"))["found"]
 
 
-@pytest.mark.req("S-10")
 @pytest.mark.parametrize(
     "params",
     [

@@ -21,6 +21,9 @@ from .stage import EVERYTHING, open_stage, plugin, wire_code
 @pytest.mark.req("S-09", "frame")
 @pytest.mark.req("S-09", "storage")
 @pytest.mark.req("S-09", "cache")
+@pytest.mark.req("S-09", "secrets")
+@pytest.mark.req("S-09", "http")
+@pytest.mark.req("S-09", "rate")
 @pytest.mark.parametrize("method", sorted(method for method, needed in REQUIRED_CAPABILITIES.items() if needed))
 async def test_what_was_not_granted_is_denied_and_recorded(method: str, tmp_path: Path) -> None:
     needed = str(REQUIRED_CAPABILITIES[method])
@@ -44,7 +47,9 @@ WRITING = {
 }  # fmt: skip
 
 
-@pytest.mark.req("K-01")
+@pytest.mark.req("K-01", "an agent has no effect and writes nothing")
+@pytest.mark.req("K-01", "a tool writes nothing and reads through the host")
+@pytest.mark.req("K-01", "an adapter never writes")
 @pytest.mark.parametrize("kind", [PluginKind.AGENT, PluginKind.TOOL, PluginKind.ADAPTER])
 async def test_what_keeps_something_is_denied_to_a_kind_that_does_not_act_whatever_was_granted(
     kind: PluginKind, tmp_path: Path
@@ -61,7 +66,6 @@ async def test_what_keeps_something_is_denied_to_a_kind_that_does_not_act_whatev
         assert await stage.ask(plugin("Text.Score", kind=PluginKind.OPERATOR), "cache.set", key="k", value=1)
 
 
-@pytest.mark.req("S-09", "frame")
 async def test_a_denial_names_the_request_that_it_was_asked_for(tmp_path: Path) -> None:
     context = CallContext(Principal(PrincipalId("someone")), RequestId("req_1"))
     asking = replace(plugin("notes", ()), call=context)
@@ -70,7 +74,7 @@ async def test_a_denial_names_the_request_that_it_was_asked_for(tmp_path: Path) 
         assert stage.recorded(PluginCapabilityDenied)[0].request_id == "req_1"
 
 
-@pytest.mark.req("G-05")
+@pytest.mark.req("G-04", "to the host")
 async def test_each_dialect_knows_the_host_by_one_name_only(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         for dialect, known, unknown in (
@@ -114,6 +118,7 @@ async def test_a_flood_of_denials_is_recorded_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S-09", "logger")
+@pytest.mark.req("S-19", "logger")
 async def test_every_plugin_may_write_to_the_log_in_printable_bounded_lines(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         fields = {"user\x1b[31m": "a\nb", "n": 7, "deep": {"a": [1, None]}, "big": list(range(10_000))}

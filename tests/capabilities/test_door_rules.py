@@ -34,7 +34,6 @@ def counts(stage: Stage) -> list[tuple[str, str, int]]:
 # --- what was not declared ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("K-09")
 @pytest.mark.parametrize(("method", "params"), WRITING)
 async def test_a_call_that_says_it_only_reads_cannot_write_whatever_was_granted(
     method: str, params: dict[str, Any], tmp_path: Path
@@ -52,7 +51,6 @@ async def test_a_call_that_says_it_only_reads_cannot_write_whatever_was_granted(
         assert not (tmp_path / "storage").exists(), "nothing was touched"
 
 
-@pytest.mark.req("K-09")
 async def test_a_call_may_do_what_it_declares_and_read_whatever_it_declares(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         for effects in (frozenset({"db_write"}), frozenset({"unknown"}), frozenset({"final_write", "db_write"}), None):
@@ -65,7 +63,6 @@ async def test_a_call_may_do_what_it_declares_and_read_whatever_it_declares(tmp_
         assert not stage.recorded(PluginCapabilityDenied)
 
 
-@pytest.mark.req("K-09")
 @pytest.mark.parametrize(("method", "params"), WRITING)
 async def test_a_request_that_names_no_call_cannot_do_what_no_call_under_way_declares(
     method: str, params: dict[str, Any], tmp_path: Path
@@ -82,7 +79,6 @@ async def test_a_request_that_names_no_call_cannot_do_what_no_call_under_way_dec
         assert not (tmp_path / "storage").exists(), "nothing was touched"
 
 
-@pytest.mark.req("K-09")
 async def test_a_request_that_names_no_call_may_be_for_any_under_way_that_declares_it(tmp_path: Path) -> None:
     writes, says_nothing = frozenset({"read_only", "db_write"}), frozenset({"read_only", "unknown"})
     async with open_stage(tmp_path) as stage:
@@ -95,7 +91,6 @@ async def test_a_request_that_names_no_call_may_be_for_any_under_way_that_declar
 # --- what the rules say ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("K-01")
 async def test_that_a_kind_keeps_nothing_is_a_rule_which_is_named_in_the_record(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         error = await stage.refused(plugin("Text.Score", kind=PluginKind.TOOL), "cache.set", key="k", value=1)
@@ -104,7 +99,6 @@ async def test_that_a_kind_keeps_nothing_is_a_rule_which_is_named_in_the_record(
         assert stage.recorded(PluginCapabilityDenied)[0].policies == ("only-operators-keep-something",)
 
 
-@pytest.mark.req("S-09", "frame")
 async def test_no_rule_can_give_what_no_person_granted(tmp_path: Path) -> None:
     async with open_stage(tmp_path, rules=own("all", f"permit ({USE})")) as stage:
         error = await stage.refused(plugin(granted=()), "cache.get", key="k")
@@ -113,7 +107,6 @@ async def test_no_rule_can_give_what_no_person_granted(tmp_path: Path) -> None:
         assert stage.recorded(PluginCapabilityDenied)[0].policies == ()
 
 
-@pytest.mark.req("S-22")
 async def test_a_rule_of_ones_own_can_take_back_what_was_granted_by_who_stands_behind_a_plugin(tmp_path: Path) -> None:
     rule = own("strangers", f'forbid ({USE}) when {{ principal.tier == Tier::"personal" }}')
     async with open_stage(tmp_path, rules=rule) as stage:
@@ -136,7 +129,6 @@ async def test_a_plugin_does_not_learn_what_a_rule_keeps_from_people_and_the_rec
         assert stage.recorded(PluginCapabilityDenied)[0].policies == ("secret",)
 
 
-@pytest.mark.req("S-22")
 async def test_new_rules_hold_for_the_very_next_request(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         assert await stage.ask(plugin(), "cache.get", key="k")
@@ -149,7 +141,6 @@ async def test_new_rules_hold_for_the_very_next_request(tmp_path: Path) -> None:
 # --- what is recorded of what was served ----------------------------------------------------------------------------
 
 
-@pytest.mark.req("S-09", "frame")
 async def test_what_is_asked_for_in_a_call_is_counted_for_its_entry_and_what_is_denied_is_not(tmp_path: Path) -> None:
     tally: dict[str, int] = {}
     asking = plugin(effects=READS, method_counts=tally)
@@ -163,7 +154,6 @@ async def test_what_is_asked_for_in_a_call_is_counted_for_its_entry_and_what_is_
         assert counts(stage) == []
 
 
-@pytest.mark.req("S-09", "frame")
 async def test_what_a_plugin_asks_for_of_its_own_accord_is_an_entry_at_once_and_then_one_a_second(
     tmp_path: Path,
 ) -> None:
@@ -184,7 +174,6 @@ async def test_what_a_plugin_asks_for_of_its_own_accord_is_an_entry_at_once_and_
     assert counts(stage)[4:] == [("notes", "cache.get", 5)], "what was counted is recorded when the door closes"
 
 
-@pytest.mark.req("K-09")
 async def test_what_names_no_call_while_calls_are_under_way_is_recorded_apart_from_what_the_plugin_does_alone(
     tmp_path: Path,
 ) -> None:

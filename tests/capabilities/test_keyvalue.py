@@ -16,6 +16,7 @@ NOTES, OTHER = plugin("notes"), plugin("other")
 NOTHING = {"value": None, "found": False}
 
 
+@pytest.mark.req("S-09", "storage")
 @pytest.mark.req("S-16")
 async def test_a_value_outlives_the_host_and_is_its_plugins_and_tenants_own(
     tmp_path: Path, database_address: str
@@ -36,7 +37,6 @@ async def test_a_value_outlives_the_host_and_is_its_plugins_and_tenants_own(
         assert await stage.ask(NOTES, "keyvalue.get", key="k/ü") == NOTHING
 
 
-@pytest.mark.req("S-16")
 async def test_keys_are_listed_by_prefix_page_by_page(tmp_path: Path, database_address: str) -> None:
     keys = ["a", "a%", "a/1", "a/2", "a/3", "a_b", "ab", "b", "z\U0010ffff", "Ä"]
     async with open_stage(tmp_path, store=database_address) as stage:
@@ -61,7 +61,6 @@ async def test_keys_are_listed_by_prefix_page_by_page(tmp_path: Path, database_a
         assert (await stage.ask(NOTES, "keyvalue.list", prefix="a/", limit=3))["next"] is None
 
 
-@pytest.mark.req("S-16")
 async def test_a_plugin_keeps_no_more_than_it_may_and_can_make_room(tmp_path: Path, database_address: str) -> None:
     limits = KeyValueLimits(bytes=5_000, keys=4)
     async with open_stage(tmp_path, store=database_address, values=limits) as stage:
@@ -80,7 +79,6 @@ async def test_a_plugin_keeps_no_more_than_it_may_and_can_make_room(tmp_path: Pa
         await stage.ask(NOTES, "keyvalue.put", key="a", value="small")
 
 
-@pytest.mark.req("S-16")
 async def test_many_puts_at_once_are_counted_right(tmp_path: Path, database_address: str) -> None:
     async with open_stage(tmp_path, store=database_address, values=KeyValueLimits(keys=20)) as stage:
         puts = (stage.ask(NOTES, "keyvalue.put", key=f"k{n % 25}", value=n) for n in range(75))
@@ -95,7 +93,6 @@ async def test_many_puts_at_once_are_counted_right(tmp_path: Path, database_addr
         assert total == {"bytes": 0, "keys": 0}
 
 
-@pytest.mark.req("S-16")
 async def test_uninstalling_forgets_a_plugins_values_of_all_tenants(tmp_path: Path, database_address: str) -> None:
     theirs = plugin("notes", tenant="theirs")
     async with open_stage(tmp_path, store=database_address, values=KeyValueLimits(keys=1)) as stage:
@@ -110,7 +107,6 @@ async def test_uninstalling_forgets_a_plugins_values_of_all_tenants(tmp_path: Pa
         await stage.ask(NOTES, "keyvalue.put", key="another", value=1)
 
 
-@pytest.mark.req("S-16")
 async def test_what_cannot_be_kept_is_refused_in_words(tmp_path: Path) -> None:
     wrong: list[dict[str, Any]] = [
         {"key": "k"}, {"key": "", "value": 1}, {"key": "k" * 513, "value": 1}, {"key": "a\0b", "value": 1},

@@ -8,12 +8,12 @@ import pytest
 
 from .stage import open_stage, plugin, wire_code
 
-pytestmark = pytest.mark.req("S-14")
-
 NOTES, OTHER = plugin("notes"), plugin("other")
 YES = {"allowed": True, "retry_after": 0.0}
 
 
+@pytest.mark.req("S-09", "rate")
+@pytest.mark.req("S-14")
 async def test_a_bucket_lets_a_minutes_worth_through_and_then_says_how_long_to_wait(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         assert await stage.ask(NOTES, "rate.limit", bucket="mail", cost=50) == YES
@@ -23,6 +23,7 @@ async def test_a_bucket_lets_a_minutes_worth_through_and_then_says_how_long_to_w
         assert await stage.ask(NOTES, "rate.limit", bucket="mail") == YES
 
 
+@pytest.mark.req("S-14")
 async def test_buckets_are_apart_by_name_plugin_and_tenant(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         assert await stage.ask(NOTES, "rate.limit", bucket="mail", cost=60) == YES

@@ -25,8 +25,6 @@ from paddock.store.database import Transaction, open_direct
 
 from .stage import Kept, Stage, open_stage, plugin
 
-pytestmark = pytest.mark.req("S-12")
-
 ANN, BOB = PrincipalId("user:ann"), PrincipalId("user:bob")
 NOTHING = {"value": None, "found": False}
 
@@ -62,6 +60,8 @@ def keep(stage: Stage, directory: Path, name: str, value: str, owner: str = "") 
         store_secret(database, keys, SystemRandom(), deed, name, owner, Secret(value))
 
 
+@pytest.mark.req("S-09", "secrets")
+@pytest.mark.req("S-12", "the user's first")
 async def test_a_persons_own_comes_first_and_everybodys_where_they_have_none(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         keep(stage, tmp_path, "api_key", "of-all")
@@ -73,6 +73,7 @@ async def test_a_persons_own_comes_first_and_everybodys_where_they_have_none(tmp
         assert await stage.ask(key_of_ann, "secrets.get", name="api_key") == given("of-ann")
 
 
+@pytest.mark.req("S-12", "the system's only where declared")
 @pytest.mark.parametrize(
     ("scope", "of_ann", "of_nobody"),
     [
@@ -82,7 +83,6 @@ async def test_a_persons_own_comes_first_and_everybodys_where_they_have_none(tmp
         ("whoever", NOTHING, NOTHING),
     ],
 )
-@pytest.mark.req("S-29")
 async def test_the_declared_scope_says_whose_it_may_be(
     tmp_path: Path, scope: str, of_ann: dict[str, Any], of_nobody: dict[str, Any]
 ) -> None:
@@ -108,6 +108,7 @@ async def test_where_operations_differ_an_unknown_one_gets_only_what_all_allow(t
         assert await stage.ask(sends, "secrets.get", name="api_key") == given("of-all")
 
 
+@pytest.mark.req("S-12", "undeclared names")
 async def test_an_undeclared_name_is_denied_and_recorded_whether_or_not_it_is_set(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         keep(stage, tmp_path, "other", "hunter2")
@@ -120,7 +121,6 @@ async def test_an_undeclared_name_is_denied_and_recorded_whether_or_not_it_is_se
         assert stage.recorded(SecretUsed) == []
 
 
-@pytest.mark.req("S-29")
 async def test_a_key_that_a_plugin_is_configured_with_is_given_to_nobody_who_declares_its_name(tmp_path: Path) -> None:
     name = "plugin/weather/API_KEY"
     async with open_stage(tmp_path) as stage:
@@ -129,7 +129,6 @@ async def test_a_key_that_a_plugin_is_configured_with_is_given_to_nobody_who_dec
         assert error.error_code == "capability_denied" and stage.recorded(SecretUsed) == []
 
 
-@pytest.mark.req("S-29")
 async def test_a_plugin_is_not_told_where_the_key_should_be_that_opens_its_secret(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         keep(stage, tmp_path, "api_key", "hunter2")
@@ -146,6 +145,7 @@ async def test_it_takes_a_grant_besides_the_declaration(tmp_path: Path) -> None:
         assert error.error_code == "capability_denied"
 
 
+@pytest.mark.req("B-22", "secrets")
 async def test_another_tenant_has_none_of_these(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         keep(stage, tmp_path, "api_key", "hunter2")
@@ -179,7 +179,6 @@ async def test_what_a_plugin_is_given_for_no_call_is_recorded_each_second_and_no
         assert {(one.request_id, one.call_id) for one in stage.recorded(SecretUsed)} == {(None, None)}
 
 
-@pytest.mark.req("S-29")
 async def test_every_missing_secret_of_an_operation_is_named_before_it_runs(tmp_path: Path) -> None:
     auth = (OperationAuth("send", secrets={"api_key": "system_or_user", "token": "user", "shared": "system"}),)
     manifest = asking("api_key", "token", "shared", auth=auth).manifest
@@ -200,7 +199,6 @@ async def test_every_missing_secret_of_an_operation_is_named_before_it_runs(tmp_
         await vault.require(DEFAULT_TENANT, None, manifest, "another operation")
 
 
-@pytest.mark.req("S-12")
 def test_an_operation_that_does_not_name_a_secret_gets_no_more_of_it_than_those_that_do() -> None:
     auth = (OperationAuth("send", secrets={"token": "user"}), OperationAuth("status", secrets={}))
     manifest = asking("token", "free", auth=auth).manifest

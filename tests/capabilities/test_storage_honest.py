@@ -18,7 +18,7 @@ def test_the_corpus_is_large_enough() -> None:
     assert len(STORIES) >= 40
 
 
-@pytest.mark.req("G-05")
+@pytest.mark.req("G-05", "exec")
 @pytest.mark.parametrize("name", STORIES)
 async def test_sql_as_authors_write_it_works(name: str, tmp_path: Path) -> None:
     story = STORIES[name]
@@ -30,7 +30,8 @@ async def test_sql_as_authors_write_it_works(name: str, tmp_path: Path) -> None:
         assert not stage.denials()
 
 
-@pytest.mark.req("G-05")
+@pytest.mark.req("G-05", "exec")
+@pytest.mark.req("G-05", "query")
 async def test_an_answer_names_its_columns_and_tells_how_many_rows_changed(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         made = await stage.exec(NOTES, "CREATE TABLE t (a, b)")
@@ -47,7 +48,7 @@ async def test_an_answer_names_its_columns_and_tells_how_many_rows_changed(tmp_p
     assert nothing == {"rows": [], "columns": ["x", "b"]}
 
 
-@pytest.mark.req("G-05")
+@pytest.mark.req("G-05", "query")
 async def test_every_kind_of_value_goes_in_and_comes_back(tmp_path: Path) -> None:
     values = [
         None, 0, -1, 2**63 - 1, -(2**63), 1.5, -0.25, "", "text\0with NUL", "🦊", {"$base64": "AAH/"},
@@ -62,7 +63,6 @@ async def test_every_kind_of_value_goes_in_and_comes_back(tmp_path: Path) -> Non
         assert await stage.rows(NOTES, "SELECT 0.0 / 0") == [(None,)], "SQLite has no NaN"
 
 
-@pytest.mark.req("G-05")
 async def test_parameters_that_sqlite_cannot_keep_are_refused_in_words(tmp_path: Path) -> None:
     wrong = [[2**63], [{"a": 1}], [[1]], [{"$base64": "?"}], ["\ud800"], [1] * 5_001, "text", 7, ["x" * 1_100_000]]
     async with open_stage(tmp_path) as stage:
@@ -74,7 +74,7 @@ async def test_parameters_that_sqlite_cannot_keep_are_refused_in_words(tmp_path:
             assert error.error_code == "storage.sql", params
 
 
-@pytest.mark.req("G-05")
+@pytest.mark.req("G-05", "a transaction per call")
 async def test_an_answer_larger_than_a_message_is_refused_and_what_was_done_is_taken_back(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (a)")
@@ -90,7 +90,7 @@ async def test_an_answer_larger_than_a_message_is_refused_and_what_was_done_is_t
         assert await stage.rows(NOTES, "SELECT count(*) FROM t") == [(4,)]
 
 
-@pytest.mark.req("G-05")
+@pytest.mark.req("G-05", "a transaction per call")
 async def test_a_statement_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (a UNIQUE)")
@@ -102,7 +102,7 @@ async def test_a_statement_that_fails_half_way_changes_nothing(tmp_path: Path) -
         assert await stage.rows(NOTES, "SELECT count(*) FROM t") == [(0,)]
 
 
-@pytest.mark.req("G-05")
+@pytest.mark.req("G-05", "schema")
 async def test_what_was_written_is_there_when_the_host_comes_back(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (a)")

@@ -67,7 +67,6 @@ async def test_a_statement_that_reaches_outside_is_refused_and_recorded(sql: str
         assert len(stage.recorded(PluginStorageDenied)) == 2
 
 
-@pytest.mark.req("G-05")
 @pytest.mark.parametrize(
     "sql",
     # Each goes on until it is ended, so one of three is enough for a day.
@@ -100,7 +99,6 @@ async def test_what_looks_like_a_way_out_finds_only_its_own_tables(sql: str, tmp
         assert "root:" not in json.dumps(answer)
 
 
-@pytest.mark.req("G-05")
 async def test_views_of_views_of_views_are_not_compiled_without_end(tmp_path: Path) -> None:
     async with two_plugins(tmp_path) as stage:
         await stage.exec(INTRUDER, "CREATE VIEW v0 AS SELECT 1 AS a")
@@ -114,7 +112,6 @@ async def test_views_of_views_of_views_are_not_compiled_without_end(tmp_path: Pa
         assert time.monotonic() - started < 10
 
 
-@pytest.mark.req("G-39")
 async def test_a_statement_known_as_harmless_is_looked_at_again_when_its_view_has_changed(tmp_path: Path) -> None:
     async with two_plugins(tmp_path) as stage:
         bomb = ", ".join(f"hex(zeroblob(400000 + {n})) AS c{n}" for n in range(400))
@@ -134,7 +131,6 @@ FAILS_BADLY = {
 }
 
 
-@pytest.mark.req("G-39")
 @pytest.mark.parametrize("sql", FAILS_BADLY.values(), ids=FAILS_BADLY.keys())
 async def test_a_statement_known_as_harmless_is_looked_at_again_when_sqlite_took_a_changed_view_back(
     sql: str, tmp_path: Path
@@ -155,7 +151,6 @@ async def test_a_statement_known_as_harmless_is_looked_at_again_when_sqlite_took
         assert (await stage.refused(INTRUDER, "storage.query", sql="SELECT * FROM v")).error_code == "storage.too_big"
 
 
-@pytest.mark.req("G-39")
 async def test_a_trigger_or_view_cannot_do_what_its_author_may_not(tmp_path: Path) -> None:
     async with two_plugins(tmp_path) as stage:
         for body in (
@@ -171,7 +166,6 @@ async def test_a_trigger_or_view_cannot_do_what_its_author_may_not(tmp_path: Pat
         assert wire_code(await stage.refused(INTRUDER, "storage.query", sql="SELECT * FROM seen")) == -32003
 
 
-@pytest.mark.req("G-39")
 async def test_a_full_text_table_cannot_be_pointed_behind_the_tables(tmp_path: Path) -> None:
     async with two_plugins(tmp_path) as stage:
         await stage.exec(
@@ -193,7 +187,6 @@ async def test_the_record_of_a_refusal_holds_the_statement_without_the_data_in_i
         assert (event.name, event.sql) == ("a", "INSERT INTO plugin_x_cards VALUES (?, ?, ?, ?, own)")
 
 
-@pytest.mark.req("G-05")
 async def test_a_nul_or_half_a_character_in_a_statement_is_refused_in_words(tmp_path: Path) -> None:
     async with two_plugins(tmp_path) as stage:
         for sql in ("SELECT 1\0; ATTACH 'x' AS y", "SELECT '\ud800'", "", 7, None, ["SELECT 1"], "x" * 100_001):

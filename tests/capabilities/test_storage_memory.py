@@ -40,7 +40,6 @@ async def stage(tmp_path: Path) -> AsyncGenerator[Stage, None]:
         yield opened
 
 
-@pytest.mark.req("G-05")
 @pytest.mark.parametrize(("sql", "params"), HUNGRY.values(), ids=HUNGRY.keys())
 async def test_no_statement_makes_the_host_take_much_memory(sql: str, params: list[Any], stage: Stage) -> None:
     await stage.rows(GREEDY, "SELECT 1")
@@ -53,7 +52,6 @@ async def test_no_statement_makes_the_host_take_much_memory(sql: str, params: li
     assert apsw.memory_high_water() - before < 256 * MIB
 
 
-@pytest.mark.req("G-05")
 @pytest.mark.parametrize("replaced", ["replace(?1, 'a', ?2)", "length(replace(?1, 'a', ?2))"])
 async def test_what_a_function_makes_is_held_to_what_its_statement_may_hold(replaced: str, stage: Stage) -> None:
     texts = ["a" * 1000, "b" * 200]
@@ -65,7 +63,6 @@ async def test_what_a_function_makes_is_held_to_what_its_statement_may_hold(repl
     assert error.error_code == "storage.too_big"
 
 
-@pytest.mark.req("G-05")
 @pytest.mark.parametrize(
     ("sql", "found"),
     [

@@ -21,8 +21,6 @@ from paddock.manifest.model import CallableForm, CallableSpec
 
 from .stage import SQL, Stage, open_stage, plugin
 
-pytestmark = pytest.mark.req("K-08")
-
 LONG_AGO = "2000-01-01T00:00:00+00:00"
 PLUGIN = plugin("notes", SQL, instance="first")
 ATOMIC = CallableSpec("keep", CallableForm.TOOL, effects=(Effect.DB_WRITE,), recovery="atomic")

@@ -51,7 +51,6 @@ async def test_plugins_whose_prefixes_overlap_never_see_or_drop_each_others_tabl
         assert await stage.ask(A_B, "storage.schema") == {"tables": ["t"]}
 
 
-@pytest.mark.req("G-39")
 async def test_two_tenants_of_one_plugin_share_nothing(tmp_path: Path) -> None:
     ours, theirs = plugin("a", SQL, tenant="ours"), plugin("a", SQL, tenant="theirs")
     async with open_stage(tmp_path) as stage:
@@ -59,6 +58,7 @@ async def test_two_tenants_of_one_plugin_share_nothing(tmp_path: Path) -> None:
         assert await stage.ask(theirs, "storage.schema") == {"tables": []}
 
 
+@pytest.mark.req("G-05", "-32003")
 @pytest.mark.req("G-31", "cross-schema access")
 async def test_reaching_for_another_plugins_table_is_denied_recorded_and_survived(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
@@ -74,6 +74,7 @@ async def test_reaching_for_another_plugins_table_is_denied_recorded_and_survive
         assert await stage.rows(A, "SELECT count(*) FROM own") == [(0,)]
 
 
+@pytest.mark.req("G-05", "-32003")
 @pytest.mark.req("G-42")
 @pytest.mark.req("G-31", "ddl without write")
 async def test_read_permission_reads_and_does_nothing_else(tmp_path: Path) -> None:

@@ -66,7 +66,6 @@ async def test_a_rollback_takes_everything_back(tmp_path: Path) -> None:
         assert "rolled back" in again.message
 
 
-@pytest.mark.req("G-32", "transactions")
 async def test_a_statement_that_fails_leaves_the_transaction_as_it_was_before_it(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x UNIQUE)")
@@ -87,7 +86,6 @@ async def test_a_statement_that_fails_leaves_the_transaction_as_it_was_before_it
         assert await count(stage) == 1
 
 
-@pytest.mark.req("G-32", "transactions")
 async def test_a_statement_that_ends_the_transaction_says_so_to_the_next(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x UNIQUE)")
@@ -101,7 +99,6 @@ async def test_a_statement_that_ends_the_transaction_says_so_to_the_next(tmp_pat
         assert await count(stage) == 1
 
 
-@pytest.mark.req("G-32", "transactions")
 async def test_a_query_asked_before_is_answered_with_the_columns_of_now(tmp_path: Path) -> None:
     async with open_stage(tmp_path, limits=StorageLimits(statement_seconds=0.5)) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x UNIQUE)")
@@ -124,7 +121,6 @@ async def test_a_query_asked_before_is_answered_with_the_columns_of_now(tmp_path
             assert await found(stage) == {"x": 1, "y": 2}
 
 
-@pytest.mark.req("G-32", "transactions")
 async def test_a_commit_that_a_constraint_forbids_says_so_whatever_failed_before_it(tmp_path: Path) -> None:
     async with open_stage(tmp_path, limits=StorageLimits(statement_seconds=0.2)) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x PRIMARY KEY)")
@@ -139,7 +135,6 @@ async def test_a_commit_that_a_constraint_forbids_says_so_whatever_failed_before
         assert (type(error), error.error_code) == (Conflict, "storage.constraint")
 
 
-@pytest.mark.req("G-32", "transactions")
 @pytest.mark.parametrize("limits", [StorageLimits(transaction_idle=0.1), StorageLimits(transaction_total=0.1)])
 async def test_a_transaction_left_open_is_rolled_back_and_later_use_says_so(
     limits: StorageLimits, tmp_path: Path
@@ -157,7 +152,6 @@ async def test_a_transaction_left_open_is_rolled_back_and_later_use_says_so(
         assert "0.1 s" in over.message
 
 
-@pytest.mark.req("G-32", "transactions")
 async def test_who_waits_too_long_for_a_transaction_is_told_to_come_back(tmp_path: Path) -> None:
     async with open_stage(tmp_path, limits=StorageLimits(wait_seconds=0.1, waiting_calls=2)) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x)")
@@ -171,7 +165,6 @@ async def test_who_waits_too_long_for_a_transaction_is_told_to_come_back(tmp_pat
         assert await count(stage) == 0
 
 
-@pytest.mark.req("G-32", "transactions")
 async def test_a_transaction_ends_with_its_process_and_is_nobody_elses(tmp_path: Path) -> None:
     other = plugin("notes", SQL, instance="second")
     async with open_stage(tmp_path) as stage:
@@ -189,7 +182,6 @@ async def test_a_transaction_ends_with_its_process_and_is_nobody_elses(tmp_path:
         assert isinstance(await stage.refused(NOTES, "storage.commit", transaction="tx_made_up"), NotFound)
 
 
-@pytest.mark.req("G-32", "transactions")
 async def test_a_caller_that_goes_away_leaves_neither_its_turn_nor_a_lost_transaction(tmp_path: Path) -> None:
     async with open_stage(tmp_path, limits=StorageLimits(statement_seconds=0.3, transaction_idle=0.2)) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x)")

@@ -31,7 +31,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-@pytest.mark.req("G-05")
 async def test_a_file_that_is_full_takes_no_more_and_keeps_what_it_has(tmp_path: Path) -> None:
     async with open_stage(tmp_path, limits=StorageLimits(file_bytes=1 << 20)) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x)")
@@ -47,7 +46,6 @@ async def test_a_file_that_is_full_takes_no_more_and_keeps_what_it_has(tmp_path:
         assert size < 8 << 20
 
 
-@pytest.mark.req("G-05")
 async def test_a_disk_that_is_full_is_told_as_such_and_loses_nothing(small_disk: Path) -> None:
     async with open_stage(small_disk) as stage:
         await stage.exec(NOTES, "CREATE TABLE t (x)")
@@ -137,7 +135,6 @@ async def test_a_file_that_another_process_keeps_is_not_told_with_the_reason_of_
         assert (type(error), error.error_code) == (Busy, "storage.busy")
 
 
-@pytest.mark.req("G-05")
 async def test_a_transaction_that_writes_the_same_pages_over_and_over_takes_no_more_disk_than_a_full_file(
     tmp_path: Path,
 ) -> None:
@@ -209,7 +206,6 @@ connection.close()
 """
 
 
-@pytest.mark.req("G-05")
 def test_what_is_written_while_others_come_and_go_is_where_they_look(tmp_path: Path) -> None:
     def seen_by_another() -> str:
         return subprocess.run([sys.executable, "-c", LOOK, path], check=True, capture_output=True, text=True).stdout

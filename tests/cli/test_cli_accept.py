@@ -17,8 +17,6 @@ from paddock.host.wiring.one_shot import open_one_shot
 from paddock.plugins.tool_pinning.normalize import normalize_definitions
 from paddock.plugins.tool_pinning.record import record_listing
 
-pytestmark = pytest.mark.req("B-03")
-
 
 @pytest.fixture
 def files(paddock: Paddock, source: Path) -> Paddock:

@@ -15,8 +15,6 @@ from fixtures.daemons import ask, daemon, eventually
 from fixtures.mail import mail
 from paddock.config.directories import user_name
 
-pytestmark = pytest.mark.req("S-21")
-
 # Without a daemon it is the same story again, except where a test says so.
 both_ways = pytest.mark.parametrize("way", [pytest.param("alone", marks=pytest.mark.slow), "served"])
 TO_BOB = ("call", "mail.send", "-p", '{"to": "bob"}')
@@ -349,7 +347,7 @@ def test_an_answer_at_a_terminal_is_confirmed_once_more(caller: Paddock) -> None
 # --- explained ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("B-10")
+@pytest.mark.req("B-10", "denied")
 @both_ways
 def test_what_was_denied_is_explained_by_the_line_that_the_denial_gives(caller: Paddock) -> None:
     name = f"eve-{caller.home.parent.name}"
@@ -368,7 +366,6 @@ def test_what_was_denied_is_explained_by_the_line_that_the_denial_gives(caller: 
     assert caller("explain", "call_0", "--json", code=3).error["code"] == "explain.unknown"
 
 
-@pytest.mark.req("B-10")
 def test_the_daemon_explains_too_and_tells_others_of_their_own_calls_alone(served: Paddock) -> None:
     where = served.home / "run" / "paddock.sock"
     for name in ("ann", "bob"):
@@ -384,7 +381,6 @@ def test_the_daemon_explains_too_and_tells_others_of_their_own_calls_alone(serve
     assert mine.body == operators.body == served("explain", denied, "--json").json
 
 
-@pytest.mark.req("K-08")
 def test_whoever_waits_with_the_same_key_gets_what_came_of_the_yes(served: Paddock) -> None:
     once = (*TO_BOB, "--idempotency-key", "together")
     waits = held(served, *once)

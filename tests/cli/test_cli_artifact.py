@@ -35,7 +35,7 @@ def maker(paddock: Paddock, source: Path) -> Paddock:
     return paddock
 
 
-@pytest.mark.req("G-32")
+@pytest.mark.req("G-32", "binary data")
 def test_what_an_answer_names_is_written_to_a_file_with_a_daemon_and_without(maker: Paddock) -> None:
     folder = maker.home.parent
     uri = maker("call", "maker.make").json["uri"]

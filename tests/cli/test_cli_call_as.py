@@ -59,7 +59,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Daemon, 
         yield started, key
 
 
-@pytest.mark.req("K-12")
 def test_a_call_without_a_daemon_is_made_with_what_the_other_may_do(paddock: Paddock, source: Path) -> None:
     prepare(paddock, source)
     assert data(paddock("call", "ours", "--as", "user:ann").json) == {"user": "user:ann", "may": ["notes.read"]}
@@ -71,8 +70,6 @@ def test_a_call_without_a_daemon_is_made_with_what_the_other_may_do(paddock: Pad
     assert [json.loads(row["personal"])["operator_id"] for row in rows] == [operator], "the record names both"
 
 
-@pytest.mark.req("K-12")
-@pytest.mark.req("S-06")
 def test_a_daemon_makes_it_so_too_and_the_scopes_are_looked_up_at_each_call(served: tuple[Daemon, str]) -> None:
     started, key = served
     paddock = started.paddock
@@ -98,7 +95,7 @@ def test_nobody_who_was_stopped_and_nobody_unknown_is_called_as(served: tuple[Da
     assert "enable ours --tenant acme" in paddock.quickly("call", "ours", "--as", "acme/user:zoe", code=3).err
 
 
-@pytest.mark.req("S-06")
+@pytest.mark.req("S-06", "permissions from the credential")
 def test_over_http_a_header_names_them_and_a_body_cannot(served: tuple[Daemon, str]) -> None:
     started, _ = served
     called = started.ask("POST", "/plugins/ours/execute", {"params": {}}, Paddock_As="user:ann")

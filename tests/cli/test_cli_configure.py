@@ -75,7 +75,6 @@ def secrets(paddock: Paddock) -> list[tuple[str, int]]:
     return [(one["name"], one["version"]) for one in paddock.quickly("secret", "list", "--json").json["secrets"]]
 
 
-@pytest.mark.req("G-12")
 def test_the_line_that_a_refused_enable_prints_makes_it_work(weather: Paddock) -> None:
     refused = weather.quickly("plugin", "enable", "weather", "--json", code=6)
     assert refused.error["errors"][0]["hint"] == "paddock plugin configure weather api_key"
@@ -126,7 +125,6 @@ def test_a_value_that_does_not_fit_is_refused_and_not_repeated(weather: Paddock,
     assert weather.local.read_text() == before
 
 
-@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize("text", [SECRET, "1e5", "  spaces stay "])
 def test_a_secret_is_sealed_as_typed_and_the_file_refers_to_it(weather: Paddock, text: str) -> None:
     answer = configure(weather, "weather", "api_key", "--json", stdin=text + "\n").json
@@ -135,7 +133,6 @@ def test_a_secret_is_sealed_as_typed_and_the_file_refers_to_it(weather: Paddock,
     assert text not in weather.local.read_text()
 
 
-@pytest.mark.req("G-12")
 def test_a_sealed_field_is_sealed_again_and_erased_where_a_variable_takes_its_place_or_it_is_forgotten(
     weather: Paddock,
 ) -> None:
@@ -155,7 +152,6 @@ def test_a_field_whose_name_no_secret_can_have_is_sealed_under_another(weather: 
     assert sealed(weather, "pin code") == "hunter2"
 
 
-@pytest.mark.req("G-12")
 def test_a_field_that_refers_to_what_is_not_set_is_not_listed_as_set(weather: Paddock) -> None:
     configure(weather, "weather", "api_key", stdin="${WEATHER_KEY}")
     configure(weather, "weather", "ratio", stdin="${secret:weather.ratio}")

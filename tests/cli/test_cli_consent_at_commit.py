@@ -64,7 +64,6 @@ MEANWHILE = [
 ]
 
 
-@pytest.mark.req("G-25")
 @pytest.mark.parametrize(("meanwhile", "reason"), MEANWHILE)
 def test_a_package_that_changes_while_a_person_reads_about_it_is_not_installed(
     paddock: Paddock, source: Path, meanwhile: Callable[[Paddock], None], reason: str
@@ -84,7 +83,6 @@ def test_a_package_that_changes_while_a_person_reads_about_it_is_not_installed(
     assert not paddock.local.exists()
 
 
-@pytest.mark.req("G-50")
 @pytest.mark.parametrize(("meanwhile", "reason"), MEANWHILE)
 def test_a_version_that_changes_while_a_person_reads_about_it_replaces_nothing(
     paddock: Paddock, source: Path, meanwhile: Callable[[Paddock], None], reason: str
@@ -103,7 +101,6 @@ def test_a_version_that_changes_while_a_person_reads_about_it_replaces_nothing(
     assert paddock.listed()["notes"]["version"] == "1.0.0"
 
 
-@pytest.mark.req("B-04")
 def test_a_key_that_is_trusted_while_a_person_decides_makes_the_loss_of_its_trust_a_question(
     paddock: Paddock, source: Path
 ) -> None:

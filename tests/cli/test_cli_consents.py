@@ -32,7 +32,6 @@ def test_a_consent_is_given_after_seeing_what_it_is_to_and_taken_back(paddock: P
     assert "has not consented" in paddock.quickly("consent", "revoke", "parrot.say", "--for", "user:ann", code=3).err
 
 
-@pytest.mark.req("K-28")
 def test_a_consent_goes_with_its_plugin(paddock: Paddock, source: Path) -> None:
     package = kernel(source / "send", "Gmail.Send")
     paddock.quickly("plugin", "install", package, "--yes")

@@ -73,7 +73,7 @@ def on_terminal(paddock: Paddock, *words: object) -> Generator[Terminal, None, N
         os.close(ours)
 
 
-@pytest.mark.req("B-09")
+@pytest.mark.req("B-09", "reloads when it changes")
 def test_a_half_typed_line_outlives_the_reload_that_happens_meanwhile(paddock: Paddock, greeter: Path) -> None:
     with on_terminal(paddock, "dev", greeter, "--no-traffic") as terminal:
         terminal.until("[y/N] ")
@@ -199,7 +199,6 @@ plugin.run()
 """
 
 
-@pytest.mark.req("S-12")
 def test_a_plugin_is_given_the_secrets_that_files_hold_and_how_is_said_where_one_is_missing(
     paddock: Paddock, tmp_path: Path
 ) -> None:
@@ -225,7 +224,6 @@ def test_a_plugin_is_given_the_secrets_that_files_hold_and_how_is_said_where_one
     assert "0 failed" in tested.out
 
 
-@pytest.mark.req("S-12")
 def test_a_secret_of_the_home_that_a_plugin_runs_in_is_not_replaced_by_one_that_its_author_gives(
     paddock: Paddock, greeter: Path, tmp_path: Path
 ) -> None:

@@ -7,12 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fixtures.commands import Paddock
 from fixtures.packages import write_json
-
-pytestmark = pytest.mark.req("B-02", "import")
 
 DESKTOP = {
     "mcpServers": {

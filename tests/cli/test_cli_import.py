@@ -101,7 +101,6 @@ def test_an_imported_server_gets_its_key_when_it_starts(paddock: Paddock, source
     assert places_of(paddock, "canary") == []
 
 
-@pytest.mark.req("B-02", "import")
 def test_each_server_is_shown_and_asked_about(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     waits = paddock("import", file, "--json", code=4)
@@ -121,7 +120,6 @@ def test_each_server_is_shown_and_asked_about(paddock: Paddock, source: Path) ->
     assert sorted(paddock.listed()) == ["github", "weather"]
 
 
-@pytest.mark.req("B-02", "import")
 def test_only_the_named_server_is_imported(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     paddock.quickly("import", file, "--only", "weather", "--yes")
@@ -165,7 +163,6 @@ def test_a_remote_server_says_that_it_is_not_caged(paddock: Paddock, source: Pat
     assert "NOT caged" in paddock.quickly("plugin", "info", "tickets").out
 
 
-@pytest.mark.req("B-02", "import")
 def test_a_changed_file_imported_again_is_an_upgrade_and_a_changed_key_is_taken(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     paddock.quickly("import", file, "--yes")
@@ -211,7 +208,6 @@ def test_a_file_that_is_no_configuration_is_told(paddock: Paddock, source: Path)
     assert "error" in paddock.quickly("import", source / "broken.json", "--yes", "--json", code=6).json
 
 
-@pytest.mark.req("B-02")
 def test_one_bad_server_does_not_keep_the_others_out(paddock: Paddock, source: Path) -> None:
     file = write_json(
         source / "mcp.json",
@@ -232,7 +228,6 @@ def test_one_bad_server_does_not_keep_the_others_out(paddock: Paddock, source: P
     assert list(paddock.listed()) == ["my-remote-prod"]
 
 
-@pytest.mark.req("B-02")
 @pytest.mark.parametrize("name", ["My Remote (prod)", "my-remote-prod"])
 def test_a_server_is_chosen_by_either_of_its_names_and_judged_alone(paddock: Paddock, source: Path, name: str) -> None:
     remote = {"url": "https://mcp.example.com/v1"}
@@ -242,7 +237,6 @@ def test_a_server_is_chosen_by_either_of_its_names_and_judged_alone(paddock: Pad
     assert [(one["name"], one["action"]) for one in done] == [("my-remote-prod", "installed")]
 
 
-@pytest.mark.req("B-02")
 def test_a_no_to_one_server_leaves_the_others_to_be_asked_about(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     screen = paddock.on_terminal("import", file, answers=["n", "y"], code=4)
@@ -254,7 +248,6 @@ def test_a_no_to_one_server_leaves_the_others_to_be_asked_about(paddock: Paddock
     assert list(paddock.listed()) == ["github"]
 
 
-@pytest.mark.req("B-02")
 def test_the_command_and_the_names_of_copied_keys_are_told(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers(env={"TOKEN": SECOND, "HOST": "${GH_HOST}"}))
     said = paddock.quickly("import", file, "--yes", "--json")
@@ -265,7 +258,7 @@ def test_the_command_and_the_names_of_copied_keys_are_told(paddock: Paddock, sou
     assert_silent(said)
 
 
-@pytest.mark.req("B-02")
+@pytest.mark.req("B-02", "unknown servers run caged")
 def test_a_server_is_given_the_network_by_the_person_who_imports_it(paddock: Paddock, source: Path) -> None:
     file = write_json(source / "mcp.json", servers())
     told = paddock.quickly("import", file, "--only", "GitHub", "--yes")
@@ -289,7 +282,6 @@ def test_a_server_is_given_the_network_by_the_person_who_imports_it(paddock: Pad
     assert "paddock.yaml" in packed.error["hint"]
 
 
-@pytest.mark.req("B-02")
 def test_settings_with_comments_and_an_unread_file_of_variables_are_imported_with_a_warning(
     paddock: Paddock, source: Path
 ) -> None:
@@ -307,7 +299,6 @@ def test_settings_with_comments_and_an_unread_file_of_variables_are_imported_wit
     assert len(sealed(paddock)) == 1
 
 
-@pytest.mark.req("B-02")
 def test_what_a_changed_server_reaches_anew_is_granted_by_name(paddock: Paddock, source: Path) -> None:
     def at(host: str) -> Path:
         return write_json(source / "mcp.json", {"mcpServers": {"tickets": {"url": f"https://{host}/v1"}}})
@@ -319,7 +310,6 @@ def test_what_a_changed_server_reaches_anew_is_granted_by_name(paddock: Paddock,
     assert done["imported"][0]["action"] == "upgraded"
 
 
-@pytest.mark.req("B-02")
 def test_a_place_that_a_server_is_told_of_and_not_granted_is_named_with_the_option_that_grants_it(
     paddock: Paddock, source: Path
 ) -> None:

@@ -31,7 +31,7 @@ def assert_nothing_changed(paddock: Paddock) -> None:
     assert entries(paddock) == {}
 
 
-@pytest.mark.req("G-25")
+@pytest.mark.req("G-25", "disabled")
 @pytest.mark.req("G-31", "manual install")
 def test_an_installed_plugin_is_disabled_and_has_its_entry_in_local_toml(paddock: Paddock, source: Path) -> None:
     said = paddock("plugin", "install", native(source), "--yes")
@@ -46,7 +46,7 @@ def test_an_installed_plugin_is_disabled_and_has_its_entry_in_local_toml(paddock
     assert files_below(paddock.staging) == []
 
 
-@pytest.mark.req("G-25")
+@pytest.mark.req("G-25", "consented to")
 def test_the_consent_screen_tells_behaviour_data_effects_reach_tools_and_signer(paddock: Paddock, source: Path) -> None:
     taught = paddock("plugin", "install", osqr(source / "o"), "--yes").err
     for words in (
@@ -65,6 +65,7 @@ def test_the_consent_screen_tells_behaviour_data_effects_reach_tools_and_signer(
     assert "connect to api.example.com on port 443" in noted
 
 
+@pytest.mark.req("G-25", "consented to")
 def test_without_a_terminal_and_without_yes_nothing_changes_and_the_exit_is_4(paddock: Paddock, source: Path) -> None:
     said = paddock("plugin", "install", native(source), code=4)
 
@@ -74,7 +75,7 @@ def test_without_a_terminal_and_without_yes_nothing_changes_and_the_exit_is_4(pa
     assert_nothing_changed(paddock)
 
 
-@pytest.mark.req("G-25")
+@pytest.mark.req("G-25", "consented to")
 def test_a_person_at_a_terminal_says_yes(paddock: Paddock, source: Path) -> None:
     screen = paddock.on_terminal("plugin", "install", native(source), answers=["y"])
 
@@ -113,7 +114,7 @@ def test_a_plugin_of_every_dialect_installs_from_a_directory(paddock: Paddock, s
     assert list(paddock.listed()) == [done["name"]]
 
 
-@pytest.mark.req("S-07")
+@pytest.mark.req("S-07", "zip package")
 def test_a_zip_with_vendored_libraries_installs_with_them(paddock: Paddock, source: Path) -> None:
     archive = zipped(shu(source / "shu"), source / "shu_notes.zip")
     paddock("plugin", "install", archive, "--yes")

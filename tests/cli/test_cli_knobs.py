@@ -36,7 +36,6 @@ def given(paddock: Paddock) -> dict[str, Any]:
     return paddock("call", "tuner.tell").json["config"]
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_what_is_typed_is_read_as_what_the_knob_takes_and_reaches_the_plugin(either: Paddock) -> None:
     typed = ("warmth=0.25", "turns=7", "loud=yes", "notes=a=b", "model=deep", "colour=red", "budget=low")
 
@@ -52,7 +51,6 @@ def test_what_is_typed_is_read_as_what_the_knob_takes_and_reaches_the_plugin(eit
     assert len(recorded) == len(typed) + 3
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_every_mistake_is_told_and_nothing_is_set(either: Paddock) -> None:
     typed = ("warmth=hot", "turns=NaN", "loud=maybe", "volume=1", "colour=red")
 

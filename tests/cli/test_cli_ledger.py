@@ -14,8 +14,6 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.packages import native
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("B-06")
-
 
 @pytest.fixture
 async def told(paddock: Paddock, tmp_path: Path) -> Chain:
@@ -82,6 +80,7 @@ async def test_following_tells_one_object_a_line_until_interrupted(paddock: Padd
     assert process.returncode == 130
 
 
+@pytest.mark.req("B-06", "verify")
 async def test_verifying_ends_with_what_was_found(paddock: Paddock, told: Chain, tmp_path: Path) -> None:
     anchor = tmp_path / "default.checkpoints.jsonl"
     anchor.write_bytes(told.checkpoints.read_bytes())

@@ -17,8 +17,6 @@ from fixtures.daemons import daemon, eventually
 from fixtures.mail import mail
 from fixtures.packages import native, write_file
 
-pytestmark = pytest.mark.req("K-08")
-
 both_ways = pytest.mark.parametrize("way", [pytest.param("alone", marks=pytest.mark.slow), "served"])
 ADD = ("call", "notes.add", "--json")
 
@@ -119,7 +117,6 @@ def test_whoever_loses_the_daemon_over_a_call_learns_which_it_was_and_what_to_do
     assert shown["state"] == "in_doubt"
 
 
-@pytest.mark.req("S-21")
 def test_whoever_waits_for_a_person_while_the_daemon_stops_is_told_that_the_call_waits_on(tmp_path: Path) -> None:
     paddock = prepared(tmp_path / "stopped")
     with (

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fixtures.commands import PATIENCE, SOURCE, Paddock, Said
 from fixtures.parrot import parrot
 from fixtures.ready_commands import run_ready_command
@@ -22,7 +20,6 @@ def refused(paddock: Paddock, *words: str, stdin: str = "") -> dict[str, Any]:
     return typed_into(paddock, *words, "--json", stdin=stdin).error
 
 
-@pytest.mark.req("S-12")
 def test_a_passphrase_that_is_wrong_or_cannot_be_read_is_refused_with_where_it_comes_from(
     paddock: Paddock, tmp_path: Path
 ) -> None:
@@ -41,7 +38,6 @@ def test_a_passphrase_that_is_wrong_or_cannot_be_read_is_refused_with_where_it_c
     assert all("secrets.passphrase_file" in one["hint"] for one in (wrong, gone))
 
 
-@pytest.mark.req("S-12")
 def test_a_value_that_is_too_long_for_a_secret_is_refused_with_what_may_be_wrong(paddock: Paddock) -> None:
     long = refused(paddock, "secret", "set", "api_key", stdin="x" * 70_000)
     assert (long["code"], long["hint"]) == (
@@ -60,7 +56,6 @@ def test_a_file_that_is_none_of_parameters_or_of_servers_is_refused_with_what_it
     assert "mcpServers" in no_json["hint"]
 
 
-@pytest.mark.req("S-12")
 def test_a_missing_secret_of_whoever_types_is_set_by_the_line_that_is_told(paddock: Paddock, tmp_path: Path) -> None:
     needs = {"say": {"secrets": {"token": "user"}}}
     folder = parrot(tmp_path / "parrot", tools=("say",), operation_auth=needs)

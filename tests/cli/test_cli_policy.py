@@ -20,7 +20,6 @@ def write_rules(folder: Path, text: str) -> Path:
     return folder
 
 
-@pytest.mark.req("K-15")
 def test_check_tells_every_mistake_with_its_file_and_line(paddock: Paddock, tmp_path: Path) -> None:
     folder = write_rules(tmp_path / "rules", OWN.format(id="a").replace("Role", "Rolle") + "permit(principal, action);")
 
@@ -57,7 +56,6 @@ def warnings(paddock: Paddock, *scopes: str) -> list[tuple[int, str, str]]:
     return [(one["line"], one["message"].partition(" speaks of ")[2], one.get("hint", "")) for one in said["warnings"]]
 
 
-@pytest.mark.req("K-15")
 def test_check_warns_of_names_that_this_home_does_not_know_and_guesses_what_was_meant(paddock: Paddock) -> None:
     paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
     paddock.quickly("user", "add", "anna", "--role", "chief")
@@ -163,7 +161,6 @@ def write_cases(folder: Path, *cases: str) -> Path:
     return file
 
 
-@pytest.mark.req("K-15")
 @pytest.mark.parametrize("what", ["native-notes.add_note", "{call: native-notes.add_note}"])
 def test_cases_about_what_is_installed_take_what_it_declares(paddock: Paddock, tmp_path: Path, what: str) -> None:
     paddock.quickly("plugin", "install", EXAMPLES / "native-notes", "--yes")
@@ -242,7 +239,6 @@ def test_mistakes_in_a_table_of_cases_are_told_with_their_lines(paddock: Paddock
     assert "must be one of call, propose and use" in paddock.quickly("policy", "test", file, code=6).err
 
 
-@pytest.mark.req("S-22")
 def test_try_describes_who_and_what_and_tells_what_would_change_it(paddock: Paddock) -> None:
     said = paddock.quickly(
         "policy", "try", "notes.add", "--as", "user:ann", "--role", "guest", "--effect", "db_write", "--json"
@@ -265,7 +261,6 @@ def test_try_knows_what_is_installed_and_who_was_added(paddock: Paddock) -> None
     assert "it offers: native-notes.add_note" in paddock.quickly("policy", "try", "native-notes.ad", code=3).err
 
 
-@pytest.mark.req("K-05")
 def test_try_reads_an_installed_agents_whitelist(paddock: Paddock) -> None:
     paddock.quickly("plugin", "install", EXAMPLES / "kernel-switchboard", "--yes")
 

@@ -68,7 +68,6 @@ def test_uninstalling_removes_files_rows_blobs_aliases_and_configuration_with_it
     assert paddock.listed()["notes"]["state"] == "disabled"
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_uninstalling_needs_a_yes(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
     said = paddock("plugin", "uninstall", "notes", code=4)
@@ -84,7 +83,6 @@ def test_nobody_is_asked_about_a_plugin_that_is_not_there(paddock: Paddock) -> N
     assert paddock("plugin", "uninstall", "absent", "--json", code=3).error["code"] == "plugin.not_found"
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_one_version_goes_and_the_one_in_use_stays(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", native(source), "--yes")
     native(source, version="1.1.0")
@@ -98,7 +96,6 @@ def test_one_version_goes_and_the_one_in_use_stays(paddock: Paddock, source: Pat
     assert paddock.listed()["notes"]["versions"] == ["1.1.0"]
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_a_package_that_two_plugins_share_is_kept_for_the_other(paddock: Paddock, source: Path) -> None:
     """Two versions may hold equal bytes only under one name, so the blob is shared by hand here."""
     import apsw
@@ -177,7 +174,6 @@ def test_what_a_plugin_kept_goes_with_it_and_the_next_of_its_name_finds_nothing(
         assert found["notes"] == []
 
 
-@pytest.mark.req("G-51", "tables dropped")
 def test_the_next_plugin_of_a_name_has_a_log_of_its_own(paddock: Paddock, source: Path) -> None:
     with daemon(paddock) as running:
         for words in ("old words", "new words"):
@@ -241,7 +237,6 @@ def looked(paddock: Paddock) -> object:
     return paddock("call", "keeper.look", "--params", "{}", "--json").json["result"]
 
 
-@pytest.mark.req("G-51", "tables dropped")
 def test_a_plugin_that_is_still_busy_leaves_nothing_to_the_next_of_its_name_and_takes_nothing_of_it(
     paddock: Paddock, source: Path, tmp_path: Path
 ) -> None:
@@ -295,7 +290,6 @@ def deaf_daemon(paddock: Paddock) -> Generator[None, None, None]:
             place.unlink()
 
 
-@pytest.mark.req("G-51", "tables dropped")
 def test_what_no_daemon_confirmed_is_not_called_removed_and_holds_its_name_until_it_is(
     paddock: Paddock, source: Path, tmp_path: Path
 ) -> None:
@@ -314,7 +308,6 @@ def test_what_no_daemon_confirmed_is_not_called_removed_and_holds_its_name_until
 
 
 @pytest.mark.slow
-@pytest.mark.req("G-51", "tables dropped")
 def test_what_can_still_be_read_in_the_log_of_the_store_is_not_called_removed(paddock: Paddock) -> None:
     import apsw
 

@@ -17,8 +17,6 @@ from paddock.gate.idempotency.records import EffectKey
 from paddock.queue.leases import NodeRun
 from paddock.store.database import Transaction, open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 ENDLESS = """
 import time
 from paddock_sdk import Plugin

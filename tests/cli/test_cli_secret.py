@@ -11,8 +11,6 @@ from fixtures.commands import PATIENCE, Paddock, Said
 from fixtures.daemons import daemon
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("S-29")
-
 
 def with_stdin(paddock: Paddock, *words: str, stdin: str, code: int = 0) -> Said:
     """A command without a terminal, with this on its stdin."""
@@ -30,6 +28,7 @@ def listed(paddock: Paddock, *words: str) -> list[tuple[str, str | None, int]]:
     return [(row["name"], row["owner"], row["version"]) for row in rows]
 
 
+@pytest.mark.req("S-29", "encrypted at rest")
 def test_a_secret_is_set_from_stdin_listed_without_its_value_and_erased(paddock: Paddock) -> None:
     paddock.quickly("user", "add", "ann")
     made = with_stdin(paddock, "secret", "set", "api_key", "--json", stdin="hunter2\n").json
@@ -86,6 +85,7 @@ def test_a_person_and_a_tenant_must_be_there_and_a_name_be_possible(paddock: Pad
     ]
 
 
+@pytest.mark.req("B-22", "secrets")
 def test_tenants_have_secrets_of_their_own_and_a_removed_person_leaves_none(paddock: Paddock) -> None:
     paddock.quickly("tenant", "add", "acme")
     paddock.quickly("user", "add", "ann", "--tenant", "acme")

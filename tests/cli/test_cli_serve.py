@@ -59,7 +59,7 @@ def test_one_line_says_that_the_daemon_is_ready_and_one_that_it_stopped(owner: P
     assert "stopping: calls under way may finish" in err
 
 
-@pytest.mark.req("G-19")
+@pytest.mark.req("G-19", "a failure does not stop the host")
 def test_a_plugin_that_does_not_start_is_named_with_its_reason_and_the_others_run(owner: Paddock, source: Path) -> None:
     owner("plugin", "install", parrot(source / "broken", "broken", main=BROKEN), "--yes")
     owner("plugin", "enable", "broken")
@@ -75,7 +75,6 @@ def test_a_plugin_that_does_not_start_is_named_with_its_reason_and_the_others_ru
         assert "no feathers" in said.err
 
 
-@pytest.mark.req("G-19")
 def test_a_plugin_that_is_slow_to_start_holds_up_neither_the_ready_line_nor_others_and_its_calls_wait_for_it(
     owner: Paddock, source: Path
 ) -> None:
@@ -356,7 +355,6 @@ def test_a_name_that_nobody_has_is_the_same_error_with_and_without_a_daemon(
     assert without["code"] == "plugin.not_found"
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_what_a_command_changes_is_in_effect_when_it_ends(owner: Paddock, source: Path) -> None:
     newer = parrot(source / "newer", version="1.1.0", main=MAIN.replace('"said": params["text"]', '"said": "newer"'))
     with daemon(owner) as started:

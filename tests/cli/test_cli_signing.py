@@ -13,8 +13,8 @@ from fixtures.commands import Paddock
 from fixtures.packages import native, osqr, write_file, zipped
 
 
+@pytest.mark.req("O-11", "verified is signed by a trusted key")
 @pytest.mark.req("B-04")
-@pytest.mark.req("O-11")
 def test_a_package_is_signed_trusted_installed_and_loses_its_standing_with_the_key(
     paddock: Paddock, source: Path
 ) -> None:
@@ -60,7 +60,6 @@ def test_a_package_tampered_with_after_signing_is_refused(paddock: Paddock, sour
     assert paddock.listed() == {}
 
 
-@pytest.mark.req("B-04")
 def test_the_signature_travels_in_the_archive(paddock: Paddock, source: Path) -> None:
     key = source / "signing.pem"
     public = paddock.quickly("key", "new", key, "--json").json["public_key"]
@@ -79,7 +78,7 @@ def test_the_signature_travels_in_the_archive(paddock: Paddock, source: Path) ->
     assert paddock.listed()["notes"]["signature"] == "verified: signed by labs"
 
 
-@pytest.mark.req("O-11")
+@pytest.mark.req("O-11", "a claim alone is not")
 def test_a_manifest_that_claims_to_be_verified_is_personal_until_somebody_signed_it(
     paddock: Paddock, source: Path
 ) -> None:
@@ -100,8 +99,6 @@ def test_a_private_key_is_never_overwritten_and_nonsense_is_no_key(paddock: Padd
     assert not (source / "n" / "paddock.sig").exists()
 
 
-@pytest.mark.req("B-04")
-@pytest.mark.req("O-11")
 @pytest.mark.parametrize("now", ["unsigned", "community-signed"])
 def test_losing_the_signature_you_trust_needs_a_yes_of_its_own(paddock: Paddock, source: Path, now: str) -> None:
     key = source / "signing.pem"
@@ -126,7 +123,6 @@ def test_losing_the_signature_you_trust_needs_a_yes_of_its_own(paddock: Paddock,
     assert paddock.listed()["notes"]["version"] == "1.1.0"
 
 
-@pytest.mark.req("B-04")
 def test_a_signature_that_comes_later_is_kept_without_a_new_version(paddock: Paddock, source: Path) -> None:
     package = native(source / "n")
     paddock.quickly("plugin", "install", package, "--yes")
@@ -142,7 +138,6 @@ def test_a_signature_that_comes_later_is_kept_without_a_new_version(paddock: Pad
     assert paddock.listed()["notes"]["tier"] == "community"
 
 
-@pytest.mark.req("B-04")
 def test_check_says_what_install_would_say_about_links_and_signatures(paddock: Paddock, source: Path) -> None:
     key = source / "signing.pem"
     paddock.quickly("key", "new", key)
@@ -202,7 +197,6 @@ def test_a_file_that_is_no_key_is_called_that_whoever_may_read_it(paddock: Paddo
     paddock.quickly("key", "show", source / "absent", code=3)
 
 
-@pytest.mark.req("B-04")
 def test_a_strangers_signature_never_takes_the_place_of_a_trusted_one(paddock: Paddock, source: Path) -> None:
     good, evil = source / "good.pem", source / "evil.pem"
     made = paddock.quickly("key", "new", good, "--json").json

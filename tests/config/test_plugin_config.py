@@ -30,7 +30,6 @@ SYSTEM: dict[str, Any] = {
     "required": ["api_token"],
     "additionalProperties": False,
 }
-pytestmark = pytest.mark.req("G-12")
 
 
 def problems_of(project: dict[str, Any], system: dict[str, Any], *schemas: dict[str, Any] | None) -> list[Problem]:
@@ -44,6 +43,7 @@ def paths(problems: list[Problem]) -> set[tuple[str, str]]:
     return {(problem.path, problem.code) for problem in problems}
 
 
+@pytest.mark.req("G-12", "merged")
 def test_both_sides_become_one_configuration_with_defaults() -> None:
     assert merge_config(PROJECT, SYSTEM, {"recall_budget": "low"}, {"api_token": Secret("tok_1")}) == {
         "api_url": "https://api.hindsight.vectorize.io",
@@ -65,12 +65,14 @@ def test_every_mistake_of_both_sides_is_reported_with_its_side() -> None:
     }
 
 
+@pytest.mark.req("G-12", "split")
 def test_a_field_of_the_system_side_cannot_be_set_by_a_project_nor_the_other_way_round() -> None:
     found = problems_of({"api_token": "tok_1"}, {"api_token": "tok_1", "api_url": "http://x"})
     assert paths(found) == {("project.api_token", "config.wrong_side"), ("system.api_url", "config.wrong_side")}
     assert "local.toml" in found[0].hint
 
 
+@pytest.mark.req("G-12", "disjoint")
 def test_open_schemas_do_not_open_the_other_side() -> None:
     loose = {"type": "object", "properties": {"a": {}}}
     loose_system = {"type": "object", "properties": {"b": {}}}

@@ -127,6 +127,7 @@ def test_the_hard_cpu_quota_holds_for_osqr_plugins_and_for_others_only_when_conf
     assert (given.hard_quota("osqr"), given.hard_quota("kaged")) == (0.25, 0.25)
 
 
+@pytest.mark.req("G-18", "no setting takes it away")
 @pytest.mark.parametrize(
     ("variable", "kept", "loosened"),
     [

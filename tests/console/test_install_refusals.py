@@ -231,7 +231,6 @@ def _distrust_the_signer(served: Daemon) -> None:
     served.paddock.quickly("key", "remove", "Late Labs", "--yes")
 
 
-@pytest.mark.req("G-25")
 @pytest.mark.parametrize(
     ("meanwhile", "reason"),
     [

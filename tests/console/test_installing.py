@@ -61,7 +61,6 @@ def staged(served: Daemon) -> list[Any]:
     return list(served.paddock.staging.iterdir())
 
 
-@pytest.mark.req("G-25")
 def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, served: Daemon, tmp_path: Path) -> None:
     page.goto("/plugins")
     page.get_by_role("button", name="Install a plugin").click()
@@ -88,7 +87,8 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     assert "local:" in str(told["entries"][-1])  # who said yes
 
 
-@pytest.mark.req("G-50")
+@pytest.mark.req("G-50", "shows what changes")
+@pytest.mark.req("G-50", "acknowledged one by one")
 def test_an_upgrade_shows_the_difference_and_each_new_capability_is_ticked(
     page: Page, served: Daemon, tmp_path: Path
 ) -> None:
@@ -170,7 +170,6 @@ def test_without_scripts_a_plugin_is_installed_all_the_same(browser: Browser, se
         expect(page.get_by_role("status")).to_have_text("Installed. Enable it when you are ready.")
 
 
-@pytest.mark.req("O-14")
 def test_somebody_pins_goes_back_and_takes_a_plugin_away(page: Page, served: Daemon, tmp_path: Path) -> None:
     for version, capabilities in (("1.0.0", ["net:api.example.com:443"]), ("2.0.0", [])):
         source = native(tmp_path / version, "turns", version, capabilities=capabilities)

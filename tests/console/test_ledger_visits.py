@@ -141,7 +141,6 @@ def test_filtered_entries_are_taken_away_as_lines_and_as_a_table(served: Daemon)
     assert (refused.status, "such as 2030-01-31T08:00" in str(refused.body)) == (400, True)
 
 
-@pytest.mark.req("B-06")
 def test_a_chain_that_somebody_changed_is_found_and_only_its_own_tenant_is_told(served: Daemon) -> None:
     def verdict(tenant: str) -> str:
         where = f"/ledger/verify?tenant={tenant}"

@@ -51,7 +51,6 @@ def given_to_the_plugin(served: Daemon) -> dict[str, Any]:
 
 
 @needs_a_browser
-@pytest.mark.req("G-12")
 def test_what_is_missing_is_named_set_and_reaches_the_plugin_and_no_page_shows_the_secret(
     browser: Browser, served: Daemon
 ) -> None:

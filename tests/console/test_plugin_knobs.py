@@ -39,7 +39,6 @@ def save(page: Page) -> None:
 
 
 @needs_a_browser
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_a_knob_of_every_type_goes_from_the_page_to_the_plugin_and_back(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
         page.goto(PAGE)

@@ -130,7 +130,7 @@ def test_calls_failures_and_times_are_told_in_numbers_and_pictures(browser: Brow
         expect(page.get_by_role("img", name="Response time")).to_be_visible()
 
 
-@pytest.mark.req("B-03")
+@pytest.mark.req("B-03", "the difference is shown")
 def test_what_a_server_changed_is_shown_line_by_line_and_accepted_exactly_as_it_was_shown(
     browser: Browser, served: Daemon
 ) -> None:

@@ -129,7 +129,6 @@ def test_new_rules_with_a_mistake_are_told_with_their_line_and_the_old_ones_stay
 # --- trying ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("K-15")
 @pytest.mark.parametrize(
     ("asked", "answer", "why"),
     [
@@ -198,7 +197,6 @@ def test_what_does_not_stand_is_not_said_to_be_revoked(operator: Person, omar: P
 # --- explaining -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("B-10")
 def test_a_decision_is_explained_with_its_rule_and_the_way_to_its_story(
     served: Daemon, operator: Person, ann: Person
 ) -> None:

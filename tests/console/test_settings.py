@@ -309,7 +309,6 @@ def test_what_people_are_called_is_text(olga: Person, ann: Person) -> None:
 # --- oneself --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("K-28")
 def test_somebody_withdraws_what_they_consented_to(served: Daemon, ann: Person, olga: Person) -> None:
     assert "What you consent to shows up here" in ann.get("/settings").text
     served.paddock.quickly("consent", "give", "parrot.say", "--for", "user:ann", "--yes")

@@ -21,8 +21,6 @@ from paddock.plugins.tool_pinning.normalize import (
     printable_name,
 )
 
-pytestmark = pytest.mark.req("B-03")
-
 
 def compared(before: list[One], now: list[One]) -> ListingDiff:
     """The second listing of a server whose first was accepted as it was."""
@@ -72,6 +70,7 @@ def test_a_definition_that_stays_as_it_was_is_unchanged_whatever_the_order_of_it
     assert not any(finding.is_change for finding in found.all_diffs())
 
 
+@pytest.mark.req("B-03", "definitions are pinned")
 @pytest.mark.parametrize(
     "changed",
     [

@@ -19,8 +19,6 @@ from paddock.plugins.tool_pinning.scan.definition_text import MAX_SCANNED_CHARS,
 from paddock.plugins.tool_pinning.scan.findings import ScanFinding, flags_by_callable
 from paddock.plugins.tool_pinning.scan.scan import PluginScan, flagged_event
 
-pytestmark = pytest.mark.req("B-03")
-
 HERE = Path(__file__).parent
 POISONED = sorted((HERE / "poisoned").glob("*.json"))
 ORDINARY = sorted((HERE / "ordinary").glob("*.json"))

@@ -14,9 +14,8 @@ from paddock.plugins.tool_pinning.invisible_text import describe_invisible, esca
 from paddock.plugins.tool_pinning.normalize import DefinitionStatus, normalize_definitions
 from paddock.plugins.tool_pinning.render import diff_lines
 
-pytestmark = pytest.mark.req("B-03")
 
-
+@pytest.mark.req("B-03", "poisoning")
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [

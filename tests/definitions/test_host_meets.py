@@ -23,8 +23,6 @@ from paddock.plugins.tool_pinning.record import MIN_RELIST_INTERVAL_S, RELIST_BU
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.protocol_adapter import Definition, DefinitionList
 
-pytestmark = pytest.mark.req("B-03")
-
 READ, LIST = tool("read"), tool("list_files", schema={"type": "object"})
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock.plugins.tool_pinning.record import (
     MAX_RELIST_INTERVAL_S,
     MIN_RELIST_INTERVAL_S,
     RELIST_BURST,
     RelistBackoff,
 )
-
-pytestmark = pytest.mark.req("B-03")
 
 
 def test_a_server_that_never_stops_is_looked_at_less_and_less() -> None:

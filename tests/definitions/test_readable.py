@@ -6,7 +6,6 @@ import json
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.definitions.listings import fine, tool
@@ -17,8 +16,6 @@ from paddock.plugins.tool_pinning.accept import review_definitions
 from paddock.plugins.tool_pinning.normalize import normalize_definitions
 from paddock.plugins.tool_pinning.record import record_listing
 from paddock.plugins.tool_pinning.render import diff_lines
-
-pytestmark = pytest.mark.req("B-03")
 
 
 def written(value: Any) -> str:

@@ -18,8 +18,6 @@ from paddock.plugins.tool_pinning.normalize import normalize_definitions
 from paddock.plugins.tool_pinning.record import record_listing
 from paddock.plugins.tool_pinning.rows import DefinitionRow, definitions_of
 
-pytestmark = pytest.mark.req("B-03")
-
 
 def met(shelf: Shelf, *listed: One, plugin: str = "notes", tenant: Tenant = DEFAULT_TENANT) -> None:
     record_listing(shelf.plugins, tenant, plugin, normalize_definitions(listed, fine))
@@ -43,6 +41,7 @@ def accepted(shelf: Shelf, name: str, kind: str = "tool") -> DefinitionRow:
     return accept_definition(shelf.plugins, "notes", kind, name, rows(shelf)[name].waiting_hash or "", "local:ann")
 
 
+@pytest.mark.req("B-03", "definitions are pinned")
 def test_the_first_listing_is_taken_as_it_is_and_that_is_on_record(shelf: Shelf) -> None:
     shelf.install()
     met(shelf, tool("read"), tool("write"), tool("poison", "Read\u202e"), tool("two words"))
@@ -134,6 +133,7 @@ def test_a_tool_that_goes_back_to_what_was_accepted_waits_no_more(shelf: Shelf) 
     assert rows(shelf)["read"].waiting_hash is None
 
 
+@pytest.mark.req("B-03", "a rename too")
 def test_a_renamed_tool_is_gone_and_its_new_name_waits(shelf: Shelf) -> None:
     shelf.install()
     met(shelf, tool("read"))

@@ -17,8 +17,6 @@ from fixtures.policies import ask_about_nothing_unknown
 from paddock import Config, open_host
 from paddock.core.errors import Denied
 
-pytestmark = [pytest.mark.req("B-03"), pytest.mark.req("B-02", "unknown servers run caged")]
-
 # Honest at its first start. From the second on its tool is described otherwise; so it is when `change` was called.
 SERVER = """
 import json, os, sys
@@ -79,6 +77,8 @@ def paddock(home: Home) -> Paddock:
     return Paddock(home.path, more={"NO_COLOR": "1"})
 
 
+@pytest.mark.req("B-03", "a change is quarantined")
+@pytest.mark.req("B-03", "the difference is shown")
 def test_a_tool_that_is_described_otherwise_at_the_next_start_is_refused_shown_accepted_and_called(
     paddock: Paddock,
 ) -> None:
@@ -115,6 +115,7 @@ def test_the_same_with_a_daemon_and_the_tool_is_callable_as_soon_as_it_is_accept
         assert paddock("call", "files.read", "--params", PATH).json["content"][0]["text"] == "done"
 
 
+@pytest.mark.req("B-03", "a change is quarantined")
 async def test_a_tool_that_changes_while_its_server_runs_is_refused_from_then_on(home: Home) -> None:
     async with open_host(Config(home=home.path, environ={})) as host:
         assert (await host.call("files.read", {"path": "a"}))["content"]

@@ -33,7 +33,6 @@ def test_a_home_without_a_daemon_is_fine_and_how_to_start_one_is_said(paddock: P
     assert not paddock.home.exists()
 
 
-@pytest.mark.req("G-19")
 def test_a_daemon_is_found_with_what_runs_and_what_to_type_where_one_does_not(paddock: Paddock, tmp_path: Path) -> None:
     packages = parrot(tmp_path / "parrot"), parrot(tmp_path / "b", "broken", main="raise SystemExit('no feathers')")
     for name, package in zip(("parrot", "broken"), packages, strict=True):

@@ -44,7 +44,6 @@ def test_rules_that_can_be_used_are_counted(paddock: Paddock) -> None:
     assert found["found"].endswith("hold, 1 of them your own")
 
 
-@pytest.mark.req("K-15")
 def test_rules_with_a_mistake_are_a_failure_with_its_line_and_what_to_type(paddock: Paddock) -> None:
     file = write_rules(paddock, RULE.replace("anyCall", "anyCal"))
 

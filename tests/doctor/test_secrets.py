@@ -36,7 +36,6 @@ def typed(paddock: Paddock, text: str, *words: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.req("G-12")
 def test_a_key_for_secrets_that_is_gone_is_a_failure_and_is_fine_once_it_is_back(paddock: Paddock) -> None:
     assert looked(paddock, "secrets")["found"] == "none are kept yet"
     typed(paddock, "hunter2", "secret", "set", "api_key")
@@ -52,7 +51,6 @@ def test_a_key_for_secrets_that_is_gone_is_a_failure_and_is_fine_once_it_is_back
     assert looked(paddock, "secrets")["status"] == "ok"
 
 
-@pytest.mark.req("G-12")
 def test_a_passphrase_that_nobody_can_be_asked_for_is_no_failure(paddock: Paddock, tmp_path: Path) -> None:
     file = tmp_path / "passphrase"
     file.write_text("correct horse\n")
@@ -67,7 +65,6 @@ def test_a_passphrase_that_nobody_can_be_asked_for_is_no_failure(paddock: Paddoc
     assert (found["status"], found["code"]) == ("fail", "secret.key")
 
 
-@pytest.mark.req("G-12")
 def test_a_key_that_is_gone_is_a_failure_also_where_the_one_in_use_is_elsewhere(paddock: Paddock) -> None:
     typed(paddock, "hunter2", "secret", "set", "api_key")
     with open_direct(paddock.home / "data" / "paddock.db") as database:
@@ -88,7 +85,6 @@ def test_a_key_that_is_gone_is_a_failure_also_where_the_one_in_use_is_elsewhere(
     assert looked(paddock, "secrets", code=1)["code"] == "secret.key_missing"
 
 
-@pytest.mark.req("G-12")
 def test_what_a_plugin_refers_to_and_is_not_set_is_named_by_every_command_without_a_daemon(
     paddock: Paddock, tmp_path: Path
 ) -> None:
@@ -106,7 +102,6 @@ def test_what_a_plugin_refers_to_and_is_not_set_is_named_by_every_command_withou
     assert looked(replace(paddock, more={"PARROT_KEY": "hunter2"}), "configuration")["status"] == "ok"
 
 
-@pytest.mark.req("G-12")
 def test_a_plugin_that_goes_on_with_the_configuration_it_had_is_not_said_to_be_fine(
     paddock: Paddock, tmp_path: Path
 ) -> None:

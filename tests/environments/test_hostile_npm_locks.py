@@ -13,8 +13,6 @@ from tests.environments.shops import NpmRegistry
 from fixtures.commands import Paddock, Said
 from fixtures.packages import write_json
 
-pytestmark = pytest.mark.req("B-02", "registry packages pinned by hash")
-
 EVIL = "console.log('evil')\n"
 PROGRAM = "#!/usr/bin/env node\nrequire('inner')\n"
 INNER = "node_modules/good/node_modules/inner"

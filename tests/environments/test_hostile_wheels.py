@@ -14,8 +14,6 @@ from fixtures.packages import shu, write_file
 from paddock.core.errors import PluginError
 from paddock.plugins.environments.build import check_package_files
 
-pytestmark = pytest.mark.req("B-02", "registry packages pinned by hash")
-
 NAME = "sly-1.0.0.data"
 PROGRAM = "def main():\n    print('runs')\n"
 

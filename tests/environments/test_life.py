@@ -44,7 +44,6 @@ def test_plugins_with_equal_locks_share_one_environment_which_goes_with_the_last
     assert list((paddock.home / "data" / "environments").iterdir()) == []
 
 
-@pytest.mark.req("B-02", "registry packages pinned by hash")
 def test_an_install_that_is_killed_while_it_builds_leaves_nothing_that_counts(
     paddock: Paddock, index: PythonIndex
 ) -> None:
@@ -131,7 +130,6 @@ def test_repair_refuses_another_file_under_the_name_that_was_consented_to(paddoc
     assert environments(paddock) == []
 
 
-@pytest.mark.req("B-02", "registry packages pinned by hash")
 @pytest.mark.slow
 def test_a_yes_in_the_next_command_is_to_what_was_shown_and_asks_no_registry_anew(
     paddock: Paddock, index: PythonIndex

@@ -16,7 +16,6 @@ from paddock.plugins.store.rows import current_versions
 
 SERVER = "pypi:tiny-server"
 ONE, TWO, THREE = "read:fs:/srv/one", "read:fs:/srv/two", "read:fs:/srv/three"
-pytestmark = pytest.mark.req("B-02")
 
 
 def chosen(paddock: Paddock) -> dict[str, Any]:

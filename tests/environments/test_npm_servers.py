@@ -36,7 +36,6 @@ def test_a_server_is_pinned_with_its_dependencies_and_runs_from_what_was_pinned(
     assert not [path for path in root.rglob("*") if path.is_symlink() or path.stat().st_mode & 0o222]
 
 
-@pytest.mark.req("B-02", "registry packages pinned by hash")
 def test_no_script_of_a_package_runs_and_the_person_is_told_that_it_has_some(
     paddock: Paddock, registry: NpmRegistry, tmp_path: Path
 ) -> None:

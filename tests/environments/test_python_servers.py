@@ -165,7 +165,6 @@ def test_an_index_that_cannot_be_reached_is_not_a_missing_package(paddock: Paddo
     assert said.error["code"] == "environment.unreachable"
 
 
-@pytest.mark.req("B-02", "registry packages pinned by hash")
 def test_a_package_of_which_there_is_only_source_is_refused_and_its_code_does_not_run(
     paddock: Paddock, index: PythonIndex, tmp_path: Path
 ) -> None:

@@ -23,7 +23,6 @@ def patient(tmp_path: Path) -> Paddock:
     return Paddock(tmp_path / "home")
 
 
-@pytest.mark.req("B-02", "registry packages pinned by hash")
 @pytest.mark.parametrize("name", PYTHON)
 def test_a_python_server_is_installed_from_the_index(patient: Paddock, name: str) -> None:
     done = patient.quickly("plugin", "install", f"pypi:mcp-server-{name}", *OLDER.get(name, ()), "--yes", "--json").json
@@ -36,7 +35,6 @@ def test_a_python_server_is_installed_from_the_index(patient: Paddock, name: str
     assert looking.environments(patient) == []
 
 
-@pytest.mark.req("B-02", "registry packages pinned by hash")
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed here")
 @pytest.mark.parametrize("name", NODE)
 def test_a_node_server_is_installed_from_the_registry(patient: Paddock, name: str) -> None:

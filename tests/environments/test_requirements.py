@@ -27,7 +27,7 @@ def allow(paddock: Paddock) -> None:
     (paddock.home / "config.toml").write_text("[plugins]\nenvironments = true\n")
 
 
-@pytest.mark.req("S-08")
+@pytest.mark.req("S-08", "off by default")
 def test_requirements_are_left_out_and_that_is_said_unless_an_administrator_allows_them(
     paddock: Paddock, index: PythonIndex, plugin: Path
 ) -> None:
@@ -38,7 +38,7 @@ def test_requirements_are_left_out_and_that_is_said_unless_an_administrator_allo
     assert environments(paddock) == []
 
 
-@pytest.mark.req("S-08")
+@pytest.mark.req("S-08", "where an administrator allows it")
 def test_where_they_are_allowed_they_are_pinned_shown_and_installed_for_this_plugin_alone(
     paddock: Paddock, index: PythonIndex, plugin: Path
 ) -> None:
@@ -59,7 +59,7 @@ def test_where_they_are_allowed_they_are_pinned_shown_and_installed_for_this_plu
     assert environments(paddock) == []
 
 
-@pytest.mark.req("S-08")
+@pytest.mark.req("S-08", "off by default")
 def test_a_project_cannot_allow_it(paddock: Paddock, index: PythonIndex, plugin: Path) -> None:
     write_file(paddock.home.parent / ".paddock" / "config.toml", "[plugins]\nenvironments = true\n")
     said = paddock("plugin", "install", plugin, "--yes")
@@ -82,7 +82,6 @@ def test_a_requirements_file_may_name_packages_and_nothing_else(
     assert index.requests == []
 
 
-@pytest.mark.req("S-08")
 def test_a_package_with_a_lock_of_its_own_needs_the_same_word(
     paddock: Paddock, index: PythonIndex, tmp_path: Path
 ) -> None:

@@ -44,8 +44,6 @@ def main():
             print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 """
 
-pytestmark = pytest.mark.req("B-02", "import")
-
 
 def runtime(paddock: Paddock, name: str) -> CommandRuntime:
     """What was consented to."""

@@ -13,7 +13,6 @@ from paddock.plugins.store.rows import current_versions
 
 SERVER = "pypi:tiny-server"
 FILE = "DATA_FILE=config:/data.json"
-pytestmark = pytest.mark.req("B-02")
 
 
 def variables(paddock: Paddock) -> dict[str, str]:

@@ -88,7 +88,6 @@ def cold(around: Scene) -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.mark.req("G-38")
 def test_no_process_survives_the_kill_of_its_cage_whatever_it_did(daemon: Daemon) -> None:
     told = daemon.tell("launch", script=SURVIVOR, limits={}, capabilities=[])
     assert daemon.tell("line", number=told["number"]) == "ready"
@@ -118,17 +117,14 @@ def test_without_a_pid_namespace_such_a_process_survives(monkeypatch: pytest.Mon
                         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.req("G-49")
 def test_no_plugin_holds_more_memory_than_it_may(daemon: Daemon) -> None:
     assert ended_for_memory(daemon, PLAIN_MEMORY)
 
 
-@pytest.mark.req("G-49")
 def test_memory_that_no_process_is_seen_to_hold_counts_all_the_same(daemon: Daemon) -> None:
     assert ended_for_memory(daemon, HIDDEN_MEMORY)
 
 
-@pytest.mark.req("G-49")
 def test_unmapped_memory_counts_where_a_group_holds_it_and_the_documentation_says_where_not(daemon: Daemon) -> None:
     if daemon.tell("mechanisms")["memory"].startswith("cgroup"):
         assert ended_for_memory(daemon, UNMAPPED_MEMORY)
@@ -138,7 +134,6 @@ def test_unmapped_memory_counts_where_a_group_holds_it_and_the_documentation_say
         assert "memory where no control group holds it" in PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.req("G-17", "links")
 def test_a_link_that_a_plugin_leaves_in_its_tree_is_not_followed_by_the_next_grant(around: Scene, cold: Daemon) -> None:
     trap = around.write / "trap"
     number = cold.launch(
@@ -154,7 +149,7 @@ def test_a_link_that_a_plugin_leaves_in_its_tree_is_not_followed_by_the_next_gra
     assert refused.value.problem.code == "cage.link_escapes"
 
 
-@pytest.mark.req("G-38")
+@pytest.mark.req("G-38", "files")
 def test_what_one_plugin_leaves_in_its_own_places_the_next_does_not_find(daemon: Daemon) -> None:
     leave = """
 import os, socket
@@ -175,7 +170,6 @@ print(os.path.exists("/tmp/left") or os.path.exists("/dev/shm/left"), flush=True
         daemon.tell("end", number=number)
 
 
-@pytest.mark.req("G-20")
 def test_no_process_of_a_cage_shows_the_daemons_secret_to_anybody(daemon: Daemon) -> None:
     before = set(daemon.everything())
     number = daemon.launch("print('ready', flush=True); input()")
@@ -187,7 +181,6 @@ def test_no_process_of_a_cage_shows_the_daemons_secret_to_anybody(daemon: Daemon
     daemon.tell("end", number=number)
 
 
-@pytest.mark.req("G-18")
 def test_no_process_of_a_cage_holds_a_place_of_the_host_open(daemon: Daemon) -> None:
     # With a descriptor of a directory outside, whoever can use it would climb from there to everything.
     told = daemon.tell("launch", script="print('ready', flush=True); input()", limits={}, capabilities=[])
@@ -210,7 +203,6 @@ def test_what_a_cage_does_not_hold_is_written_down(around: Scene, cold: Daemon) 
         assert [words for words in UNHELD.values() if words not in " ".join(unheld.split())] == [], document.name
 
 
-@pytest.mark.req("G-49")
 def test_many_files_fill_a_disk_and_the_documentation_says_so(around: Scene, cold: Daemon) -> None:
     # One file is bounded, their number is not: nothing but the disk, or a quota of the operator's, bounds a tree.
     script = f"""

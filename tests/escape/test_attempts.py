@@ -27,20 +27,20 @@ def each(sentences: Iterable[str], cages: list[tuple[str, str]] = CAGES) -> Call
     return decorate
 
 
-@pytest.mark.req("G-18")
+@pytest.mark.req("G-18", "no plugin sees or changes the host")
 @pytest.mark.req("G-31", "always caged")
 @each(view.room.attempts)
 def test_no_plugin_can_see_or_change_the_host(attempt: str, way: str, user: str, tried: Tried) -> None:
     assert not tried(way, user)[attempt].out, tried(way, user)[attempt].told
 
 
-@pytest.mark.req("G-47")
+@pytest.mark.req("G-47", "nothing else")
 @each(programs.room.attempts)
 def test_no_plugin_can_run_what_was_not_granted(attempt: str, way: str, user: str, tried: Tried) -> None:
     assert not tried(way, user)[attempt].out, tried(way, user)[attempt].told
 
 
-@pytest.mark.req("G-38")
+@pytest.mark.req("G-38", "signals")
 @each(processes.room.attempts)
 def test_no_plugin_can_reach_a_process_outside(attempt: str, way: str, user: str, tried: Tried) -> None:
     assert not tried(way, user)[attempt].out, tried(way, user)[attempt].told
@@ -52,20 +52,17 @@ def test_no_plugin_without_network_can_reach_anybody(attempt: str, way: str, use
     assert not tried(way, user)[attempt].out, tried(way, user)[attempt].told
 
 
-@pytest.mark.req("G-18")
-@pytest.mark.req("G-38")
 @each(identity.room.attempts)
 def test_no_plugin_can_find_what_was_left_over(attempt: str, way: str, user: str, tried: Tried) -> None:
     assert not tried(way, user)[attempt].out, tried(way, user)[attempt].told
 
 
-@pytest.mark.req("G-49")
 @each(resources.room.attempts)
 def test_no_plugin_can_use_more_than_it_was_given(attempt: str, way: str, user: str, tried: Tried) -> None:
     assert not tried(way, user)[attempt].out, tried(way, user)[attempt].told
 
 
-@pytest.mark.req("G-49")
+@pytest.mark.req("G-49", "system calls")
 @each([*doors.room.attempts, *DOORS])
 def test_no_plugin_can_make_a_refused_system_call(attempt: str, way: str, user: str, tried: Tried) -> None:
     assert not tried(way, user)[attempt].out, tried(way, user)[attempt].told

@@ -30,7 +30,6 @@ def sources() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.req("G-18")
 @pytest.mark.parametrize(("removal", "way"), WAYS)
 def test_without_its_wall_an_attempt_gets_out(
     removal: Removal, way: str, sources: Path, monkeypatch: pytest.MonkeyPatch
@@ -42,7 +41,6 @@ def test_without_its_wall_an_attempt_gets_out(
     assert {sentence: outcome.told for sentence, outcome in outcomes.items() if not outcome.out} == {}
 
 
-@pytest.mark.req("G-18")
 def test_a_file_that_is_shown_by_mistake_still_cannot_be_read(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemons, "SOURCES", without(Removal("the view", (SHOWN_BY_MISTAKE,), ()), sources))
     attempt = "read a file of the host that everybody may read"
@@ -51,7 +49,6 @@ def test_a_file_that_is_shown_by_mistake_still_cannot_be_read(sources: Path, mon
     assert (outcome.out, outcome.told) == (False, "EACCES"), "not ENOENT: it is there, and Landlock holds it"
 
 
-@pytest.mark.req("G-18")
 def test_without_both_walls_it_can(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = Removal("the view and Landlock", (SHOWN_BY_MISTAKE, NO_LANDLOCK), ())
     monkeypatch.setattr(daemons, "SOURCES", without(both, sources))

@@ -21,8 +21,6 @@ from paddock.queue.worker import open_worker
 from paddock.webhooks.retry import DeliveryRetryPolicy
 from paddock.webhooks.webhook import DELIVERY_JOB
 
-pytestmark = pytest.mark.req("O-16")
-
 
 @pytest.fixture
 async def office(database_address: str, tmp_path: Path) -> AsyncGenerator[Office, None]:

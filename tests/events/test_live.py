@@ -23,7 +23,6 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.store.database import Database
 from paddock.webhooks.live_events import MAX_QUEUED_EVENTS, EventView, LiveEvents
 
-pytestmark = pytest.mark.req("O-16")
 EVERYTHING = EventView(("*",))
 
 
@@ -175,7 +174,7 @@ def test_each_tenant_follows_its_own_events_and_only_its_operator_may(served: tu
     assert started.ask("GET", "/events?tenant=default", **own).status == 404
 
 
-@pytest.mark.req("S-06")
+@pytest.mark.req("B-23", "revoked rights end open streams")
 @pytest.mark.parametrize("path", ["/events?type=group.*", "/ledger?follow=1&type=group.*"])
 def test_whoever_may_not_any_more_hears_no_more_within_seconds(
     served: tuple[Daemon, dict[str, str]], path: str

@@ -14,7 +14,7 @@ from tests.events.receiver import signature
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon, eventually
 
-pytestmark = [pytest.mark.n8n, pytest.mark.req("O-16")]
+pytestmark = pytest.mark.n8n
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -28,6 +28,7 @@ def workflow(name: str, **instead: str) -> dict[str, Any]:
     return json.loads(text)
 
 
+@pytest.mark.req("O-16", "n8n")
 def test_n8n_takes_signed_events_and_calls_a_tool_under_the_same_rules(tmp_path: Path) -> None:
     n8n = n8n_in(tmp_path / "n8n")
     paddock = Paddock(

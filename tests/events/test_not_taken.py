@@ -8,7 +8,6 @@ from paddock.net.dial import REFUSED, TIMED_OUT, UNREACHABLE, UNRESOLVED
 from paddock.webhooks.retry import failure_hint
 
 
-@pytest.mark.req("O-16")
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
@@ -29,6 +28,5 @@ def test_a_reason_is_told_in_words_with_what_to_do(reason: str, words: str) -> N
     assert words in failure_hint(reason)
 
 
-@pytest.mark.req("O-16")
 def test_of_a_reason_that_is_not_known_nothing_is_made_up() -> None:
     assert failure_hint("something.new") == ""

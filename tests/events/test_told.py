@@ -24,7 +24,6 @@ from paddock.webhooks.retry import DeadLettered, DeliveryAttempt, DeliveryRetryP
 from paddock.webhooks.sender import ReceiverDestinations
 from paddock.webhooks.signature import generate_secret, signature_headers
 
-pytestmark = pytest.mark.req("O-16")
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 

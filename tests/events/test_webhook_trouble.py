@@ -6,7 +6,6 @@ import shutil
 import threading
 from pathlib import Path
 
-import pytest
 from tests.capabilities.http.outside import authority
 from tests.events.receiver import Receiver, receiving
 from tests.events.test_webhooks import QUICK, groups, happen, hooked
@@ -14,8 +13,6 @@ from tests.events.test_webhooks import QUICK, groups, happen, hooked
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.small_disks import fill, small_disk
-
-pytestmark = pytest.mark.req("O-16")
 
 
 def test_a_receiver_whose_certificate_nobody_signed_gets_nothing(tmp_path: Path) -> None:

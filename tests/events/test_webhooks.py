@@ -55,7 +55,8 @@ def groups(got: list[Got]) -> list[str]:
     return [one.event["data"]["group"] for one in got if one.kind == "group.changed"]
 
 
-@pytest.mark.req("O-16")
+@pytest.mark.req("O-16", "CloudEvents")
+@pytest.mark.req("O-16", "signed")
 def test_an_event_reaches_a_webhook_as_a_signed_cloud_event_that_names_its_tenant_and_no_person(
     paddock: Paddock, receiver: Receiver
 ) -> None:
@@ -83,7 +84,7 @@ def test_an_event_reaches_a_webhook_as_a_signed_cloud_event_that_names_its_tenan
     assert (shown["delivered"], shown["reason"], shown["next_at"]) == (1, None, None)
 
 
-@pytest.mark.req("O-16")
+@pytest.mark.req("O-16", "documented events")
 def test_the_names_of_the_seed_reach_who_asks_for_them_with_exactly_its_fields(
     paddock: Paddock, receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -105,7 +106,7 @@ def test_the_names_of_the_seed_reach_who_asks_for_them_with_exactly_its_fields(
     assert not any(b"the words of a person" in one.body for one in receiver.got), "parameters are in no event"
 
 
-@pytest.mark.req("O-16")
+@pytest.mark.req("O-16", "delivered despite failures")
 def test_what_is_not_taken_is_sent_again_under_the_same_id_and_what_is_behind_it_waits(
     paddock: Paddock, receiver: Receiver
 ) -> None:
@@ -120,7 +121,6 @@ def test_what_is_not_taken_is_sent_again_under_the_same_id_and_what_is_behind_it
     assert all(one.signed_by for one in got), "each attempt is signed for itself"
 
 
-@pytest.mark.req("O-16")
 def test_whoever_looks_at_a_webhook_that_fails_is_told_when_it_is_tried_again(
     tmp_path: Path, receiver: Receiver
 ) -> None:
@@ -145,7 +145,6 @@ def test_whoever_looks_at_a_webhook_that_fails_is_told_when_it_is_tried_again(
     assert f"it is tried again at {shown['next_at'][:10]} {shown['next_at'][11:19]} UTC" in words
 
 
-@pytest.mark.req("O-16")
 def test_what_was_taken_is_not_sent_again_where_the_answer_never_ends(paddock: Paddock, receiver: Receiver) -> None:
     receiver.answers.append((200, {"Content-Length": "10"}))
     hooked(paddock, receiver, "--type", "group.*")
@@ -156,7 +155,6 @@ def test_what_was_taken_is_not_sent_again_where_the_answer_never_ends(paddock: P
     assert groups(got) == ["first", "second"]
 
 
-@pytest.mark.req("O-16")
 def test_a_receiver_that_asks_for_time_is_given_it(paddock: Paddock, receiver: Receiver) -> None:
     receiver.answers.append((429, {"Retry-After": "2"}))
     hooked(paddock, receiver, "--type", "group.*")
@@ -167,7 +165,6 @@ def test_a_receiver_that_asks_for_time_is_given_it(paddock: Paddock, receiver: R
     assert int(second.headers["webhook-timestamp"]) - int(first.headers["webhook-timestamp"]) >= 2
 
 
-@pytest.mark.req("O-16")
 def test_a_receiver_that_says_it_is_gone_is_sent_nothing_until_it_is_switched_on(
     paddock: Paddock, receiver: Receiver
 ) -> None:
@@ -190,7 +187,6 @@ def test_a_receiver_that_says_it_is_gone_is_sent_nothing_until_it_is_switched_on
     ]
 
 
-@pytest.mark.req("O-16")
 def test_what_is_never_taken_becomes_a_dead_letter_with_its_reason_and_can_be_tried_again(
     tmp_path: Path, receiver: Receiver
 ) -> None:
@@ -230,7 +226,7 @@ def test_what_is_never_taken_becomes_a_dead_letter_with_its_reason_and_can_be_tr
     assert missing["code"] == "webhook.not_dead"
 
 
-@pytest.mark.req("O-16")
+@pytest.mark.req("O-16", "delivered despite failures")
 def test_a_daemon_that_is_killed_loses_nothing_and_the_next_goes_on_in_order(
     paddock: Paddock, receiver: Receiver
 ) -> None:
@@ -255,7 +251,6 @@ def test_a_daemon_that_is_killed_loses_nothing_and_the_next_goes_on_in_order(
     assert seen >= 3
 
 
-@pytest.mark.req("O-16")
 def test_a_receiver_that_does_not_answer_holds_up_neither_others_nor_calls(
     paddock: Paddock, receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -275,7 +270,7 @@ def test_a_receiver_that_does_not_answer_holds_up_neither_others_nor_calls(
             stuck.of("group.changed", 2)
 
 
-@pytest.mark.req("O-16")
+@pytest.mark.req("B-23", "SSRF")
 def test_private_addresses_are_refused_unless_the_settings_name_them_and_no_redirect_is_followed(
     tmp_path: Path, receiver: Receiver
 ) -> None:
@@ -304,7 +299,6 @@ def test_private_addresses_are_refused_unless_the_settings_name_them_and_no_redi
     assert [one.path for one in receiver.got] == ["/hook", "/hook"]
 
 
-@pytest.mark.req("O-16")
 def test_a_secret_is_shown_once_and_while_it_is_replaced_both_sign(paddock: Paddock, receiver: Receiver) -> None:
     hook = hooked(paddock, receiver, "--type", "group.*")
     old = receiver.secrets[0]
@@ -329,8 +323,7 @@ def test_a_secret_is_shown_once_and_while_it_is_replaced_both_sign(paddock: Padd
     assert json.loads(paddock("secret", "list", "--json").out)["secrets"] == []
 
 
-@pytest.mark.req("O-16")
-@pytest.mark.req("B-05")
+@pytest.mark.req("B-22", "events")
 def test_tenants_hear_of_their_own_events_alone_and_their_operators_alone_have_webhooks(
     paddock: Paddock, receiver: Receiver
 ) -> None:
@@ -376,13 +369,12 @@ def test_tenants_hear_of_their_own_events_alone_and_their_operators_alone_have_w
         assert ask("omar", "DELETE", f"/webhooks/{theirs}").status == 204
 
 
-@pytest.mark.req("O-16")
 def test_a_type_that_is_never_recorded_is_told_at_once(paddock: Paddock, receiver: Receiver) -> None:
     said = paddock("webhook", "add", receiver.url(), "--type", "call.endet", "--json", code=6).error
     assert (said["code"], "call.endet" in said["message"]) == ("events.type", True)
 
 
-@pytest.mark.req("O-16")
+@pytest.mark.req("O-16", "signed")
 def test_the_receiver_of_the_examples_believes_what_is_signed_and_nothing_else(paddock: Paddock) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -50,7 +50,6 @@ def test_an_example_has_no_mistake_no_warning_and_a_page_that_explains_it(name: 
     assert 200 < len(readme) < 2500
 
 
-@pytest.mark.req("S-07")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_zipped_example_is_accepted_and_reads_the_same(name: str, tmp_path: Path) -> None:
     tidy = tmp_path / "tidy"

@@ -92,7 +92,6 @@ def test_a_malformed_line_gets_its_error_and_the_next_is_served(plugin: Conversa
     assert plugin.call("ping") == {"status": "ok"}
 
 
-@pytest.mark.req("G-28", "shell logging")
 def test_an_answer_is_never_answered_and_goes_to_the_log(plugin: Conversation) -> None:
     plugin.send({"jsonrpc": "2.0", "id": 3, "result": {}})
     plugin.tell("no.such")
@@ -134,8 +133,8 @@ def test_a_new_configuration_counts_once_it_was_accepted(plugin: Conversation) -
     assert plugin.call("status.get")["status"] == ("busy" if load > 0 else "ok")
 
 
-@pytest.mark.req("G-28", "shell storage proxy")
 @pytest.mark.req("G-28", "shell notification sending")
+@pytest.mark.req("G-28", "shell storage proxy")
 def test_it_keeps_rows_with_the_host_and_announces_it_before_it_answers(plugin: Conversation) -> None:
     plugin.greet("shell-status")
     call = plugin.ask("status.keep", {"_call": "token-7"})
@@ -157,6 +156,7 @@ def test_it_keeps_rows_with_the_host_and_announces_it_before_it_answers(plugin: 
 
 
 @pytest.mark.req("G-28", "shell storage proxy")
+@pytest.mark.req("G-28", "shell health response")
 def test_while_it_waits_for_the_host_pings_are_answered_and_calls_are_kept(plugin: Conversation) -> None:
     plugin.greet("shell-status")
     keeping = plugin.ask("status.keep")

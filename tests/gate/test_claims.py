@@ -19,7 +19,6 @@ from paddock.host.host import Host
 from paddock.host.wiring.gate import build_approvals
 from paddock.store.database import open_database
 
-pytestmark = pytest.mark.req("S-33")
 CLEO = Principal(PrincipalId("local:cleo"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
 PARAMS = {"to": "bob"}
 

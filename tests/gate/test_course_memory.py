@@ -22,7 +22,6 @@ class Large(dict[str, Any]):
     """Parameters that can be looked after."""
 
 
-@pytest.mark.req("K-17")
 async def test_an_entry_that_waits_for_the_disk_holds_neither_parameters_nor_where_it_failed(tmp_path: Path) -> None:
     async with Office(tmp_path).open() as host:
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.look")  # pyright: ignore[reportPrivateUsage]
@@ -45,7 +44,6 @@ async def test_an_entry_that_waits_for_the_disk_holds_neither_parameters_nor_whe
         )
 
 
-@pytest.mark.req("K-17")
 @pytest.mark.parametrize(
     ("result", "error"),
     [
@@ -70,7 +68,6 @@ async def test_what_a_call_tells_the_ledger_is_what_its_event_says(
         assert quickly.at == at.isoformat()
 
 
-@pytest.mark.req("K-17")
 @pytest.mark.parametrize("took", [0.0, 0.000001, 0.0012345, 0.002, 61.0, 100_000.000001])
 @pytest.mark.parametrize("request_id", ["req_1", "größer", 'a "quoted" one'])
 async def test_what_is_told_of_calls_that_are_alike_is_what_their_events_say(

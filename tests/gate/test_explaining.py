@@ -23,8 +23,6 @@ from paddock.ledger.erase import erase
 from paddock.ledger.write.append import TransactionLedger
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("B-10")
-
 NO_NOTES = (
     '@id("no-notes") @text("Nobody writes notes.")\nforbid (principal, action, resource == Callable::"mail.note");'
 )
@@ -58,6 +56,7 @@ async def denied(host: Host, name: str, by: Principal) -> str:
     return refused.value.details["call_id"]
 
 
+@pytest.mark.req("B-10", "denied")
 async def test_a_denial_names_the_rule_and_its_version(office: Office) -> None:
     office.rule(NO_NOTES)
     async with office.open() as host:
@@ -75,6 +74,7 @@ async def test_a_denial_names_the_rule_and_its_version(office: Office) -> None:
     assert [step["what"].partition(" after ")[0] for step in value["course"]] == ["it was denied"]
 
 
+@pytest.mark.req("B-10", "denied")
 async def test_what_would_have_allowed_it_is_told(office: Office) -> None:
     async with office.open() as host:
         await host.call("mail.look", {}, context=made_by(ANN))
@@ -97,6 +97,7 @@ async def test_what_would_have_allowed_it_is_told(office: Office) -> None:
     } in told.to_value()["would_change_it"]
 
 
+@pytest.mark.req("B-10", "by the rules of its day")
 async def test_an_old_decision_is_explained_by_the_rules_of_its_day(office: Office) -> None:
     async with office.open() as host:
         commands(office).quickly("user", "add", "eve")
@@ -113,6 +114,7 @@ async def test_an_old_decision_is_explained_by_the_rules_of_its_day(office: Offi
     assert told.to_value()["today"]["decision"] == "allow"
 
 
+@pytest.mark.req("B-10", "by the rules of its day")
 async def test_rules_that_are_gone_are_told_as_they_were(office: Office) -> None:
     office.rule(NO_NOTES)
     async with office.open() as host:
@@ -138,6 +140,7 @@ async def test_what_changed_is_who_calls_and_not_the_rules(office: Office) -> No
     assert "Today the same rules come to something else. user:eve may call mail.look." in told.lines()
 
 
+@pytest.mark.req("B-10", "asked")
 async def test_the_course_of_what_people_were_asked_is_told_for_each_of_its_ids(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
@@ -238,6 +241,7 @@ async def test_what_was_in_doubt_is_told_as_it_was_found_out(office: Office) -> 
     ]
 
 
+@pytest.mark.req("B-10", "a denial of a capability")
 async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Office) -> None:
     clock, random = SystemClock(), SystemRandom()
     asked = PluginCapabilityDenied("mail", "cache.get", "host:cache", None)
@@ -259,6 +263,7 @@ async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Offic
     assert "paddock ledger tail" in nothing.value.hint
 
 
+@pytest.mark.req("B-10", "allowed")
 async def test_a_yes_that_stands_is_named_where_it_let_a_call_start(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host, "mail.odd")

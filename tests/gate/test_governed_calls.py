@@ -109,8 +109,8 @@ def office(tmp_path: Path) -> Office:
 # --- deciding -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("K-15")
-@pytest.mark.req("S-22")
+@pytest.mark.req("S-22", "nothing by default")
+@pytest.mark.req("B-11")
 async def test_a_call_no_rule_mentions_is_denied_and_recorded(office: Office) -> None:
     async with office.open() as host:
         with pytest.raises(Denied, match="no rule allows it") as denied:
@@ -124,7 +124,6 @@ async def test_a_call_no_rule_mentions_is_denied_and_recorded(office: Office) ->
     assert entry["stands_for"] == []  # it never reached the plugin
 
 
-@pytest.mark.req("K-15")
 async def test_a_rule_of_ones_own_decides_and_is_named(office: Office) -> None:
     office.rule('@id("no-notes") @text("Nobody writes notes on Sundays.")\n'
                 'forbid (principal, action, resource == Callable::"mail.note");')  # fmt: skip
@@ -165,7 +164,8 @@ async def test_a_plugin_of_another_tenant_is_not_there(office: Office) -> None:
 # --- recording ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("K-17")
+@pytest.mark.req("K-17", "plugin and version")
+@pytest.mark.req("K-17", "payload and result hash")
 async def test_a_call_that_only_reads_is_one_entry_that_says_everything(office: Office) -> None:
     async with office.open() as host:
         await host.call("mail.look", {}, context=made_by(ANN))
@@ -180,7 +180,6 @@ async def test_a_call_that_only_reads_is_one_entry_that_says_everything(office: 
     assert entry["stands_for"] == ["plugin.method_called", "plugin.method_returned"]
 
 
-@pytest.mark.req("K-17")
 async def test_an_effect_is_on_disk_before_its_plugin_is_asked(office: Office) -> None:
     seen: list[str] = []
     office.functions["note"] = lambda: seen.extend(call["type"] for call in office.calls())
@@ -192,7 +191,7 @@ async def test_an_effect_is_on_disk_before_its_plugin_is_asked(office: Office) -
 
 
 @pytest.mark.req("K-11")
-@pytest.mark.req("K-17")
+@pytest.mark.req("K-17", "error")
 async def test_refused_parameters_and_failures_are_recorded_with_their_errors(office: Office) -> None:
     def broken() -> None:
         raise PluginError("the paper is gone")
@@ -212,7 +211,8 @@ async def test_refused_parameters_and_failures_are_recorded_with_their_errors(of
 # --- asking people --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("S-21")
+@pytest.mark.req("K-09", "gated by policy")
+@pytest.mark.req("K-15", "by effects")
 async def test_a_call_that_needs_a_yes_comes_back_at_once_and_goes_on_when_it_has_it(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
@@ -236,7 +236,7 @@ async def test_a_call_that_needs_a_yes_comes_back_at_once_and_goes_on_when_it_ha
     ]
 
 
-@pytest.mark.req("S-21")
+@pytest.mark.req("S-21", "effects only after approval")
 async def test_a_no_is_told_to_whoever_waits(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
@@ -259,7 +259,6 @@ async def test_a_no_counts_also_where_the_plugin_is_gone(office: Office) -> None
     assert other == []
 
 
-@pytest.mark.req("S-21")
 async def test_it_goes_on_across_a_restart(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)

@@ -45,7 +45,7 @@ def beside(office: Office, *, remove: bool) -> None:
         database.write(unit)
 
 
-@pytest.mark.req("S-21")
+@pytest.mark.req("B-23", "revoked rights end waiting calls")
 async def test_a_call_that_waits_ends_when_who_asked_for_it_is_removed(tmp_path: Path) -> None:
     office = Office(tmp_path)
     async with office.open() as host:

@@ -77,7 +77,8 @@ async def waits_for_a_yes(host: Host) -> dict[str, str]:
     return dict(waits.value.details)
 
 
-@pytest.mark.req("K-12")
+@pytest.mark.req("K-12", "by the host")
+@pytest.mark.req("B-23", "revoked rights end waiting calls")
 async def test_a_call_that_was_approved_is_not_made_for_who_has_lost_its_scope_meanwhile(office: PostOffice) -> None:
     async with office.open_for_eve() as host:
         waits = await waits_for_a_yes(host)
@@ -89,7 +90,6 @@ async def test_a_call_that_was_approved_is_not_made_for_who_has_lost_its_scope_m
     assert [call["status"] for call in office.calls()] == ["pending_approval", "denied"]
 
 
-@pytest.mark.req("K-12")
 async def test_a_token_gives_what_came_of_a_call_to_nobody_who_has_lost_its_scope(office: PostOffice) -> None:
     async with office.open_for_eve() as host:
         waits = await waits_for_a_yes(host)
@@ -107,7 +107,6 @@ async def test_a_token_gives_what_came_of_a_call_to_nobody_who_has_lost_its_scop
     assert (given, office.done) == ({"done": "letter"}, ["letter"]), "the refusal did not use the token up"
 
 
-@pytest.mark.req("K-15")
 async def test_who_leaves_a_group_is_denied_what_its_members_alone_may_do_from_the_next_call_on(
     office: PostOffice,
 ) -> None:

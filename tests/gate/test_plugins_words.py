@@ -23,8 +23,9 @@ async def entry_of(tmp_path: Path, answer: dict[str, Any]) -> LedgerEntry:
     return entry
 
 
-@pytest.mark.req("K-17")
-@pytest.mark.req("B-06")
+@pytest.mark.req("K-17", "metrics")
+@pytest.mark.req("K-17", "nondeterminism")
+@pytest.mark.req("K-17", "model")
 async def test_what_a_plugin_says_of_itself_is_kept_and_can_be_erased(tmp_path: Path) -> None:
     disclosed = {"is_nondeterministic": True, "reasons": [NAME]}
     entry = await entry_of(tmp_path, {"metrics": {"patient": NAME}, "nondeterminism": disclosed, "model": NAME})
@@ -34,7 +35,6 @@ async def test_what_a_plugin_says_of_itself_is_kept_and_can_be_erased(tmp_path: 
     assert NAME not in str(entry.facts)
 
 
-@pytest.mark.req("K-17")
 async def test_of_what_is_large_the_ledger_keeps_the_size_and_a_hash(tmp_path: Path) -> None:
     entry = await entry_of(tmp_path, {"metrics": {"words": "x" * 5000}, "nondeterminism": {"reasons": ["y" * 90_000]}})
 
@@ -44,7 +44,6 @@ async def test_of_what_is_large_the_ledger_keeps_the_size_and_a_hash(tmp_path: P
     assert len(str(entry.to_json())) < 4000
 
 
-@pytest.mark.req("K-17")
 @pytest.mark.parametrize("answer", [{}, {"metrics": 7, "nondeterminism": "yes", "model": ["x"]}])
 async def test_an_answer_that_says_nothing_of_itself_leaves_these_empty(tmp_path: Path, answer: dict[str, Any]) -> None:
     entry = await entry_of(tmp_path, answer)

@@ -22,8 +22,6 @@ from paddock.gate.idempotency.states import validate_idempotency_key
 from paddock.manifest.read import read_bytes
 from paddock.plugins.manage.enable import enable
 
-pytestmark = pytest.mark.req("K-25")
-
 
 @pytest.fixture
 def office(tmp_path: Path) -> Office:
@@ -46,6 +44,7 @@ async def refused(office: Office, answer: Any) -> list[Any]:
     return error.value.details["errors"]
 
 
+@pytest.mark.req("K-25", "filled in")
 @pytest.mark.parametrize(
     ("hint", "payload", "key"),
     [
@@ -68,6 +67,7 @@ async def test_a_hint_comes_back_as_the_key_that_its_payload_makes_of_it(
     assert validate_idempotency_key(key) == key
 
 
+@pytest.mark.req("K-25", "filled in")
 async def test_hints_are_filled_in_wherever_a_proposal_may_stand_and_the_agents_own_answer_stays_as_it_was(
     office: Office,
 ) -> None:
@@ -88,6 +88,7 @@ async def test_hints_are_filled_in_wherever_a_proposal_may_stand_and_the_agents_
     assert own == before
 
 
+@pytest.mark.req("K-25", "a placeholder left over is refused")
 @pytest.mark.parametrize(
     ("hint", "payload", "why"),
     [

@@ -19,8 +19,6 @@ from paddock.host.host import Host
 from paddock.host.wiring.gate import build_approvals
 from paddock.store.database import open_database
 
-pytestmark = pytest.mark.req("S-21")
-
 CLEO, DAN = (
     Principal(PrincipalId(f"local:{name}"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
     for name in ("cleo", "dan")

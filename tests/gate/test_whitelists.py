@@ -17,7 +17,6 @@ from paddock.core.ids import PrincipalId
 from paddock.host.host import Host
 from paddock.plugins.manage.enable import enable
 
-pytestmark = pytest.mark.req("K-05")
 PLANNER = Principal(PrincipalId("agent:planner"), kind="agent")
 STRANGER = Principal(PrincipalId("agent:stranger"), kind="agent")
 OFF_THE_LIST = "This is not on the agent's whitelist."
@@ -61,6 +60,7 @@ async def test_an_agent_calls_what_is_on_its_whitelist_and_nothing_else(office: 
     assert office.done == ["look"]
 
 
+@pytest.mark.req("K-05", "off the whitelist")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -103,7 +103,6 @@ async def test_a_proposal_off_the_whitelist_is_denied_whatever_it_is_wrapped_in(
     assert (entry["status"], entry["decision"], entry["policies"]) == ("denied", "deny", ["agents-off-their-whitelist"])
 
 
-@pytest.mark.req("B-10")
 async def test_a_denied_proposal_is_explained_as_one_with_what_would_have_allowed_it(office: Office) -> None:
     async with office.open() as host:
         await with_planner(host, {"required_actions": [{"operator": "mail.note"}]})
@@ -119,7 +118,6 @@ async def test_a_denied_proposal_is_explained_as_one_with_what_would_have_allowe
     assert story.to_value()["today"]["what"] == "propose mail.note"
 
 
-@pytest.mark.req("B-10")
 async def test_what_an_agent_may_not_call_is_explained_by_its_own_whitelist(office: Office) -> None:
     async with office.open() as host:
         await with_planner(host)
@@ -130,6 +128,7 @@ async def test_what_an_agent_may_not_call_is_explained_by_its_own_whitelist(offi
     assert "a person would have been asked if it stood on the whitelist of agent:planner" in told
 
 
+@pytest.mark.req("K-05", "off the whitelist")
 async def test_a_proposal_on_the_whitelist_is_given_back_as_it_is_and_nothing_of_it_is_done(office: Office) -> None:
     plan = {
         "required_actions": [{"operator": "mail.send", "payload": {"to": "bob", "action": "greet"}}],

@@ -17,8 +17,6 @@ from paddock.plugins.tool_pinning.offer import WithheldDefinition, offer_tools
 from paddock.plugins.tool_pinning.rows import DefinitionRow
 from paddock.runtime.deployment import InstanceKey
 
-pytestmark = pytest.mark.req("B-03")
-
 
 def server(name: str = "files", *declared: CallableSpec) -> Manifest:
     return Manifest(

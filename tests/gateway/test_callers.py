@@ -16,8 +16,6 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.parrot import parrot
 
-pytestmark = pytest.mark.req("B-01")
-
 RULE = """
 @id("nobody-burns") @text("Burning is for the operator.")
 forbid (principal, action in Action::"anyCall", resource == Callable::"parrot.burn")
@@ -85,6 +83,7 @@ def test_a_handle_is_of_no_use_to_anybody_else(peopled: Peopled) -> None:
     assert mine.result["structuredContent"] == {"action": "decline"}
 
 
+@pytest.mark.req("B-01", "the same policy")
 def test_what_the_rules_keep_from_somebody_is_not_listed_and_not_called(peopled: Peopled) -> None:
     everything = {tool["name"] for tool in Client(peopled.daemon).ask("tools/list").result["tools"]}
     assert everything - peopled.tools("ann") == {"parrot__burn"}
@@ -121,6 +120,7 @@ def test_a_caller_has_so_many_sessions_and_the_oldest_idle_one_gives_way(peopled
     assert last.ask("ping").status == 200
 
 
+@pytest.mark.req("B-23", "revoked rights end open streams")
 def test_streams_end_within_seconds_once_the_key_that_opened_them_is_revoked(peopled: Peopled) -> None:
     paddock = peopled.daemon.paddock
     made = paddock.quickly("apikey", "create", "ann", "--json").json

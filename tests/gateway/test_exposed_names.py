@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from paddock.mcp_server.tool_names import assign_names, is_valid_tool_name
 
-pytestmark = pytest.mark.req("B-01")
-
 NAMES = st.text("ab._-/AB0é ", min_size=1, max_size=90)
 OWNED = st.sets(st.tuples(NAMES, NAMES), max_size=12)
 
 
+@pytest.mark.req("G-11", "named after the plugin")
 def test_a_tool_is_called_after_its_plugin_and_itself() -> None:
     assert assign_names([("web", "search"), ("Email.Draft", "")], {}) == {
         ("web", "search"): "web__search",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.gateway.speaking import Client
 
 from fixtures.butler import butler
@@ -12,7 +11,6 @@ from fixtures.commands import Paddock
 from fixtures.daemons import daemon
 
 
-@pytest.mark.req("B-01")
 def test_a_tool_of_a_server_that_never_ran_can_be_called_before_anything_is_listed(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
     paddock.quickly("plugin", "install", butler(tmp_path / "butler"), "--yes")

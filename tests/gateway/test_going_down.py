@@ -6,15 +6,12 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from tests.gateway.speaking import Client, asking, headers_of, listening, stamped
 from tests.gateway.test_streams import at_work
 
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import daemon, eventually
 from fixtures.parrot import parrot
-
-pytestmark = pytest.mark.req("B-01")
 
 
 def test_calls_under_way_finish_and_streams_end(tmp_path: Path) -> None:

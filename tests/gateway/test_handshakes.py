@@ -9,8 +9,6 @@ from tests.gateway.speaking import HANDSHAKE, STATELESS, Client, asking, calling
 
 from fixtures.daemons import Daemon
 
-pytestmark = pytest.mark.req("B-01")
-
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
 def test_each_revision_shakes_hands_lists_and_calls(served: Daemon, revision: str) -> None:

@@ -14,8 +14,6 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import write_file, write_json
 
-pytestmark = pytest.mark.req("B-01")
-
 SESSIONS = 32
 SHUFFLER = r"""
 import json, sys, threading

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock.mcp_server.http_transport.event_streams import (
     MAX_BUFFERED_EVENTS,
     MAX_ENDED_STREAMS,
@@ -11,8 +9,6 @@ from paddock.mcp_server.http_transport.event_streams import (
     EventStream,
     SessionStreams,
 )
-
-pytestmark = pytest.mark.req("B-01")
 
 
 def ended(streams: SessionStreams, message: bytes) -> EventStream:

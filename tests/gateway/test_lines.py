@@ -24,8 +24,6 @@ from paddock.mcp_server.server import McpServer
 from paddock.mcp_server.stdio_transport import StdioTransport, open_stdio_transport
 from paddock.plugins.manage.enable import enable
 
-pytestmark = pytest.mark.req("B-01")
-
 
 class Typed:
     """A client at the other end: what it types, and what it reads."""

@@ -16,8 +16,6 @@ from fixtures.daemons import Daemon, daemon
 from fixtures.mail import mail
 from fixtures.packages import native, write_file
 
-pytestmark = pytest.mark.req("B-01")
-
 LONG = "a_tool_with_a_name_that_is_longer_than_model_providers_let_any_tool_have"
 ODD = r"""
 import json, sys
@@ -138,6 +136,7 @@ def test_hints_are_made_of_what_a_person_agreed_to(served: Daemon) -> None:
     assert (said["structuredContent"], said["content"][0]["text"]) == ({"result": ["one", "two"]}, '["one","two"]')
 
 
+@pytest.mark.req("B-01", "resources")
 def test_a_document_that_two_plugins_have_is_read_by_saying_whose(served: Daemon) -> None:
     client = Client(served)
     uris = {one["uri"] for one in all_of(client, "resources/list", "resources")}
@@ -156,6 +155,7 @@ def test_a_document_that_two_plugins_have_is_read_by_saying_whose(served: Daemon
     assert client.ask("resources/read").error["code"] == -32602
 
 
+@pytest.mark.req("B-01", "prompts")
 def test_prompts_are_named_as_tools_are_and_keep_to_their_arguments(served: Daemon) -> None:
     client = Client(served)
     assert {one["name"] for one in all_of(client, "prompts/list", "prompts")} == {"butler__greet", "valet__greet"}

@@ -14,9 +14,8 @@ from tests.supervision.stage import patiently
 from fixtures.commands import PATIENCE
 from fixtures.daemons import Daemon
 
-pytestmark = pytest.mark.req("B-01")
 
-
+@pytest.mark.req("B-01", "any client")
 async def test_the_official_client_lists_and_calls_over_one_stream(served: Daemon) -> None:
     def locally(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=str(served.socket)), timeout=PATIENCE)

@@ -12,8 +12,6 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.mail import mail
 
-pytestmark = pytest.mark.req("B-01")
-
 PENDING = "dev.paddock/approval"
 
 
@@ -37,6 +35,7 @@ def approved(served: Daemon, pending: dict[str, Any]) -> None:
     assert served.ask("POST", f"/approvals/{pending['approval']}/approve", {}).status == 200
 
 
+@pytest.mark.req("B-01", "the same approvals")
 @pytest.mark.parametrize(("action", "made"), [("accept", True), ("decline", False)])
 def test_the_person_whose_call_it_is_confirms_it_through_their_client(served: Daemon, action: str, made: bool) -> None:
     client = Client(served, capabilities=FORMS)
@@ -79,6 +78,7 @@ def test_without_a_session_it_is_confirmed_by_coming_back(served: Daemon) -> Non
     assert alone(served, again, FORMS).result["structuredContent"] == {"odd": True}
 
 
+@pytest.mark.req("B-01", "the same approvals")
 def test_what_somebody_has_to_allow_is_never_asked_through_a_client(served: Daemon) -> None:
     """The client could say yes by itself."""
     client = Client(served, capabilities=FORMS)
@@ -96,6 +96,7 @@ def test_what_somebody_has_to_allow_is_never_asked_through_a_client(served: Daem
     assert served.ask("GET", f"/approvals/{pending['approval']}").body["state"] == "pending"
 
 
+@pytest.mark.req("B-01", "the same approvals")
 def test_the_same_call_again_waits_on_and_then_gives_the_result_once(served: Daemon) -> None:
     client = Client(served)
     first = client.call("mail__send", to="carol").result["_meta"][PENDING]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import pytest
-
 from paddock.core.call import CallContext, Principal
 from paddock.core.ids import PrincipalId, RequestId, Tenant
 from paddock.mcp_server.http_transport.sessions import (
@@ -14,8 +12,6 @@ from paddock.mcp_server.http_transport.sessions import (
     SESSION_IDLE_TIMEOUT_S,
     McpHttpSessions,
 )
-
-pytestmark = pytest.mark.req("B-01")
 
 
 class Time:

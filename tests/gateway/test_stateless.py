@@ -21,8 +21,6 @@ from tests.gateway.speaking import (
 
 from fixtures.daemons import Daemon
 
-pytestmark = pytest.mark.req("B-01")
-
 
 def test_a_client_finds_out_what_there_is_and_uses_it_without_a_handshake(served: Daemon) -> None:
     told = alone(served, asking("server/discover"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from tests.gateway.speaking import (
     EITHER,
     FORMS,
@@ -23,8 +22,6 @@ from tests.gateway.speaking import (
 from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, LocalConnection, daemon, eventually
 from fixtures.packages import native, write_file
-
-pytestmark = pytest.mark.req("B-01")
 
 
 def cancelled(served: Daemon) -> int:

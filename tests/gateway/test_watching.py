@@ -13,8 +13,6 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
 
-pytestmark = pytest.mark.req("B-01")
-
 DIARY = r"""
 import json, sys
 watched = set()

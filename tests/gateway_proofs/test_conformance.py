@@ -12,7 +12,7 @@ from tests.gateway_proofs.conftest import Suited
 from tests.gateway_proofs.doorway import doorway
 from tests.gateway_proofs.node import node
 
-pytestmark = [pytest.mark.registry, pytest.mark.req("B-01")]
+pytestmark = pytest.mark.registry
 
 _NO_MODEL = "a plugin gets neither a model nor the folders of whoever calls it: its cage says what it reaches"
 _NO_TASKS = "the Tasks extension is not offered; what takes long is followed by its call id"
@@ -48,6 +48,7 @@ def chosen(revision: str) -> list[str]:
     return ["--requirements", revision]
 
 
+@pytest.mark.req("B-01", "any client")
 @pytest.mark.parametrize("suited", ["2026-07-28"], indirect=True)
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_every_scenario_passes_but_those_that_have_a_reason(

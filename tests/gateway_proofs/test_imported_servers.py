@@ -18,8 +18,6 @@ from fixtures.daemons import daemon
 from fixtures.packages import write_json
 from fixtures.policies import ask_about_nothing_unknown
 
-pytestmark = [pytest.mark.req("B-01"), pytest.mark.req("B-02", "import")]
-
 SETTINGS = {"claude_desktop_config.json": "mcpServers", ".vscode/mcp.json": "servers"}
 
 
@@ -48,6 +46,7 @@ def imported(paddock: Paddock, file: Path, key: str) -> str:
     return file.read_text()
 
 
+@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize(
     "name", ["claude_desktop_config.json", pytest.param(".vscode/mcp.json", marks=pytest.mark.slow)]
 )

@@ -12,7 +12,7 @@ from tests.gateway_proofs.conftest import Suited
 from tests.gateway_proofs.node import node
 from tests.mcp.playing import REVISIONS
 
-pytestmark = [pytest.mark.registry, pytest.mark.req("B-01")]
+pytestmark = pytest.mark.registry
 WAYS = pytest.mark.parametrize("way", ["http", "stdio"])
 
 
@@ -47,6 +47,7 @@ def has_everything(told: dict[str, Any], *, asked: bool = True) -> None:
     assert told["asked"] == (["conformance: What is your name?"] if asked else [])
 
 
+@pytest.mark.req("B-01", "any client")
 @WAYS
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_typescript_client_uses_everything(npm_programs: Path, place: list[str], revision: str) -> None:

@@ -25,7 +25,6 @@ from fixtures.daemons import Daemon, daemon
 from fixtures.people import key_of
 
 STATELESS = "2026-07-28"
-pytestmark = pytest.mark.req("B-01")
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +153,15 @@ async def _everything_to_read(client: Any) -> None:
     assert completed.completion.values == ["paris", "park", "party"]
 
 
+@pytest.mark.req("B-01", "tools")
+@pytest.mark.req("B-01", "resources")
+@pytest.mark.req("B-01", "prompts")
 @IN_EVERY_REVISION
 async def test_the_python_client_uses_everything_over_http(over_http: Any, proposing: Any, revision: str) -> None:
     await all_of_it(over_http, proposing(revision), revision)
 
 
+@pytest.mark.req("B-01", "any client")
 @IN_EVERY_REVISION
 async def test_the_python_client_uses_everything_over_stdio(served: Daemon, proposing: Any, revision: str) -> None:
     await all_of_it(over_stdio(served.paddock), proposing(revision), revision)

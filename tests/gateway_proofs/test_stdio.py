@@ -19,7 +19,6 @@ from fixtures.daemons import Daemon, daemon, eventually
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COUNT = "slow-count__count"
 FOREVER = {"name": COUNT, "arguments": {"to": 1000, "pause_ms": 50}}
-pytestmark = pytest.mark.req("B-01")
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +87,7 @@ def test_a_line_without_end_ends_the_talk_and_says_why(served: Daemon) -> None:
     assert b"a line has more than 4194304 bytes" in done.stderr
 
 
+@pytest.mark.req("B-01", "the same ledger")
 def test_a_cancelled_call_ends_in_the_daemon_and_is_not_answered(served: Daemon) -> None:
     before = ended(served, "cancelled")
     with talk(served.paddock) as client:
@@ -113,6 +113,7 @@ def test_a_signal_ends_it_at_once_and_what_it_carried_too(served: Daemon, number
     eventually(lambda: ended(served, "cancelled") == before + 1, "the call goes on")
 
 
+@pytest.mark.req("B-01", "the same ledger")
 def test_a_client_acts_as_who_it_was_started_for(served: Daemon) -> None:
     served.paddock.quickly("user", "add", "ann", "--role", "guest")
     with talk(served.paddock, "--as", "user:ann") as client:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.supervision.stage import patiently
 
 from paddock.cli.client.stdio import MAX_UNREAD_BYTES, StdioLines
-
-pytestmark = pytest.mark.req("B-01")
 
 
 async def test_a_client_that_reads_nothing_of_64_mib_is_taken_for_gone_and_no_more_is_kept_for_it() -> None:

@@ -103,8 +103,7 @@ async def over(host: Host, call: str) -> dict[str, Any]:
 # --- listing --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("S-21")
-@pytest.mark.req("S-34")
+@pytest.mark.req("S-34", "metadata")
 async def test_actions_are_listed_with_all_that_the_plugin_says_of_them(host: Host) -> None:
     (action,) = await host.actions.list_permitted("shu_notes", of(host, BOB))
 
@@ -113,7 +112,7 @@ async def test_actions_are_listed_with_all_that_the_plugin_says_of_them(host: Ho
     assert (action["required_scopes"], action["requires_approval"]) == (["notes:write"], True)
 
 
-@pytest.mark.req("S-21")
+@pytest.mark.req("S-21", "listed by policy")
 async def test_actions_that_somebody_may_not_perform_are_not_listed_for_them(host: Host) -> None:
     assert await host.actions.list_permitted("shu_notes", of(host, NO_SCOPE)) == []
     assert await host.actions.list_permitted("shu_notes", of(host, NOBODY)) == [], "no rule allows them anything"
@@ -121,7 +120,7 @@ async def test_actions_that_somebody_may_not_perform_are_not_listed_for_them(hos
         await host.actions.list_permitted("nobody", of(host, BOB))
 
 
-@pytest.mark.req("S-34")
+@pytest.mark.req("S-34", "the stricter decides")
 async def test_whether_a_person_is_asked_is_the_stricter_of_what_the_plugin_and_the_rules_say(host: Host) -> None:
     listed = {one["name"]: one for one in await host.actions.list_permitted("voice", of(host, BOB))}
 
@@ -137,7 +136,7 @@ async def test_whether_a_person_is_asked_is_the_stricter_of_what_the_plugin_and_
 # --- performing -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("S-21")
+@pytest.mark.req("S-21", "effects only after approval")
 async def test_an_action_waits_with_a_preview_and_is_done_once_somebody_said_yes(host: Host, home: Home) -> None:
     waits = await host.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, of(host, BOB))
     assert (waits["status"], waits["preview"]["params"]) == ("pending_approval", {"text": "Water the fig"})
@@ -155,7 +154,42 @@ async def test_an_action_waits_with_a_preview_and_is_done_once_somebody_said_yes
     assert (ended["method"], ended["principal"]) == ("add_note", "user:bob")
 
 
-@pytest.mark.req("S-21")
+@pytest.mark.req("S-21", "done once")
+@pytest.mark.req("S-21", "audited with the approver")
+async def test_an_action_under_one_key_is_done_once_and_its_record_names_all_who_had_a_part(
+    host: Host, home: Home
+) -> None:
+    def perform() -> Any:
+        context = host.call_context(BOB, idempotency_key="k1")
+        return host.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, context)
+
+    first, again = await perform(), await perform()
+    await host.approvals.approve(first["approval"], ANN)
+    await over(host, first["action_id"])
+    done = [await perform() for _ in range(2)]
+    await host.explain_service.explain(first["action_id"], ANN)  # everything is on disk then
+
+    assert again["approval"] == first["approval"], "nobody is asked twice"
+    assert [one["status"] for one in done] == ["ok", "ok"]
+    assert done[0]["result"] == done[1]["result"]
+    assert len((await host.call("shu_notes", {}))["data"]["notes"]) == 1
+    (answered,) = recorded(home, "approval.answered")
+    (consumed,) = recorded(home, "approval.consumed")
+    (started,) = recorded(home, "call.started")
+    assert (answered["answered_by"], answered["approved"]) == ("local:ann", True)
+    assert consumed["approved_by"] == ["local:ann"]
+    made = {name: started[name] for name in ("principal", "name", "method", "decision", "approval")}
+    assert made == {
+        "principal": "user:bob",
+        "name": "shu_notes",
+        "method": "add_note",
+        "decision": "ask",
+        "approval": first["approval"],
+    }
+    assert started["payload_hash"]
+
+
+@pytest.mark.req("S-21", "ok and error")
 async def test_what_becomes_of_an_action_is_told_in_its_own_words(host: Host) -> None:
     hoarse = await host.actions.perform("voice", "shout", {}, of(host, ANN))
     await host.approvals.approve(hoarse["approval"], ANN)
@@ -172,7 +206,7 @@ async def test_what_becomes_of_an_action_is_told_in_its_own_words(host: Host) ->
         await host.actions.perform("shu_notes", "shu_notes", {}, of(host, ANN))
 
 
-@pytest.mark.req("S-34")
+@pytest.mark.req("S-34", "scopes")
 async def test_an_action_is_kept_to_callers_with_its_scopes(host: Host) -> None:
     refused = await host.actions.perform("shu_notes", "add_note", {"text": "x"}, of(host, NO_SCOPE))
 
@@ -180,7 +214,6 @@ async def test_an_action_is_kept_to_callers_with_its_scopes(host: Host) -> None:
     assert refused["error"]["details"]["missing"] == ["notes:write"]
 
 
-@pytest.mark.req("K-09")
 async def test_only_an_action_that_may_change_something_does_and_execute_never_does(host: Host, home: Home) -> None:
     waits = await host.actions.perform("voice", "keep", {"text": "hello"}, of(host, ANN))
     await host.approvals.approve(waits["approval"], ANN)
@@ -195,14 +228,12 @@ async def test_only_an_action_that_may_change_something_does_and_execute_never_d
     assert [entry["method"] for entry in recorded(home, "plugin.capability_denied")] == ["keyvalue.put"] * 2
 
 
-@pytest.mark.req("S-34")
 async def test_a_plugin_that_asks_for_approval_by_itself_has_to_say_so_in_its_list(host: Host) -> None:
     doubt = await host.actions.perform("voice", "doubt", {}, of(host, ANN))
 
     assert (doubt["status"], doubt["error"]["code"]) == ("error", "action.undeclared_approval")
 
 
-@pytest.mark.req("S-34")
 async def test_code_that_lists_an_action_otherwise_than_its_files_do_is_not_run(home: Home, tmp_path: Path) -> None:
     sly = CODE + "\nPlugin.ACTIONS = [dict(Plugin.ACTIONS[1], requires_approval=True)]\n"
     home.take(voice(tmp_path / "sly", sly))
@@ -212,7 +243,6 @@ async def test_code_that_lists_an_action_otherwise_than_its_files_do_is_not_run(
             await host.call("voice", {})
 
 
-@pytest.mark.req("S-34")
 async def test_over_http_whoever_acts_too_often_is_told_when_to_try_again(tmp_path: Path) -> None:
     office = Office(tmp_path)
     async with (

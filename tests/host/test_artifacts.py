@@ -135,8 +135,7 @@ async def pid_of(host: Host, plugin: str) -> int:
     return next(status.pid for status in await host.wait_settled() if status.key.plugin == plugin and status.pid)
 
 
-@pytest.mark.req("G-32")
-@pytest.mark.req("O-09")
+@pytest.mark.req("G-32", "binary data")
 @pytest.mark.parametrize("way", ["cold", "warm"])
 async def test_twenty_megabytes_arrive_as_they_were_while_other_calls_stay_quick(host: Host, way: str) -> None:
     async with asyncio.timeout(60):
@@ -155,7 +154,6 @@ async def test_twenty_megabytes_arrive_as_they_were_while_other_calls_stay_quick
     assert got == {"sha256": made["sha256"], "streamed": made["sha256"], "pieces": 20, "part": True}
 
 
-@pytest.mark.req("G-32")
 async def test_an_address_that_no_payload_names_is_of_no_use_to_another_plugin(host: Host) -> None:
     made = await patiently(host.call("maker.make", {"size": MB}))
     get = ("get", {"uri": made["uri"], "inline": True})
@@ -166,7 +164,6 @@ async def test_an_address_that_no_payload_names_is_of_no_use_to_another_plugin(h
     assert codes(await steps(host, found, plugin="maker")) == ["fine"]
 
 
-@pytest.mark.req("G-32")
 async def test_a_plugin_without_the_grant_has_no_pipes_and_is_refused_and_recorded(home: Home) -> None:
     modest = PROGRAM.replace(', capabilities_used=["host:artifacts"]', "")
     home.install("poor", program=modest, tools=TOOLS, capabilities=[])
@@ -182,7 +179,6 @@ async def test_a_plugin_without_the_grant_has_no_pipes_and_is_refused_and_record
     assert denied.data["method"] == "artifacts.put"
 
 
-@pytest.mark.req("G-32")
 @pytest.mark.parametrize(
     ("announced", "sent", "code"),
     [
@@ -214,7 +210,6 @@ async def test_frames_of_several_transfers_may_alternate(host: Host) -> None:
     assert [one["sha256"] for one in told[2:]] == [hashlib.sha256(text).hexdigest() for text in (b"bbbb", b"aaaa")]
 
 
-@pytest.mark.req("G-32")
 @pytest.mark.parametrize("step", [("flood", 200), ("bytes", "ff" * 8)], ids=["a flood", "no frames"])
 async def test_a_plugin_that_sends_what_nobody_waits_for_loses_its_pipes_and_nothing_else(
     host: Host, home: Home, step: tuple[str, Any]
@@ -229,7 +224,6 @@ async def test_a_plugin_that_sends_what_nobody_waits_for_loses_its_pipes_and_not
     assert (await violation(host, home)).data["violation_type"] == "artifacts"
 
 
-@pytest.mark.req("G-32")
 async def test_a_plugin_that_stops_half_way_is_given_up_and_leaves_no_file(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,7 +238,6 @@ async def test_a_plugin_that_stops_half_way_is_given_up_and_leaves_no_file(
     assert [path for path in (home.path / "data" / "artifacts").rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.req("G-32")
 async def test_a_plugin_that_does_not_read_what_it_asked_for_loses_its_pipes_and_nothing_else(
     host: Host, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +254,7 @@ async def test_a_plugin_that_does_not_read_what_it_asked_for_loses_its_pipes_and
     assert "was not read" in (await violation(host, home)).data["detail"]
 
 
-@pytest.mark.req("O-09")
+@pytest.mark.req("O-09", "size limit")
 async def test_more_than_the_setting_allows_is_refused_before_a_byte_is_sent(home: Home) -> None:
     home.install("maker", program=PROGRAM, tools=TOOLS, capabilities=GRANTED)
     environ = {"PADDOCK_ARTIFACTS_MAX_SIZE_MB": "1"}
@@ -310,7 +303,6 @@ def both(uris: list[str], host: Host):
 BOTH = [{"name": "both", "description": "Put and get", "effects": ["read_only"], "input_schema": ANY}]
 
 
-@pytest.mark.req("G-32")
 async def test_code_that_the_host_imports_moves_several_at_once_and_waits_as_it_likes(home: Home) -> None:
     runtime = {"python": {"both": "main:both"}}
     home.install("mover", program=ASYNC_PROGRAM, tools=BOTH, capabilities=GRANTED, runtime=runtime)
@@ -319,8 +311,6 @@ async def test_code_that_the_host_imports_moves_several_at_once_and_waits_as_it_
     assert got == {"equal": True, "streamed": True, "waited": True, "deleted": [True, True, True]}
 
 
-@pytest.mark.req("G-32")
-@pytest.mark.req("K-01")
 async def test_an_agent_reads_in_messages_what_its_call_was_handed_and_keeps_none_itself(home: Home) -> None:
     runtime = {"python": {"both": "main:both"}}
     home.install("maker", program=PROGRAM, tools=TOOLS, capabilities=GRANTED)

@@ -20,9 +20,9 @@ from paddock.core.ids import RequestId
 from paddock.daemon.log_format import JsonLogFormatter, TextLogFormatter
 from paddock.runtime.protocols.embedded.plugin import EmbeddedCall
 
-pytestmark = pytest.mark.req("K-18")
 
-
+@pytest.mark.req("K-18", "structured")
+@pytest.mark.req("K-18", "one correlation id")
 async def test_one_id_is_in_the_log_in_the_ledger_and_in_the_plugin(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -62,6 +62,9 @@ plugin.run()
 """
 
 
+@pytest.mark.req("K-18", "one correlation id")
+@pytest.mark.req("S-19", "logger")
+@pytest.mark.req("G-01", "stderr is the log")
 async def test_the_id_goes_through_the_plugin_and_comes_back_in_what_it_logs(home: Home) -> None:
     home.install(program=SAYS)
     async with open_host(Config(home=home.path, environ={})) as host:
@@ -82,6 +85,7 @@ def logged(record: logging.LogRecord) -> dict[str, Any]:
     return json.loads(line)
 
 
+@pytest.mark.req("K-18", "structured")
 @pytest.mark.parametrize("lines", [JsonLogFormatter(), TextLogFormatter()])
 def test_what_a_plugin_is_called_cannot_write_a_second_line_or_steer_a_terminal(lines: logging.Formatter) -> None:
     record = logging.LogRecord("paddock.calls", logging.INFO, "", 0, "a call %s", ("failed",), None)

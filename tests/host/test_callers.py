@@ -48,8 +48,6 @@ def add(tx: Transaction, name: str, *scopes: str) -> None:
     add_person(change, name, scopes=scopes)
 
 
-@pytest.mark.req("K-12")
-@pytest.mark.req("S-06")
 async def test_a_program_calls_as_somebody_with_exactly_what_they_may_do(home: Home, tmp_path: Path) -> None:
     home.take(ours(tmp_path / "ours"))
     home.changing(lambda plugins: enable(plugins, "ours"))

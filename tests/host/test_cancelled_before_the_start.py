@@ -15,8 +15,6 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
 
-pytestmark = pytest.mark.req("S-21")
-
 NEVER_READY = "import time\nwhile True: time.sleep(60)\n"
 
 

@@ -15,8 +15,6 @@ from paddock.host.plugins import uninstall as departures
 from paddock.plugins.manage.remove import uninstall
 from paddock.plugins.store import purge
 
-pytestmark = pytest.mark.req("G-51", "tables dropped")
-
 EMBEDDED = {"paddock": 1, "name": "parrot", "version": "1.0.0", "description": "Of the application", "capabilities": []}
 
 

@@ -17,8 +17,6 @@ from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.host import Host
 from paddock.store.database import Transaction, open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 BOB = PrincipalId("user:bob")
 NOT_SOON = "2999-01-01T00:00:00+00:00"
 

@@ -18,8 +18,6 @@ from paddock.plugins.dialects.envelope import OutputInvalid
 from paddock.runtime.protocols.embedded.plugin import EmbeddedCall
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("B-11")
-
 
 def tool(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "description": name, "effects": ["read_only"], **fields}
@@ -30,6 +28,7 @@ def manifest(*tools: Mapping[str, Any], name: str = "ours") -> dict[str, Any]:
     return {**about, "tools": list(tools)}
 
 
+@pytest.mark.req("B-11")
 async def test_a_function_is_called_by_its_name_with_its_parameters_checked_on_both_sides(home: Home) -> None:
     def say(text: str) -> dict[str, Any]:
         return {"text": text.upper()} if text != "break" else {"wrong": 1}
@@ -43,6 +42,7 @@ async def test_a_function_is_called_by_its_name_with_its_parameters_checked_on_b
             await host.call("ours.say", {"text": "break"})
 
 
+@pytest.mark.req("B-11")
 async def test_it_is_recorded_as_embedded_and_its_calls_like_every_other(home: Home) -> None:
     async with open_host(Config(home=home.path, environ={})) as host:
         await host.embed(manifest(tool("one")), {"one": lambda: 1})
@@ -129,7 +129,6 @@ async def test_as_many_plain_functions_run_at_once_as_are_let_in_whatever_else_h
     assert answers == [True] * 50
 
 
-@pytest.mark.req("K-08")
 async def test_a_thread_that_outlives_the_time_of_its_call_leaves_the_effect_in_doubt_and_has_no_word_in_it(
     home: Home,
 ) -> None:

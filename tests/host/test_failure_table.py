@@ -107,6 +107,7 @@ async def test_a_plugin_that_crashes_is_unavailable_until_it_was_restarted(home:
     assert [one["name"] for one in told(home, "plugin.spawned")].count("actor") == 2
 
 
+@pytest.mark.req("G-41")
 @pytest.mark.req("G-30", "hang")
 async def test_a_plugin_that_hangs_fails_its_call_after_thirty_seconds_and_is_killed_and_restarted(home: Home) -> None:
     async with playing(home, actor=on_call("time.sleep(600)")) as scene:
@@ -162,6 +163,7 @@ async def test_a_plugin_that_claims_more_than_it_may_is_ended_for_good_and_its_a
     assert not told(home, "plugin.crashed")
 
 
+@pytest.mark.req("G-05", "-32003")
 @pytest.mark.req("G-30", "storage access violation")
 async def test_a_plugin_that_reaches_for_tables_of_others_is_refused_recorded_and_left_running(home: Home) -> None:
     ask = 'send({"jsonrpc": "2.0", "id": "q", "method": "paddock.storage.query", "params": {"sql": SQL}})'

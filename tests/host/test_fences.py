@@ -23,8 +23,6 @@ from paddock.gate.idempotency.states import EffectState
 from paddock.queue import leases
 from paddock.store.database import Transaction, open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 PROGRAM = """
 import json, os
 from paddock_sdk import Host, Plugin
@@ -179,7 +177,6 @@ async def test_the_fence_is_looked_at_before_each_request_that_a_lost_call_would
     assert [one.data["method"] for one in entries(home, "plugin.capability_denied")] == ["http.send"] * lost
 
 
-@pytest.mark.req("S-13")
 @pytest.mark.parametrize("how", ["answered", "cancelled", "timed out"])
 async def test_a_request_ends_with_the_call_that_it_was_made_for_and_its_plugin_is_told(home: Home, how: str) -> None:
     hanging, left = asyncio.Event(), asyncio.Event()

@@ -9,8 +9,6 @@ from paddock.core.ids import PluginName
 from paddock.host.plugins.launch.substitution import substitute_references
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest, RemoteRuntime, Runtime
 
-pytestmark = pytest.mark.req("B-02")
-
 
 def server(runtime: Runtime) -> Manifest:
     return Manifest(PluginName("server"), "1.0.0", Dialect.MCP, runtime=runtime)

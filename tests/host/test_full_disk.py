@@ -17,8 +17,6 @@ from fixtures.mail import mail
 from fixtures.packages import write_file, write_json
 from fixtures.small_disks import fill, small_disk
 
-pytestmark = pytest.mark.req("B-06")
-
 LOOK = ("call", "mail.look", "--json")
 SEND = ("call", "mail.send", "-p", '{"to": "bob"}', "--json")
 

@@ -19,7 +19,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return hurried()
 
 
-@pytest.mark.req("G-22")
+@pytest.mark.req("G-22", "five failures in ten minutes end them")
 @pytest.mark.req("G-52", "enabling resets the count")
 async def test_it_is_disabled_after_five_failures_and_starts_with_a_clean_slate_when_a_person_enables_it(
     home: Home,

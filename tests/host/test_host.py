@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
@@ -30,7 +31,7 @@ async def state(host: Host, name: str = "parrot") -> str:
     return next(status.state.value for status in await host.wait_settled() if status.key.plugin == name)
 
 
-@pytest.mark.req("G-19")
+@pytest.mark.req("G-19", "the documented steps")
 async def test_enabled_plugins_run_when_the_host_opens_and_are_gone_when_it_closes(home: Home) -> None:
     home.install()
     home.install("second")
@@ -49,6 +50,25 @@ async def test_enabled_plugins_run_when_the_host_opens_and_are_gone_when_it_clos
     assert {"plugin.exited", "plugin.stopped"} <= kinds
 
 
+@pytest.mark.req("K-03", "nothing unregistered is called")
+async def test_code_that_was_not_installed_is_neither_listed_nor_called_wherever_it_lies(home: Home) -> None:
+    home.install()
+    trees = home.path / "data" / "plugins"
+    stray = trees / "stray" / "1.0.0"
+    shutil.copytree(trees / "parrot" / "1.0.0", stray)
+    for file in (stray / "paddock.yaml", stray / "main.py"):
+        file.chmod(0o600)
+        file.write_text(file.read_text().replace("parrot", "stray"))
+    async with opened(home) as host:
+        assert (await host.call("parrot.say", TEXT))["text"] == "hello"
+        for name in ("stray.say", "stray", str(stray), f"{stray}/main.py", "main.say"):
+            with pytest.raises(NotFound):
+                await host.call(name, TEXT)
+        assert host.callables() == ("parrot.say",)
+        assert [one["name"] for one in await host.plugins()] == ["parrot"]
+        assert [status.key.plugin for status in host.statuses()] == ["parrot"]
+
+
 async def test_an_error_raised_around_a_call_reaches_the_caller_as_it_is(home: Home) -> None:
     home.install()
     with pytest.raises(NotFound) as unknown:
@@ -57,6 +77,7 @@ async def test_an_error_raised_around_a_call_reaches_the_caller_as_it_is(home: H
     assert "parrot.say" in unknown.value.hint
 
 
+@pytest.mark.req("G-32", "method schemas")
 async def test_parameters_and_answers_are_checked_against_what_the_plugin_declares(home: Home) -> None:
     liar = PROGRAM.replace('"text": params["text"], "version"', '"words": params["text"], "version"')
     home.install("liar", program=liar)
@@ -80,7 +101,6 @@ async def test_many_that_are_enabled_at_the_same_time_are_all_there_afterwards(h
             assert (await host.call(f"{name}.say", TEXT))["text"] == "hello"
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 async def test_a_setting_that_a_command_changes_reaches_the_running_plugin(home: Home) -> None:
     schema = {"type": "object", "properties": {"colour": {"type": "string", "default": "grey"}}}
     home.install(system_config_schema=schema)
@@ -118,7 +138,6 @@ async def test_what_a_plugin_logs_can_be_read_later_and_without_the_host(home: H
     assert (home.path / "state" / "logs" / "parrot.log").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.req("G-19")
 async def test_a_plugin_whose_files_were_changed_is_not_started_and_the_others_are(home: Home) -> None:
     home.install()
     home.install("second")

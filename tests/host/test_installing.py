@@ -65,7 +65,6 @@ def staged(within: InstallService) -> list[str]:
     return [one.name for one in within.staging.iterdir()] if within.staging.is_dir() else []
 
 
-@pytest.mark.req("G-25")
 async def test_a_package_waits_for_a_person_and_is_installed_with_their_yes(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
         one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
@@ -93,7 +92,6 @@ async def test_a_program_does_not_agree_to_what_is_installed(tmp_path: Path) -> 
         assert one.stage is InstallStage.WAITING
 
 
-@pytest.mark.req("G-50")
 async def test_each_new_capability_and_nothing_less_has_to_be_agreed_to(tmp_path: Path) -> None:
     async with installing(tmp_path / "home") as within:
         first = await reached(begin(within, native(tmp_path / "one")), InstallStage.WAITING)

@@ -71,7 +71,6 @@ async def test_others_look_while_one_hangs_and_what_a_look_raises_is_the_callers
         assert await patiently(hanging) is None
 
 
-@pytest.mark.req("G-19")
 async def test_however_many_plugins_hang_on_a_dead_mount_those_without_a_grant_on_it_start() -> None:
     with dead_mount() as machine:
         looks = FilesystemProbe(machine, timeout_s=0.3)
@@ -155,7 +154,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.req("G-19")
 def test_granted_places_on_a_dead_mount_refuse_those_plugins_and_the_others_start_meanwhile(
     home: Home, tmp_path: Path
 ) -> None:

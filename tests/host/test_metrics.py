@@ -16,8 +16,6 @@ from paddock.gate.invocation import Invocation
 from paddock.host.observability.metrics import MAX_SERIES_PER_PLUGIN, OVERFLOW_LABEL
 from paddock.host.observability.prometheus import Histogram, MetricFamily
 
-pytestmark = pytest.mark.req("B-05")
-
 
 def numbers(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     return {
@@ -31,6 +29,7 @@ def number(text: str, name: str, **labels: str) -> float:
     return numbers(text)[name, frozenset(labels.items())]
 
 
+@pytest.mark.req("B-05", "metrics")
 async def test_calls_decisions_and_what_waits_are_counted(tmp_path: Path) -> None:
     async with Office(tmp_path).open() as host:
         for _ in range(3):

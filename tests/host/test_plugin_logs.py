@@ -145,7 +145,6 @@ async def test_followers_see_every_line_at_once_whatever_the_disk_does(tmp_path:
     assert await patiently(reading) == ["now"]
 
 
-@pytest.mark.req("G-19")
 async def test_a_log_file_that_hangs_holds_up_no_call(home: Home) -> None:
     home.install()
     home.install("second")

@@ -35,7 +35,6 @@ def configured(home: Home, text: str) -> Home:
     return home
 
 
-@pytest.mark.req("O-12")
 @pytest.mark.req("O-17", "OSQR_PLUGINS_ALLOWED_DOMAINS")
 async def test_an_osqr_plugin_runs_only_while_every_host_it_requests_is_an_allowed_domain(
     home: Home, tmp_path: Path
@@ -64,7 +63,6 @@ async def test_an_osqr_plugin_runs_only_while_every_host_it_requests_is_an_allow
             await patiently(host.enable("coach"))
 
 
-@pytest.mark.req("O-12")
 @pytest.mark.parametrize("capability", ["net:*", "host:http"])
 def test_an_osqr_plugin_that_requests_every_host_cannot_be_enabled(home: Home, tmp_path: Path, capability: str) -> None:
     home.take(coach(tmp_path / "coach", capabilities=(capability,)))

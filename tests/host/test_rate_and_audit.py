@@ -30,7 +30,7 @@ REMIND = {"name": "remind", "description": "Remind", "effects": ["db_write"]}
 
 
 @pytest.mark.req("S-14")
-@pytest.mark.req("S-19")
+@pytest.mark.req("S-19", "audit")
 async def test_a_plugin_keeps_to_its_rate_and_its_word_is_kept_with_the_call(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.install("bell", program=PROGRAM, capabilities=["host:rate"], tools=[REMIND])
@@ -50,7 +50,6 @@ async def test_a_plugin_keeps_to_its_rate_and_its_word_is_kept_with_the_call(tmp
     assert call.data["metrics"]["asked"] == {"audit.write": 1, "rate.limit": 1}
 
 
-@pytest.mark.req("S-19")
 def test_the_fake_host_of_the_test_kit_has_both() -> None:
     fake = FakeHost(["host:rate"])
     assert fake.answer("paddock.rate.limit", {"bucket": "b", "cost": 60}) == {"allowed": True, "retry_after": 0.0}

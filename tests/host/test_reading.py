@@ -24,8 +24,6 @@ from paddock.plugins.manage.enable import enable
 from paddock.runtime.calls import Question, QuestionAnswer
 from paddock.runtime.lifecycle import PluginState
 
-pytestmark = pytest.mark.req("B-03")
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
@@ -108,7 +106,6 @@ async def test_a_new_document_is_read_at_once_and_a_prompt_that_changed_waits_fo
         assert await prompted(host, who="Ann") == "Greet Ann"
 
 
-@pytest.mark.req("S-06")
 async def test_nobody_without_a_right_starts_a_server(home: Home) -> None:
     stranger = CallContext(Principal(PrincipalId("user:eve")), RequestId("req_1"))
     async with opened(home) as host:
@@ -187,7 +184,6 @@ async def test_what_a_manifest_declares_is_listed_and_a_text_is_filled_in_withou
                 await reading
 
 
-@pytest.mark.req("B-02", "unknown servers run caged")
 async def test_a_server_of_the_official_sdk_is_asked_read_and_answered_the_same_way(tmp_path: Path) -> None:
     site = site_packages()
     package = tmp_path / "official"

@@ -26,8 +26,6 @@ from paddock.queue.node import load_or_create_node_id
 from paddock.store.database import Transaction, open_direct
 from paddock.store.lock import LOCK_NAME
 
-pytestmark = pytest.mark.req("K-08")
-
 EFFECTS = 600
 WAITING = 8
 LONGEST = 1.5  # seconds from the lock until a daemon is certainly ready
@@ -188,8 +186,6 @@ def test_what_is_overdue_ends_before_anything_goes_on_and_what_was_approved_is_m
     assert {row["id"]: row["state"] for row in state(paddock)["approvals"]} == {late: "expired", good: "consumed"}
 
 
-@pytest.mark.req("B-06")
-@pytest.mark.req("S-21")
 def test_a_yes_is_void_where_the_ledger_is_broken_by_then_and_its_call_is_never_made(
     paddock: Paddock, sent: Path
 ) -> None:

@@ -10,8 +10,6 @@ from tests.gate.test_governed_calls import Office
 from fixtures.small_disks import fill, small_disk
 from paddock.core.errors import StoreUnavailable
 
-pytestmark = pytest.mark.req("B-10")
-
 NO_NOTES = (
     '@id("no-notes") @text("Nobody writes notes.")\nforbid (principal, action, resource == Callable::"mail.note");'
 )

@@ -51,11 +51,13 @@ def somebody(*scopes: str) -> CallContext:
     return CallContext(somebody, RequestId("req_1"))
 
 
+@pytest.mark.req("K-12", "by the host")
+@pytest.mark.req("S-01", "requires_permission")
 @pytest.mark.parametrize(
     ("package", "inside"),
     [
-        pytest.param(shu, "data", marks=pytest.mark.req("S-01"), id="its code says so"),
-        pytest.param(kernel, "result", marks=pytest.mark.req("K-12"), id="its manifest says so"),
+        pytest.param(shu, "data", marks=pytest.mark.req("S-01", "requires_permission"), id="its code says so"),
+        pytest.param(kernel, "result", marks=pytest.mark.req("K-12", "by the host"), id="its manifest says so"),
     ],
 )
 async def test_only_callers_with_the_scopes_and_whoever_operates_the_host_get_through(

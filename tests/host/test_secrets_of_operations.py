@@ -28,8 +28,6 @@ from paddock.secrets.vault import store_secret
 from paddock.store.audited_transaction import AuditedTransaction
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("S-29")
-
 PROGRAM = """
 import os
 from paddock_sdk import Host, Plugin
@@ -98,6 +96,7 @@ async def refused(host: Host, name: str, params: dict[str, Any] | None = None, *
     return error.value
 
 
+@pytest.mark.req("S-29", "missing ones are named before execution")
 @pytest.mark.parametrize("called", ["read", "send"])
 async def test_a_call_that_lacks_secrets_is_refused_with_all_of_them_before_its_plugin_hears_of_it(
     home: Home, called: str
@@ -113,6 +112,8 @@ async def test_a_call_that_lacks_secrets_is_refused_with_all_of_them_before_its_
     assert not recorded(home, "call.started", "plugin.spawned"), "and its plugin was not started for it"
 
 
+@pytest.mark.req("S-12", "the system's only where declared")
+@pytest.mark.req("S-29", "scopes")
 async def test_once_they_are_set_it_runs_and_each_operation_gets_them_from_where_it_allows(home: Home) -> None:
     home.install("keeper", program=PROGRAM, tools=TOOLS, capabilities=["host:secrets"], operation_auth=NEEDS)
     keep(home, "token", "of all")
@@ -179,7 +180,8 @@ permit (principal, action in Action::"anyCall", resource) when { resource.effect
 """
 
 
-@pytest.mark.req("S-28")
+@pytest.mark.req("S-28", "op_auth")
+@pytest.mark.req("S-29", "scopes")
 async def test_of_a_shu_plugin_the_parameter_op_says_which_operation_it_is(tmp_path: Path) -> None:
     home, folder = Home(tmp_path), tmp_path / "package"
     auth = {

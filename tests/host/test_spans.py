@@ -16,8 +16,6 @@ from paddock.core.call import CallContext
 from paddock.core.errors import Denied
 from paddock.core.ids import RequestId
 
-pytestmark = pytest.mark.req("B-05")
-
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
@@ -62,6 +60,7 @@ def collector() -> Iterator[Collector]:
     server.server_close()
 
 
+@pytest.mark.req("B-05", "traces")
 async def test_each_call_is_a_span_below_its_callers_and_says_what_was_decided(
     tmp_path: Path, collector: Collector
 ) -> None:

@@ -14,7 +14,7 @@ from tests.supervision.stage import patiently
 from paddock import Config, Host, open_host
 from paddock.config.local_file import set_system_value
 from paddock.core.call import Principal
-from paddock.core.errors import NeedsConsent, NotFound
+from paddock.core.errors import Conflict, NeedsConsent, NotFound
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.ledger.read.entries import list_recent
 from paddock.manifest.capability import parse_capability
@@ -117,6 +117,9 @@ def recorded(home: Home, tenant: str) -> list[dict[str, Any]]:
         return [entry.data for entry in database.read(lambda tx: list_recent(tx, tenant=tenant))]
 
 
+@pytest.mark.req("B-22", "events")
+@pytest.mark.req("B-22", "storage")
+@pytest.mark.req("B-22", "caches")
 async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_that_it_keeps(home: Home) -> None:
     with_diary(home)
     home.changing(lambda plugins: set_system_value(plugins.config_file, "diary", "token", "ours"))
@@ -151,6 +154,26 @@ async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_th
         for tenant in ("default", "acme")
     }
     assert called == {"default": {"local:ada", "local:operator"}, "acme": {"local:ada"}}
+
+
+@pytest.mark.req("K-08", "per tenant, operator and key")
+@pytest.mark.req("B-22", "idempotent results")
+async def test_a_key_in_one_tenant_says_nothing_of_the_same_key_in_another(home: Home) -> None:
+    with_diary(home)
+    async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):
+        here, acme = await host.principal("local:ada"), await in_acme(host)
+
+        def keep(text: str, who: Principal) -> Any:
+            return host.call("diary.keep", {"text": text}, principal=who, idempotency_key="k1")
+
+        first = [await keep("ours", here), await keep("theirs", acme)]
+        again = [await keep("ours", here), await keep("theirs", acme)]
+        with pytest.raises(Conflict):
+            await keep("ours", acme)
+        kept = [(await host.call("diary.recall", {}, principal=one))["lines"] for one in (here, acme)]
+
+    assert first == again
+    assert kept == [["ours"], ["theirs"]]
 
 
 async def test_the_plugins_of_another_tenant_start_at_their_first_call(home: Home) -> None:
@@ -256,6 +279,7 @@ async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant
     assert (ours["version"], theirs["version"]) == ("2.0.0", "2.0.0")
 
 
+@pytest.mark.req("B-22", "calls")
 async def test_a_call_and_what_became_of_it_are_found_within_its_tenant_alone(home: Home) -> None:
     home.install()
     with_acme(home)

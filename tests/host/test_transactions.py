@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from tests.host.conftest import Home
 
 from paddock import Config, open_host
@@ -38,7 +37,6 @@ plugin.run()
 CROWD = {"name": "crowd", "description": "c", "effects": ["db_write"], "input_schema": {"type": "object"}}
 
 
-@pytest.mark.req("G-15")
 async def test_a_transaction_comes_to_its_end_however_many_of_the_plugins_statements_wait_for_that(home: Home) -> None:
     home.install("crowd", program=PROGRAM, tools=[CROWD], capabilities=["storage:write"])
     async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):

@@ -27,8 +27,6 @@ from paddock.web.daemon_address import socket_path
 from paddock.web.routing.error_formats import full_problem
 from paddock.web.server.unix_socket import serve_unix_socket
 
-pytestmark = pytest.mark.req("O-20")
-
 RULE = "constitution-preserved"
 SPECIFICS = ("constitution", "sovereignty", "preserve", "guardrails", "overrides")
 SLY = {
@@ -60,6 +58,7 @@ def tells_nothing(*said: object) -> bool:
     return "blocked" in words and not any(word in words for word in SPECIFICS)
 
 
+@pytest.mark.req("O-20", "the user only that")
 async def test_in_every_form_of_the_error_the_caller_learns_only_that_something_was_blocked(tmp_path: Path) -> None:
     async with sly(tmp_path) as (host, _):
         with pytest.raises(Denied) as refused:
@@ -75,6 +74,8 @@ async def test_in_every_form_of_the_error_the_caller_learns_only_that_something_
         assert tells_nothing(outward, error.message), outward
 
 
+@pytest.mark.req("O-20", "blocked")
+@pytest.mark.req("O-20", "the user only that")
 async def test_over_http_and_in_what_is_explained_to_them_it_is_the_same(tmp_path: Path) -> None:
     async with sly(tmp_path) as (_, paddock):
         where = paddock.home / "run" / "paddock.sock"
@@ -105,6 +106,7 @@ async def test_over_http_and_in_what_is_explained_to_them_it_is_the_same(tmp_pat
     assert not any(word in other.out.lower() for word in SPECIFICS)
 
 
+@pytest.mark.req("O-20", "the administrator learns what")
 async def test_the_administrator_is_told_at_once_and_finds_the_rule_and_its_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

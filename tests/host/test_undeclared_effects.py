@@ -99,7 +99,8 @@ def notes(home: Home) -> Home:
     return home
 
 
-@pytest.mark.req("K-09")
+@pytest.mark.req("K-09", "an undeclared one cannot happen")
+@pytest.mark.req("K-09", "the attempt is recorded")
 async def test_a_call_that_says_it_only_reads_cannot_write_and_the_attempt_is_on_record(notes: Home) -> None:
     async with open_host(Config(home=notes.path, environ={})) as host:
         assert (await host.call("notes.write", {}))["rows"] == 1
@@ -121,7 +122,7 @@ async def test_a_call_that_says_it_only_reads_cannot_write_and_the_attempt_is_on
     assert "[paddock] refused: storage.exec (forbidden: no-undeclared-effects)" in log
 
 
-@pytest.mark.req("K-09")
+@pytest.mark.req("K-09", "an undeclared one cannot happen")
 async def test_a_call_that_only_reads_cannot_write_by_leaving_out_which_call_it_is(notes: Home) -> None:
     async with open_host(Config(home=notes.path, environ={})) as host:
         error = await refused(host, "notes.sneak")
@@ -135,8 +136,6 @@ async def test_a_call_that_only_reads_cannot_write_by_leaving_out_which_call_it_
     assert words in "\n".join(explained.lines())
 
 
-@pytest.mark.req("K-09")
-@pytest.mark.req("S-09", "frame")
 async def test_the_entry_of_a_call_counts_what_the_plugin_asked_of_the_host_in_it(notes: Home) -> None:
     async with open_host(Config(home=notes.path, environ={})) as host:
         await host.call("notes.write", {})
@@ -148,7 +147,6 @@ async def test_the_entry_of_a_call_counts_what_the_plugin_asked_of_the_host_in_i
     assert recorded(notes, "plugin.asked") == []
 
 
-@pytest.mark.req("S-09", "frame")
 async def test_what_names_no_call_is_recorded_as_of_the_plugins_own_accord(notes: Home) -> None:
     async with open_host(Config(home=notes.path, environ={})) as host:
         await host.call("notes.aside", {})
@@ -162,7 +160,6 @@ async def test_what_names_no_call_is_recorded_as_of_the_plugins_own_accord(notes
     assert call["metrics"] == {}
 
 
-@pytest.mark.req("S-22")
 async def test_a_rule_of_ones_own_holds_for_what_plugins_ask_for_too(notes: Home) -> None:
     folder = notes.path / "policies"
     folder.mkdir(mode=0o700, parents=True)
@@ -176,7 +173,6 @@ async def test_a_rule_of_ones_own_holds_for_what_plugins_ask_for_too(notes: Home
     assert denied["policies"] == ["notes-keeps-nothing"]
 
 
-@pytest.mark.req("K-09")
 async def test_an_author_is_told_of_an_undeclared_effect_in_the_words_that_users_would_be(
     notes: Home, tmp_path: Path
 ) -> None:

@@ -22,8 +22,6 @@ from fixtures.packages import write_file
 from paddock import Config, open_host
 from paddock.core.errors import PluginError
 
-pytestmark = pytest.mark.req("K-10", "flagged")
-
 # An operator that runs on an event loop, so that several of its calls are under way in one process.
 CODE = """
 import asyncio
@@ -104,6 +102,7 @@ def flags(home: Home) -> list[Any]:
     return [one["undisclosed"] for one in recorded(home, "call.ended")]
 
 
+@pytest.mark.req("K-10", "network")
 async def test_a_connection_of_its_own_flags_a_call_whose_answer_does_not_disclose_it(
     home: Home, tmp_path: Path
 ) -> None:
@@ -162,6 +161,7 @@ TOOLS = [
 ]
 
 
+@pytest.mark.req("K-10", "network")
 async def test_what_the_host_fetched_for_a_call_is_disclosed_by_its_answer_or_its_manifest_or_flagged(
     home: Home,
 ) -> None:
@@ -220,6 +220,7 @@ async def test_a_page_that_is_still_on_its_way_counts_for_a_call_that_is_answere
     assert flagged == {"ask": ["network"], "answer": None}
 
 
+@pytest.mark.req("K-10", "model")
 @pytest.mark.parametrize(
     ("answer", "flagged"),
     [

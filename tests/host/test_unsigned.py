@@ -21,8 +21,6 @@ from paddock.ledger.write import lifespan
 from paddock.web.daemon_address import socket_path
 from paddock.web.server.unix_socket import serve_unix_socket
 
-pytestmark = pytest.mark.req("B-06")
-
 CLOCK, RANDOM = SystemClock(), SystemRandom()
 SAYS = "a checkpoint of the ledger cannot be written: No space left on device"
 

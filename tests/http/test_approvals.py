@@ -11,8 +11,6 @@ from fixtures.commands import Paddock
 from fixtures.daemons import Daemon, daemon, eventually
 from fixtures.mail import mail
 
-pytestmark = pytest.mark.req("S-21")
-
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, None]:
@@ -62,7 +60,7 @@ def test_a_call_that_waits_is_found_approved_and_made(served: Daemon) -> None:
     assert (again.status, again.body["code"]) == (409, "approval.consumed")
 
 
-@pytest.mark.req("S-33")
+@pytest.mark.req("S-33", "cannot be guessed")
 def test_the_token_is_told_to_whoever_asked_and_to_nobody_else(served: Daemon) -> None:
     made = waiting(served)
     token = made["approval"]["token"]
@@ -78,7 +76,7 @@ def test_the_token_is_told_to_whoever_asked_and_to_nobody_else(served: Daemon) -
     answered(served, made["approval"]["approval"], "deny")
 
 
-@pytest.mark.req("S-33")
+@pytest.mark.req("S-33", "works once")
 def test_the_token_brings_whoever_asked_back_to_their_call_once(served: Daemon) -> None:
     made = waiting(served)
     again = {"name": "mail.send", "params": {"to": "bob"}, "approval_token": made["approval"]["token"]}
@@ -94,7 +92,8 @@ def test_the_token_brings_whoever_asked_back_to_their_call_once(served: Daemon) 
     assert {(one.status, one.body["code"]) for one in (stolen, once_more)} == {(403, "approval.token")}
 
 
-@pytest.mark.req("S-34")
+@pytest.mark.req("S-21", "listed by policy")
+@pytest.mark.req("S-21", "ok and error")
 def test_actions_are_listed_for_who_may_perform_them_and_performed_in_their_own_words(served: Daemon) -> None:
     def listed(**headers: str) -> dict[str, bool]:
         actions = served.ask("GET", "/plugins/mail/actions", **headers).body["actions"]
@@ -117,8 +116,6 @@ def test_actions_are_listed_for_who_may_perform_them_and_performed_in_their_own_
     assert (wrong.status, wrong.body["status"], wrong.body["error"]["code"]) == (400, "error", "invalid_params")
 
 
-@pytest.mark.req("S-33")
-@pytest.mark.req("S-34")
 def test_in_another_tenant_a_token_works_the_same_and_addresses_name_the_tenant(served: Daemon) -> None:
     served.paddock.quickly("tenant", "add", "acme")
     served.paddock.quickly("plugin", "enable", "mail", "--tenant", "acme", "--yes")
@@ -259,7 +256,7 @@ def test_what_is_not_there_is_not_found(served: Daemon) -> None:
         assert (missing.status, missing.body["code"].rpartition(".")[2]) in ((404, "not_found"), (404, "unknown")), path
 
 
-@pytest.mark.req("B-10")
+@pytest.mark.req("B-10", "asked")
 def test_a_call_is_explained_by_its_course(served: Daemon) -> None:
     made = waiting(served)
     before = served.ask("GET", f"/calls/{made['call_id']}/explanation").body["calls"][0]

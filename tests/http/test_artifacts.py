@@ -34,7 +34,7 @@ def download(served: Daemon, digest: str, method: str = "GET", **headers: str) -
         connection.close()
 
 
-@pytest.mark.req("O-09")
+@pytest.mark.req("O-09", "byte range")
 def test_an_artifact_is_downloaded_whole_and_in_part(served: Daemon) -> None:
     made = served.ask("POST", "/plugins/maker/call/make", {}).body
     uri = made["result"]["uri"] if "result" in made else made["uri"]

@@ -44,6 +44,7 @@ def pages_of_somebody_else() -> Generator[str, None, None]:
             serving.join()
 
 
+@pytest.mark.req("B-23", "cookies")
 def test_somebody_signs_in_with_the_link_and_a_page_of_others_cannot_use_their_session(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
     with daemon(paddock) as started, browser(tmp_path) as person, pages_of_somebody_else() as elsewhere:

@@ -12,8 +12,6 @@ from fixtures.daemons import eventually
 from fixtures.people import Peopled, key_of
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("S-06")
-
 
 def without_ids(body: dict[str, object], *names: str) -> str:
     text = str({key: value for key, value in body.items() if key != "error_id"})

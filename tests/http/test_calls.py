@@ -13,7 +13,7 @@ from fixtures.daemons import Daemon, LocalConnection, eventually
 from fixtures.parrot import parrot
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06", "declared")
 @pytest.mark.req("G-31", "method happy path")
 def test_a_declared_method_is_called_and_its_result_comes_back(served: Daemon) -> None:
     answer = served.ask("POST", "/plugins/parrot/call/say", {"text": "hello"})
@@ -23,7 +23,7 @@ def test_a_declared_method_is_called_and_its_result_comes_back(served: Daemon) -
     assert served.ask("GET", f"/calls/{answer.body['call_id']}").body == answer.body
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06", "others are not found")
 @pytest.mark.req("G-31", "method not found")
 def test_a_method_that_the_plugin_does_not_declare_is_not_found(served: Daemon) -> None:
     answer = served.ask("POST", "/plugins/parrot/call/sing", {})
@@ -75,6 +75,7 @@ def test_a_caller_that_accepts_events_hears_of_its_call_until_the_end(served: Da
     assert told.count("event: end") == 1 and '"counted":3' in told
 
 
+@pytest.mark.req("K-11")
 def test_parameters_with_mistakes_are_refused_with_all_of_them(served: Daemon) -> None:
     answer = served.ask("POST", "/plugins/parrot/call/say", {"text": 3, "volume": 11})
 

@@ -180,7 +180,7 @@ def test_the_published_description_names_every_route_and_every_one_of_them_is_th
             assert "http.no_route" not in str(answer.body), path
 
 
-@pytest.mark.req("B-05")
+@pytest.mark.req("B-05", "metrics")
 def test_numbers_are_given_in_the_form_that_prometheus_reads(served: Daemon) -> None:
     answer = served.ask("GET", "/metrics")
 

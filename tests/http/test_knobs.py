@@ -21,7 +21,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
         yield started
 
 
-@pytest.mark.req("G-14", "manifest schema")
 def test_the_knobs_of_a_plugin_are_told_with_what_each_accepts_and_is(served: Daemon) -> None:
     shown = served.ask("GET", "/plugins/memory-markdown/knobs").body
 

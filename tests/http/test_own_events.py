@@ -6,13 +6,10 @@ import json
 from contextlib import closing
 from http.client import HTTPConnection
 
-import pytest
 from tests.http.test_sessions import signed_in
 
 from fixtures.commands import PATIENCE
 from fixtures.people import Peopled, key_of
-
-pytestmark = pytest.mark.req("O-16")
 
 
 def test_somebody_hears_of_their_own_calls_and_those_of_their_keys_alone_and_of_no_person(peopled: Peopled) -> None:

@@ -6,6 +6,8 @@ import re
 import socket
 import struct
 
+import pytest
+
 from fixtures.commands import PATIENCE
 from fixtures.daemons import eventually
 from fixtures.people import Peopled
@@ -43,6 +45,7 @@ def test_whoever_hangs_up_ends_what_is_answered_also_with_more_requests_behind_i
     eventually(lambda: peopled.ask("ann", "GET", where).body["status"] == "cancelled", "the call ends")
 
 
+@pytest.mark.req("B-23", "framing of requests")
 def test_nonsense_behind_a_request_is_not_answered_in_the_midst_of_its_answer(peopled: Peopled) -> None:
     with socket.create_connection(peopled.daemon.tcp, PATIENCE) as connection:
         connection.sendall(waiting_for(peopled))

@@ -47,7 +47,7 @@ def test_a_plugin_that_nobody_installed_is_not_found(served: Daemon, method: str
     assert (answer.status, answer.body["code"]) == (404, "plugin.not_found")
 
 
-@pytest.mark.req("G-01")
+@pytest.mark.req("G-01", "stderr is the log")
 def test_what_a_plugin_logs_can_be_read_and_followed(served: Daemon) -> None:
     note(served, "first")
     with served.following("/plugins/parrot/logs?follow=1&lines=1") as events:
@@ -62,7 +62,7 @@ def test_what_a_plugin_logs_can_be_read_and_followed(served: Daemon) -> None:
     assert len(served.ask("GET", "/plugins/parrot/logs?lines=1").body["lines"]) == 1
 
 
-@pytest.mark.req("G-08")
+@pytest.mark.req("G-08", "logged and forwarded")
 def test_notifications_reach_whoever_follows_them(served: Daemon) -> None:
     with served.following("/plugins/parrot/notifications") as events:
         assert next(events)["event"] == "following"  # from here on nothing is missed
@@ -120,7 +120,7 @@ def test_a_plugin_is_stopped_and_started_by_its_switches_and_its_count_begins_an
     ]
 
 
-@pytest.mark.req("G-19")
+@pytest.mark.req("G-19", "a failure does not stop the host")
 def test_a_plugin_that_cannot_start_says_why_and_the_daemon_carries_on(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home")
     paddock("plugin", "install", parrot(tmp_path / "broken", "broken", main="raise SystemExit('no feathers')"), "--yes")

@@ -91,7 +91,6 @@ def test_an_error_is_the_same_at_both_ends_of_the_socket(kind: type[PaddockError
     assert exit_code(again) == exit_code(error)
 
 
-@pytest.mark.req("G-15")
 def test_every_mistake_of_a_document_arrives_with_its_place() -> None:
     error = Invalid("two mistakes", [Problem("a.b", "wrong", "right", "type", 3), Problem("", "empty")])
 

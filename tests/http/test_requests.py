@@ -25,6 +25,11 @@ def add(params, context):
     made.append(params["what"])
     return {"made": len(made)}
 
+@plugin.tool
+def spell(params, context):
+    made.append("spelled")
+    return {"z": len(made), "a": [1.0, 1e300, -0.0, 2**53 + 1, None], "é\\u2028": {"\\u0000": "🦊 </script>"}}
+
 plugin.run()
 """
 WHAT = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
@@ -32,8 +37,11 @@ WHAT = {"type": "object", "properties": {"what": {"type": "string"}}, "required"
 
 def tally(root: Path) -> Path:
     """A plugin that says how often it did something."""
-    tool: dict[str, Any] = {"name": "add", "description": "Adds", "effects": ["db_write"], "input_schema": WHAT}
-    native(root, "tally", "1.0.0", runtime={"command": ["python3", "./main.py"]}, capabilities=["net:[]"], tools=[tool])
+    tools = [
+        {"name": name, "description": "Counts", "effects": ["db_write"], "input_schema": WHAT}
+        for name in ("add", "spell")
+    ]
+    native(root, "tally", "1.0.0", runtime={"command": ["python3", "./main.py"]}, capabilities=["net:[]"], tools=tools)
     write_file(root / "main.py", TALLY)
     return root
 
@@ -177,7 +185,25 @@ def test_a_header_that_says_two_things_is_refused(
         connection.close()
 
 
-@pytest.mark.req("K-08")
+@pytest.mark.req("K-08", "same bytes back")
+def test_the_answer_under_a_key_comes_back_byte_for_byte(tallied: Daemon) -> None:
+    def result() -> str:
+        """The bytes of the result, as they stand in the body."""
+        connection = LocalConnection(tallied.socket)
+        headers = {"content-type": "application/json", "idempotency-key": "spell-1"}
+        connection.request("POST", "/api/v1/plugins/tally/call/spell", b'{"what": "x"}', headers)
+        body = connection.getresponse().read().decode()
+        connection.close()
+        start = body.index('"result":') + len('"result":')
+        return body[start : json.JSONDecoder().raw_decode(body, start)[1]]
+
+    first = result()
+
+    assert "🦊" in first and "1e" in first
+    assert [result() for _ in range(3)] == [first] * 3
+
+
+@pytest.mark.req("K-08", "another payload is a conflict")
 def test_what_has_an_effect_has_it_once_under_one_key(tallied: Daemon) -> None:
     def added(what: str, key: str) -> Any:
         return tallied.ask("POST", "/plugins/tally/call/add", {"what": what}, idempotency_key=key)

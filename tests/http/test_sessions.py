@@ -38,6 +38,7 @@ def signed_in(peopled: Peopled, *options: str) -> str:
     return cookie_in(answer)
 
 
+@pytest.mark.req("B-23", "cookies")
 def test_a_link_signs_somebody_in_once_and_looking_at_it_does_not_use_it_up(peopled: Peopled) -> None:
     ask, link = peopled.daemon.ask_tcp, link_of(peopled, "--user", "ann")
 
@@ -144,6 +145,47 @@ def test_only_a_page_of_ours_changes_something_with_a_session(
     assert peopled.daemon.ask_tcp(*CALL, cookie=cookie, **sent).status == status
 
 
+@pytest.mark.req("B-23", "cross-site requests whatever their body")
+@pytest.mark.parametrize("marks", [{"sec_fetch_site": "cross-site"}, {"origin": "http://evil.example"}, {}])
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        ("application/json", b'{"text": "x"}'),
+        ("text/plain", b'{"text": "x"}'),
+        ("application/x-www-form-urlencoded", b"text=x"),
+        (
+            "multipart/form-data; boundary=b",
+            b'--b\r\ncontent-disposition: form-data; name="text"\r\n\r\nx\r\n--b--\r\n',
+        ),
+        ("application/octet-stream", b"x"),
+        ("", b""),
+    ],
+)
+def test_a_session_changes_nothing_for_a_page_of_others_whatever_the_body(
+    peopled: Peopled, marks: dict[str, str], media: str, body: bytes
+) -> None:
+    cookie = signed_in(peopled, "--user", "olga")
+    headers = {"cookie": cookie, **({"content_type": media} if media else {}), **marks}
+
+    for path in ("/plugins/parrot/call/say", "/plugins/parrot/disable", "//logout", "//plugins/parrot/disable"):
+        assert peopled.daemon.ask_tcp("POST", path, body, **headers).status == 403, path
+    assert peopled.ask("olga", "GET", "/plugins/parrot").body["state"] == "enabled"
+    assert peopled.daemon.ask_tcp("GET", "/me", cookie=cookie).status == 200, "still signed in"
+
+
+@pytest.mark.req("B-23", "CSP")
+def test_pages_run_their_own_scripts_alone_and_stand_in_no_frame(peopled: Peopled) -> None:
+    cookie = signed_in(peopled, "--user", "olga")
+    for path in ("//", "//plugins", "//plugins/parrot", "//approvals", "//ledger", "//settings", "//no-such-page"):
+        page = peopled.daemon.ask_tcp("GET", path, cookie=cookie, accept="text/html")
+        policy = dict(one.strip().split(" ", 1) for one in page.headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'", path
+        assert policy.get("script-src", "'self'") == policy["style-src"] == policy["form-action"] == "'self'", path
+        assert page.headers["x-frame-options"].lower() == "deny"
+        assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=", page.body), path
+
+
+@pytest.mark.req("B-23", "cross-site requests whatever their body")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -162,6 +204,7 @@ def test_a_page_of_others_reads_nothing_with_a_session(peopled: Peopled, headers
     assert peopled.daemon.ask_tcp("GET", "/me", cookie=cookie, **headers).status == status
 
 
+@pytest.mark.req("B-23", "cross-site requests whatever their body")
 @pytest.mark.parametrize(
     ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 404), ("none", 404)]
 )
@@ -174,6 +217,7 @@ def test_a_link_of_somebody_elses_page_has_no_plugin_work(peopled: Peopled, site
     assert (answer.status, answer.body["code"] == "http.cross_site") == (status, status == 403)
 
 
+@pytest.mark.req("B-23", "cookies")
 def test_signing_out_ends_the_session_and_not_only_the_cookie(peopled: Peopled) -> None:
     ask, cookie = peopled.daemon.ask_tcp, signed_in(peopled, "--user", "ann")
     assert ask("GET", "/me", cookie=cookie).status == 200

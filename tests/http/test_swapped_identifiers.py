@@ -18,7 +18,6 @@ from fixtures.mail import mail
 from fixtures.maker import maker
 from fixtures.people import key_of
 
-pytestmark = pytest.mark.req("S-06")
 ROUTES = {
     "call": [
         ("GET", "/calls/{}"),
@@ -158,6 +157,10 @@ def swapped(two: Two, many: int) -> int:
     return compared
 
 
+@pytest.mark.req("B-22", "calls")
+@pytest.mark.req("B-22", "approvals")
+@pytest.mark.req("B-22", "ledger")
+@pytest.mark.req("B-22", "artifacts")
 def test_whose_they_are_finds_each_of_them(two: Two) -> None:
     for kind, route in (
         *(("call", "/calls/{}"), ("approval", "/approvals/{}"), ("entry", "/ledger/{}")),
@@ -170,8 +173,34 @@ def test_whose_they_are_finds_each_of_them(two: Two) -> None:
             connection.close()
 
 
+@pytest.mark.req("B-22", "calls")
+@pytest.mark.req("B-22", "approvals")
+@pytest.mark.req("B-22", "ledger")
+@pytest.mark.req("B-22", "artifacts")
 def test_ids_of_another_tenant_are_as_unknown_as_those_that_nobody_has(two: Two) -> None:
     assert swapped(two, 400) == 400
+
+
+@pytest.mark.req("B-22", "calls")
+@pytest.mark.req("B-22", "approvals")
+@pytest.mark.req("B-22", "ledger")
+def test_no_list_of_another_tenant_holds_anything_of_it(two: Two) -> None:
+    def said(key: str, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(*two.where, timeout=PATIENCE)
+        connection.request("GET", f"/api/v1{path}", None, {"authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    lists = {"/calls": "call", "/approvals?all=1": "approval", "/ledger?limit=1000": "entry", "/webhooks": "webhook"}
+    for path, kind in lists.items():
+        status, own = said(two.own, path)
+        assert status == 200 and any(one in own for one in two.ids[kind]), path
+        for key in (two.member, two.operator):
+            status, theirs = said(key, path)
+            assert status in ((200,) if key == two.operator else (200, 403)), path
+            assert [one for kind in two.ids for one in two.ids[kind] if one in theirs] == [], path
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ def test_over_tcp_nobody_is_let_in_without_a_credential_but_to_ask_whether_it_li
     assert peopled.ask("ann", "GET", "/nothing").status == 404
 
 
+@pytest.mark.req("B-23", "Host")
 @pytest.mark.parametrize(
     "host",
     [
@@ -56,6 +57,7 @@ def test_a_name_of_somebody_else_that_leads_here_is_refused(peopled: Peopled, ho
     assert peopled.daemon.ask_tcp("GET", "/healthz", host=host).status == 421
 
 
+@pytest.mark.req("B-23", "Host")
 def test_the_names_of_this_machine_lead_here_whatever_the_port(peopled: Peopled) -> None:
     port = peopled.daemon.tcp[1]
     for host in ("localhost", f"localhost:{port}", f"127.0.0.1:{port}", "LOCALHOST:1", "[::1]:80"):
@@ -66,6 +68,7 @@ def test_the_names_of_this_machine_lead_here_whatever_the_port(peopled: Peopled)
     assert said_to(peopled.daemon.tcp, two)[0] in (400, 421)
 
 
+@pytest.mark.req("B-23", "Origin")
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "https://127.0.0.1"])
 def test_pages_of_others_may_not_ask_not_even_with_a_key(peopled: Peopled, origin: str) -> None:
     refused = peopled.ask("ann", *CALL, origin=origin)
@@ -74,6 +77,7 @@ def test_pages_of_others_may_not_ask_not_even_with_a_key(peopled: Peopled, origi
     assert "access-control-allow-origin" not in refused.headers
 
 
+@pytest.mark.req("B-23", "CSP")
 def test_every_answer_tells_browsers_to_do_nothing_with_it(peopled: Peopled) -> None:
     answers = [
         peopled.daemon.ask_tcp("GET", "/healthz").headers,
@@ -109,6 +113,44 @@ def test_a_request_that_is_none_or_too_large_is_told_so_in_a_problem(peopled: Pe
         assert json.loads(body)["error_id"].startswith("err_")
     large = peopled.ask("ann", "POST", "/plugins/parrot/call/say", b" " * 2_000_000)
     assert (large.status, large.body["code"]) == (413, "http.body_too_large")
+
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+"""A request that somebody hides in the body of another."""
+
+
+@pytest.mark.req("B-23", "framing of requests")
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"Content-Length: 0\r\nContent-Length: %d\r\n\r\n",
+        b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: %d\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+        b"Content-Length: +%d\r\n\r\n",
+        b"Content-Length: -1\r\n\r\n",
+        b"Content-Length: 0x10\r\n\r\n",
+        b"Content-Length: 0,%d\r\n\r\n",
+        b"Content-Length: 0\r\nX: y\rContent-Length: %d\r\n\r\n",
+    ],
+    ids=repr,
+)
+def test_a_request_whose_length_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_answered(
+    peopled: Peopled, framing: bytes
+) -> None:
+    head = b"POST /api/v1/calls HTTP/1.1\r\nHost: localhost\r\n"
+    sent = head + (framing % len(HEALTH) if b"%d" in framing else framing) + HEALTH
+    with socket.create_connection(peopled.daemon.tcp, PATIENCE) as connection:
+        connection.sendall(sent)
+        said = b""
+        while chunk := connection.recv(65_536):
+            said += chunk
+
+    assert said.startswith(b"HTTP/1.1 400 "), said
+    assert said.count(b"HTTP/1.1 ") == 1 and b"alive" not in said, said
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +225,7 @@ def test_whoever_holds_connections_open_does_not_keep_others_out(hurried: People
             one.close()
 
 
+@pytest.mark.req("B-23", "Origin")
 def test_a_page_of_an_origin_that_was_named_may_ask_with_a_key(hurried: Peopled) -> None:
     origin = "http://app.example:3000"
     preflight = hurried.daemon.ask_tcp(

@@ -85,7 +85,6 @@ def test_a_knob_of_every_type_reaches_the_running_plugin_before_the_answer_and_i
     assert not any("agent_path" in one for one in entries), "and for no agent in particular"
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_null_and_reset_put_knobs_back_to_their_defaults_and_what_does_not_change_is_not_recorded(
     served: Daemon,
 ) -> None:
@@ -102,7 +101,6 @@ def test_null_and_reset_put_knobs_back_to_their_defaults_and_what_does_not_chang
     assert len(written(served)) == before + 3
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_every_mistake_is_told_with_its_path_and_nothing_is_turned(served: Daemon) -> None:
     wrong = {
         "warmth": 1.5,
@@ -134,7 +132,6 @@ def test_every_mistake_is_told_with_its_path_and_nothing_is_turned(served: Daemo
     assert served.ask("PUT", "/plugins/nobody/knobs", {"knobs": {}}).status == 404
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_what_the_plugin_refuses_is_kept_nowhere_and_the_answer_says_why(served: Daemon) -> None:
     turn(served, {"colour": "green"})
 
@@ -170,7 +167,6 @@ def test_a_plugin_that_does_not_say_whether_it_takes_them_is_told_again_what_it_
     assert written(served) == []
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_a_daemon_that_is_killed_right_after_the_answer_has_lost_nothing(paddock: Paddock) -> None:
     with doomed(paddock) as first:
         first.told(event="ready")
@@ -184,7 +180,6 @@ def test_a_daemon_that_is_killed_right_after_the_answer_has_lost_nothing(paddock
         assert [one["knob"] for one in written(second)] == ["turns"]
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_each_tenant_has_values_of_its_own_and_only_its_operators_turn_them(paddock: Paddock) -> None:
     paddock.quickly("tenant", "add", "acme")
     paddock("plugin", "enable", "tuner", "--tenant", "acme", "--yes")
@@ -206,7 +201,6 @@ def test_each_tenant_has_values_of_its_own_and_only_its_operators_turn_them(padd
         assert values(served.ask("GET", f"{PATH}?tenant=acme"))["turns"] == 6
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_an_upgrade_keeps_what_fits_and_leaves_out_what_does_not_and_a_way_back_has_it_again(
     paddock: Paddock, tmp_path: Path
 ) -> None:
@@ -232,7 +226,6 @@ def test_an_upgrade_keeps_what_fits_and_leaves_out_what_does_not_and_a_way_back_
         assert turn(served, {}, reset=("loud", "turns")).body["left_out"] == []
 
 
-@pytest.mark.req("G-14", "a write reaches the plugin")
 def test_what_was_set_goes_with_the_plugin_for_every_tenant(paddock: Paddock, tmp_path: Path) -> None:
     paddock.quickly("tenant", "add", "acme")
     with daemon(paddock) as served:

@@ -23,8 +23,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Daemon, None, 
         yield started
 
 
-@pytest.mark.req("O-14")
-@pytest.mark.req("O-15")
+@pytest.mark.req("O-14", "pin")
+@pytest.mark.req("O-15", "pin")
 @pytest.mark.parametrize("prefix", ["/api/v1", "/api"])
 def test_a_plugin_is_held_at_a_version_and_let_go_again(served: Daemon, prefix: str) -> None:
     pinned = served.ask("POST", f"{prefix}/plugins/parrot/pin", {"version": "1.0.0"})
@@ -39,8 +39,7 @@ def test_a_plugin_is_held_at_a_version_and_let_go_again(served: Daemon, prefix: 
     assert served.ask("GET", "/ledger?type=plugin.pinned").body["entries"][0]["plugin"] == "parrot"
 
 
-@pytest.mark.req("O-14")
-@pytest.mark.req("O-15")
+@pytest.mark.req("O-14", "rollback")
 def test_a_plugin_goes_back_to_the_version_before_and_runs_as_that(served: Daemon) -> None:
     back = served.ask("POST", "/plugins/parrot/rollback", {})
 
@@ -52,7 +51,6 @@ def test_a_plugin_goes_back_to_the_version_before_and_runs_as_that(served: Daemo
     assert (none.status, none.body["code"]) == (404, "plugin.no_such_version")
 
 
-@pytest.mark.req("O-15")
 @pytest.mark.req("O-19")
 def test_errors_at_the_addresses_of_osqr_are_its_plugin_errors(served: Daemon) -> None:
     for answer in (
@@ -68,7 +66,9 @@ def test_errors_at_the_addresses_of_osqr_are_its_plugin_errors(served: Daemon) -
     assert (unsure.status, unsure.body["plugin_id"], unsure.body["recoverable"]) == (403, "parrot", True)
 
 
-@pytest.mark.req("O-15")
+@pytest.mark.req("O-15", "activate")
+@pytest.mark.req("O-15", "deactivate")
+@pytest.mark.req("O-15", "active")
 @pytest.mark.parametrize("prefix", ["/api/v1", "/api"])
 def test_a_plugin_is_switched_off_and_on_and_listed_while_it_is_on(served: Daemon, prefix: str) -> None:
     def active() -> dict[str, list[str]]:

@@ -24,8 +24,6 @@ from paddock.ledger.chain.verifier import ChainHead, verify_chain
 from paddock.ledger.entry import FACT_FIELDS, PERSONAL_FIELDS, EntryDraft, prepare_entry
 from paddock.ledger.entry_hash import GENESIS_HASH, SealedEntry, entry_hash
 
-pytestmark = pytest.mark.req("B-06")
-
 AT = datetime(2030, 1, 31, 8, tzinfo=UTC)
 TEXT = st.text(max_size=8)
 NUMBERS = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)

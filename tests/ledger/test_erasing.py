@@ -16,9 +16,8 @@ from paddock.ledger.read.entries import EntryFilter, list_entries, list_recent
 from paddock.store import sqlite
 from paddock.store.database import open_database, open_direct
 
-pytestmark = pytest.mark.req("B-06")
 
-
+@pytest.mark.req("B-06", "erasure")
 async def test_what_was_said_of_a_person_is_gone_and_the_chain_still_verifies(
     database_address: str, tmp_path: Path
 ) -> None:
@@ -47,6 +46,7 @@ async def test_what_was_said_of_a_person_is_gone_and_the_chain_still_verifies(
     assert chain.example() == 0
 
 
+@pytest.mark.req("B-06", "erasure")
 async def test_nothing_of_them_is_left_in_the_file(sqlite_address: str, tmp_path: Path) -> None:
     chain = Chain(sqlite_address, tmp_path / "state")
     chain.add(*(called(number, f"{who}-of-the-hill") for number in range(200) for who in ("carol", "dave")))

@@ -14,8 +14,6 @@ from paddock.ledger.entry_hash import COLUMNS, SealedEntry, commit_personal, ent
 from paddock.ledger.read.entries import find_entries, list_recent
 from paddock.store.database import Transaction, open_direct
 
-pytestmark = pytest.mark.req("B-06")
-
 SALT = bytes(16)
 ERASED = "ledger.erased"
 FORGED: dict[str, dict[str, Any]] = {

@@ -17,8 +17,6 @@ from paddock.ledger.chain.signing_key import (
     replaced_key_file,
 )
 
-pytestmark = pytest.mark.req("B-06")
-
 
 @pytest.fixture
 async def chain(sqlite_address: str, tmp_path: Path) -> Chain:

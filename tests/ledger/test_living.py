@@ -23,8 +23,6 @@ from paddock.ledger.write import lifespan
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import open_database, open_direct
 
-pytestmark = pytest.mark.req("B-06")
-
 ROWS = 120
 
 STREAM = """
@@ -159,6 +157,8 @@ def test_on_a_full_disk_nothing_is_taken_and_all_can_be_read_and_it_recovers(
     assert said.stdout.splitlines() == ["store.full True", "True", "None True", "sound"], said.stderr
 
 
+@pytest.mark.req("B-06", "a chain per tenant")
+@pytest.mark.req("B-22", "ledger")
 async def test_tenants_have_chains_of_their_own(database_address: str, tmp_path: Path) -> None:
     names = ["default", "../b", "c" * 300, "ü / 2"]
     state = tmp_path / "state"
@@ -178,6 +178,7 @@ async def test_tenants_have_chains_of_their_own(database_address: str, tmp_path:
     assert [chain.verify(name).verdict for name in names] == ["sound", "tampered", "sound", "sound"]
 
 
+@pytest.mark.req("B-06", "signed checkpoints outside the database")
 async def test_a_checkpoint_comes_with_the_thousandth_row_with_time_and_at_the_end(
     sqlite_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

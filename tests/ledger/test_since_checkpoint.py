@@ -21,8 +21,6 @@ from paddock.ledger.write import lifespan
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import open_database, open_direct
 
-pytestmark = pytest.mark.req("B-06")
-
 CUT = "UPDATE ledger_heads SET seq = {0}, hash = (SELECT hash FROM ledger WHERE seq = {0})"
 
 

@@ -16,8 +16,6 @@ from paddock.ledger.chain.checkpoint import checkpoint_file, parse_checkpoint, s
 from paddock.ledger.chain.signing_key import key_id
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("B-06")
-
 COPY = "INSERT INTO ledger (tenant, seq, id, at, type, facts, hash)"
 ROW = "WHERE tenant = 'default' AND seq = 7"
 
@@ -56,6 +54,7 @@ async def chain(database_address: str, tmp_path: Path) -> Chain:
     return await new_chain(database_address, tmp_path / "state")
 
 
+@pytest.mark.req("B-06", "verify")
 async def test_each_edit_of_a_row_is_found_and_the_row_named(chain: Chain) -> None:
     assert (chain.verify().verdict, chain.verify().rows, chain.verify().erased) == ("sound", 30, 1)
     assert chain.example() == 0
@@ -124,6 +123,7 @@ ENDS = {
 }  # fmt: skip
 
 
+@pytest.mark.req("B-06", "verify")
 async def test_rows_cut_off_swapped_or_put_in_are_found(chain: Chain) -> None:
     kept = {name: table(chain, name) for name in ("ledger", "ledger_heads")}
     for name, (statements, verdict, seq) in ENDS.items():
@@ -137,6 +137,7 @@ async def test_rows_cut_off_swapped_or_put_in_are_found(chain: Chain) -> None:
     assert chain.example() == 2, "an export of what is left says so too"
 
 
+@pytest.mark.req("B-06", "signed checkpoints outside the database")
 @pytest.mark.parametrize(("kept_rows", "first_signed"), [(0, 1), (12, 11)])
 async def test_a_chain_that_is_written_anew_with_right_hashes_is_not_what_was_signed(
     chain: Chain, kept_rows: int, first_signed: int
@@ -155,6 +156,7 @@ async def test_a_chain_that_is_written_anew_with_right_hashes_is_not_what_was_si
     assert refused.value.error_code == "ledger.broken", "nothing is signed on top of it"
 
 
+@pytest.mark.req("B-06", "signed checkpoints outside the database")
 async def test_each_edit_of_the_checkpoints_is_found(chain: Chain) -> None:
     first, second = chain.checkpoints.read_bytes().splitlines()
     for name, value in json.loads(first).items():

@@ -16,8 +16,6 @@ from paddock.ledger.write.append import TransactionLedger, append_entries
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.store.database import Transaction, open_database, open_direct
 
-pytestmark = pytest.mark.req("B-06")
-
 CLOCK = SystemClock()
 NAMES = ["req_\ud800 ü", "req_\0"]
 KINDS = ["half a character", "NUL"]

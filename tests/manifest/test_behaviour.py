@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.manifest.documents import SEEDS, kaged, native, shu, sound
 from tests.manifest.strategies import manifests
@@ -209,7 +208,6 @@ def test_a_tool_that_may_change_anything_is_named_so_and_nobody_promises_to_ask_
     assert section.alarming == section.lines
 
 
-@pytest.mark.req("S-29")
 def test_hosts_that_a_secret_is_for_are_read_in_both_dialects_shown_and_checked() -> None:
     api, key = parse_recipient("api.example.com:443"), parse_recipient("x-api-key@api.example.com:443")
     hosts = ["api.example.com:443", "X-Api-Key@api.example.com:443"]

@@ -120,13 +120,12 @@ def test_what_is_outside_the_grammar_is_refused_with_what_would_be_right(text: s
     assert refused.value.message.isprintable()
 
 
-@pytest.mark.req("G-17", "grammar")
+@pytest.mark.req("G-17", "no network in both spellings")
 @pytest.mark.parametrize("entry", ["net:[]", {"net": []}, {"net": None}])
 def test_no_network_may_be_written_as_text_or_as_the_map_that_yaml_makes_of_it(entry: object) -> None:
     assert sound(kaged(capabilities=[entry])).capabilities == (NoNetwork(),)
 
 
-@pytest.mark.req("G-17", "grammar")
 def test_a_map_of_network_targets_and_a_stray_space_mean_what_their_author_meant() -> None:
     manifest = sound(kaged(capabilities=[{"net": ["a.example:443", "b.example:80"]}, {"read:fs": "/opt/x"}]))
 
@@ -137,7 +136,6 @@ def test_a_map_of_network_targets_and_a_stray_space_mean_what_their_author_meant
     )
 
 
-@pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize("entry", [{}, {"net": [1]}, {"net": {}}, {"a": "b", "c": "d"}, {"read": ["fs"]}])
 def test_any_other_map_is_no_capability(entry: object) -> None:
     error = the_only_error(kaged(capabilities=[entry]))
@@ -145,7 +143,6 @@ def test_any_other_map_is_no_capability(entry: object) -> None:
     assert (error.path, error.code) == ("capabilities[0]", "capability")
 
 
-@pytest.mark.req("G-17", "grammar")
 @pytest.mark.parametrize(
     ("granted", "asked", "included"),
     [

@@ -13,8 +13,6 @@ from paddock.core.errors import Conflict
 from paddock.manifest.client_config import is_paddock, replace_with_paddock, stdio_entry
 from paddock.manifest.syntax.json_document import parse_json, value_spans
 
-pytestmark = pytest.mark.req("B-02", "import")
-
 ENTRY = stdio_entry("mcp-servers", {})
 EDITOR = """{
     // What the agent may use.

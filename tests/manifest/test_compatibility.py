@@ -98,14 +98,12 @@ def test_a_change_asks_for_the_step_that_callers_need(
     assert largest(compare_output(before, after)) == answered, compare_output(before, after)
 
 
-@pytest.mark.req("K-16", "report at install")
 @given(schemas())
 def test_a_schema_does_not_differ_from_itself(schema: dict[str, Any]) -> None:
     assert compare_input(schema, schema) == []
     assert compare_output(schema, schema) == []
 
 
-@pytest.mark.req("K-16", "report at install")
 @given(schemas(), schemas())
 def test_what_is_breaking_one_way_is_noticed_the_other_way(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert bool(compare_input(old, new)) == bool(compare_input(new, old))
@@ -205,7 +203,6 @@ def test_comparing_two_schemas_full_of_references_takes_few_steps(old: Any, new:
     assert all(len(found) < 10_000 for found in compared)
 
 
-@pytest.mark.req("K-16", "report at install")
 @pytest.mark.parametrize(
     ("old", "new", "step"),
     [

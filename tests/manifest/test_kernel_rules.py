@@ -11,7 +11,7 @@ from paddock.manifest.effects import Effect
 from paddock.manifest.model import SchemaFile
 
 
-@pytest.mark.req("K-02")
+@pytest.mark.req("K-02", "no effects declared")
 def test_an_operator_that_declares_no_effects_is_warned_about_and_held_to_none() -> None:
     reading = kernel(effects=None)
 
@@ -19,7 +19,6 @@ def test_an_operator_that_declares_no_effects_is_warned_about_and_held_to_none()
     assert warned(reading) == ["effects_missing"]
 
 
-@pytest.mark.req("K-02")
 def test_an_operator_that_declares_an_empty_list_has_no_effects_and_no_warning() -> None:
     reading = kernel(effects=[])
 
@@ -27,7 +26,6 @@ def test_an_operator_that_declares_an_empty_list_has_no_effects_and_no_warning()
     assert warned(reading) == []
 
 
-@pytest.mark.req("K-02")
 def test_the_words_of_the_document_stand_for_our_effects() -> None:
     words = ["db_write", "gmail_send", "webhook_emit", "s3_final_write"]
 
@@ -39,7 +37,7 @@ def test_the_words_of_the_document_stand_for_our_effects() -> None:
     )
 
 
-@pytest.mark.req("K-02")
+@pytest.mark.req("K-02", "unknown effects")
 def test_an_unknown_effect_is_refused_with_the_known_ones() -> None:
     error = the_only_error(kernel(effects=["db_write", "launch_rocket"]))
 
@@ -47,12 +45,11 @@ def test_an_unknown_effect_is_refused_with_the_known_ones() -> None:
     assert "webhook_emit" in error.hint
 
 
-@pytest.mark.req("K-02")
 def test_reading_only_beside_writing_contradicts_itself() -> None:
     assert the_only_error(kernel(effects=["read_only", "db_write"])).code == "effect_contradiction"
 
 
-@pytest.mark.req("K-02")
+@pytest.mark.req("K-01", "only operators have effects")
 @pytest.mark.parametrize("kind", ["agent", "tool", "adapter"])
 def test_only_an_operator_may_have_effects(kind: str) -> None:
     assert the_only_error(kernel(type=kind)).code == "kind_boundary"
@@ -61,7 +58,6 @@ def test_only_an_operator_may_have_effects(kind: str) -> None:
     assert sound(kernel(type=kind, effects=["read_only"])).kind == kind
 
 
-@pytest.mark.req("K-02")
 @pytest.mark.parametrize("kind", ["plugin", "Operator", "", 5])
 def test_a_kind_outside_the_four_is_refused(kind: Any) -> None:
     assert the_only_error(kernel(type=kind, schemas={})).path == "type"

@@ -52,7 +52,6 @@ def test_a_knob_of_each_type_loads_and_its_default_is_a_value_it_accepts(kind: s
     assert compile_schema(value_schema(knob)).is_valid(GOOD[kind]["default"])
 
 
-@pytest.mark.req("G-14", "manifest schema")
 @pytest.mark.req("G-16", "knob fields")
 @pytest.mark.parametrize(
     ("kind", "changes", "path"),
@@ -133,7 +132,6 @@ def test_a_knob_is_named_in_lowercase(name: str) -> None:
     assert the_only_error(with_knob("text", name=name)).code == "knob_name"
 
 
-@pytest.mark.req("G-14", "manifest schema")
 @pytest.mark.req("G-16", "knob binding")
 @pytest.mark.parametrize("target", ["system_config.token", "system.token", "config.token"])
 def test_a_knob_on_a_secret_is_refused_because_it_would_write_it_into_the_project(target: str) -> None:
@@ -160,7 +158,6 @@ def test_a_knob_without_any_config_has_nothing_to_bind_to() -> None:
     assert the_only_error(kaged(knobs={"it": knob})).code == "knob_binding"
 
 
-@pytest.mark.req("G-14", "manifest schema")
 @pytest.mark.req("G-16", "knob type agreement")
 @pytest.mark.parametrize(
     ("kind", "changes"),
@@ -180,7 +177,6 @@ def test_a_knob_that_disagrees_with_its_field_loads_with_a_warning(kind: str, ch
     assert warned(reading) == ["knob_type_mismatch"]
 
 
-@pytest.mark.req("G-14", "manifest schema")
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [

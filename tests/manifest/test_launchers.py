@@ -8,8 +8,6 @@ import pytest
 
 from paddock.manifest.registry_launcher import RegistryCommand, UnsupportedLauncher, parse_launcher
 
-pytestmark = pytest.mark.req("B-02", "import")
-
 
 @pytest.mark.parametrize(
     ("command", "source", "program", "arguments"),

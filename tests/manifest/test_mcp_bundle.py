@@ -60,7 +60,6 @@ FOURTH = changed(
 )
 
 
-@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize("document", [OLDEST, SECOND, THIRD, FOURTH], ids=["0.1", "0.2", "0.3", "0.4"])
 def test_a_bundle_of_each_version_loads_and_only_uv_is_told_that_it_cannot_start_caged(
     document: dict[str, Any],
@@ -76,7 +75,6 @@ def test_a_bundle_of_each_version_loads_and_only_uv_is_told_that_it_cannot_start
     assert all(spec.effects is None for spec in manifest.callables)
 
 
-@pytest.mark.req("B-02", "import")
 def test_what_a_person_fills_in_becomes_the_system_side_configuration() -> None:
     manifest = sound(read_json("manifest.json", OLDEST))
 
@@ -102,7 +100,6 @@ def test_what_a_person_fills_in_becomes_the_system_side_configuration() -> None:
     )
 
 
-@pytest.mark.req("B-02", "import")
 def test_what_the_bundle_says_for_linux_is_what_counts() -> None:
     config = {
         "command": "server.exe",

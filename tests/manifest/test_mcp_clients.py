@@ -15,7 +15,7 @@ from paddock.manifest.model import CommandRuntime
 from paddock.manifest.read import read_bytes, read_each_server
 
 
-@pytest.mark.req("B-02", "import")
+@pytest.mark.req("B-02", "unknown servers run caged")
 def test_an_imported_server_is_caged_without_network_and_starts_when_asked_for() -> None:
     manifest = imported({"command": "npx"}).manifest
 
@@ -45,7 +45,6 @@ def test_a_remote_address_names_its_host_and_nobody(url: str) -> None:
     assert (error.path, error.code) == ("mcpServers.it.url", "url")
 
 
-@pytest.mark.req("B-02", "import")
 def test_several_servers_become_several_plugins() -> None:
     reading = read_json("mcp.json", {"mcpServers": {"Git Hub": {"command": "a"}, "files": {"command": "b"}}})
 
@@ -90,7 +89,6 @@ VSCODE = b"""{
 """
 
 
-@pytest.mark.req("B-02", "import")
 def test_an_editors_file_loads_with_its_comments_commas_and_questions() -> None:
     (plugin,) = read_bytes(".vscode/mcp.json", VSCODE).all()
     manifest = plugin.manifest
@@ -144,7 +142,6 @@ def test_a_server_needs_a_name_to_go_by(name: str) -> None:
     assert not read_json("mcp.json", {"mcpServers": {name: {"command": "x"}}}).valid
 
 
-@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize("name", ["settings.json", "v2.json", ".vscode/mcp.json"])
 def test_comments_and_spare_commas_are_read_whatever_the_settings_are_called(name: str) -> None:
     assert [one.manifest.name for one in read_bytes(name, VSCODE).all()] == ["acme-docs"]
@@ -158,7 +155,6 @@ def test_a_manifest_of_another_kind_may_hold_no_comments() -> None:
         read_bytes("manifest.json", b'{"name": "x", // no\n "type": "tool"}')
 
 
-@pytest.mark.req("B-02", "import")
 def test_servers_in_an_editors_own_settings_are_found() -> None:
     settings = {"editor.tabSize": 2, "mcp": {"inputs": [], "servers": {"docs": {"command": "x"}, "bad": {}}}}
     reading = read_json("settings.json", settings)
@@ -167,7 +163,6 @@ def test_servers_in_an_editors_own_settings_are_found() -> None:
     assert (the_only_error(reading).path, the_only_error(reading).line) == ("mcp.servers.bad", 9)
 
 
-@pytest.mark.req("B-02", "import")
 def test_servers_of_single_projects_are_found_where_there_are_none_for_all() -> None:
     docs, files = {"command": "docs"}, {"command": "files"}
     projects = {"/a": {"mcpServers": {"docs": docs}}, "/b": {"mcpServers": {"docs": docs, "files": files}}, "/c": {}}
@@ -183,7 +178,6 @@ def test_servers_of_single_projects_are_found_where_there_are_none_for_all() -> 
     assert (error.path, error.code) == ('projects["/b"].mcpServers.docs', "duplicate_name")
 
 
-@pytest.mark.req("B-02", "import")
 def test_each_server_of_a_file_can_be_judged_by_itself(tmp_path: Path) -> None:
     twins = {"Twin": {"command": "x"}, "twin": {"command": "y"}}
     servers = {"Good One": {"command": "x"}, "bad": {"args": []}, "worse": 5, **twins}

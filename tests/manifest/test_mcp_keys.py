@@ -20,7 +20,6 @@ def assert_hidden(plugin: ImportedServer, secret: str = SECRET) -> None:
     assert any(secret in str(value) for value in plugin.values.values())
 
 
-@pytest.mark.req("B-02", "import")
 def test_a_key_in_the_environment_moves_into_the_configuration() -> None:
     plugin = imported({"command": "npx", "args": ["-y", "@acme/server"], "env": {"ACME_KEY": SECRET, "PORT": 8080}})
 
@@ -42,7 +41,6 @@ def test_a_key_in_the_environment_moves_into_the_configuration() -> None:
     }
 
 
-@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize("text", ["${ACME_KEY}", "${env:ACME_KEY}"])
 def test_a_variable_stays_a_variable_that_our_own_file_will_fill(text: str) -> None:
     plugin = imported({"command": "x", "args": ["--url", text], "env": {"KEY": text}})
@@ -87,7 +85,6 @@ def test_options_that_name_no_key_stay_as_they_are() -> None:
     assert imported({"command": "npx", "args": args}).manifest.runtime == CommandRuntime(("npx", *args), "mcp")
 
 
-@pytest.mark.req("B-02", "import")
 def test_a_remote_server_is_a_connection_to_one_host_and_its_headers_are_kept_apart() -> None:
     headers = {"Authorization": f"Bearer {SECRET}", "X-Region": "${REGION}"}
     plugin = imported({"type": "http", "url": "https://mcp.example:8443/v1", "headers": headers})
@@ -130,7 +127,6 @@ def test_values_whose_names_collide_stay_two_values() -> None:
     assert len(plugin.manifest.system_config_schema["properties"]) == 3
 
 
-@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize(
     ("args", "kept"),
     [

@@ -28,7 +28,6 @@ def package(kind: str, **more: Any) -> dict[str, Any]:
     return {"registryType": kind, "identifier": "acme-weather", "version": "1.2.0", "transport": stdio} | more
 
 
-@pytest.mark.req("B-02", "import")
 @pytest.mark.parametrize(
     ("kind", "command"),
     [
@@ -48,7 +47,6 @@ def test_a_package_of_each_registry_is_launched_at_its_version(kind: str, comman
     assert manifest.runtime == CommandRuntime(command, "mcp")
 
 
-@pytest.mark.req("B-02", "import")
 def test_arguments_and_variables_become_fields_a_person_fills_in() -> None:
     manifest = sound(
         server(
@@ -98,7 +96,6 @@ def test_arguments_and_variables_become_fields_a_person_fills_in() -> None:
     }
 
 
-@pytest.mark.req("B-02", "import")
 def test_a_remote_is_taken_where_no_package_can_be_launched() -> None:
     token = {"name": "Authorization", "isRequired": True, "isSecret": True}
     remote = {"type": "sse", "url": "https://mcp.example/{tenant}", "headers": [token], "variables": {"tenant": {}}}

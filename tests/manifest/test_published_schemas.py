@@ -35,7 +35,7 @@ SOUND: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.req("O-31")
+@pytest.mark.req("O-31", "published for every dialect")
 def test_every_schema_is_published_as_it_is_used() -> None:
     used = {path.name: path.read_bytes() for path in SCHEMA_DIRECTORY.iterdir()}
     published = {path.name: path.read_bytes() for path in PUBLISHED.iterdir()}
@@ -43,7 +43,6 @@ def test_every_schema_is_published_as_it_is_used() -> None:
     assert published == used
 
 
-@pytest.mark.req("O-31")
 @pytest.mark.parametrize("file", sorted(path.name for path in SCHEMA_DIRECTORY.iterdir()))
 def test_every_published_schema_is_sound_and_stands_on_the_page(file: str) -> None:
     schema = json.loads((PUBLISHED / file).read_text(encoding="utf-8"))
@@ -53,7 +52,6 @@ def test_every_published_schema_is_sound_and_stands_on_the_page(file: str) -> No
     assert f"(schemas/{file})" in PAGE
 
 
-@pytest.mark.req("O-31")
 @pytest.mark.parametrize(
     ("name", "text"), EXAMPLES, ids=[f"{name}-{index}" for index, (name, _) in enumerate(EXAMPLES)]
 )
@@ -65,14 +63,14 @@ def test_every_example_of_the_page_is_sound(name: str, text: str) -> None:
     assert [warning for warning in reading.warnings if warning.code not in about_files] == []
 
 
-@pytest.mark.req("O-31")
+@pytest.mark.req("O-31", "published for every dialect")
 def test_the_page_has_an_example_of_every_dialect() -> None:
     forms = {read_bytes(name, text.encode()).form for name, text in EXAMPLES}
 
     assert forms == set(SOUND)
 
 
-@pytest.mark.req("O-31")
+@pytest.mark.req("O-31", "agrees with the validator")
 @pytest.mark.parametrize("form", SOUND)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
@@ -131,13 +129,13 @@ def stored(**workflow: Any) -> dict[str, Any]:
     return entry
 
 
-@pytest.mark.req("O-31")
+@pytest.mark.req("O-31", "plugin state")
 def test_the_printed_workflow_state_is_plugin_state() -> None:
     assert dialect_schema("osqr-plugin-state").errors(stored()) == []
     assert dialect_schema("osqr-plugin-state").errors(STATE) == []
 
 
-@pytest.mark.req("O-31")
+@pytest.mark.req("O-31", "plugin state")
 @pytest.mark.parametrize(
     "change",
     [
@@ -156,7 +154,7 @@ def test_a_workflow_state_of_another_shape_is_not(change: dict[str, Any]) -> Non
     assert problem.path.endswith(next(iter(change)))
 
 
-@pytest.mark.req("O-31")
+@pytest.mark.req("O-31", "plugin state")
 @pytest.mark.parametrize("field", ["manifest_hash", "state", "artifacts"])
 def test_plugin_state_has_all_its_parts(field: str) -> None:
     entry = stored()
@@ -165,7 +163,6 @@ def test_plugin_state_has_all_its_parts(field: str) -> None:
     assert [problem.path for problem in dialect_schema("osqr-plugin-state").errors(entry)] == [field]
 
 
-@pytest.mark.req("O-31")
 @pytest.mark.parametrize(("field", "value"), [("type", "song"), ("size_bytes", -1), ("created_at", "x"), ("uri", "")])
 def test_an_artifact_is_referred_to_by_address_kind_time_and_size(field: str, value: Any) -> None:
     entry = stored()

@@ -9,8 +9,6 @@ from tests.manifest.documents import kernel, native, sound, the_only_error
 
 from paddock.manifest.result import ManifestResult
 
-pytestmark = pytest.mark.req("K-08")
-
 LOOK = {"name": "was_sent", "description": "Look", "effects": ["read_only"]}
 
 

@@ -102,7 +102,7 @@ def _yaml(reading: ManifestResult) -> str:
     return yaml.safe_dump(changed(KAGED, config_schema=schema))
 
 
-@pytest.mark.req("G-12")
+@pytest.mark.req("G-12", "split")
 def test_the_printed_config_split_loads_with_its_secret_on_the_system_side() -> None:
     import yaml
 
@@ -166,7 +166,7 @@ def test_the_fourth_generation_formula_loads_as_printed() -> None:
     assert manifest.prompts[0].arguments[0].required
 
 
-@pytest.mark.req("K-02")
+@pytest.mark.req("K-02", "loads as written")
 def test_the_kernel_manifest_loads_as_printed_and_its_operator_is_held_to_no_effects() -> None:
     reading = seed("email-generate-draft.json", "email.json")
     manifest = sound(reading)
@@ -215,7 +215,6 @@ PLUGIN_MANIFEST = {
     assert (manifest.feeds.default_op, manifest.feeds.allowed_ops) == ("digest", ("digest",))
 
 
-@pytest.mark.req("S-28")
 def test_the_printed_secret_scopes_are_kept_per_operation() -> None:
     manifest = _with_auth(
         op_auth={

@@ -14,7 +14,6 @@ from paddock.manifest.native_writer import to_yaml
 from paddock.manifest.permissions import callable_effects
 from paddock.manifest.read import read_bytes, read_package
 
-pytestmark = pytest.mark.req("S-34")
 META = '"name": "send", "description": "Send it", "required_scopes": ["a:b"], "requires_approval": True'
 PLUGIN = """
 raise SystemExit("it was run")

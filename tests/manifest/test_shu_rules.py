@@ -34,7 +34,7 @@ def package(folder: Path, schema: str) -> Path:
     return folder
 
 
-@pytest.mark.req("S-28")
+@pytest.mark.req("S-28", "authentication fields refused")
 @pytest.mark.parametrize("field", sorted(AUTH_FIELDS))
 def test_parameters_that_ask_for_credentials_are_refused(field: str) -> None:
     error = the_only_error(shu(params_schema={"type": "object", "properties": {field: {"type": "string"}}}))
@@ -43,7 +43,7 @@ def test_parameters_that_ask_for_credentials_are_refused(field: str) -> None:
     assert "op_auth" in error.hint
 
 
-@pytest.mark.req("S-28")
+@pytest.mark.req("S-28", "authentication fields refused")
 def test_credentials_deep_inside_the_parameters_are_found_too() -> None:
     inner = {"anyOf": [{"properties": {"options": {"properties": {"access_token": {}}}}}]}
 
@@ -66,7 +66,7 @@ def test_credentials_asked_for_in_a_schema_file_keep_the_plugin_from_being_enabl
     assert found == (["a.input_schema.properties.who.properties.access_token"] if refused else [])
 
 
-@pytest.mark.req("S-28")
+@pytest.mark.req("S-28", "authentication fields refused")
 def test_credentials_asked_for_in_the_source_are_refused_without_running_it(tmp_path: Path) -> None:
     folder = package(tmp_path, 'return {"type": "object", "properties": {"user_email": {"type": "string"}}}')
 
@@ -76,7 +76,6 @@ def test_credentials_asked_for_in_the_source_are_refused_without_running_it(tmp_
     assert not (folder / "was-run").exists()
 
 
-@pytest.mark.req("S-28")
 def test_a_literal_schema_in_the_source_is_known_before_the_plugin_ever_runs(tmp_path: Path) -> None:
     folder = package(tmp_path, 'return {"type": "object", "properties": {"since_hours": {"type": "integer"}}}')
 
@@ -86,7 +85,6 @@ def test_a_literal_schema_in_the_source_is_known_before_the_plugin_ever_runs(tmp
     assert not (folder / "was-run").exists()
 
 
-@pytest.mark.req("S-28")
 @pytest.mark.parametrize("schema", ["return self.schema()", "return {**BASE}", "x = {}\n        return x", "pass"])
 def test_a_schema_that_is_computed_waits_until_the_plugin_runs(tmp_path: Path, schema: str) -> None:
     reading = read_package(package(tmp_path, schema))
@@ -102,7 +100,8 @@ def test_a_source_that_is_not_python_is_reported_at_its_entrypoint(tmp_path: Pat
     assert "pkg/plugin.py is not Python" in error.message
 
 
-@pytest.mark.req("S-28")
+@pytest.mark.req("S-28", "required_identities")
+@pytest.mark.req("S-28", "op_auth")
 def test_identities_and_operations_say_whose_account_is_used() -> None:
     manifest = sound(
         shu(
@@ -133,7 +132,6 @@ def test_identities_and_operations_say_whose_account_is_used() -> None:
     assert manifest.secrets == ("api_key",)
 
 
-@pytest.mark.req("S-28")
 @pytest.mark.parametrize(
     ("changes", "path"),
     [

@@ -17,8 +17,6 @@ from paddock.core.events.contracts import OversizeMessage, PluginStopped
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginInitialized, PluginSpawned
 from paddock.runtime.lifecycle import PluginState
 
-pytestmark = pytest.mark.req("B-02")
-
 IN_JSON = b'{"jsonrpc":"2.0","id":null,"error":{"code":5,"message":"no such colour"}}'
 
 

@@ -37,20 +37,17 @@ def hint_for(words: str) -> str:
     return failed.value.hint
 
 
-@pytest.mark.req("B-02")
 @pytest.mark.parametrize("words", WRITING)
 def test_a_tool_that_could_not_write_is_answered_with_where_it_may(words: str) -> None:
     assert "paddock plugin upgrade server --capability write:fs:FOLDER" in hint_for(words)
     assert "paddock plugin info server" in hint_for(words)
 
 
-@pytest.mark.req("B-02")
 @pytest.mark.parametrize("words", REACHING)
 def test_a_tool_that_could_not_reach_a_host_is_answered_with_what_it_may_reach(words: str) -> None:
     assert "paddock plugin upgrade server --capability net:HOST:PORT" in hint_for(words)
 
 
-@pytest.mark.req("B-02")
 @pytest.mark.parametrize(
     ("words", "more"),
     [

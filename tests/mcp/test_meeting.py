@@ -12,8 +12,6 @@ from paddock.core.events.contracts import PluginInitializeTimeout
 from paddock.core.events.plugin_runtime import PluginSpawned, PluginStdoutNoise
 from paddock.runtime.lifecycle import PluginState
 
-pytestmark = pytest.mark.req("B-02", "unknown servers run caged")
-
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:

@@ -13,8 +13,6 @@ from paddock.rpc.errors import PeerLost
 from paddock.rpc.mcp.sse import SseEventTooLarge
 from paddock.runtime.protocols.mcp.remote_transport import RemoteTransport
 
-pytestmark = pytest.mark.req("B-02")
-
 
 class Told:
     """Hears what a peer would."""

@@ -49,7 +49,6 @@ async def server(request: pytest.FixtureRequest, stage: Stage) -> AsyncGenerator
         yield player
 
 
-@pytest.mark.req("B-02", "unknown servers run caged")
 @in_a_cage_and_elsewhere
 async def test_a_server_is_met_in_its_own_revision_and_does_all_that_it_offers(server: McpPlayer) -> None:
     audience = server.actor.stage.audience
@@ -104,7 +103,6 @@ async def test_a_server_may_ask_the_person_behind_a_call(server: McpPlayer) -> N
     assert (await server.said("ask")).split()[0] == "decline", "without anybody to ask"
 
 
-@pytest.mark.req("B-03")
 @at_the_ends(*REVISIONS)
 async def test_a_server_that_changes_what_it_offers_is_looked_at_again(server: McpPlayer) -> None:
     audience = server.actor.stage.audience

@@ -17,8 +17,6 @@ from paddock.runtime.calls import Question, QuestionAnswer
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.protocol_adapter import DefinitionList
 
-pytestmark = pytest.mark.req("B-02", "unknown servers run caged")
-
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:

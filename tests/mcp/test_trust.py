@@ -18,8 +18,6 @@ from tests.supervision.stage import open_stage
 
 from paddock.runtime.lifecycle import PluginState
 
-pytestmark = pytest.mark.req("B-02")
-
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:

@@ -16,8 +16,6 @@ from paddock.plugins.package.source import parse_source
 from paddock.plugins.package.stage import stage_package
 from plugins.hostile import Row, write_zip
 
-pytestmark = pytest.mark.req("S-07")
-
 
 def staged(path: Path, root: Path) -> dict[str, bytes]:
     """The files that come out of a package, by path."""
@@ -55,6 +53,7 @@ BAD_NAMES = {
 }
 
 
+@pytest.mark.req("S-07", "traversal")
 @pytest.mark.parametrize("name", BAD_NAMES, ids=list(BAD_NAMES.values()))
 def test_a_name_that_could_escape_or_confuse_is_refused(name: bytes, tmp_path: Path) -> None:
     path = write_zip(tmp_path / "p.zip", [HONEST, Row(name)])
@@ -66,6 +65,8 @@ def test_a_name_that_could_escape_or_confuse_is_refused(name: bytes, tmp_path: P
     assert problem.path.isprintable()
 
 
+@pytest.mark.req("S-07", "bombs")
+@pytest.mark.req("S-07", "links")
 @pytest.mark.parametrize(
     ("rows", "code"),
     [

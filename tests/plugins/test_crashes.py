@@ -152,7 +152,6 @@ def run(place: Path) -> Iterator[Warm]:
         yield commands
 
 
-@pytest.mark.req("G-25")
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])
 def test_an_install_killed_at_any_step_happened_or_did_not(
     run: Warm, template: Path, tmp_path: Path, every: int
@@ -164,7 +163,6 @@ def test_an_install_killed_at_any_step_happened_or_did_not(
     assert die_everywhere(run, template, ["plugin", "install", package, "--yes"], "notes", every=every) > 20
 
 
-@pytest.mark.req("G-50")
 @pytest.mark.slow
 def test_an_upgrade_killed_at_any_step_happened_or_did_not(run: Warm, template: Path, tmp_path: Path) -> None:
     package = native(tmp_path / "notes")
@@ -178,7 +176,6 @@ def test_an_upgrade_killed_at_any_step_happened_or_did_not(run: Warm, template: 
     assert die_everywhere(run, template, [*command], "notes") > 20
 
 
-@pytest.mark.req("O-14")
 @pytest.mark.slow
 def test_going_back_killed_at_any_step_happened_or_did_not(run: Warm, template: Path, tmp_path: Path) -> None:
     there = Paddock(template)
@@ -191,7 +188,6 @@ def test_going_back_killed_at_any_step_happened_or_did_not(run: Warm, template: 
     assert die_everywhere(run, template, ["plugin", "rollback", "notes", "--to", "1.0.0", "--yes"], "notes") > 5
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 @pytest.mark.slow
 def test_an_uninstall_killed_at_any_step_happened_or_did_not(run: Warm, template: Path, tmp_path: Path) -> None:
     there = Paddock(template)
@@ -214,7 +210,6 @@ def keys_of_weather(paddock: Paddock) -> tuple[int | None, str | None]:
     return sealed.get("plugin/weather/KEY"), entries.get("weather", {}).get("KEY")
 
 
-@pytest.mark.req("B-02", "import")
 @pytest.mark.slow
 def test_an_import_killed_at_any_step_leaves_no_key_without_its_plugin_and_no_plugin_without_its_key(
     run: Warm, template: Path, tmp_path: Path

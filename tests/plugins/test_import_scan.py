@@ -11,8 +11,6 @@ from paddock.core.errors import Invalid
 from paddock.manifest.read import read_package
 from paddock.plugins.package.checks import check_imports, import_problems
 
-pytestmark = pytest.mark.req("S-20")
-
 REFUSED = [
     "import requests",
     "import json, httpx",
@@ -48,6 +46,7 @@ def problems(folder: Path, code: str, *, path: str = "digest/plugin.py") -> list
     return [f"{one.path}:{one.line} {one.message}" for one in import_problems(manifest, folder)]
 
 
+@pytest.mark.req("S-20", "when installing")
 @pytest.mark.parametrize("code", REFUSED)
 def test_an_import_of_the_host_or_of_a_way_round_it_is_found(tmp_path: Path, code: str) -> None:
     assert problems(tmp_path, code, path="digest/more.py")
@@ -58,6 +57,7 @@ def test_everything_else_may_be_imported(tmp_path: Path, code: str) -> None:
     assert problems(tmp_path, code, path="digest/more.py") == []
 
 
+@pytest.mark.req("S-20", "when installing")
 def test_every_such_import_is_told_with_its_file_and_line_also_of_a_vendored_library(tmp_path: Path) -> None:
     write_file(tmp_path / "vendor" / "lib" / "__init__.py", "import json\nimport urllib3\n")
     found = problems(tmp_path, "import json\nimport httpx\n", path="digest/more.py")

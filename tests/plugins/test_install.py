@@ -30,7 +30,6 @@ def granted(store: PluginStore, name: str = "notes") -> tuple[bool, tuple[str, .
     return grant.enabled, grant.capabilities
 
 
-@pytest.mark.req("G-25")
 def test_a_new_plugin_is_granted_what_was_acknowledged_and_is_disabled(shelf: Shelf) -> None:
     row = shelf.install(capabilities=["net:api.example.com:443", "storage:read"])
 
@@ -43,7 +42,6 @@ def test_a_new_plugin_is_granted_what_was_acknowledged_and_is_disabled(shelf: Sh
     assert event.data["version"] == "1.0.0"
 
 
-@pytest.mark.req("G-25")
 def test_nothing_is_installed_that_nobody_acknowledged(shelf: Shelf, tmp_path: Path) -> None:
     package = native(tmp_path / "n", capabilities=["storage:read", "storage:write"])
     with resolve_package(shelf.plugins, parse_source(str(package))) as prepared:
@@ -56,8 +54,6 @@ def test_nothing_is_installed_that_nobody_acknowledged(shelf: Shelf, tmp_path: P
     assert shelf.events() == []
 
 
-@pytest.mark.req("G-50")
-@pytest.mark.req("S-29")
 def test_a_version_that_takes_a_secret_elsewhere_is_not_installed_without_a_yes_to_that(
     shelf: Shelf, tmp_path: Path
 ) -> None:
@@ -75,7 +71,6 @@ def test_a_version_that_takes_a_secret_elsewhere_is_not_installed_without_a_yes_
     assert granted(shelf.plugins) == (False, ("host:secrets", "secret:key"))
 
 
-@pytest.mark.req("G-50")
 def test_a_grant_that_is_withdrawn_while_a_person_decides_is_asked_for_again(shelf: Shelf, tmp_path: Path) -> None:
     shelf.install(version="1.0.0", capabilities=["storage:read"])
     package = native(tmp_path / "n", version="1.1.0", capabilities=["storage:read"])
@@ -91,7 +86,6 @@ def test_a_grant_that_is_withdrawn_while_a_person_decides_is_asked_for_again(she
     assert [one.plugin.default_version for one in list_plugins(shelf.plugins)] == ["1.0.0"]
 
 
-@pytest.mark.req("G-50")
 def test_an_upgrade_keeps_the_plugin_as_enabled_as_it_was_and_records_the_difference(shelf: Shelf) -> None:
     shelf.install(version="1.0.0", capabilities=["storage:read"])
     enable(shelf.plugins, "notes")
@@ -106,7 +100,6 @@ def test_an_upgrade_keeps_the_plugin_as_enabled_as_it_was_and_records_the_differ
     assert granted(shelf.plugins) == (False, ("storage:write",))
 
 
-@pytest.mark.req("G-50")
 def test_a_decision_about_a_plugin_that_changed_meanwhile_is_refused(shelf: Shelf, tmp_path: Path) -> None:
     shelf.install(version="1.0.0")
     package = native(tmp_path / "n", version="1.2.0")
@@ -189,7 +182,6 @@ def test_sweeping_takes_what_no_row_names_and_leaves_the_rest(shelf: Shelf, tmp_
     assert [one.state for one in list_plugins(shelf.plugins)] == ["disabled"]
 
 
-@pytest.mark.req("B-02", "import")
 def test_values_of_an_imported_server_are_kept_only_when_it_is_installed(shelf: Shelf, tmp_path: Path) -> None:
     file = write_json(tmp_path / "mcp.json", {"mcpServers": {"weather": {"command": "node", "env": {"KEY": "one"}}}})
     (server,) = read_file(file).all()
@@ -201,7 +193,6 @@ def test_values_of_an_imported_server_are_kept_only_when_it_is_installed(shelf: 
     assert "KEY" not in read_entries(shelf.plugins.local_file)["weather"].raw_values
 
 
-@pytest.mark.req("B-02", "import")
 def test_another_value_of_an_unchanged_server_is_taken(shelf: Shelf, tmp_path: Path) -> None:
     def server(value: str) -> Path:
         servers = {"mcpServers": {"weather": {"command": "node", "env": {"KEY": value}}}}

@@ -28,8 +28,6 @@ from paddock.plugins.store.listing import list_plugins
 from paddock.plugins.store.store import PluginStore
 from paddock.secrets.wrapping_keys import build_wrapping_keys
 
-pytestmark = pytest.mark.req("B-02", "import")
-
 
 @pytest.fixture
 def store(shelf: Shelf, tmp_path: Path) -> PluginStore:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from fixtures.shelves import Shelf
 from paddock.capabilities.services.keyvalue_rows import KeyValueLimits, get_value, put_value
 from paddock.plugins.manage.remove import uninstall
 from paddock.plugins.store.purge import pending_purges, plugin_folder, purge_all, purge_plugin, write_tombstone
-
-pytestmark = pytest.mark.req("G-51", "tables dropped")
 
 
 def keep_something(shelf: Shelf, name: str) -> tuple[Path, Path]:

@@ -35,7 +35,6 @@ def write(root: Path, files: dict[str, tuple[bytes, bool]]) -> PackageTree:
     return scan_tree(root)
 
 
-@pytest.mark.req("S-07")
 @given(st.dictionaries(paths, contents, max_size=8))
 def test_any_tree_survives_packing_and_unpacking(files: dict[str, tuple[bytes, bool]]) -> None:
     with tempfile.TemporaryDirectory() as place:

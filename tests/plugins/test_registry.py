@@ -15,7 +15,8 @@ from paddock.plugins.tool_pinning.validate import validate_value
 VERSIONS = ["1.0.0", "1.2.0", "1.2.5", "1.10.0", "2.0.0-rc.1", "2.0.0"]
 
 
-@pytest.mark.req("K-03")
+@pytest.mark.req("K-03", "highest match")
+@pytest.mark.req("K-03", "versions side by side")
 def test_the_highest_installed_version_that_a_constraint_allows_is_found(shelf: Shelf) -> None:
     # Out of order: what counts is the version, not when it came.
     for version in ["1.10.0", "1.0.0", "2.0.0-rc.1", "1.2.5", "2.0.0", "1.2.0"]:
@@ -40,7 +41,6 @@ def test_the_highest_installed_version_that_a_constraint_allows_is_found(shelf: 
     assert (handle.root / "run.sh").is_file()
 
 
-@pytest.mark.req("K-03")
 def test_without_a_constraint_the_version_in_use_is_found(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="2.0.0")
@@ -49,7 +49,7 @@ def test_without_a_constraint_the_version_in_use_is_found(shelf: Shelf) -> None:
     assert resolve_plugin(shelf.plugins, "notes").manifest.version == "1.0.0"
 
 
-@pytest.mark.req("K-03")
+@pytest.mark.req("K-03", "nothing unregistered is called")
 def test_nothing_that_is_not_registered_is_found(shelf: Shelf) -> None:
     with pytest.raises(NotFound) as nothing:
         resolve_plugin(shelf.plugins, "notes")
@@ -64,7 +64,7 @@ def test_nothing_that_is_not_registered_is_found(shelf: Shelf) -> None:
         resolve_plugin(shelf.plugins, "notes", "latest please")
 
 
-@pytest.mark.req("K-03")
+@pytest.mark.req("K-03", "list by kind")
 def test_the_list_narrows_by_kind(shelf: Shelf) -> None:
     for name, kind in [("A.Agent", "agent"), ("B.Operator", "operator"), ("C.Tool", "tool"), ("D.Adapter", "adapter")]:
         shelf.install(name, make=kernel, kind=kind)
@@ -78,7 +78,7 @@ def test_the_list_narrows_by_kind(shelf: Shelf) -> None:
     assert [one.plugin.name for one in list_plugins(shelf.plugins, "plugin")] == ["notes"]
 
 
-@pytest.mark.req("K-03")
+@pytest.mark.req("K-03", "validate by schema")
 def test_a_value_is_checked_against_the_schema_of_the_version_that_is_named(shelf: Shelf) -> None:
     number = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
     shelf.install("Email.Draft", "1.0.0", kernel)
@@ -92,7 +92,6 @@ def test_a_value_is_checked_against_the_schema_of_the_version_that_is_named(shel
     assert validate_value(shelf.plugins, {}, "Email.Draft#Email.Draft/output")
 
 
-@pytest.mark.req("K-03")
 @pytest.mark.parametrize(
     ("reference", "code"),
     [
@@ -128,7 +127,7 @@ def test_what_was_stored_reads_back_as_the_manifest_that_was_installed(shelf: Sh
     assert manifest.behaviour.trigger_topics == ("money",)
 
 
-@pytest.mark.req("K-03")
+@pytest.mark.req("K-03", "validate by schema")
 def test_a_schema_file_that_is_broken_never_passes_for_one_that_fits(shelf: Shelf) -> None:
     package = kernel(shelf.folder / "package")
     for schema in (package / "schemas").iterdir():

@@ -18,7 +18,6 @@ from paddock.plugins.store.lookup import add_alias
 TABLES = ("plugins", "plugin_versions", "grants", "aliases")
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_nothing_of_a_plugin_is_left(shelf: Shelf) -> None:
     first = shelf.install(version="1.0.0")
     second = shelf.install(version="1.1.0")
@@ -41,7 +40,6 @@ def test_nothing_of_a_plugin_is_left(shelf: Shelf) -> None:
         uninstall(shelf.plugins, "notes")
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_the_others_stay_as_they_were(shelf: Shelf) -> None:
     shelf.install("other", capabilities=["net:other.example.com:443"])
     enable(shelf.plugins, "other")
@@ -54,7 +52,6 @@ def test_the_others_stay_as_they_were(shelf: Shelf) -> None:
     assert read_entries(shelf.plugins.local_file)["other"].raw_values == {"token": "kept"}
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_the_version_in_use_is_not_removed_by_itself(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")

@@ -68,7 +68,7 @@ def test_repositories_byte_code_and_desktop_droppings_are_left_out(plugin: Path,
         assert staged.tree == expected
 
 
-@pytest.mark.req("S-07")
+@pytest.mark.req("S-07", "links")
 def test_links_and_special_files_in_a_directory_are_all_refused_by_name(plugin: Path, tmp_path: Path) -> None:
     (plugin / "link").symlink_to("/etc/passwd")
     (plugin / "folder-link").symlink_to(tmp_path)
@@ -81,7 +81,6 @@ def test_links_and_special_files_in_a_directory_are_all_refused_by_name(plugin: 
     assert refused(parse_source(str(plugin)), tmp_path / "s") == {(name, "package.not_a_file") for name in names}
 
 
-@pytest.mark.req("S-07")
 def test_case_collisions_in_a_directory_are_refused(plugin: Path, tmp_path: Path) -> None:
     (plugin / "CODE").mkdir()
     (plugin / "CODE" / "x.py").touch()
@@ -90,7 +89,6 @@ def test_case_collisions_in_a_directory_are_refused(plugin: Path, tmp_path: Path
     assert codes == {"package.collision"}
 
 
-@pytest.mark.req("S-07")
 def test_too_many_files_too_many_bytes_and_no_files_are_refused(tmp_path: Path) -> None:
     many = tmp_path / "many"
     many.mkdir()
@@ -104,7 +102,6 @@ def test_too_many_files_too_many_bytes_and_no_files_are_refused(tmp_path: Path) 
     assert refused(parse_source(str(many)), tmp_path / "s") == {("", "package.too_many_files")}
 
 
-@pytest.mark.req("S-07")
 def test_a_file_that_grows_while_it_is_read_cannot_pass_the_limit(plugin: Path, tmp_path: Path) -> None:
     endless = plugin / "zz-endless"
     endless.write_bytes(bytes(10))
@@ -119,7 +116,6 @@ def test_a_file_that_grows_while_it_is_read_cannot_pass_the_limit(plugin: Path, 
         pass
 
 
-@pytest.mark.req("S-07")
 def test_a_directory_swapped_for_a_link_while_it_is_walked_leads_nowhere(plugin: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
@@ -244,7 +240,6 @@ def test_a_protocol_that_runs_programs_is_refused_by_git_itself(tmp_path: Path) 
     assert not (tmp_path / "owned").exists()
 
 
-@pytest.mark.req("S-07")
 def test_links_and_submodules_in_a_repository_are_refused_by_name(repository: Path, git: Git, tmp_path: Path) -> None:
     (repository / "link").symlink_to("/etc/passwd")
     git(repository, "add", ".")
@@ -305,7 +300,6 @@ def test_git_that_hangs_or_is_cancelled_is_killed_with_all_its_children(
     assert list((tmp_path / "s").iterdir()) == []
 
 
-@pytest.mark.req("S-07")
 def test_a_repository_that_is_far_too_big_is_cut_off_while_it_is_fetched(
     repository: Path, git: Git, tmp_path: Path
 ) -> None:

@@ -68,7 +68,6 @@ def test_links_pipes_and_names_that_are_not_text_are_mistakes(plugin: Path) -> N
     assert {problem.path for problem in caught.value.problems} == {"link", "pipe", "\\udcff"}
 
 
-@pytest.mark.req("B-04")
 def test_a_changed_tree_names_its_changed_missing_and_added_files(plugin: Path) -> None:
     tree = scan_tree(plugin)
     (plugin / "paddock.yaml").write_text("name: other\n")

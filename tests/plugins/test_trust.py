@@ -21,8 +21,6 @@ def standing(shelf: Shelf, name: str = "notes") -> tuple[str, str]:
     return str(facts["signature"]).partition(":")[0], str(facts["tier"])
 
 
-@pytest.mark.req("B-04")
-@pytest.mark.req("O-11")
 def test_the_standing_of_a_signed_plugin_follows_the_keys_that_are_trusted(shelf: Shelf, tmp_path: Path) -> None:
     public = generate_key(tmp_path / "key.pem")
     package = native(tmp_path / "n", trust_claim="verified")
@@ -40,7 +38,6 @@ def test_the_standing_of_a_signed_plugin_follows_the_keys_that_are_trusted(shelf
     assert row.key_id
 
 
-@pytest.mark.req("O-11")
 @pytest.mark.parametrize("claim", ["verified", "community", "personal"])
 def test_a_claim_never_raises_the_tier(shelf: Shelf, claim: str) -> None:
     shelf.install("Fourth Formula", make=lambda root, name, version: osqr(root, name, version, claim))
@@ -49,7 +46,6 @@ def test_a_claim_never_raises_the_tier(shelf: Shelf, claim: str) -> None:
     assert load_details(shelf.plugins, "fourth-formula").facts["trust_claim"] == claim
 
 
-@pytest.mark.req("O-11")
 def test_a_claim_may_lower_the_tier(shelf: Shelf, tmp_path: Path) -> None:
     trust_key(shelf.plugins, generate_key(tmp_path / "key.pem"), "Example Labs")
     package = native(tmp_path / "n", trust_claim="community")
@@ -59,7 +55,6 @@ def test_a_claim_may_lower_the_tier(shelf: Shelf, tmp_path: Path) -> None:
     assert standing(shelf) == ("verified", "community")
 
 
-@pytest.mark.req("B-04")
 def test_a_package_that_was_changed_after_signing_is_refused(shelf: Shelf, tmp_path: Path) -> None:
     generate_key(tmp_path / "key.pem")
     package = native(tmp_path / "n")
@@ -73,7 +68,6 @@ def test_a_package_that_was_changed_after_signing_is_refused(shelf: Shelf, tmp_p
     assert not list(shelf.plugins.staging.iterdir())
 
 
-@pytest.mark.req("B-04")
 def test_an_installed_plugin_whose_files_changed_has_no_standing(shelf: Shelf, tmp_path: Path) -> None:
     trust_key(shelf.plugins, generate_key(tmp_path / "key.pem"), "Example Labs")
     package = native(tmp_path / "n", trust_claim="verified")

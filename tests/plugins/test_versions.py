@@ -32,7 +32,6 @@ def go_back(shelf: Shelf, version: str | None = None) -> None:
     roll_back(shelf.plugins, now, target, new)
 
 
-@pytest.mark.req("O-14")
 def test_going_back_goes_to_the_version_before_and_takes_its_grants_along(shelf: Shelf) -> None:
     shelf.install(version="1.0.0", capabilities=["net:one.example.com:443"])
     enable(shelf.plugins, "notes")
@@ -54,7 +53,6 @@ def test_going_back_goes_to_the_version_before_and_takes_its_grants_along(shelf:
     assert [event.type for event in shelf.events("notes")][-1] == "plugin.rolled_back"
 
 
-@pytest.mark.req("O-14")
 def test_going_back_always_goes_to_an_earlier_version_unless_one_is_named(shelf: Shelf) -> None:
     for version in ("1.0.0", "1.1.0", "1.2.0"):
         shelf.install(version=version)
@@ -69,7 +67,6 @@ def test_going_back_always_goes_to_an_earlier_version_unless_one_is_named(shelf:
     assert versions(shelf) == ["1.2.0", "1.1.0", "1.0.0"]
 
 
-@pytest.mark.req("O-14")
 def test_a_pin_that_comes_while_a_person_decides_holds(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
@@ -84,7 +81,6 @@ def test_a_pin_that_comes_while_a_person_decides_holds(shelf: Shelf) -> None:
     assert in_use(shelf) == "1.1.0"
 
 
-@pytest.mark.req("K-03")
 def test_a_pin_holds_wherever_it_fits_the_constraint(shelf: Shelf) -> None:
     for version in ("1.0.0", "1.5.0", "2.0.0"):
         shelf.install(version=version)
@@ -93,7 +89,6 @@ def test_a_pin_holds_wherever_it_fits_the_constraint(shelf: Shelf) -> None:
     assert resolve_plugin(shelf.plugins, "notes", "2.x").manifest.version == "2.0.0"
 
 
-@pytest.mark.req("O-14")
 def test_a_decision_about_a_plugin_that_moved_meanwhile_is_refused(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
@@ -106,7 +101,7 @@ def test_a_decision_about_a_plugin_that_moved_meanwhile_is_refused(shelf: Shelf)
     assert in_use(shelf) == "1.2.0"
 
 
-@pytest.mark.req("O-14")
+@pytest.mark.req("O-14", "thirty days")
 def test_an_old_version_is_kept_for_thirty_days_and_then_let_go(shelf: Shelf) -> None:
     old = shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
@@ -130,7 +125,6 @@ def test_an_old_version_is_kept_for_thirty_days_and_then_let_go(shelf: Shelf) ->
     assert versions(shelf) == ["1.1.0"]
 
 
-@pytest.mark.req("O-14")
 def test_the_days_of_grace_begin_when_a_version_is_left(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.clock.turn(days=100)
@@ -143,7 +137,6 @@ def test_the_days_of_grace_begin_when_a_version_is_left(shelf: Shelf) -> None:
     assert versions(shelf) == ["1.1.0", "1.0.0"]
 
 
-@pytest.mark.req("O-14")
 def test_a_pinned_version_is_never_let_go_and_has_its_days_when_the_pin_is_taken_off(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
@@ -162,7 +155,6 @@ def test_a_pinned_version_is_never_let_go_and_has_its_days_when_the_pin_is_taken
     assert versions(shelf) == ["1.1.0"]
 
 
-@pytest.mark.req("O-14")
 def test_a_pin_holds_against_upgrades_and_going_back(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
@@ -177,7 +169,7 @@ def test_a_pin_holds_against_upgrades_and_going_back(shelf: Shelf) -> None:
     assert versions(shelf) == ["1.1.0", "1.0.0"]
 
 
-@pytest.mark.req("O-14")
+@pytest.mark.req("O-14", "a removed pin is told")
 def test_a_pinned_version_that_was_removed_is_told_with_what_to_do(shelf: Shelf) -> None:
     shelf.install(version="1.0.0")
     shelf.install(version="1.1.0")
@@ -195,7 +187,6 @@ def test_a_pinned_version_that_was_removed_is_told_with_what_to_do(shelf: Shelf)
     assert in_use(shelf) == "1.1.0"
 
 
-@pytest.mark.req("O-14")
 def test_a_pin_moves_the_grant_to_the_version_in_use_and_never_widens_it(shelf: Shelf) -> None:
     first = shelf.install(version="1.0.0", capabilities=[])
     second = shelf.install(version="1.1.0", capabilities=["net:one.example.com:443"])

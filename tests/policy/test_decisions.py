@@ -16,9 +16,9 @@ from paddock.policy.request import CallEnvironment, build_call_request, build_us
 from paddock.policy.target import CapabilityTarget
 
 ALL = rule("all", f"permit({CALL})")
-pytestmark = pytest.mark.req("S-22")
 
 
+@pytest.mark.req("S-22", "nothing by default")
 def test_what_no_rule_mentions_is_denied_and_no_rule_is_named() -> None:
     policy = policy_of(rule("members", 'permit(principal in Role::"member", action in Action::"anyCall", resource)'))
 
@@ -31,12 +31,14 @@ def test_without_any_rule_nothing_is_allowed() -> None:
     assert isinstance(policy_of().decide(build_call_request(ANN, thing())), Deny)
 
 
+@pytest.mark.req("S-22", "allow, deny or ask")
 def test_an_allowed_call_names_the_rule_its_text_and_the_version() -> None:
     policy = policy_of(ALL)
 
     assert policy.decide(build_call_request(ANN, thing())) == Allow(("all",), "The text of all.", policy.version)
 
 
+@pytest.mark.req("S-22", "deny wins")
 def test_what_one_rule_forbids_stays_forbidden_however_many_permit_it() -> None:
     permits = [rule(f"permit-{number}", f"permit({CALL})") for number in range(20)]
     policy = policy_of(*permits, rule("no", f'forbid({CALL}) when {{ resource.effects.contains(Effect::"db_write") }}'))
@@ -45,6 +47,7 @@ def test_what_one_rule_forbids_stays_forbidden_however_many_permit_it() -> None:
     assert policy.decide(build_call_request(ANN, thing("notes.add", "db_write"))).policies == ("no",)
 
 
+@pytest.mark.req("S-22", "allow, deny or ask")
 def test_what_is_forbidden_only_without_a_yes_is_asked_about_as_the_rule_says() -> None:
     said = '@approval("gate") @approvers("role:chief, user:eve") @quorum("2") @four_eyes("yes") @remember("plugin")'
     policy = policy_of(ALL, rule("ask", 'forbid(principal, action == Action::"callUnattended", resource)', said))
@@ -103,7 +106,6 @@ def test_a_question_to_the_person_the_call_is_for_says_nothing_about_four_eyes()
     assert (alone.four_eyes, both.four_eyes) == (False, False)
 
 
-@pytest.mark.req("O-20")
 def test_where_one_of_the_rules_that_ask_keeps_its_text_from_people_they_are_told_of_none() -> None:
     unattended = 'forbid(principal, action == Action::"callUnattended", resource)'
     policy = policy_of(
@@ -186,6 +188,7 @@ def test_a_question_that_makes_no_sense_is_denied() -> None:
     assert decision.cause == "error"
 
 
+@pytest.mark.req("S-22", "allow, deny or ask")
 @pytest.mark.parametrize(
     ("kind", "type_"),
     [

@@ -19,8 +19,9 @@ POLICY = policy_of(shipped=True)
 CASES = read_cases(read_case_file(), build_vocabulary())
 
 
-@pytest.mark.req("K-15")
-@pytest.mark.req("S-22")
+@pytest.mark.req("K-15", "by tags")
+@pytest.mark.req("K-15", "by effects")
+@pytest.mark.req("K-15", "the documented policy is the default")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name} ({case.request.target})")
 def test_each_shipped_case_comes_out_as_the_table_says(case: PolicyCase) -> None:
     assert find_failed_cases(POLICY, [case]) == []
@@ -32,7 +33,9 @@ def test_every_shipped_rule_decides_a_case_by_itself_or_with_others() -> None:
     assert deciding == POLICY.rules.by_id.keys()
 
 
-@pytest.mark.req("K-01")
+@pytest.mark.req("K-01", "an agent has no effect and writes nothing")
+@pytest.mark.req("K-01", "a tool writes nothing and reads through the host")
+@pytest.mark.req("K-01", "an adapter never writes")
 @pytest.mark.parametrize("effect", ["db_write", "external_send", "temp_write", "final_write", "memory_write"])
 @pytest.mark.parametrize("kind", ["agent", "tool", "adapter"])
 def test_nobody_gets_a_plugin_to_act_whose_kind_does_not_act(kind: str, effect: str) -> None:
@@ -41,14 +44,13 @@ def test_nobody_gets_a_plugin_to_act_whose_kind_does_not_act(kind: str, effect: 
     assert isinstance(POLICY.decide(build_call_request(everything, thing("it", effect, kind=kind))), Deny)
 
 
-@pytest.mark.req("K-05")
 def test_an_agent_is_denied_what_is_not_on_its_whitelist_whatever_roles_it_has() -> None:
     agent = PolicyPrincipal("Agent", "agent:x", "default", frozenset({"operator"}), may_call=frozenset({"notes.list"}))
 
     assert POLICY.decide(build_call_request(agent, thing("notes.add"))).policies == ("agents-off-their-whitelist",)
 
 
-@pytest.mark.req("S-34")
+@pytest.mark.req("S-34", "the stricter decides")
 def test_of_a_plugins_wish_and_the_rules_the_stricter_decides() -> None:
     from dataclasses import replace
 
@@ -60,7 +62,7 @@ def test_of_a_plugins_wish_and_the_rules_the_stricter_decides() -> None:
     assert (decision.kind, decision.remember) == ("action", "never")
 
 
-@pytest.mark.req("O-20")
+@pytest.mark.req("O-20", "blocked")
 def test_of_a_constitutional_violation_users_learn_that_something_was_blocked_and_admins_what() -> None:
     plugin = PolicyPrincipal("Plugin", "sly", "default")
     vault = capability_target(HostService("vault", "write"), writes=True)

@@ -13,7 +13,6 @@ from paddock.policy.principal import PolicyPrincipal
 from paddock.policy.request import build_call_request, build_use_request
 from paddock.policy.target import capability_target
 
-pytestmark = pytest.mark.req("B-10")
 POLICY = policy_of(shipped=True)
 
 

@@ -9,8 +9,6 @@ from paddock.core.errors import Invalid, Problem
 from paddock.policy.rules import RuleFile, checked_rules, shipped_rule_file
 from paddock.policy.schema import build_vocabulary
 
-pytestmark = pytest.mark.req("K-15")
-
 
 def mistakes(*texts: str) -> list[Problem]:
     """All that is wrong with these files beside the shipped one."""
@@ -116,7 +114,6 @@ def test_asking_for_an_approval_that_would_help_nothing_is_a_mistake(scope: str)
     assert found[0].message == "@approval has no effect here"
 
 
-@pytest.mark.req("O-20")
 def test_keeping_the_text_of_a_rule_that_neither_denies_nor_asks_from_people_is_a_mistake() -> None:
     found = mistakes(rule("a", f"permit({CALL})", '@public_text("Something was blocked.")'))
 
@@ -133,7 +130,6 @@ def test_asking_others_in_a_question_to_the_person_the_call_is_for_is_a_mistake(
     assert [one.message for one in found] == [f"{more.partition('(')[0]} has no effect on a {kind}"]
 
 
-@pytest.mark.req("K-05")
 @pytest.mark.parametrize("name", ["agents-off-their-whitelist", "agents-never-act-alone"])
 def test_what_holds_agents_cannot_be_replaced(name: str) -> None:
     with pytest.raises(Invalid) as refused:

@@ -29,7 +29,7 @@ MAIL = Manifest(
 )
 
 
-@pytest.mark.req("K-15")
+@pytest.mark.req("K-15", "by tags")
 def test_a_callable_carries_its_plugins_tags_and_its_own_and_what_is_known_of_its_signer() -> None:
     target = callable_target(MAIL, SENDING, tier="verified", signature="verified")
 
@@ -45,7 +45,6 @@ def test_a_callable_is_named_after_its_plugin() -> None:
     assert target.effects == {"read_only"}  # its cage leaves it nothing to change
 
 
-@pytest.mark.req("K-09")
 @pytest.mark.parametrize(
     ("capability", "family", "effects"),
     [

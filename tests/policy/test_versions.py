@@ -17,7 +17,6 @@ SECOND = policy_of(
     rule("b", 'forbid(principal, action == Action::"callUnattended", resource)', '@approval("gate") @quorum("2")'),
     tags=("own",),
 )
-pytestmark = pytest.mark.req("B-10")
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ def known(office: Office, token: str, **more: str) -> Principal:
     return office.read(lambda tx: authenticate_key(tx, token, office.now, **more))
 
 
-@pytest.mark.req("S-06")
 def test_a_token_proves_its_holder_to_be_a_key_that_acts_for_its_owner(office: Office) -> None:
     key, token = office.key(roles=["member"], scopes=["email:send"], label="the mailer")
 
@@ -80,7 +79,6 @@ BROKEN: dict[str, Callable[[Office, str], tuple[Office, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.req("S-06")
 @pytest.mark.parametrize("how", BROKEN)
 def test_every_token_that_is_not_good_is_refused_in_the_same_words(office: Office, how: str) -> None:
     _, token = office.key(expires_at=NOON + timedelta(days=30))
@@ -94,7 +92,6 @@ def test_every_token_that_is_not_good_is_refused_in_the_same_words(office: Offic
     assert (error.error_code, error.message, dict(error.details)) == ("auth.refused", "this key is not taken here", {})
 
 
-@pytest.mark.req("S-06")
 def test_a_key_of_another_tenant_is_refused_in_the_same_words(office: Office) -> None:
     _, token = office.key()
     with pytest.raises(Denied, match="this key is not taken here") as refused:

@@ -44,7 +44,6 @@ def test_a_yes_is_one_persons_to_one_callable_in_one_tenant_and_can_be_taken_bac
     ]
 
 
-@pytest.mark.req("K-28")
 def test_a_yes_that_stands_stays_as_it_was_given_and_one_taken_back_can_be_given_anew(office: Office) -> None:
     first = office.change(lambda change: give_consent(change, "user:ann", "gmail", "send"))
     again = office.later(hours=1).change(lambda change: give_consent(change, "user:ann", "gmail", "send"))
@@ -60,7 +59,6 @@ def test_a_yes_that_stands_stays_as_it_was_given_and_one_taken_back_can_be_given
     ]  # fmt: skip
 
 
-@pytest.mark.req("K-28")
 def test_a_yes_goes_with_the_person_and_with_the_plugin(office: Office) -> None:
     office.change(lambda change: give_consent(change, "user:ann", "gmail", "send"))
     office.change(lambda change: give_consent(change, "local:ada", "gmail", "send"))

@@ -20,7 +20,6 @@ def named(office: Office, name: str, **more: bool) -> Principal:
     return office.read(lambda tx: resolve_principal(tx, name, "acme", office.now, **more))
 
 
-@pytest.mark.req("S-22")
 def test_a_person_comes_with_their_roles_scopes_groups_and_tenant(office: Office) -> None:
     office.change(lambda change: add_group(change, "night-shift"))
     office.change(lambda change: change_member(change, "night-shift", "ann"))

@@ -35,7 +35,7 @@ class Catalogue:
     promises: Mapping[str, Promise]
 
     def check(self, promise_id: str, row: str | None) -> str | None:
-        """Accept a mark that names a promise of the list, and one of its rows if it names any.
+        """Accept a mark that names a promise of the list, and one of its rows where it has any.
 
         Returns the row as the list spells it: upper and lower case are the same.
 
@@ -46,6 +46,8 @@ class Catalogue:
         if promise is None:
             raise UnknownPromise(f"{promise_id!r} is not an id of tests/requirements.toml")
         if row is None:
+            if promise.rows:
+                raise UnknownPromise(f"{promise_id} is proven row by row; its rows are: {', '.join(promise.rows)}")
             return None
         for known in promise.rows:
             if known.casefold() == row.casefold():

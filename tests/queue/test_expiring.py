@@ -17,8 +17,6 @@ from paddock.core.clock import SystemClock
 from paddock.gate.calls import resume
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("S-21")
-
 WAITING = "SELECT kind, key, node FROM queue WHERE kind = 'approval.expire'"
 
 

@@ -19,8 +19,6 @@ from paddock.queue.leases import LEASE_S
 from paddock.queue.node import NodeRun, load_or_create_node_id, node_file, open_node
 from paddock.store.database import open_database
 
-pytestmark = pytest.mark.req("B-07", "durable work")
-
 
 def name_of(home: Path) -> str:
     return load_or_create_node_id(home, SystemClock(), SystemRandom())

@@ -12,8 +12,6 @@ from paddock.core.errors import Busy, CallerError, HostError
 from paddock.queue import queue
 from paddock.queue.leases import LEASE_S
 
-pytestmark = pytest.mark.req("B-07", "durable work")
-
 
 async def test_what_is_put_twice_is_there_once_as_it_was_first(yard: Yard) -> None:
     await yard.put("letter", payload={"to": "ann"})

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.queue.queue import Claimant, fair_shares, saturated_claimants
-
-pytestmark = pytest.mark.req("B-07", "durable work")
 
 ANN, BOB, CAT = (Claimant(tenant, "post") for tenant in ("ann", "bob", "cat"))
 MANY = [Claimant(f"t{number}", "post") for number in range(8)]

@@ -18,8 +18,6 @@ from paddock.queue.queue import Job
 from paddock.queue.schedule import RescheduleAt, RetryPolicy
 from paddock.queue.worker import JobType, open_worker
 
-pytestmark = pytest.mark.req("B-07", "durable work")
-
 
 class Postman:
     """Notes what it was asked to do, and does it as a test says."""

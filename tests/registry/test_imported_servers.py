@@ -14,7 +14,7 @@ from tests.registry.conftest import Shop
 from fixtures.commands import Paddock
 from fixtures.packages import write_json
 
-pytestmark = [pytest.mark.registry, pytest.mark.req("B-02", "import")]
+pytestmark = pytest.mark.registry
 
 DESKTOP = {
     "mcpServers": {
@@ -25,7 +25,6 @@ DESKTOP = {
 }
 
 
-@pytest.mark.req("B-01")
 async def test_a_claude_desktop_with_two_servers_reaches_both_through_what_the_import_wrote(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -52,7 +51,6 @@ PYTHON_SERVERS = ("pypi:mcp-server-time", "pypi:mcp-server-fetch")
 NODE_SERVERS = ("npm:@modelcontextprotocol/server-everything", "npm:@modelcontextprotocol/server-memory")
 
 
-@pytest.mark.req("B-03")
 def test_of_the_words_of_ordinary_servers_none_is_flagged(shop: Shop) -> None:
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed here")

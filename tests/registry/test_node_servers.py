@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.registry.conftest import Shop
 
-pytestmark = [pytest.mark.registry, pytest.mark.req("B-02", "unknown servers run caged")]
+pytestmark = pytest.mark.registry
 
 
 def test_everything_answers_tells_its_progress_and_takes_no_for_an_answer(shop: Shop) -> None:
@@ -22,6 +22,7 @@ def test_everything_answers_tells_its_progress_and_takes_no_for_an_answer(shop: 
     assert "declined" in server.said("trigger-elicitation-request")  # nobody is there to be asked
 
 
+@pytest.mark.req("B-02", "unknown servers run caged")
 def test_filesystem_sees_the_folder_that_was_granted_and_no_other(shop: Shop, tmp_path: Path, granted: Path) -> None:
     (granted / "letter.txt").write_text("Dear Ada")
     (tmp_path / "diary.txt").write_text("nobody's business")

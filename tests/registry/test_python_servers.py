@@ -12,7 +12,7 @@ import pytest
 from tests.registry.conftest import Shop
 
 OLDER = ("--with", "mcp<2")  # written for an older library of the protocol
-pytestmark = [pytest.mark.registry, pytest.mark.req("B-02", "unknown servers run caged")]
+pytestmark = pytest.mark.registry
 
 
 @pytest.fixture
@@ -64,6 +64,7 @@ def test_time_knows_the_zones(shop: Shop) -> None:
     assert "T08:30:00" in noon["target"]["datetime"]
 
 
+@pytest.mark.req("B-02", "unknown servers run caged")
 def test_fetch_without_a_grant_reaches_nothing_and_whoever_calls_is_told_why(
     shop: Shop, website: tuple[int, list[str]]
 ) -> None:

@@ -18,14 +18,12 @@ from paddock.rpc.peer import REPLY_SENT
 class AnsweringContract(Conversing):
     """What we are asked, and what we answer."""
 
-    @pytest.mark.req("G-02")
     async def test_their_requests_are_answered_under_their_own_ids(self):
         async with self.conversation(Owner()) as (_, far):
             await far.says(line(id=1, method="a", params={"x": 1}) + line(id="1", method="b"))
             answers = [await heard(far), await heard(far)]
             assert [(answer["id"], answer["result"]["method"]) for answer in answers] == [(1, "a"), ("1", "b")]
 
-    @pytest.mark.req("G-02")
     @pytest.mark.req("G-31", "batched request rejection")
     async def test_a_batch_is_refused_as_one_and_nothing_in_it_is_done(self):
         owner = Owner()
@@ -35,7 +33,6 @@ class AnsweringContract(Conversing):
             assert (answer["id"], answer["error"]["code"]) == (None, -32600)
             assert owner.violations == ["batch"] and owner.notifications == []
 
-    @pytest.mark.req("G-02")
     async def test_a_notification_is_never_answered_not_even_a_wrong_one(self):
         owner = Owner()
         async with self.conversation(owner) as (_, far):
@@ -43,7 +40,6 @@ class AnsweringContract(Conversing):
             assert (await heard(far))["id"] == 9
             assert owner.notifications == [("fine", {})] and owner.violations == ["malformed"]
 
-    @pytest.mark.req("G-02")
     @pytest.mark.parametrize(
         ("message", "id", "code"),
         [
@@ -68,7 +64,6 @@ class AnsweringContract(Conversing):
             answer = await heard(far)
             assert (answer["id"], answer["error"]["code"]) == (id, code)
 
-    @pytest.mark.req("G-15")
     @pytest.mark.parametrize(
         ("error", "code"),
         [
@@ -89,7 +84,6 @@ class AnsweringContract(Conversing):
             answer = await heard(far)
             assert (answer["error"]["code"], answer["error"]["message"]) == (code, error.message)
 
-    @pytest.mark.req("G-15")
     async def test_a_mistake_of_ours_is_minus_32603_and_tells_nothing(self):
         reported: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
@@ -102,7 +96,6 @@ class AnsweringContract(Conversing):
             assert (await heard(far))["error"] == {"code": -32603, "message": "internal error"}
         assert isinstance(reported[0]["exception"], KeyError)
 
-    @pytest.mark.req("G-15")
     @pytest.mark.parametrize(
         "answer",
         [{1, 2}, float, "\ud800", 2**70, "x" * MAX_FRAME_BYTES],
@@ -116,7 +109,6 @@ class AnsweringContract(Conversing):
             await far.says(line(id=1, method="m"))
             assert (await heard(far))["error"]["code"] == -32603
 
-    @pytest.mark.req("G-15")
     @pytest.mark.parametrize("size", [10, 100_000], ids=["short", "long"])
     async def test_an_answer_from_a_thread_arrives_once_and_its_id_is_free_at_once(self, size: int):
         def answered() -> Any:
@@ -135,7 +127,6 @@ class AnsweringContract(Conversing):
             assert (await heard(far))["id"] == 2
         assert owner.violations == []
 
-    @pytest.mark.req("G-15")
     async def test_the_thirty_third_request_at_once_is_told_that_we_are_busy(self):
         gate = asyncio.Event()
 
@@ -150,7 +141,6 @@ class AnsweringContract(Conversing):
             gate.set()
             assert {(await heard(far))["id"] for _ in range(32)} == set(range(1, 33))
 
-    @pytest.mark.req("G-15")
     async def test_requests_that_others_wait_for_pass_these_and_are_bounded_too(self):
         gate = asyncio.Event()
 
@@ -166,7 +156,6 @@ class AnsweringContract(Conversing):
             gate.set()
             assert {(await heard(far))["id"] for _ in range(40)} == set(range(1, 41))
 
-    @pytest.mark.req("G-02")
     async def test_two_requests_at_once_under_one_id_are_not_confused(self):
         gate = asyncio.Event()
 

@@ -14,7 +14,6 @@ from paddock.rpc.errors import RpcError
 class AskingContract(Conversing):
     """What we ask, and what becomes of the answers."""
 
-    @pytest.mark.req("G-02")
     async def test_our_ids_count_from_one_and_every_answer_finds_its_question(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):
@@ -26,7 +25,6 @@ class AskingContract(Conversing):
                 assert [await pending.future for pending in asked] == list(range(64))
             assert peer.in_flight == 0
 
-    @pytest.mark.req("G-15")
     async def test_an_error_answer_reaches_the_caller_with_its_number_words_and_data(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):
@@ -36,7 +34,6 @@ class AskingContract(Conversing):
                 await pending.future
             assert (raised.value.code, raised.value.message, raised.value.data) == (-32005, "busy", {"for": 3})
 
-    @pytest.mark.req("G-02")
     async def test_an_answer_to_nothing_we_asked_settles_nothing(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):
@@ -47,7 +44,6 @@ class AskingContract(Conversing):
                 assert await pending.future == "right"
             assert owner.violations == ["unknown_reply", "unknown_reply"]
 
-    @pytest.mark.req("G-02")
     async def test_late_and_second_answers_are_dropped_and_counted(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):
@@ -61,7 +57,6 @@ class AskingContract(Conversing):
             assert peer.late_replies == 2
             assert owner.violations == []
 
-    @pytest.mark.req("G-02")
     async def test_a_cancelled_caller_leaves_nothing_behind(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):
@@ -75,7 +70,6 @@ class AskingContract(Conversing):
             await far.says(line(id=(await heard(far))["id"], result="in time"))
             assert await next_call == "in time"
 
-    @pytest.mark.req("G-02")
     async def test_a_detached_call_still_tells_when_the_plugin_has_answered(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):
@@ -88,7 +82,6 @@ class AskingContract(Conversing):
             assert not pending.future.done()
             assert peer.detach(pending).done()
 
-    @pytest.mark.req("G-02")
     async def test_a_malformed_answer_fails_its_call_instead_of_leaving_it_waiting(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):

@@ -15,7 +15,6 @@ from paddock.rpc.errors import PeerLost, RpcError
 class EndContract(Conversing):
     """How much either side may hold back, and how a conversation ends."""
 
-    @pytest.mark.req("G-01")
     async def test_a_side_that_does_not_read_is_refused_more_and_noticed(self):
         owner = Owner()
         async with self.conversation(owner, stalled_after=0.3) as (peer, far):
@@ -27,7 +26,6 @@ class EndContract(Conversing):
             await owner.until(lambda: owner.stalls)
             assert owner.stalls == 1 and owner.losses == []
 
-    @pytest.mark.req("G-01")
     async def test_long_answers_wait_for_a_slow_reader_instead_of_getting_lost(self):
         async def long_answer(method: str, params: dict[str, Any]) -> str:
             return "x" * 1_500_000
@@ -41,7 +39,6 @@ class EndContract(Conversing):
             assert {(await heard(far))["id"] for _ in range(5)} == {1, 2, 3, 4, 5}
             assert owner.violations == []
 
-    @pytest.mark.req("G-01")
     async def test_a_flood_gets_its_turn_and_only_its_turn(self):
         owner = Owner()
         most_in_a_turn = heard_before = 0
@@ -57,7 +54,6 @@ class EndContract(Conversing):
             assert len(owner.noises) == 50_000
             assert most_in_a_turn <= 1_000
 
-    @pytest.mark.req("G-02")
     async def test_when_they_leave_what_they_said_is_heard_and_then_every_call_fails(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):
@@ -72,7 +68,6 @@ class EndContract(Conversing):
                 peer.request("c")
             assert len(owner.losses) == 1 and owner.noises == []
 
-    @pytest.mark.req("G-02")
     async def test_when_we_close_calls_fail_with_our_reason_and_what_is_served_is_cancelled(self):
         cancelled = asyncio.Event()
 
@@ -95,14 +90,12 @@ class EndContract(Conversing):
                 await peer.wait_closed()
             assert cancelled.is_set() and owner.losses == []
 
-    @pytest.mark.req("G-02")
     async def test_what_we_said_just_before_closing_still_arrives(self):
         async with self.conversation(Owner()) as (peer, far):
             peer.notify("shutdown")
             peer.close("stopping")
             assert (await heard(far))["method"] == "shutdown"
 
-    @pytest.mark.req("G-02")
     async def test_when_we_finish_they_see_the_end_and_what_they_still_say_is_heard(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):
@@ -120,7 +113,6 @@ class EndContract(Conversing):
             await far.leaves()
             await owner.until(lambda: owner.losses)
 
-    @pytest.mark.req("G-02")
     async def test_a_side_that_finished_towards_one_that_does_not_read_can_still_close(self):
         async with self.conversation(Owner()) as (peer, far):
             far.stops_listening()
@@ -130,7 +122,6 @@ class EndContract(Conversing):
             async with asyncio.timeout(PATIENCE):
                 await peer.wait_closed()
 
-    @pytest.mark.req("G-02")
     async def test_a_detached_call_fails_too_when_they_leave(self):
         owner = Owner()
         async with self.conversation(owner) as (peer, far):

@@ -12,7 +12,6 @@ from paddock.rpc.message import MAX_FRAME_BYTES
 class LineContract(Conversing):
     """Lines: how long they may be, and what is none."""
 
-    @pytest.mark.req("G-01")
     async def test_a_line_of_four_mebibytes_arrives_whole(self):
         owner = Owner()
         async with self.conversation(owner) as (_, far):
@@ -20,7 +19,6 @@ class LineContract(Conversing):
             await owner.until(lambda: owner.notifications)
             assert len(owner.notifications[0][1]["text"]) > MAX_FRAME_BYTES - 100
 
-    @pytest.mark.req("G-01")
     @pytest.mark.req("G-31", "oversize message")
     async def test_one_byte_more_is_a_violation_and_the_tail_is_never_taken_for_a_message(self):
         owner = Owner()
@@ -35,7 +33,6 @@ class LineContract(Conversing):
             assert owner.notifications == [("before", {})]
             assert owner.violations == ["oversize_message"]
 
-    @pytest.mark.req("G-01")
     async def test_a_long_line_of_nothing_but_brackets_is_refused_before_it_is_parsed(self):
         owner = Owner()
         async with self.conversation(owner) as (_, far):
@@ -43,7 +40,6 @@ class LineContract(Conversing):
             await owner.until(lambda: owner.violations)
             assert owner.violations == ["too_dense"]
 
-    @pytest.mark.req("G-01")
     async def test_a_long_text_full_of_commas_and_brackets_is_no_structure(self):
         owner = Owner()
         async with self.conversation(owner) as (_, far):
@@ -51,7 +47,6 @@ class LineContract(Conversing):
             await owner.until(lambda: owner.notifications)
             assert owner.violations == []
 
-    @pytest.mark.req("G-01")
     async def test_lines_in_pieces_and_several_at_once_are_the_same_lines(self):
         owner = Owner()
         async with self.conversation(owner) as (_, far):
@@ -63,7 +58,6 @@ class LineContract(Conversing):
             assert [method for method, _ in owner.notifications] == ["one", "two", "three"] * 2
             assert owner.noises == []
 
-    @pytest.mark.req("G-01")
     async def test_what_a_program_prints_is_noticed_and_the_conversation_goes_on(self):
         owner = Owner()
         async with self.conversation(owner) as (_, far):

@@ -50,14 +50,13 @@ def outside_strings(line: bytes) -> int:
     return count
 
 
-@pytest.mark.req("G-01")
+@pytest.mark.req("G-01", "lines of JSON up to 4 MiB")
 @given(TRICKY, st.lists(st.integers(0, 10_000)))
 def test_any_way_of_cutting_a_stream_gives_the_same_lines(data, cuts):
     expected = [line.rstrip(b"\r") for line in data.split(b"\n")[:-1]]
     assert split(pieces(data, cuts)) == ([line for line in expected if line], False)
 
 
-@pytest.mark.req("G-01")
 @given(TRICKY, st.lists(st.integers(0, 10_000)), st.integers(1, 12))
 def test_a_line_over_the_limit_ends_the_stream_at_the_same_place_however_it_is_cut(data, cuts, limit):
     lines, violated = split(pieces(data, cuts), limit=limit, max_structure=10_000)
@@ -72,7 +71,6 @@ def test_a_line_over_the_limit_ends_the_stream_at_the_same_place_however_it_is_c
     assert lines == [line.rstrip(b"\r") for line in whole if line.rstrip(b"\r")]
 
 
-@pytest.mark.req("G-01")
 @given(TRICKY, st.lists(st.integers(0, 10_000)), st.integers(0, 8), st.integers(0, 8))
 def test_a_long_line_with_too_much_structure_is_refused_however_it_is_cut(data, cuts, counted_from, most):
     _, violated = split(pieces(data, cuts), counted_from=counted_from, max_structure=most)
@@ -80,7 +78,6 @@ def test_a_long_line_with_too_much_structure_is_refused_however_it_is_cut(data, 
     assert violated == any(len(line) > counted_from and outside_strings(line) > most for line in data.split(b"\n"))
 
 
-@pytest.mark.req("G-01")
 @given(TRICKY, st.lists(st.integers(0, 10_000)))
 @example(b'"\\"[', [2])
 @example(b'"\\\\"[', [2, 3])
@@ -93,7 +90,7 @@ def test_structure_is_counted_outside_strings_only_however_a_line_is_cut(data, c
     assert total == outside_strings(data)
 
 
-@pytest.mark.req("G-01")
+@pytest.mark.req("G-01", "lines of JSON up to 4 MiB")
 def test_a_line_is_refused_at_the_byte_that_passes_the_limit_and_nothing_comes_after():
     splitter = LineSplitter(limit=10)
     assert splitter.feed(b"x" * 10) == []
@@ -103,14 +100,12 @@ def test_a_line_is_refused_at_the_byte_that_passes_the_limit_and_nothing_comes_a
         splitter.feed(b"\nnext\n")
 
 
-@pytest.mark.req("G-01")
 def test_lines_before_a_bad_one_in_the_same_chunk_are_not_lost():
     with pytest.raises(LineTooLong) as raised:
         LineSplitter(limit=10).feed(b"good\n\r\nfine\r\n" + b"x" * 11)
     assert raised.value.before == [b"good", b"fine"]
 
 
-@pytest.mark.req("G-01")
 def test_density_is_judged_as_a_long_line_arrives_not_when_it_is_complete():
     splitter = LineSplitter()
     fed = 0
@@ -121,7 +116,6 @@ def test_density_is_judged_as_a_long_line_arrives_not_when_it_is_complete():
     assert fed < 500_000
 
 
-@pytest.mark.req("G-01")
 def test_ordinary_data_of_four_mebibytes_is_not_dense():
     rows = [{"id": n, "text": "Lorem ipsum, dolor [sit] amet: " * 10, "tags": ["a", "b"]} for n in range(4_000)]
     line = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": rows})

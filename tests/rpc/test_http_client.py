@@ -10,8 +10,6 @@ import pytest
 
 from paddock.net.http_client import MAX_HEAD_BYTES, ClientResponse, HttpClient, HttpOrigin, ResponseTooLarge
 
-pytestmark = pytest.mark.req("B-02", "unknown servers run caged")
-
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
 TEXT = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -41,13 +41,12 @@ IDS = st.integers(-(2**63), 2**63 - 1) | TEXT
 NEARLY = st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error", "code"]), VALUES)
 
 
-@pytest.mark.req("G-02")
 @given(st.binary() | VALUES.map(orjson.dumps) | NEARLY.map(lambda m: orjson.dumps({"jsonrpc": "2.0", **m})))
 def test_no_line_makes_reading_it_fail(line):
     assert isinstance(decode(line), (RpcRequest, RpcNotification, RpcResult, RpcFailure, MalformedMessage, NonRpcLine))
 
 
-@pytest.mark.req("G-02")
+@pytest.mark.req("G-02", "silent notifications")
 @given(NEARLY.map(lambda message: {"jsonrpc": "2.0", **message}))
 def test_a_message_is_never_two_kinds_at_once(message):
     read = decode(orjson.dumps(message))
@@ -57,7 +56,6 @@ def test_a_message_is_never_two_kinds_at_once(message):
         assert "method" not in message and len(message.keys() & {"result", "error"}) == 1
 
 
-@pytest.mark.req("G-02")
 @given(IDS, TEXT, PARAMS, VALUES)
 def test_what_is_written_is_one_line_and_read_back_the_same(id, method, params, value):  # noqa: A002
     request, notification = encode_request(id, method, params), encode_notification(method, params)
@@ -71,7 +69,6 @@ def test_what_is_written_is_one_line_and_read_back_the_same(id, method, params, 
     assert isinstance(read, RpcFailure) and (read.id, read.error.message, read.error.data) == (id, method, value)
 
 
-@pytest.mark.req("G-02")
 @pytest.mark.parametrize(
     "line",
     [
@@ -93,14 +90,12 @@ def test_what_is_no_object_and_no_array_is_noise(line):
     assert decode(line) == NonRpcLine(line)
 
 
-@pytest.mark.req("G-02")
 @pytest.mark.parametrize("line", [b"[]", b"[1]", b'[{"jsonrpc":"2.0","id":1,"method":"m"}]'])
 def test_an_array_is_a_batch(line):
     read = decode(line)
     assert isinstance(read, MalformedMessage) and (read.kind, read.code, read.id) == ("batch", -32600, None)
 
 
-@pytest.mark.req("G-02")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -118,7 +113,6 @@ def test_an_answer_that_breaks_the_rules_is_malformed_and_still_names_its_questi
     assert isinstance(read, MalformedMessage) and (read.meant_as, read.id) == ("answer", 1)
 
 
-@pytest.mark.req("G-02")
 @pytest.mark.parametrize(
     ("line", "understood"),
     [
@@ -131,7 +125,6 @@ def test_a_key_that_stands_twice_counts_as_written_last(line, understood):
     assert decode(line) == understood
 
 
-@pytest.mark.req("G-02")
 @pytest.mark.parametrize(("depth", "fine"), [(64, True), (65, False), (1_000, False), (50_000, False)])
 def test_containers_may_be_nested_sixty_four_deep(depth, fine):
     inner = depth - 2  # the message itself and its params
@@ -139,7 +132,7 @@ def test_containers_may_be_nested_sixty_four_deep(depth, fine):
     assert isinstance(read, RpcNotification) if fine else isinstance(read, MalformedMessage) and read.kind == "too_deep"
 
 
-@pytest.mark.req("G-01")
+@pytest.mark.req("G-01", "lines of JSON up to 4 MiB")
 def test_a_message_of_four_mebibytes_can_be_sent_and_one_byte_more_cannot():
     empty = len(encode_result(1, "")) - 1
     assert len(encode_result(1, "x" * (MAX_FRAME_BYTES - empty))) == MAX_FRAME_BYTES + 1
@@ -152,14 +145,12 @@ class Record:
     password: str
 
 
-@pytest.mark.req("G-02")
 @pytest.mark.parametrize("value", [Secret("s"), Record("s"), datetime.now(UTC), b"bytes", {1: 2}, "\ud800", 2**64])
 def test_only_plain_json_is_written(value: Any):
     with pytest.raises(RpcError):
         encode_request(1, "m", {"value": value})
 
 
-@pytest.mark.req("G-15")
 @pytest.mark.parametrize("data", [Secret("s"), "x" * MAX_FRAME_BYTES])
 def test_an_error_answer_is_written_whatever_its_data_is(data):
     read = decode(encode_failure(1, RpcError(-32000, "failed", data)))
@@ -170,7 +161,6 @@ def test_an_error_answer_is_written_whatever_its_data_is(data):
     )
 
 
-@pytest.mark.req("K-08")
 def test_an_error_whose_data_cannot_be_written_still_says_that_nothing_happened() -> None:
     for data, kept in (({"no_effect": True, "a": {1}}, {"no_effect": True}), ({"no_effect": 1, "a": {1}}, None)):
         read = decode(encode_failure(1, RpcError(-32000, "failed", data)))

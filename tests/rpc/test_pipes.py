@@ -26,7 +26,6 @@ def is_open(descriptor: int) -> bool:
     return True
 
 
-@pytest.mark.req("G-01")
 async def test_both_descriptors_are_closed_exactly_once():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
     peer = JsonRpcPeer(Owner())
@@ -46,7 +45,6 @@ async def test_both_descriptors_are_closed_exactly_once():
         os.close(descriptor)
 
 
-@pytest.mark.req("G-01")
 async def test_what_is_no_pipe_is_refused_and_both_descriptors_are_closed(tmp_path):
     (tmp_path / "file").touch()
     file = os.open(tmp_path / "file", os.O_RDONLY)
@@ -58,7 +56,6 @@ async def test_what_is_no_pipe_is_refused_and_both_descriptors_are_closed(tmp_pa
     os.close(far_in)
 
 
-@pytest.mark.req("G-01")
 async def test_a_side_that_closes_its_input_may_finish_its_sentence_and_is_then_gone():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
     owner = Owner()
@@ -76,7 +73,6 @@ async def test_a_side_that_closes_its_input_may_finish_its_sentence_and_is_then_
     os.close(far_out)
 
 
-@pytest.mark.req("G-01")
 async def test_what_is_said_before_anybody_listens_waits():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
     os.write(far_out, line(method="early"))
@@ -95,7 +91,6 @@ async def test_what_is_said_before_anybody_listens_waits():
     os.close(far_in)
 
 
-@pytest.mark.req("G-01")
 async def test_a_side_that_asks_and_never_reads_the_answers_is_noticed_and_costs_little():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
     owner = Owner()
@@ -162,7 +157,6 @@ def test_closing_a_pipe_never_closes_a_file_that_a_thread_opens_meanwhile(loop: 
     assert (ended.returncode, ended.stdout) == (0, "0\n"), ended.stderr
 
 
-@pytest.mark.req("G-01")
 async def test_threads_and_the_event_loop_write_whole_lines_side_by_side():
     (reading, far_out), (far_in, writing) = os.pipe(), os.pipe()
     peer = JsonRpcPeer(Owner())

@@ -11,8 +11,6 @@ from tests.host.conftest import Home
 from tests.runtimes.test_python_code import kernel, opened, take
 from tests.supervision.stage import patiently
 
-pytestmark = pytest.mark.req("K-23", "agent")
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
@@ -185,6 +183,7 @@ def run(request):
 """
 
 
+@pytest.mark.req("K-23", "agent")
 async def test_whatever_an_agent_leaves_is_not_there_in_its_next_call(home: Home, tmp_path: Path) -> None:
     take(home, kernel(tmp_path / "p", "agent", f"WAYS = {WAYS!r}\n{AGENT}"), "Our.Thing")
     carried: dict[str, list[str]] = {}

@@ -61,7 +61,6 @@ class NativePlayer:
         await audience.until(lambda: any(words in line for line in audience.lines))
 
 
-@pytest.mark.req("G-02")
 class TestOurOwnProtocol(RuntimeContract):
     @asynccontextmanager
     async def playing(self, stage: Stage):
@@ -71,7 +70,6 @@ class TestOurOwnProtocol(RuntimeContract):
         yield NativePlayer(stage.actor(script, methods=[], tools=tools))
 
 
-@pytest.mark.req("B-02", "unknown servers run caged")
 class TestAnMcpServerInACage(RuntimeContract):
     @asynccontextmanager
     async def playing(self, stage: Stage):
@@ -79,14 +77,12 @@ class TestAnMcpServerInACage(RuntimeContract):
 
 
 @pytest.mark.slow  # the same transport with an older handshake
-@pytest.mark.req("B-02", "unknown servers run caged")
 class TestAnOlderMcpServerInACage(RuntimeContract):
     @asynccontextmanager
     async def playing(self, stage: Stage):
         yield caged(stage, "2025-11-25")
 
 
-@pytest.mark.req("B-02")
 class TestAnMcpServerElsewhere(RuntimeContract):
     @asynccontextmanager
     async def playing(self, stage: Stage):
@@ -95,7 +91,6 @@ class TestAnMcpServerElsewhere(RuntimeContract):
 
 
 @pytest.mark.slow  # the same transport with an older handshake
-@pytest.mark.req("B-02")
 class TestAnOlderMcpServerElsewhere(RuntimeContract):
     @asynccontextmanager
     async def playing(self, stage: Stage):
@@ -104,7 +99,6 @@ class TestAnOlderMcpServerElsewhere(RuntimeContract):
 
 
 @pytest.mark.slow  # the same calls over the transport of 2024
-@pytest.mark.req("B-02")
 class TestAnMcpServerElsewhereOnTheFormerTransport(RuntimeContract):
     @asynccontextmanager
     async def playing(self, stage: Stage):

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from tests.fixtures.packages import write_file, write_json
 from tests.runtimes.contract import KnowsTheBound
 from tests.runtimes.test_contract import TOOLS, NativePlayer
@@ -44,7 +43,6 @@ async def big(params, context):
 """
 
 
-@pytest.mark.req("S-01")
 class TestPythonCodeInAWorker(KnowsTheBound):
     @asynccontextmanager
     async def playing(self, stage: Stage):
@@ -65,7 +63,6 @@ class EmbeddedPlayer(NativePlayer):
         await patiently(self.happened[words].wait())
 
 
-@pytest.mark.req("B-11")
 class TestFunctionsOfTheApplication(KnowsTheBound):
     @asynccontextmanager
     async def playing(self, stage: Stage):

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from tests.fixtures.packages import write_file, write_json
 from tests.runtimes.contract import KnowsTheBound, OneAtATime, ProcessPerCall
 from tests.runtimes.test_contract import TOOLS, NativePlayer
@@ -110,7 +109,6 @@ def run(call):
 """
 
 
-@pytest.mark.req("G-28")
 class TestThePythonSdk(OneAtATime):
     @asynccontextmanager
     async def playing(self, stage: Stage):
@@ -121,7 +119,6 @@ class TestThePythonSdk(OneAtATime):
 
 
 @needs_node
-@pytest.mark.req("G-28")
 class TestTheTypeScriptSdk(KnowsTheBound):
     @asynccontextmanager
     async def playing(self, stage: Stage):
@@ -145,7 +142,6 @@ class AgentPlayer(NativePlayer):
         return (await patiently(call))["said"]
 
 
-@pytest.mark.req("K-23", "agent")
 class TestAnAgentOfTheKernel(ProcessPerCall):
     @asynccontextmanager
     async def playing(self, stage: Stage):

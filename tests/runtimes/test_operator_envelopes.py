@@ -25,8 +25,6 @@ from paddock.plugins.dialects.envelope import OutputInvalid
 from paddock.plugins.dialects.operator_result import fill_artifact_hashes, operator_result_problems
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("K-07")
-
 NAME = "Our.Thing"
 DIGEST = hashlib.sha256(b"a letter").hexdigest()
 ADDRESS = f"artifact://sha256/{DIGEST}"
@@ -51,6 +49,7 @@ def last_end(home: Home) -> dict[str, Any]:
     return next(dict(entry.data) | dict(entry.personal or {}) for entry in entries if entry.type == "call.ended")
 
 
+@pytest.mark.req("K-07", "call")
 @pytest.mark.parametrize("effect", ["read_only", "db_write"])
 async def test_an_operator_gets_the_whole_call_with_what_the_rules_said_of_it(tmp_path: Path, effect: str) -> None:
     home = Home(tmp_path)
@@ -70,6 +69,9 @@ async def test_an_operator_gets_the_whole_call_with_what_the_rules_said_of_it(tm
     assert policy["version"].startswith("pol_")
 
 
+@pytest.mark.req("K-07", "succeeded")
+@pytest.mark.req("K-07", "artifacts with hashes")
+@pytest.mark.req("K-07", "metrics")
 async def test_what_an_operator_says_of_its_work_is_on_record_with_the_hashes_of_what_it_made(tmp_path: Path) -> None:
     home = Home(tmp_path)
     code = """
@@ -90,6 +92,7 @@ def run(call, host):
     assert recorded["nondeterminism"]["reasons"] == ["llm_sampling"]
 
 
+@pytest.mark.req("K-07", "return")
 async def test_an_answer_that_is_none_is_refused_with_all_its_mistakes_and_its_effect_is_in_doubt(
     tmp_path: Path,
 ) -> None:
@@ -155,12 +158,14 @@ WRONG: dict[str, tuple[Any, list[str]]] = {
 }
 
 
+@pytest.mark.req("K-07", "return")
 @pytest.mark.parametrize("what", WRONG)
 def test_every_mistake_of_an_answer_is_found_with_its_place(what: str) -> None:
     answer, places = WRONG[what]
     assert [problem.path for problem in operator_result_problems(answer)] == places
 
 
+@pytest.mark.req("K-07", "return")
 def test_an_answer_as_the_document_has_it_is_none_of_these() -> None:
     answer = {
         "status": "succeeded",

@@ -68,7 +68,8 @@ async def test_the_examples_of_both_documents_answer_as_they_are_written(home: H
         assert await patiently(host.call("shu_notes", {})) == {"status": "success", "data": {"notes": []}}
 
 
-@pytest.mark.req("S-01")
+@pytest.mark.req("S-01", "get_schema")
+@pytest.mark.req("S-01", "get_output_schema")
 async def test_schemas_that_code_computes_are_held_on_both_sides(home: Home, tmp_path: Path) -> None:
     code = """
 class Plugin:
@@ -89,7 +90,7 @@ class Plugin:
             await host.call("ours", {"a": 0})
 
 
-@pytest.mark.req("S-01")
+@pytest.mark.req("S-01", "an async iterator is a stream")
 async def test_an_async_iterator_is_streamed_and_ends_with_its_result(home: Home, tmp_path: Path) -> None:
     code = """
 class Plugin:
@@ -126,7 +127,6 @@ class Plugin:
 
 
 @pytest.mark.req("S-09", "frame")
-@pytest.mark.req("K-09")
 async def test_what_it_declared_is_served_by_the_host_and_nothing_else(home: Home, tmp_path: Path) -> None:
     # `execute` reads; writing is what actions are for.
     code = """
@@ -146,7 +146,7 @@ class Plugin:
     assert result["data"] == {"kept": None, "put": "CapabilityDenied", "cached": "CapabilityDenied"}
 
 
-@pytest.mark.req("K-01")
+@pytest.mark.req("K-01", "a tool writes nothing and reads through the host")
 async def test_a_tool_reaches_no_network_and_writes_nowhere_but_in_its_own_memory(home: Home, tmp_path: Path) -> None:
     code = """
 import os, socket
@@ -165,7 +165,8 @@ def run(request):
         assert (await patiently(host.call("Our.Thing", {})))["result"] == [True, []]
 
 
-@pytest.mark.req("K-01")
+@pytest.mark.req("K-01", "a tool writes nothing and reads through the host")
+@pytest.mark.req("K-01", "an adapter never writes")
 @pytest.mark.parametrize("kind", ["tool", "adapter"])
 async def test_what_only_reads_may_read_artifacts_and_not_keep_any(home: Home, tmp_path: Path, kind: str) -> None:
     code = """
@@ -180,7 +181,6 @@ async def run(request, host):
         assert (await patiently(host.call("Our.Thing", {})))["result"] == {"denied": "CapabilityDenied"}
 
 
-@pytest.mark.req("S-20")
 async def test_code_that_cannot_be_loaded_says_why_where_people_look(home: Home, tmp_path: Path) -> None:
     take(home, shu(tmp_path / "p", "import no_such_module\nclass Plugin: ...\n"), "ours")
     async with opened(home) as host:

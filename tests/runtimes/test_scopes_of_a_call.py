@@ -23,8 +23,6 @@ from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.protocols.native.adapter import NativeAdapter
 from paddock.runtime.protocols.python.adapter import PythonAdapter
 
-pytestmark = pytest.mark.req("K-12")
-
 ANN = Principal(PrincipalId("user:ann"), frozenset({"mail:send", "money"}))
 BOB = Principal(PrincipalId("user:bob"), frozenset({"money"}))
 OPERATES = Principal(PrincipalId("local:eve"), roles=frozenset({OPERATOR}))
@@ -82,6 +80,7 @@ plugin.start();
 SEND = {"name": "send", "effects": ["external_send"], "required_scopes": ["mail:send"]}
 
 
+@pytest.mark.req("K-12", "in the SDK")
 @pytest.mark.parametrize(
     ("command", "program"),
     [(["python3", "main.py"], PYTHON), pytest.param(["node", "main.mjs"], TYPESCRIPT, marks=needs_node)],

@@ -25,7 +25,6 @@ def under_test(work: Any, *capabilities: str) -> PluginTester:
     return PluginTester(plugin, FakeHost(capabilities))
 
 
-@pytest.mark.req("G-32", "binary data")
 def test_bytes_paths_and_files_are_put_and_got_again_whole_and_in_part(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"in a file")

@@ -82,14 +82,12 @@ def begun(plugin: Conversation, tool: str) -> int:
     return request_id
 
 
-@pytest.mark.req("G-28", "python handshake")
 def test_the_handshake_says_that_calls_can_be_cancelled(tmp_path: Path) -> None:
     (tmp_path / "patient.py").write_text(PATIENT.replace("NAMESPACE", "paddock"))
     with conversation(["python3", "patient.py"], tmp_path) as plugin:
         assert plugin.greet("patient")["features"] == ["call_tokens", "cancel", "events"]
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_a_handler_that_checks_stops_when_its_call_is_cancelled(plugin: Conversation, namespace: str) -> None:
     call = begun(plugin, "wait")
     plugin.tell(f"{namespace}.cancel", {"id": call})
@@ -97,14 +95,12 @@ def test_a_handler_that_checks_stops_when_its_call_is_cancelled(plugin: Conversa
     assert plugin.call("patient.quick", {"next": True}) == {"next": True}
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_a_handler_may_answer_a_cancelled_call_in_its_own_way(plugin: Conversation, namespace: str) -> None:
     call = begun(plugin, "tidy")
     plugin.tell(f"{namespace}.cancel", {"id": call})
     assert plugin.receive() == {"jsonrpc": "2.0", "id": call, "result": {"stopped": True}}
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_a_cancelled_stream_hears_of_it_at_its_own_yield(plugin: Conversation, namespace: str) -> None:
     call = begun(plugin, "stream")
     plugin.tell(f"{namespace}.cancel", {"id": call})
@@ -115,7 +111,6 @@ def test_a_cancelled_stream_hears_of_it_at_its_own_yield(plugin: Conversation, n
     assert [line["message"] for line in plugin.end()[1]] == ["cleaned up"]
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_a_call_that_still_waits_is_answered_at_once_and_never_run(plugin: Conversation, namespace: str) -> None:
     running = begun(plugin, "wait")
     waiting = plugin.ask("patient.quick")
@@ -128,7 +123,6 @@ def test_a_call_that_still_waits_is_answered_at_once_and_never_run(plugin: Conve
     assert plugin.receive() == {"jsonrpc": "2.0", "id": kept, "result": {"kept": True}}
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_a_call_and_its_cancellation_that_arrive_together_cost_no_work(plugin: Conversation, namespace: str) -> None:
     call = '{"jsonrpc":"2.0","id":77,"method":"patient.quick"}\n'
     cancel = f'{{"jsonrpc":"2.0","method":"{namespace}.cancel","params":{{"id":77}}}}\n'
@@ -136,7 +130,6 @@ def test_a_call_and_its_cancellation_that_arrive_together_cost_no_work(plugin: C
     assert plugin.receive() == cancelled(77)
 
 
-@pytest.mark.req("G-28", "python storage proxy")
 def test_a_handler_that_waits_for_the_host_learns_of_the_cancellation_with_the_answer(
     plugin: Conversation, namespace: str
 ) -> None:
@@ -157,7 +150,6 @@ def test_a_ping_is_answered_while_a_handler_works_and_looks(plugin: Conversation
     assert plugin.receive() == cancelled(call)
 
 
-@pytest.mark.req("G-28", "python method routing")
 @pytest.mark.parametrize("params", [{"id": 99}, {"id": "1"}, {"id": None}, {"id": True}, {}, [1]], ids=str)
 def test_a_cancellation_of_no_known_call_is_ignored(plugin: Conversation, namespace: str, params: Any) -> None:
     call = begun(plugin, "wait")
@@ -168,7 +160,6 @@ def test_a_cancellation_of_no_known_call_is_ignored(plugin: Conversation, namesp
     assert plugin.receive() == cancelled(call)
 
 
-@pytest.mark.req("G-28", "python shutdown handling")
 def test_a_handler_that_looks_ends_when_the_host_is_gone(plugin: Conversation) -> None:
     begun(plugin, "wait")
     assert plugin.process.stdout
@@ -176,7 +167,6 @@ def test_a_handler_that_looks_ends_when_the_host_is_gone(plugin: Conversation) -
     assert plugin.process.wait(30) == 0
 
 
-@pytest.mark.req("G-28", "python shutdown handling")
 def test_what_was_asked_before_the_pipe_was_closed_is_still_answered(plugin: Conversation) -> None:
     calls = [plugin.ask("patient.quick", {"turn": turn}) for turn in range(3)]
     assert plugin.process.stdin

@@ -76,7 +76,6 @@ def events(plugin: Conversation, namespace: str, request_id: int) -> tuple[list[
     return told, said
 
 
-@pytest.mark.req("G-28", "python notification sending")
 def test_progress_and_events_name_their_call_and_come_before_its_result(plugin: Conversation, namespace: str) -> None:
     told, answer = events(plugin, namespace, plugin.ask("talkative.work"))
 
@@ -88,7 +87,6 @@ def test_progress_and_events_name_their_call_and_come_before_its_result(plugin: 
     assert answer["result"] == "done"
 
 
-@pytest.mark.req("G-28", "python notification sending")
 def test_what_a_handler_yields_is_sent_as_it_comes_and_what_it_returns_is_the_result(
     plugin: Conversation, namespace: str
 ) -> None:
@@ -99,7 +97,6 @@ def test_what_a_handler_yields_is_sent_as_it_comes_and_what_it_returns_is_the_re
     assert events(plugin, namespace, plugin.ask("talkative.stream", {"count": 0}))[0] == []
 
 
-@pytest.mark.req("G-28", "python notification sending")
 def test_a_stream_that_yields_what_cannot_be_sent_fails_alone_and_is_closed(
     plugin: Conversation, namespace: str
 ) -> None:
@@ -115,17 +112,14 @@ def test_a_stream_that_yields_what_cannot_be_sent_fails_alone_and_is_closed(
     assert [line["message"] for line in log if line["level"] == "info"] == ["closed"]
 
 
-@pytest.mark.req("G-28", "python config update")
 def test_nothing_is_told_about_a_request_of_the_hosts_own(plugin: Conversation) -> None:
     assert plugin.call("config.update", {"config": {}}) == {"status": "ok"}
 
 
-@pytest.mark.req("G-28", "python notification sending")
 def test_an_event_where_there_is_no_host_goes_nowhere(plugin: Conversation) -> None:
     assert plugin.call("events.early") is None
 
 
-@pytest.mark.req("G-28", "python shutdown handling")
 def test_an_event_of_no_call_is_a_mistake_and_a_last_handler_that_fails_shows_in_the_exit_code(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(
         'from paddock_sdk import Plugin\nplugin = Plugin("p", "1")\n'

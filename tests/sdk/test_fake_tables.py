@@ -30,7 +30,6 @@ def tables() -> FakeTables:
     return tables
 
 
-@pytest.mark.req("G-28", "python storage proxy")
 @pytest.mark.parametrize("operation", ["exec", "query"])
 @pytest.mark.parametrize("sql", [sql for sql in DENIED if sql not in ONLY_AT_THE_HOST])
 def test_what_the_host_refuses_never_passes(tables: FakeTables, sql: str, operation: str) -> None:

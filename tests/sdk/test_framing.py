@@ -46,7 +46,6 @@ def all_of(data: bytes) -> list[Any]:
     return [one.error_code if isinstance(one, PluginFault) else one for one in found]
 
 
-@pytest.mark.req("G-28", "python framing")
 @given(lines=st.lists(any_line, max_size=6), chunk=st.integers(1, SHORT), ends=st.booleans())
 def test_any_cut_of_the_bytes_gives_the_same_messages(lines: list[bytes], chunk: int, *, ends: bool) -> None:
     data = b"\n".join(lines) + (b"\n" if lines and ends else b"")
@@ -57,7 +56,6 @@ def test_any_cut_of_the_bytes_gives_the_same_messages(lines: list[bytes], chunk:
         assert all_of(data) == [expected(line) for line in asked]
 
 
-@pytest.mark.req("G-28", "python framing")
 def test_an_answer_larger_than_the_pipe_arrives_whole() -> None:
     source, sink = os.pipe()
     arrived = bytearray()

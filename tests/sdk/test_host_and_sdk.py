@@ -89,7 +89,6 @@ async def wire() -> AsyncGenerator[tuple[PluginConnection, list[KillReason]], No
     assert process.returncode == 0
 
 
-@pytest.mark.req("G-28", "python notification sending")
 async def test_every_step_reaches_whoever_waits_and_keeps_a_call_alive_beyond_its_idle_time(
     wire: tuple[PluginConnection, list[KillReason]],
 ) -> None:
@@ -104,7 +103,6 @@ async def test_every_step_reaches_whoever_waits_and_keeps_a_call_alive_beyond_it
     assert fatal == []
 
 
-@pytest.mark.req("G-28", "python method routing")
 @pytest.mark.parametrize("tool", ["count", "squares"])
 async def test_a_call_that_its_caller_gave_up_stops_and_the_process_lives_on(
     wire: tuple[PluginConnection, list[KillReason]], tool: str

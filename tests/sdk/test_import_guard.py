@@ -28,7 +28,7 @@ def tried(plugin: Any, code: str) -> str:
     return plugin.call({"code": code})["data"]
 
 
-@pytest.mark.req("S-20")
+@pytest.mark.req("S-20", "when running")
 def test_every_refused_name_is_refused_with_what_to_use_instead(tmp_path: Path) -> None:
     with shu(tmp_path, TRYING) as plugin:
         for group in TABLE.values():
@@ -36,7 +36,7 @@ def test_every_refused_name_is_refused_with_what_to_use_instead(tmp_path: Path) 
                 assert tried(plugin, f"import {name}") == f"a plugin may not import {name}: {group['reason']}"
 
 
-@pytest.mark.req("S-20")
+@pytest.mark.req("S-20", "when running")
 @pytest.mark.parametrize(
     "code",
     [
@@ -61,7 +61,6 @@ def test_no_form_of_an_import_gets_around_it(tmp_path: Path, code: str) -> None:
         assert "a plugin may not import" in tried(plugin, code)
 
 
-@pytest.mark.req("S-20")
 @pytest.mark.parametrize(
     "code",
     [
@@ -76,7 +75,6 @@ def test_the_rest_of_the_standard_library_still_loads_whatever_it_needs_itself(t
         assert tried(plugin, code) == "imported"
 
 
-@pytest.mark.req("S-20")
 def test_a_plugin_that_imports_one_at_its_top_does_not_start_and_its_log_names_the_line(tmp_path: Path) -> None:
     told = why(tmp_path, {"plug.py": "\n\nimport httpx\n"})
     assert told.endswith(
@@ -85,14 +83,12 @@ def test_a_plugin_that_imports_one_at_its_top_does_not_start_and_its_log_names_t
     ), told
 
 
-@pytest.mark.req("S-20")
 def test_a_vendored_library_is_held_to_the_same(tmp_path: Path) -> None:
     files = {"vendor/requests/__init__.py": "", "vendor/nice/__init__.py": "import urllib.request"}
     assert "may not import requests" in why(write(tmp_path, files), {"plug.py": "import requests"})
     assert "vendor/nice/__init__.py, line 1" in why(tmp_path, {"plug.py": "import nice"})
 
 
-@pytest.mark.req("S-20")
 def test_a_plugin_that_can_do_without_catches_an_ordinary_import_error(tmp_path: Path) -> None:
     code = """
     try:
@@ -107,14 +103,13 @@ def test_a_plugin_that_can_do_without_catches_an_ordinary_import_error(tmp_path:
         assert plugin.call()["data"] is None
 
 
-@pytest.mark.req("S-20")
+@pytest.mark.req("S-20", "when running")
 def test_host_internals_are_refused_in_every_dialect(tmp_path: Path) -> None:
     write(tmp_path, {"plug.py": "def run(params, context):\n    import paddock"})
     with working(tmp_path, {"it": "plug:run"}, dialect="paddock") as plugin:
         assert plugin.failure()["message"] == "the plugin failed (RefusedImport)"
 
 
-@pytest.mark.req("S-20")
 def test_the_kernels_plugins_may_have_http_clients_and_never_the_host(tmp_path: Path) -> None:
     code = """
     import http.client

@@ -9,8 +9,6 @@ import pytest
 from paddock_sdk import Host, InvalidParams, NoEffect, NotApplicable, Plugin, PluginFault
 from paddock_sdk.testing import FakeHost, PluginTester
 
-pytestmark = pytest.mark.req("K-08")
-
 
 class OwnKind(NoEffect):
     """A kind of an author's own."""

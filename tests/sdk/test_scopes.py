@@ -10,8 +10,6 @@ import pytest
 from paddock_sdk import Context, Plugin, PluginFault, requires_scopes
 from paddock_sdk.testing import EntryTester, PluginTester
 
-pytestmark = pytest.mark.req("K-12")
-
 plugin = Plugin("mail", "1.0.0")
 BOTH = Context(scopes=("mail:read", "mail:send"))
 FORGED = {"auth_context": {"scopes": ["mail:read", "mail:send"]}, "permissions": ["mail:read", "mail:send"]}

@@ -185,7 +185,6 @@ def test_what_the_host_refuses_is_what_the_caller_hears(greeted: Conversation) -
     }
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_calls_that_arrive_while_a_handler_waits_are_answered_after_it_and_a_ping_at_once(
     greeted: Conversation,
 ) -> None:
@@ -226,7 +225,6 @@ def test_prints_of_the_plugin_and_of_its_children_land_in_the_log_and_never_betw
     assert not any(line.get("level") == "debug" for line in log)
 
 
-@pytest.mark.req("G-28", "python logging")
 def test_what_is_printed_is_in_the_log_even_if_the_process_is_killed_next(greeted: Conversation) -> None:
     greeted.ask("things.killed")
 
@@ -293,7 +291,6 @@ def test_the_longest_line_that_is_allowed_is_served_and_lines_may_come_in_pieces
     assert greeted.receive() == {"jsonrpc": "2.0", "id": "x", "result": {"status": "ok"}}
 
 
-@pytest.mark.req("G-28", "python framing")
 def test_an_unsound_answer_is_never_answered(greeted: Conversation) -> None:
     for odd in ('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}', '{"id":1,"result":1}'):
         greeted.send_bytes(odd.encode() + b"\n")
@@ -320,7 +317,6 @@ def test_a_closed_pipe_ends_it_with_zero_also_in_the_middle_of_a_question(plugin
     assert (code, [line["message"] for line in log]) == (0, ["goodbye"])
 
 
-@pytest.mark.req("G-28", "python shutdown handling")
 def test_a_host_that_reads_no_more_ends_it_with_zero(greeted: Conversation) -> None:
     assert greeted.process.stdout
     greeted.process.stdout.close()

@@ -41,7 +41,6 @@ def exchanged(talk: Any, call: int) -> tuple[list[tuple[str, Any]], Any]:
     return asked, said
 
 
-@pytest.mark.req("G-28", "python storage proxy")
 @pytest.mark.req("G-32", "transactions")
 def test_a_block_is_one_transaction_that_is_kept_or_undone(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(BANK)
@@ -56,7 +55,6 @@ def test_a_block_is_one_transaction_that_is_kept_or_undone(tmp_path: Path) -> No
         assert answer["error"]["message"] == "the plugin failed (ValueError)"
 
 
-@pytest.mark.req("G-32", "transactions")
 def test_the_host_object_has_the_same_for_async_code(tmp_path: Path) -> None:
     code = """
     class Plugin:
@@ -87,7 +85,6 @@ def test_the_host_object_has_the_same_for_async_code(tmp_path: Path) -> None:
         assert plugin.asked[-1][0] == "paddock.storage.rollback"
 
 
-@pytest.mark.req("S-09", "frame")
 def test_tables_that_were_not_declared_are_denied(tmp_path: Path) -> None:
     code = """
     from paddock_sdk import CapabilityDenied
@@ -122,7 +119,6 @@ def add(params, context):
     return notes.storage.query("SELECT count(*) AS n FROM note").rows[0]["n"]
 
 
-@pytest.mark.req("G-28", "python storage proxy")
 def test_the_test_kit_keeps_tables_and_shows_what_a_plugin_did() -> None:
     tester = PluginTester(notes, FakeHost(["storage:write"]))
     assert tester.introduction["name"] == "notes"
@@ -137,7 +133,6 @@ def test_the_test_kit_keeps_tables_and_shows_what_a_plugin_did() -> None:
     assert tester.call("add", {"texts": []}) == 2  # the half that had succeeded was undone
 
 
-@pytest.mark.req("S-09", "frame")
 def test_the_test_kit_denies_what_was_not_granted_and_remembers_it() -> None:
     tester = PluginTester(notes)
     with pytest.raises(PluginFault) as caught:

@@ -107,7 +107,6 @@ def test_a_type_and_its_schema_accept_and_refuse_the_same_values(
         assert read(hint, value)[1] and not judge.is_valid(value), value
 
 
-@pytest.mark.req("G-32", "method schemas")
 def test_values_arrive_as_the_types_say() -> None:
     assert read(Person, {"name": "Ann", "colours": ["red", "red"]})[0] == Person("Ann", None, {Colour.RED})
     assert read(list[Person | None], [None, {"name": "B"}])[0] == [None, Person("B")]
@@ -115,7 +114,6 @@ def test_values_arrive_as_the_types_say() -> None:
     assert type(read(int, 2.0)[0]) is int
 
 
-@pytest.mark.req("K-11")
 def test_every_mistake_is_told_at_once_with_its_path() -> None:
     people = [{"name": "", "age": "old"}, {"colours": ["green"], "x": 1}, 7]
     assert set(read(list[Person], people)[1]) == {
@@ -128,7 +126,6 @@ def test_every_mistake_is_told_at_once_with_its_path() -> None:
     }
 
 
-@pytest.mark.req("G-32", "method schemas")
 @pytest.mark.parametrize(
     "hint", [complex, dict[int, str], tuple[int, str], Tree, Literal[b"x"], object.__init__, list[bytes]], ids=str
 )
@@ -177,7 +174,6 @@ def old(params, context):
     return params
 
 
-@pytest.mark.req("G-32", "method schemas")
 def test_typed_handlers_are_called_by_name_and_answer_with_their_types() -> None:
     tester = PluginTester(plugin)
     assert tester.call("greet", {"name": "An", "times": 2, "colour": "blue"}) == {
@@ -187,7 +183,6 @@ def test_typed_handlers_are_called_by_name_and_answer_with_their_types() -> None
     }
 
 
-@pytest.mark.req("K-11")
 def test_a_typed_handler_never_sees_what_does_not_fit() -> None:
     with pytest.raises(PluginFault) as caught:
         PluginTester(plugin).call("greet", {"times": "x", "colour": "green", "_x": 1})
@@ -195,7 +190,6 @@ def test_a_typed_handler_never_sees_what_does_not_fit() -> None:
     assert {one["path"] for one in caught.value.data["errors"]} == {"name", "times", "colour", "_x"}
 
 
-@pytest.mark.req("G-32", "method schemas")
 def test_an_answer_that_breaks_its_own_type_is_the_plugins_failure() -> None:
     with pytest.raises(PluginFault) as caught:
         PluginTester(plugin).call("liar")
@@ -204,7 +198,6 @@ def test_an_answer_that_breaks_its_own_type_is_the_plugins_failure() -> None:
     assert "town is missing" in str(caught.value)
 
 
-@pytest.mark.req("G-28", "python context extraction")
 def test_context_and_host_are_given_and_are_no_parameters() -> None:
     tester = PluginTester(plugin)
     tester.host.cache["k"] = ("v", float("inf"))
@@ -218,7 +211,6 @@ def test_context_and_host_are_given_and_are_no_parameters() -> None:
     assert answer == {"found": "v", "for": "r"}
 
 
-@pytest.mark.req("G-32", "method schemas")
 def test_typed_generators_stream_and_their_result_is_checked() -> None:
     tester = PluginTester(plugin)
     assert tester.call("count", {"to": 2}) == [0, 1]
@@ -226,7 +218,6 @@ def test_typed_generators_stream_and_their_result_is_checked() -> None:
     assert tester.call("follow") == "end"
 
 
-@pytest.mark.req("G-32", "method schemas")
 def test_the_manifests_entries_are_written_from_the_types() -> None:
     told = plugin.manifest_callables()
     greeting, remembering = told["tools"][:2]
@@ -240,7 +231,6 @@ def test_the_manifests_entries_are_written_from_the_types() -> None:
         compile_schema(tool["input_schema"])
 
 
-@pytest.mark.req("G-32", "method schemas")
 def test_a_command_prints_the_entries_of_a_program(tmp_path: Path) -> None:
     program = tmp_path / "main.py"
     program.write_text(

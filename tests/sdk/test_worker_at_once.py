@@ -51,7 +51,6 @@ def cache(method: str, params: dict[str, Any]) -> Any:
     return {"value": params["key"].upper()}
 
 
-@pytest.mark.req("S-01")
 def test_calls_run_side_by_side_and_answer_when_they_are_done(tmp_path: Path) -> None:
     with shu(tmp_path, TOGETHER) as plugin:
         calls = [plugin.begin({"what": "meet"}) for _ in range(3)]
@@ -60,7 +59,6 @@ def test_calls_run_side_by_side_and_answer_when_they_are_done(tmp_path: Path) ->
     assert [answer["result"]["data"] for answer in answers] == [3, 3, 3]
 
 
-@pytest.mark.req("S-10")
 def test_questions_of_one_call_are_gathered_and_do_not_hold_up_another(tmp_path: Path) -> None:
     with shu(tmp_path, TOGETHER, cache, capabilities=["host:cache"]) as plugin:
         asking = plugin.begin({"what": "gather"})
@@ -71,7 +69,6 @@ def test_questions_of_one_call_are_gathered_and_do_not_hold_up_another(tmp_path:
         assert plugin.until_answered(asking)["result"]["data"] == ["A", "B"]
 
 
-@pytest.mark.req("S-10")
 def test_code_that_blocks_for_the_host_on_the_loop_loses_nothing_that_came_meanwhile(tmp_path: Path) -> None:
     with shu(tmp_path, TOGETHER, cache, capabilities=["host:cache"]) as plugin:
         blocking = plugin.begin({"what": "blocking"})
@@ -82,7 +79,6 @@ def test_code_that_blocks_for_the_host_on_the_loop_loses_nothing_that_came_meanw
     assert answers == {blocking: "A", later: "later"}
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_a_cancelled_call_is_cancelled_as_asyncio_does_it_and_the_others_go_on(tmp_path: Path) -> None:
     with shu(tmp_path, TOGETHER) as plugin:
         sleeping = plugin.begin({"what": "sleep"})
@@ -95,7 +91,6 @@ def test_a_cancelled_call_is_cancelled_as_asyncio_does_it_and_the_others_go_on(t
     assert log[0]["message"] == "cleaned up"
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_a_call_and_its_cancellation_that_arrive_together_are_still_answered(tmp_path: Path) -> None:
     with shu(tmp_path, TOGETHER) as plugin:
         call = '{"jsonrpc":"2.0","id":77,"method":"worker.call","params":{"callable":"it","payload":{"what":"x"}}}\n'
@@ -103,14 +98,12 @@ def test_a_call_and_its_cancellation_that_arrive_together_are_still_answered(tmp
         assert plugin.wire.receive() == {"jsonrpc": "2.0", "id": 77, "error": {"code": -32000, "message": "cancelled"}}
 
 
-@pytest.mark.req("S-01")
 def test_an_async_generator_streams_on_the_loop_too(tmp_path: Path) -> None:
     with shu(tmp_path, TOGETHER) as plugin:
         assert plugin.call({"what": "stream"}) == {"status": "success", "data": "end"}
         assert [event["data"]["number"] for event in plugin.events] == [0, 1, 2]
 
 
-@pytest.mark.req("G-28", "python shutdown handling")
 @pytest.mark.parametrize("how", ["shutdown", "closed"])
 def test_what_was_asked_before_the_end_is_answered(tmp_path: Path, how: str) -> None:
     with shu(tmp_path, TOGETHER) as plugin:
@@ -124,7 +117,6 @@ def test_what_was_asked_before_the_end_is_answered(tmp_path: Path, how: str) -> 
         assert plugin.wire.process.wait(PATIENCE) == 0
 
 
-@pytest.mark.req("S-01")
 def test_a_plugin_that_is_not_async_does_not_load_asyncio_and_may_use_it_by_itself(tmp_path: Path) -> None:
     code = """
     import sys
@@ -150,7 +142,6 @@ NAPPING = {
 }
 
 
-@pytest.mark.req("S-08")
 @pytest.mark.parametrize("how", NAPPING)
 def test_a_library_may_need_a_loop_whatever_the_plugins_own_files_speak_of(tmp_path: Path, how: str) -> None:
     write(
@@ -161,7 +152,6 @@ def test_a_library_may_need_a_loop_whatever_the_plugins_own_files_speak_of(tmp_p
         assert [plugin.call()["data"] for _ in range(2)] == ["slept"] * 2
 
 
-@pytest.mark.req("S-01")
 def test_calls_that_came_before_the_first_one_that_needs_a_loop_are_served_on_it(tmp_path: Path) -> None:
     code = """
     import asyncio
@@ -185,7 +175,6 @@ def test_calls_that_came_before_the_first_one_that_needs_a_loop_are_served_on_it
         assert sorted(plugin.wire.receive()["id"] for _ in calls) == calls
 
 
-@pytest.mark.req("S-01")
 def test_awaiting_what_nothing_can_bring_fails_the_call_alone(tmp_path: Path) -> None:
     code = """
     class Forever:

@@ -41,8 +41,6 @@ async def call(actor: Actor, **payload: Any) -> Any:
     return await actor.call("call", callable="it", payload=payload, envelope={})
 
 
-@pytest.mark.req("K-23", "agent")
-@pytest.mark.req("K-01")
 async def test_an_agents_forks_run_side_by_side_in_its_cage_and_keep_nothing(stage: Stage) -> None:
     code = """
     import os, socket, time
@@ -82,7 +80,6 @@ async def _failure(actor: Actor) -> str:
     return str(caught.value)
 
 
-@pytest.mark.req("K-23", "agent")
 async def test_a_caller_that_gives_up_ends_the_fork_and_not_the_agent(stage: Stage) -> None:
     code = """
     import time
@@ -111,7 +108,6 @@ async def test_a_caller_that_gives_up_ends_the_fork_and_not_the_agent(stage: Sta
     assert actor.status.failures == 0
 
 
-@pytest.mark.req("S-01")
 async def test_a_plugin_on_an_event_loop_serves_many_callers_in_its_cage(stage: Stage) -> None:
     code = """
     import asyncio
@@ -131,7 +127,7 @@ async def test_a_plugin_on_an_event_loop_serves_many_callers_in_its_cage(stage: 
     assert [task.result() for task in tasks] == [{"status": "success", "data": 4}] * 4
 
 
-@pytest.mark.req("S-20")
+@pytest.mark.req("S-20", "no network anyway")
 async def test_the_cage_alone_holds_a_plugin_that_talks_its_way_around_the_hook(stage: Stage) -> None:
     code = """
     import builtins, sys

@@ -35,7 +35,6 @@ class Kept:
         raise Refused(-32601, "not served")
 
 
-@pytest.mark.req("S-16")
 def test_the_notes_are_listed_and_added_once_after_approval() -> None:
     entry = {"it": "shu_notes.plugin:Plugin"}
     with working(EXAMPLES / "shu-notes", entry, Kept(), ["host:storage"]) as notes:
@@ -48,7 +47,6 @@ def test_the_notes_are_listed_and_added_once_after_approval() -> None:
         assert action["requires_approval"] is True
 
 
-@pytest.mark.req("S-10")
 def test_the_digest_fetches_once_and_finds_its_vendored_library() -> None:
     entry, granted = {"it": "web_digest.plugin:Plugin"}, ["host:http", "host:cache", "host:rate"]
     with working(EXAMPLES / "shu-web-digest", entry, Kept(), granted) as digest:
@@ -59,7 +57,6 @@ def test_the_digest_fetches_once_and_finds_its_vendored_library() -> None:
         assert "diagnostics" in second and "diagnostics" not in digest.call({"urls": ["https://a.example"]})
 
 
-@pytest.mark.req("K-12")
 def test_the_operator_drafts_where_the_scope_is_there() -> None:
     entry = {"it": "email_draft.operator:execute"}
     payload = {"student": {"name": "A", "field": "b"}, "professor": {"name": "C"}}
@@ -69,7 +66,6 @@ def test_the_operator_drafts_where_the_scope_is_there() -> None:
         assert operator.call(payload, {"auth_context": {}})["error"]["code"] == "PERMISSION_DENIED"
 
 
-@pytest.mark.req("K-23", "agent")
 def test_the_agent_proposes_the_same_plan_in_every_fork() -> None:
     context = {"student": {"profile": {}}, "professor": {"entity": {"id": 9}}, "documents": {"cv": {"id": "x"}}}
     call = {"intent": {"intent_type": "Funding.Outreach.Email.Generate"}, "context": context}
@@ -84,7 +80,6 @@ def test_the_agent_proposes_the_same_plan_in_every_fork() -> None:
         assert propose(agent) == first
 
 
-@pytest.mark.req("S-16")
 def test_an_author_tries_a_class_without_any_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES / "shu-notes"))
     tester = EntryTester("shu_notes.plugin:Plugin", host=FakeHost(["host:storage"]))
@@ -95,7 +90,6 @@ def test_an_author_tries_a_class_without_any_process(monkeypatch: pytest.MonkeyP
     assert tester.describe()["permissions"] == ["plugin:shu_notes"]
 
 
-@pytest.mark.req("S-10")
 def test_the_test_kit_answers_for_other_services_and_lets_time_pass(tmp_path: Path) -> None:
     now = [0.0]
 

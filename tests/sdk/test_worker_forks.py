@@ -98,7 +98,6 @@ def eventually(claim: Callable[[], bool]) -> bool:
     return claim()
 
 
-@pytest.mark.req("K-23", "agent")
 def test_forks_ask_the_host_each_on_behalf_of_its_own_call(tmp_path: Path) -> None:
     with kernel(tmp_path, ASKING, "agent", cache, capabilities=["host:cache"]) as agent:
         calls = {agent.begin({"how": "ask", "key": key}, token=f"call-{key}"): key for key in "abcd"}
@@ -114,8 +113,6 @@ def test_forks_ask_the_host_each_on_behalf_of_its_own_call(tmp_path: Path) -> No
             assert answer["result"] == {"value": calls[answer["id"]].upper()}
 
 
-@pytest.mark.req("K-23", "agent")
-@pytest.mark.req("G-28", "python health response")
 def test_pings_are_answered_and_a_cancelled_fork_is_ended_while_others_run(tmp_path: Path) -> None:
     with kernel(tmp_path, ASKING, "agent", cache) as agent:
         stuck = agent.begin({"how": "sleep"})
@@ -128,7 +125,6 @@ def test_pings_are_answered_and_a_cancelled_fork_is_ended_while_others_run(tmp_p
         assert agent.wire.process.wait(PATIENCE) == 0  # no fork is left to wait for
 
 
-@pytest.mark.req("K-23", "agent")
 @pytest.mark.parametrize(
     ("how", "told"),
     [("die", "was ended by signal 9"), ("leave", "ended with 3"), ("raise", "the plugin failed (ValueError)")],
@@ -149,7 +145,6 @@ def children(wire: Conversation) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-@pytest.mark.req("K-23", "agent")
 def test_the_next_process_is_loaded_before_its_call_comes_and_never_while_another_call_runs(tmp_path: Path) -> None:
     code = """
     print('"loaded"')
@@ -175,7 +170,6 @@ def test_one_that_only_waits_for_the_next_call_keeps_nobody_from_going(tmp_path:
         assert agent.wire.process.wait(PATIENCE) == 0
 
 
-@pytest.mark.req("K-23", "agent")
 def test_a_process_that_dies_while_it_waits_costs_no_call(tmp_path: Path) -> None:
     with kernel(tmp_path, ASKING, "agent", cache) as agent:
         _nursery, idle = children(agent.wire)
@@ -184,7 +178,6 @@ def test_a_process_that_dies_while_it_waits_costs_no_call(tmp_path: Path) -> Non
         assert agent.call({"how": "ask", "key": "k"}) == {"value": "K"}
 
 
-@pytest.mark.req("K-23", "agent")
 def test_a_call_cannot_speak_for_another_one(tmp_path: Path) -> None:
     with kernel(tmp_path, ASKING, "agent", cache) as agent:
         beside = agent.begin({"how": "ask", "key": "k"})
@@ -197,7 +190,6 @@ def test_a_call_cannot_speak_for_another_one(tmp_path: Path) -> None:
         assert agent.events == []
 
 
-@pytest.mark.req("K-23", "agent")
 def test_more_calls_than_forks_wait_for_their_turn_and_can_be_cancelled_there(tmp_path: Path) -> None:
     with kernel(tmp_path, ASKING, "agent", cache) as agent:
         calls = [agent.begin({"how": "ask", "key": "k"}) for _ in range(12)]
@@ -222,14 +214,12 @@ def test_more_calls_than_forks_wait_for_their_turn_and_can_be_cancelled_there(tm
         assert sorted(answered) == calls
 
 
-@pytest.mark.req("S-01")
 def test_the_steps_of_a_fork_reach_whoever_waits(tmp_path: Path) -> None:
     with kernel(tmp_path, ASKING, "agent") as agent:
         assert agent.call({"how": "stream"}) == {"done": True}
         assert [event["data"]["number"] for event in agent.events] == [0, 1, 2]
 
 
-@pytest.mark.req("K-23", "agent")
 def test_large_answers_pass_both_ways_between_a_fork_and_the_host(tmp_path: Path) -> None:
     large = "x" * 3_000_000
 
@@ -245,7 +235,6 @@ def test_large_answers_pass_both_ways_between_a_fork_and_the_host(tmp_path: Path
         assert "ended with 3" in agent.wire.receive()["error"]["message"]
 
 
-@pytest.mark.req("K-23", "agent")
 def test_an_agent_that_uses_asyncio_has_a_loop_of_its_own_in_every_call(tmp_path: Path) -> None:
     code = """
     import asyncio
@@ -264,7 +253,6 @@ def test_an_agent_that_uses_asyncio_has_a_loop_of_its_own_in_every_call(tmp_path
             assert agent.call() == {"got": ["A", "B"], "calls": 1}
 
 
-@pytest.mark.req("G-28", "python shutdown handling")
 def test_calls_under_way_are_answered_when_the_pipe_is_closed(tmp_path: Path) -> None:
     code = "import os\ndef run(call):\n    return call['n']"
     with kernel(tmp_path, code, "agent") as agent:

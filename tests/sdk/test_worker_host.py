@@ -64,7 +64,6 @@ def test_services_are_asked_over_the_wire_on_behalf_of_the_call(tmp_path: Path) 
         ]
 
 
-@pytest.mark.req("S-16")
 def test_a_service_by_a_wrong_name_is_told_with_those_that_there_are(tmp_path: Path) -> None:
     with shu(tmp_path, SERVICES, Memory(), capabilities=["host:storage"]) as plugin:
         told, found = plugin.call({"use": "a wrong name"})["data"]
@@ -72,14 +71,12 @@ def test_a_service_by_a_wrong_name_is_told_with_those_that_there_are(tmp_path: P
     assert "cache" in told and "storage" in told and not found
 
 
-@pytest.mark.req("S-01")
 def test_an_action_is_performed_by_name_and_may_wait_for_the_host_without_async(tmp_path: Path) -> None:
     with shu(tmp_path, SERVICES, Memory(), capabilities=["host:cache"]) as plugin:
         done = plugin.act("send", {"to": "x"}, {"idempotency_key": "k"})
     assert done == {"status": "ok", "action_id": "1", "result": ["send", {"to": "x"}, {"idempotency_key": "k"}, None]}
 
 
-@pytest.mark.req("S-10")
 def test_questions_are_sent_when_they_are_asked_and_answers_may_come_in_any_order(tmp_path: Path) -> None:
     with shu(tmp_path, SERVICES, capabilities=["host:cache"]) as plugin:
         call = plugin.begin({"use": "both at once"})
@@ -89,7 +86,6 @@ def test_questions_are_sent_when_they_are_asked_and_answers_may_come_in_any_orde
         assert plugin.until_answered(call)["result"]["data"] == ["two", "one"]
 
 
-@pytest.mark.req("S-09", "frame")
 def test_a_service_that_was_not_declared_is_asked_refused_and_told_as_denied(tmp_path: Path) -> None:
     with shu(tmp_path, SERVICES, Memory(), capabilities=["host:cache"]) as plugin:
         declared = plugin.call({"use": "declared"})["data"]
@@ -118,7 +114,6 @@ class Plugin:
 """
 
 
-@pytest.mark.req("S-09", "frame")
 def test_what_the_host_does_not_serve_is_refused_where_declared_and_denied_where_not(tmp_path: Path) -> None:
     def nothing(method: str, params: dict[str, Any]) -> Any:
         raise Refused(-32601, "not served")
@@ -129,7 +124,6 @@ def test_what_the_host_does_not_serve_is_refused_where_declared_and_denied_where
         assert plugin.failure({"service": "nonsense"})["message"] == "the plugin failed (AttributeError)"
 
 
-@pytest.mark.req("S-09", "frame")
 @pytest.mark.parametrize(("refused", "told"), [(-32601, -32000), (-32602, -32000), (-32005, -32005)])
 def test_what_the_host_finds_wrong_with_a_question_is_not_told_as_the_callers_fault(
     tmp_path: Path, refused: int, told: int
@@ -141,7 +135,6 @@ def test_what_the_host_finds_wrong_with_a_question_is_not_told_as_the_callers_fa
         assert plugin.failure({"use": "cache"})["code"] == told
 
 
-@pytest.mark.req("G-28", "python logging")
 def test_a_log_line_of_a_call_names_its_request(tmp_path: Path) -> None:
     code = """
     class Plugin:
@@ -163,7 +156,6 @@ def test_a_log_line_of_a_call_names_its_request(tmp_path: Path) -> None:
     assert '"request_id": "r-7"' in log and '"read 3 files"' in log and "a stray print" in log
 
 
-@pytest.mark.req("G-28", "python method routing")
 def test_a_cancelled_call_stops_where_it_waits_for_the_host(tmp_path: Path) -> None:
     with shu(tmp_path, SERVICES, Memory(), capabilities=["host:cache"]) as plugin:
         call = plugin.begin({"use": "cache"})

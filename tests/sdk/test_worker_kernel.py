@@ -18,7 +18,6 @@ ENVELOPE = {
 SEEN = "def run(call):\n    return call"
 
 
-@pytest.mark.req("K-01")
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
@@ -33,7 +32,6 @@ def test_each_kind_is_given_its_call_and_a_plain_value_becomes_its_result(tmp_pa
         assert plugin.call({"a": 1}, ENVELOPE) == told
 
 
-@pytest.mark.req("K-12")
 def test_an_agents_payload_cannot_claim_who_is_calling(tmp_path: Path) -> None:
     claimed = {"auth_context": {"scopes": ["everything"]}, "policy_snapshot": {"p": 1}, "intent": {}}
     with kernel(tmp_path, SEEN, "agent") as plugin:
@@ -44,7 +42,6 @@ def test_an_agents_payload_cannot_claim_who_is_calling(tmp_path: Path) -> None:
         }
 
 
-@pytest.mark.req("K-01")
 @pytest.mark.parametrize(
     "code",
     [
@@ -70,7 +67,6 @@ def run(call):
 NO = {"code": "X", "message": "no"}
 
 
-@pytest.mark.req("K-01")
 @pytest.mark.parametrize(
     ("kind", "answer", "told"),
     [
@@ -101,7 +97,7 @@ def run(call):
 """
 
 
-@pytest.mark.req("K-12")
+@pytest.mark.req("K-12", "in the SDK")
 def test_a_scope_is_looked_for_once_more_before_the_operator_runs(tmp_path: Path) -> None:
     both = {"auth_context": {"scopes": ["email:generate", "email:read"]}}
     with kernel(tmp_path, SCOPED, "operator") as plugin:
@@ -112,7 +108,6 @@ def test_a_scope_is_looked_for_once_more_before_the_operator_runs(tmp_path: Path
         assert plugin.call({}, both) == {"status": "succeeded", "result": 1}
 
 
-@pytest.mark.req("K-12")
 def test_the_scopes_of_a_shu_plugin_are_the_permissions_in_its_context(tmp_path: Path) -> None:
     code = """
     from paddock_sdk import requires_scopes

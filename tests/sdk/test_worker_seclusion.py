@@ -11,8 +11,6 @@ from tests.sdk.workers import RUN, orders, write
 from paddock.cage.confine.syscall_numbers import SYSCALL_NUMBERS
 from paddock_sdk.worker import seccomp_filter
 
-pytestmark = pytest.mark.req("K-23", "agent")
-
 # Runs the worker where one system call, by its number, does not exist.
 WITHOUT = """
 import runpy, sys

@@ -24,7 +24,7 @@ class Plugin:
 """
 
 
-@pytest.mark.req("S-01")
+@pytest.mark.req("S-01", "execute")
 def test_execute_is_given_params_and_context_and_its_schemas_and_permissions_are_told(tmp_path: Path) -> None:
     with shu(tmp_path, ECHO) as plugin:
         assert plugin.describe()["it"] == {
@@ -38,7 +38,6 @@ def test_execute_is_given_params_and_context_and_its_schemas_and_permissions_are
         assert plugin.call()["data"]["calls"] == 2  # one object, made once
 
 
-@pytest.mark.req("S-01")
 @pytest.mark.parametrize(
     "code",
     [
@@ -81,7 +80,6 @@ class Plugin:
 """
 
 
-@pytest.mark.req("S-01")
 def test_each_step_of_an_async_iterator_is_an_event_and_the_last_result_is_the_result(tmp_path: Path) -> None:
     with shu(tmp_path, STREAM) as plugin:
         assert plugin.call() == {"status": "success", "data": "the end", "next_cursor": "c"}
@@ -199,7 +197,6 @@ class Plugin:
 """
 
 
-@pytest.mark.req("S-02")
 def test_a_plugin_that_raises_has_failed_and_the_next_call_is_served(tmp_path: Path) -> None:
     with shu(tmp_path, FAILING) as plugin:
         assert plugin.failure() == {"code": -32603, "message": "the plugin failed (KeyError)"}
@@ -210,7 +207,6 @@ def test_a_plugin_that_raises_has_failed_and_the_next_call_is_served(tmp_path: P
     assert "secret detail" in log[0]["traceback"]
 
 
-@pytest.mark.req("S-01")
 def test_several_entry_points_are_several_callables(tmp_path: Path) -> None:
     code = """
     class One:

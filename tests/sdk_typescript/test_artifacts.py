@@ -38,7 +38,6 @@ plugin.start();
 
 
 @needs_node
-@pytest.mark.req("G-32", "binary data")
 @pytest.mark.parametrize("size", [1_000, 5_000_000])
 async def test_what_is_put_side_by_side_is_read_again_whole_and_in_part(tmp_path: Path, size: int) -> None:
     tools = [

@@ -34,7 +34,6 @@ def dice() -> Generator[Conversation, None, None]:
         yield talk
 
 
-@pytest.mark.req("G-32", "method schemas")
 def test_the_plugin_checks_what_its_manifest_promises() -> None:
     program = 'import("./schemas.js").then((all) => console.log(JSON.stringify(all)))'
     said = subprocess.run(["node", "-e", program], cwd=EXAMPLE, capture_output=True, check=True, timeout=60).stdout
@@ -66,7 +65,6 @@ def test_odds_are_exact(dice: Conversation, thrown: str, at_least: int, probabil
     assert answer["probability"] == pytest.approx(probability)
 
 
-@pytest.mark.req("G-32", "method schemas")
 def test_wrong_parameters_are_refused_with_every_mistake_at_once(dice: Conversation) -> None:
     refused = dice.error("typescript-dice.try_out", {"dice": "six", "times": 0, "loud": True})
     assert refused["code"] == -32602
@@ -89,7 +87,6 @@ async def running(stage: Stage) -> Actor:
     return actor
 
 
-@pytest.mark.req("G-28", "typescript handshake")
 async def test_a_caged_plugin_in_typescript_is_greeted_called_and_ended_cleanly(stage: Stage) -> None:
     actor = await running(stage)
     assert actor.status.features == ("call_tokens", "cancel", "events")
@@ -102,7 +99,6 @@ async def test_a_caged_plugin_in_typescript_is_greeted_called_and_ended_cleanly(
     assert stage.audience.of(PluginStdoutNoise) == []
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 async def test_in_a_cage_calls_run_side_by_side_and_a_cancelled_one_stops_alone(stage: Stage) -> None:
     actor = await running(stage)
     pid = actor.status.pid
@@ -117,7 +113,6 @@ async def test_in_a_cage_calls_run_side_by_side_and_a_cancelled_one_stops_alone(
     assert actor.status.pid == pid
 
 
-@pytest.mark.req("G-28", "typescript config update")
 async def test_installed_in_a_host_it_answers_by_name_with_progress_and_settings(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.changing(lambda plugins: _take(plugins, EXAMPLE))

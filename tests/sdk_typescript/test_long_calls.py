@@ -106,7 +106,6 @@ def cancelled(call: int) -> Any:
     return {"jsonrpc": "2.0", "id": call, "error": {"code": -32000, "message": "cancelled"}}
 
 
-@pytest.mark.req("G-28", "typescript notification sending")
 def test_progress_and_events_name_their_call_and_come_before_its_result(plugin: Conversation, namespace: str) -> None:
     told, answer = followed(plugin, namespace, plugin.ask("patient.work"))
 
@@ -120,7 +119,6 @@ def test_progress_and_events_name_their_call_and_come_before_its_result(plugin: 
     assert plugin.call("ping") == {"status": "ok"}
 
 
-@pytest.mark.req("G-28", "typescript notification sending")
 def test_what_a_handler_yields_is_sent_as_it_comes_and_what_it_returns_is_the_result(
     plugin: Conversation, namespace: str
 ) -> None:
@@ -129,7 +127,6 @@ def test_what_a_handler_yields_is_sent_as_it_comes_and_what_it_returns_is_the_re
     assert answer["result"] == {"count": 3}
 
 
-@pytest.mark.req("G-28", "typescript notification sending")
 def test_a_stream_that_yields_what_cannot_be_sent_fails_alone_and_is_closed(
     plugin: Conversation, namespace: str
 ) -> None:
@@ -139,7 +136,6 @@ def test_a_stream_that_yields_what_cannot_be_sent_fails_alone_and_is_closed(
     assert [line["message"] for line in plugin.end()[1] if line["level"] == "info"] == ["closed", "goodbye"]
 
 
-@pytest.mark.req("G-28", "typescript notification sending")
 def test_nothing_is_told_about_a_call_that_is_over(plugin: Conversation) -> None:
     assert plugin.call("patient.late") is None
     call = begun(plugin, "tidy")  # the next thing that is said is about this one
@@ -148,7 +144,6 @@ def test_nothing_is_told_about_a_call_that_is_over(plugin: Conversation) -> None
     assert call
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 @pytest.mark.parametrize("tool", ["wait", "compute"])
 def test_a_handler_that_listens_stops_when_its_call_is_cancelled(
     plugin: Conversation, namespace: str, tool: str
@@ -158,14 +153,12 @@ def test_a_handler_that_listens_stops_when_its_call_is_cancelled(
     assert plugin.receive() == cancelled(call)
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 def test_a_handler_may_answer_a_cancelled_call_in_its_own_way(plugin: Conversation, namespace: str) -> None:
     call = begun(plugin, "tidy")
     plugin.tell(f"{namespace}.cancel", {"id": call})
     assert plugin.receive() == {"jsonrpc": "2.0", "id": call, "result": {"stopped": True}}
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 def test_a_cancelled_stream_that_never_waits_hears_of_it_at_its_own_yield(plugin: Conversation, namespace: str) -> None:
     call = begun(plugin, "endless")
     plugin.tell(f"{namespace}.cancel", {"id": call})
@@ -175,7 +168,6 @@ def test_a_cancelled_stream_that_never_waits_hears_of_it_at_its_own_yield(plugin
     assert [line["message"] for line in plugin.end()[1]] == ["cleaned up", "goodbye"]
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 def test_a_call_that_still_waits_is_answered_at_once_and_never_run(plugin: Conversation, namespace: str) -> None:
     running = [begun(plugin, "wait"), begun(plugin, "wait")]
     waiting = plugin.ask("patient.work")
@@ -186,7 +178,6 @@ def test_a_call_that_still_waits_is_answered_at_once_and_never_run(plugin: Conve
         assert plugin.receive() == cancelled(call)
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 def test_a_call_and_its_cancellation_that_arrive_together_cost_no_work(plugin: Conversation, namespace: str) -> None:
     call = '{"jsonrpc":"2.0","id":77,"method":"patient.work"}\n'
     cancel = f'{{"jsonrpc":"2.0","method":"{namespace}.cancel","params":{{"id":77}}}}\n'
@@ -194,7 +185,6 @@ def test_a_call_and_its_cancellation_that_arrive_together_cost_no_work(plugin: C
     assert plugin.receive() == cancelled(77)
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 @pytest.mark.parametrize("params", [{"id": 99}, {"id": "1"}, {"id": None}, {"id": True}, {}, [1]], ids=str)
 def test_a_cancellation_of_no_known_call_is_ignored(plugin: Conversation, namespace: str, params: Any) -> None:
     call = begun(plugin, "wait")
@@ -204,7 +194,6 @@ def test_a_cancellation_of_no_known_call_is_ignored(plugin: Conversation, namesp
     assert plugin.receive() == cancelled(call)
 
 
-@pytest.mark.req("G-28", "typescript storage proxy")
 def test_a_handler_that_waits_for_the_host_learns_of_the_cancellation_with_the_answer(
     plugin: Conversation, namespace: str
 ) -> None:
@@ -223,7 +212,6 @@ def test_a_ping_is_answered_while_a_handler_works(plugin: Conversation, tool: st
     assert plugin.call("ping") == {"status": "ok"}
 
 
-@pytest.mark.req("G-28", "typescript health response")
 def test_a_ping_is_answered_while_a_stream_never_waits(plugin: Conversation) -> None:
     begun(plugin, "endless")
     ping = plugin.ask("ping")
@@ -232,7 +220,6 @@ def test_a_ping_is_answered_while_a_stream_never_waits(plugin: Conversation) -> 
     assert said == {"jsonrpc": "2.0", "id": ping, "result": {"status": "ok"}}
 
 
-@pytest.mark.req("G-28", "typescript shutdown handling")
 def test_shutdown_stops_what_is_still_under_way_and_answers_it(plugin: Conversation) -> None:
     call = begun(plugin, "wait")
     plugin.tell("shutdown")
@@ -241,7 +228,6 @@ def test_shutdown_stops_what_is_still_under_way_and_answers_it(plugin: Conversat
     assert (code, log[-1]["message"]) == (0, "goodbye")
 
 
-@pytest.mark.req("G-28", "typescript shutdown handling")
 def test_a_plugin_at_work_ends_when_the_host_reads_no_more(plugin: Conversation) -> None:
     begun(plugin, "endless")
     assert plugin.process.stdout

@@ -88,7 +88,6 @@ async def known(call: Callable[[], Awaitable[Any]]) -> Any:
 
 
 @needs_node
-@pytest.mark.req("K-08")
 async def test_what_a_plugin_said_with_its_commit_is_the_answer_after_a_crash(tmp_path: Path) -> None:
     home = installed(tmp_path, BUYER, {"name": "buyer", "tools": BUYING, "capabilities": ["storage:write"]})
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
@@ -103,7 +102,6 @@ async def test_what_a_plugin_said_with_its_commit_is_the_answer_after_a_crash(tm
 
 
 @needs_node
-@pytest.mark.req("S-13")
 async def test_a_request_through_the_host_bears_the_key_of_its_call(tmp_path: Path) -> None:
     async with serving(None, order=reply(201)) as server:
         granted = ["host:http", f"net:127.0.0.1:{server.port}"]
@@ -118,9 +116,6 @@ async def test_a_request_through_the_host_bears_the_key_of_its_call(tmp_path: Pa
 
 
 @needs_node
-@pytest.mark.req("S-14")
-@pytest.mark.req("S-19")
-@pytest.mark.req("K-10", "disclosure helper")
 async def test_a_plugin_keeps_to_its_rate_and_its_words_are_kept_with_the_call(tmp_path: Path) -> None:
     home = installed(tmp_path, PROGRAM, BELL)
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:

@@ -41,7 +41,6 @@ def texts(folder: Path, pattern: str) -> dict[str, str]:
 
 # In one test: every build takes seconds, and each test may run in a worker of its own.
 @needs_node
-@pytest.mark.req("G-28", "typescript method routing")
 @pytest.mark.slow
 def test_what_is_committed_is_what_the_source_makes_and_it_passes_its_own_tests(workshop: Path) -> None:
     sdk, example = (workshop / source.relative_to(ROOT) for source in (SDK, EXAMPLE))

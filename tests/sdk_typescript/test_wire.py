@@ -171,7 +171,6 @@ def test_what_the_host_refuses_is_what_the_caller_hears(greeted: Conversation) -
     assert greeted.receive() == {"jsonrpc": "2.0", "id": call, "error": refusal}
 
 
-@pytest.mark.req("G-28", "typescript storage proxy")
 def test_statements_of_a_transaction_name_it_and_are_committed_together(greeted: Conversation) -> None:
     call = greeted.ask("things.move", {"_call": "c"})
     answered(greeted, {"transaction": "t1"})
@@ -182,7 +181,6 @@ def test_statements_of_a_transaction_name_it_and_are_committed_together(greeted:
     assert greeted.receive() == {"jsonrpc": "2.0", "id": call, "result": 1}
 
 
-@pytest.mark.req("G-28", "typescript storage proxy")
 def test_a_transaction_is_undone_when_a_statement_fails(greeted: Conversation) -> None:
     call = greeted.ask("things.move")
     answered(greeted, {"transaction": "t1"})
@@ -192,7 +190,6 @@ def test_a_transaction_is_undone_when_a_statement_fails(greeted: Conversation) -
     assert greeted.call("tiny.echo") and call
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 def test_calls_run_side_by_side_and_each_question_belongs_to_its_own_call(greeted: Conversation) -> None:
     calls = [greeted.ask("things.count", {"kind": str(number), "_call": f"c{number}"}) for number in range(3)]
     questions = [greeted.receive() for _ in calls]
@@ -207,7 +204,6 @@ def test_calls_run_side_by_side_and_each_question_belongs_to_its_own_call(greete
         assert greeted.receive() == {"jsonrpc": "2.0", "id": call, "result": call}
 
 
-@pytest.mark.req("G-28", "typescript method routing")
 def test_more_than_sixteen_calls_wait_for_their_turn(greeted: Conversation) -> None:
     calls = [greeted.ask("things.count", {"kind": "a"}) for _ in range(20)]
     questions = [greeted.receive() for _ in range(16)]
@@ -276,7 +272,6 @@ def test_a_new_configuration_counts_once_the_plugin_has_accepted_it(greeted: Con
     assert greeted.call("things.config") == {"config": {"colour": "red"}, "projects": {"music": {"a": 1}}}
 
 
-@pytest.mark.req("G-28", "typescript config update")
 def test_a_call_that_comes_right_after_a_new_configuration_sees_it(greeted: Conversation) -> None:
     greeted.ask("config.update", {"config": {"colour": "blue"}})
     greeted.ask("things.config")
@@ -327,7 +322,6 @@ def test_the_longest_line_that_is_allowed_is_served_and_lines_may_come_in_pieces
     assert greeted.receive() == {"jsonrpc": "2.0", "id": "ä", "result": {"status": "ok"}}
 
 
-@pytest.mark.req("G-28", "typescript framing")
 def test_an_unsound_answer_is_never_answered(greeted: Conversation) -> None:
     for odd in ('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}', '{"id":1,"result":1}'):
         greeted.send_bytes(odd.encode() + b"\n")
@@ -353,7 +347,6 @@ def test_a_closed_pipe_ends_it_with_zero_also_in_the_middle_of_a_question(greete
     assert (code, [line["message"] for line in log]) == (0, ["goodbye"])
 
 
-@pytest.mark.req("G-28", "typescript shutdown handling")
 def test_a_host_that_reads_no_more_ends_it_with_zero(greeted: Conversation) -> None:
     assert greeted.process.stdout
     greeted.process.stdout.close()
@@ -361,7 +354,6 @@ def test_a_host_that_reads_no_more_ends_it_with_zero(greeted: Conversation) -> N
     assert greeted.process.wait(30) == 0
 
 
-@pytest.mark.req("G-28", "typescript shutdown handling")
 def test_what_was_asked_before_the_pipe_was_closed_is_still_answered(greeted: Conversation) -> None:
     calls = [greeted.ask("tiny.echo", {"turn": turn}) for turn in range(20)]
     assert greeted.process.stdin
@@ -370,7 +362,6 @@ def test_what_was_asked_before_the_pipe_was_closed_is_still_answered(greeted: Co
     assert greeted.ended()[0] == 0
 
 
-@pytest.mark.req("G-28", "typescript shutdown handling")
 def test_a_last_handler_that_fails_shows_in_the_exit_code(tmp_path: Path) -> None:
     source = (
         'import { createPlugin } from "SDK"; createPlugin({name: "p", version: "1", '

@@ -26,8 +26,6 @@ from .planted import NAMES, OF_ALL, VALUES
 from .story import LITERAL, Story, tell_everything, typed
 from .web import Web
 
-pytestmark = [pytest.mark.req("S-29"), pytest.mark.req("S-12")]
-
 
 def assert_unseen(story: Story) -> None:
     """See that none of them is anywhere; but what an MCP server is started with its own process shows."""
@@ -42,10 +40,12 @@ def assert_unseen(story: Story) -> None:
     assert seen(NAMES, {"export": story.places["export"]}), "names are on record"
 
 
+@pytest.mark.req("S-29", "never returned or logged")
 def test_none_of_fifty_secrets_is_anywhere_but_in_the_plugin_that_asked(paddock: Paddock, tmp_path: Path) -> None:
     assert_unseen(tell_everything(paddock, tmp_path))
 
 
+@pytest.mark.req("S-29", "never returned or logged")
 @pytest.mark.slow
 def test_none_of_them_is_in_a_server_of_postgresql_its_files_or_its_log(postgres_address: str, tmp_path: Path) -> None:
     story = tell_everything(Paddock(tmp_path / "home", postgres_address), tmp_path)
@@ -225,6 +225,7 @@ def test_what_a_plugin_gives_away_is_found_where_it_gave_it(paddock: Paddock, tm
     assert "/state/logs/" in where[error], "its traceback"
 
 
+@pytest.mark.req("S-29", "never returned or logged")
 @pytest.mark.parametrize("how", written("x"))
 def test_the_search_finds_a_secret_in_every_encoding_and_place(tmp_path: Path, how: str) -> None:
     value = VALUES[NAMES[7]]

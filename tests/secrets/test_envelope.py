@@ -13,14 +13,13 @@ from paddock.core.errors import HostError
 from paddock.core.secret import Secret
 from paddock.secrets.envelope import Envelope, SecretVersion, WrappingKey, rewrap, seal, unseal
 
-pytestmark = pytest.mark.req("S-29")
-
 RANDOM = SystemRandom()
 ABOUT = SecretVersion("acme", "user:ann", "api_key", 3)
 KEY = WrappingKey(RANDOM.bytes(32))
 VALUE = "hunter2-ünï\udc80"
 
 
+@pytest.mark.req("S-29", "encrypted at rest")
 def test_a_value_comes_back_as_it_was_and_stands_nowhere_in_the_envelope() -> None:
     envelope = seal(Secret(VALUE), ABOUT, KEY, RANDOM)
     assert unseal(envelope, ABOUT, KEY) == Secret(VALUE)
@@ -55,6 +54,7 @@ def test_a_row_that_was_copied_elsewhere_does_not_open_there(elsewhere: SecretVe
     assert refused.value.error_code == "secret.unreadable"
 
 
+@pytest.mark.req("S-29", "encrypted at rest")
 def test_no_flipped_bit_goes_unnoticed_and_no_refusal_tells_the_value() -> None:
     envelope = seal(Secret(VALUE), ABOUT, KEY, RANDOM)
     for part in ("wrapped", "sealed"):

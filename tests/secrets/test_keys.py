@@ -22,8 +22,6 @@ from paddock.secrets.wrapping_keys import WrappingKeys, build_wrapping_keys
 
 from .safe import Safe, open_safe
 
-pytestmark = pytest.mark.req("S-29")
-
 RANDOM = SystemRandom()
 RAW = bytes(range(32))
 

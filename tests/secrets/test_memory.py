@@ -6,12 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from fixtures.commands import Paddock
 from fixtures.daemons import daemon
-
-pytestmark = pytest.mark.req("S-29")
 
 LOOKED_AT = """
 import ctypes

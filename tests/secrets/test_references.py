@@ -17,8 +17,6 @@ from paddock.store.database import open_direct
 
 from .safe import Safe, open_safe
 
-pytestmark = pytest.mark.req("G-12")
-
 SCHEMA = {"type": "object", "properties": {"api_key": {"type": "string"}}}
 ENTRY = '\n[plugins."parrot"]\ninstalled = "1.0.0"\nlocal = true\napi_key = "Bearer ${secret:parrot.key}"\n'
 

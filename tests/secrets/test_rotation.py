@@ -22,8 +22,6 @@ from paddock.secrets.rows import active_key
 from .rotating import Mortal, turn
 from .safe import ANN, RANDOM, Safe, keys_at, open_safe
 
-pytestmark = pytest.mark.req("S-29")
-
 SCRIPT = Path(__file__).with_name("rotating.py")
 
 

@@ -15,8 +15,6 @@ from paddock.secrets.rows import validate_secret_name
 
 from .safe import ANN, Safe, keys_at, open_safe
 
-pytestmark = pytest.mark.req("S-29")
-
 
 @pytest.fixture
 def safe(database_address: str, tmp_path: Path) -> Generator[Safe, None, None]:
@@ -24,7 +22,6 @@ def safe(database_address: str, tmp_path: Path) -> Generator[Safe, None, None]:
         yield opened
 
 
-@pytest.mark.req("S-12")
 def test_a_persons_secret_is_preferred_and_the_systems_is_there_only_where_allowed(safe: Safe) -> None:
     safe.set("api_key", "of-all")
     assert safe.get("api_key") == "of-all"
@@ -39,6 +36,7 @@ def test_a_persons_secret_is_preferred_and_the_systems_is_there_only_where_allow
     assert safe.get("api_key", None, (SecretScope.USER,)) is None
 
 
+@pytest.mark.req("B-22", "secrets")
 def test_a_tenant_never_gets_anothers(safe: Safe) -> None:
     safe.set("api_key", "of-acme")
     assert safe.get("api_key", tenant=Tenant("default")) is None
@@ -73,6 +71,7 @@ def test_what_happens_is_told_without_a_value(safe: Safe) -> None:
     ]
 
 
+@pytest.mark.req("B-22", "secrets")
 def test_a_row_moved_to_another_tenant_by_hand_opens_nothing(safe: Safe) -> None:
     safe.set("api_key", "hunter2")
     safe.database.write(lambda tx: tx.execute("UPDATE secrets SET tenant = 'default'"))

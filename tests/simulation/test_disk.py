@@ -12,8 +12,6 @@ from paddock.core.errors import StoreUnavailable
 from paddock.store.sqlite import SqliteDirect
 from paddock.store.transaction import Transaction
 
-pytestmark = pytest.mark.req("K-08")
-
 
 def made(store: SqliteDirect) -> None:
     store.connection.execute("CREATE TABLE things (name TEXT)")

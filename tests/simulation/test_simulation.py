@@ -23,8 +23,6 @@ from paddock.host.wiring.gate import build_gate
 from paddock.runtime.supervisor import Supervisor
 from paddock.store.transaction import Transaction
 
-pytestmark = pytest.mark.req("K-08")
-
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 8, 100  # seeds of one test
 CAUGHT_WITHIN = 200  # seeds; which of them finds it out moves with every change of what is written when

@@ -6,11 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from paddock.store.database import open_database, open_direct
-
-pytestmark = pytest.mark.req("B-06")
 
 LOOK = """
 import sqlite3, sys

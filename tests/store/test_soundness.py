@@ -18,8 +18,6 @@ from paddock.store.migrate import MIGRATIONS_DIR
 from paddock.store.sqlite import SqliteDirect
 from paddock.store.sqlite_integrity import check_integrity
 
-pytestmark = pytest.mark.req("B-06")
-
 KILLED = """
 import os, signal, sys
 from paddock.store.database import open_direct

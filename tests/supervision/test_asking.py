@@ -63,7 +63,6 @@ async def stage(tmp_path: Path, witness: Witness) -> AsyncGenerator[Stage, None]
         yield stage
 
 
-@pytest.mark.req("K-09")
 async def test_a_request_in_a_call_comes_with_the_effects_that_the_rules_see_in_that_call(
     stage: Stage, witness: Witness
 ) -> None:
@@ -80,7 +79,6 @@ async def test_a_request_in_a_call_comes_with_the_effects_that_the_rules_see_in_
     ]
 
 
-@pytest.mark.req("K-09")
 async def test_a_request_that_names_no_call_comes_with_the_effects_of_all_that_are_under_way(
     stage: Stage, witness: Witness
 ) -> None:
@@ -152,7 +150,6 @@ async def test_a_moment_of_a_session_declares_no_effects_and_has_no_entry_to_cou
     assert (asking.effects, asking.method_counts) == (None, None)
 
 
-@pytest.mark.req("S-22")
 async def test_who_stands_behind_a_running_plugin_counts_as_soon_as_that_changes(
     stage: Stage, witness: Witness
 ) -> None:

@@ -94,7 +94,6 @@ async def test_a_process_whose_log_cannot_be_read(process: Launched, tmp_path: P
     assert still_open(process) == []
 
 
-@pytest.mark.req("G-32", "binary data")
 async def test_pipes_for_big_bytes_belong_to_whoever_took_them(process: Launched) -> None:
     body = body_of(process)
     ends = body.take_artifact_pipes()

@@ -27,7 +27,6 @@ from paddock.runtime.lifecycle import PluginState
 ECHO = "hello()\nserve(do_it=lambda request: {'got': request})"
 
 
-@pytest.mark.req("G-06")
 @pytest.mark.req("G-29", "plugin.method_called")
 @pytest.mark.req("G-29", "plugin.method_returned")
 @pytest.mark.req("G-31", "method happy path")
@@ -62,6 +61,7 @@ async def test_a_call_of_an_agent_names_project_agent_and_session_and_another_no
         stage.context(project=ProjectId("music"))
 
 
+@pytest.mark.req("G-15")
 @pytest.mark.parametrize(
     ("number", "kind", "code"),
     [
@@ -76,7 +76,6 @@ async def test_a_call_of_an_agent_names_project_agent_and_session_and_another_no
         (-32042, PluginError, "plugin_error"),
     ],
 )
-@pytest.mark.req("G-15")
 async def test_an_error_answer_reaches_the_caller_as_an_error_of_the_hosts_own(
     stage: Stage, number: int, kind: type[PaddockError], code: str
 ) -> None:
@@ -89,6 +88,7 @@ async def test_an_error_answer_reaches_the_caller_as_an_error_of_the_hosts_own(
     assert not (await stage.audience.event(PluginMethodReturned)).success
 
 
+@pytest.mark.req("G-02", "counted ids")
 @pytest.mark.req("G-31", "concurrent calls")
 async def test_ten_calls_and_more_are_under_way_at_once_and_each_gets_its_own_answer(stage: Stage) -> None:
     # Holds all twenty and answers them in reverse.
@@ -140,7 +140,8 @@ async def test_twelve_plugins_run_and_answer_at_the_same_time(stage: Stage) -> N
     assert len({actor.status.pid for actor in actors}) == 12
 
 
-@pytest.mark.req("G-08")
+@pytest.mark.req("G-02", "silent notifications")
+@pytest.mark.req("G-08", "logged and forwarded")
 @pytest.mark.req("G-29", "plugin.notification")
 async def test_a_notification_is_recorded_and_passed_on(stage: Stage) -> None:
     stage.actor(
@@ -151,7 +152,7 @@ async def test_a_notification_is_recorded_and_passed_on(stage: Stage) -> None:
     assert stage.audience.notifications == [("catalog.updated", {"entries_added": 3})]
 
 
-@pytest.mark.req("G-08")
+@pytest.mark.req("G-08", "a flood is dropped and the plugin told")
 @pytest.mark.req("G-29", "plugin.notification_flood")
 async def test_a_flood_of_notifications_is_dropped_and_the_plugin_told(stage: Stage) -> None:
     actor = stage.actor(
@@ -231,6 +232,7 @@ serve(do_it=ask)
 """
 
 
+@pytest.mark.req("G-04", "to the host")
 async def test_a_plugin_that_echoes_the_call_token_asks_the_host_for_that_call_and_else_for_itself(
     tmp_path: Any,
 ) -> None:
@@ -249,14 +251,14 @@ async def test_a_plugin_that_echoes_the_call_token_asks_the_host_for_that_call_a
         ]
 
 
-@pytest.mark.req("G-04")
+@pytest.mark.req("G-04", "to the host")
 async def test_a_method_that_the_host_does_not_serve_is_not_found(stage: Stage) -> None:
     actor = stage.actor(ASKING)
     refused = await actor.call("do.it")
     assert refused["answer"]["error"]["code"] == -32601
 
 
-@pytest.mark.req("G-04")
+@pytest.mark.req("G-04", "to the plugin")
 async def test_a_running_plugin_is_told_of_new_configuration_and_of_projects_and_may_refuse(stage: Stage) -> None:
     actor = stage.actor(
         """

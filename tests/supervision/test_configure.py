@@ -14,8 +14,6 @@ from paddock.core.errors import NotFound, PluginError, TimedOut
 from paddock.core.events.plugin_runtime import PluginCrashed
 from paddock.runtime.lifecycle import PluginState
 
-pytestmark = pytest.mark.req("G-04")
-
 A_SETTING = {"type": "object", "properties": {"colour": {"type": "string"}}}
 
 # Keeps everything the host tells it of settings and projects, from the handshake on.

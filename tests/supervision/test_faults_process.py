@@ -52,6 +52,7 @@ async def test_a_plugin_that_crashes_in_a_call_fails_it_at_once_and_answers_the_
     await runs_again(actor)
 
 
+@pytest.mark.req("G-41")
 @pytest.mark.parametrize(
     "hang",
     [
@@ -59,7 +60,6 @@ async def test_a_plugin_that_crashes_in_a_call_fails_it_at_once_and_answers_the_
         pytest.param("return None", id="and answers every ping"),
     ],
 )
-@pytest.mark.req("G-41")
 @pytest.mark.req("G-31", "method timeout")
 async def test_a_call_that_hangs_fails_after_thirty_seconds_and_the_plugin_is_killed_and_restarted(
     stage: Stage, hang: str
@@ -93,8 +93,8 @@ async def test_other_calls_under_way_in_a_plugin_that_hangs_fail_as_worth_anothe
     assert failed.value.retryable
 
 
+@pytest.mark.req("G-22", "restarts back off")
 @pytest.mark.req("G-31", "crash restart")
-@pytest.mark.req("G-22")
 async def test_a_plugin_that_somebody_kills_is_started_again_within_its_pause(stage: Stage) -> None:
     actor = stage.actor(on_call())
     pid = (await actor.settled()).pid

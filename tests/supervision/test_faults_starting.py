@@ -20,8 +20,6 @@ from paddock.core.errors import NotFound, StoreUnavailable, Unavailable
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginInitialized, PluginProtocolViolation, PluginSpawned
 from paddock.runtime.lifecycle import PluginState
 
-pytestmark = pytest.mark.req("G-19")
-
 A_SETTING = {"type": "object", "properties": {"colour": {"type": "string"}}}
 
 
@@ -156,6 +154,7 @@ def no_programs(tmp_path: Path) -> Path:
     return tmp_path / "bin"
 
 
+@pytest.mark.req("G-18", "nothing runs without its cage")
 async def test_without_bubblewrap_a_plugin_is_refused_with_the_line_to_type_and_never_runs_uncaged(
     tmp_path: Path, no_programs: Path
 ) -> None:

@@ -38,6 +38,7 @@ def raw(line: str) -> str:
 # --- what ends it -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.req("G-01", "lines of JSON up to 4 MiB")
 @pytest.mark.parametrize(
     "line",
     [
@@ -45,7 +46,6 @@ def raw(line: str) -> str:
         pytest.param('raw = b"x" * (5 << 20)', id="no end in sight"),
     ],
 )
-@pytest.mark.req("G-01")
 @pytest.mark.req("G-31", "oversize message")
 @pytest.mark.req("G-29", "protocol.oversize_message")
 async def test_a_line_longer_than_four_mebibytes_ends_the_plugin_and_it_is_started_again(
@@ -120,6 +120,7 @@ async def test_a_plugin_that_is_busy_and_does_not_read_meanwhile_is_left_alone(s
 # --- what is only noticed ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.req("G-01", "noise on stdout")
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
@@ -133,7 +134,6 @@ async def test_a_plugin_that_is_busy_and_does_not_read_meanwhile_is_left_alone(s
         pytest.param('b"y" * 1000 + b"\\n"', "y" * 200, id="a long line"),
     ],
 )
-@pytest.mark.req("G-01")
 @pytest.mark.req("G-29", "plugin.stdout_noise")
 async def test_a_line_that_is_no_json_is_told_and_dropped_and_the_plugin_goes_on(
     stage: Stage, written: str, shown: str
@@ -183,7 +183,7 @@ async def test_an_answer_nested_too_deep_fails_its_call_at_once_and_the_plugin_g
     assert await actor.call("do.it", say="well") == {"well": True}
 
 
-@pytest.mark.req("G-02")
+@pytest.mark.req("G-02", "counted ids")
 async def test_an_answer_to_nothing_is_told_and_one_that_comes_twice_is_dropped(stage: Stage) -> None:
     actor = stage.actor(on_call('answer({"id": 99999}, 1)', 'answer(request, {"n": 1})', 'return {"n": 2}'))
     assert await actor.call("do.it") == {"n": 1}
@@ -213,7 +213,7 @@ async def test_an_answer_that_comes_after_its_time_is_dropped_and_saves_the_plug
     assert len(told(stage, PluginSpawned)) == 1
 
 
-@pytest.mark.req("G-02")
+@pytest.mark.req("G-02", "no batches")
 @pytest.mark.req("G-31", "batched request rejection")
 @pytest.mark.req("G-29", "plugin.protocol_violation")
 async def test_a_batch_is_refused_and_the_plugin_is_told_so(stage: Stage) -> None:
@@ -227,6 +227,7 @@ async def test_a_batch_is_refused_and_the_plugin_is_told_so(stage: Stage) -> Non
     assert actor.status.state is PluginState.RUNNING
 
 
+@pytest.mark.req("G-02", "counted ids")
 async def test_two_requests_at_once_under_one_id_are_told_apart_by_refusing_the_second(stage: Stage) -> None:
     ask = '{"jsonrpc": "2.0", "id": 7, "method": "paddock.anything"}'
     twice = f'os.write(1, (json.dumps({ask}) + "\\n").encode() * 2)'
@@ -235,7 +236,7 @@ async def test_two_requests_at_once_under_one_id_are_told_apart_by_refusing_the_
     assert [violation.violation_type for violation in told(stage, PluginProtocolViolation)] == ["duplicate_id"]
 
 
-@pytest.mark.req("G-08")
+@pytest.mark.req("G-08", "a flood is dropped and the plugin told")
 @pytest.mark.req("G-29", "plugin.notification")
 @pytest.mark.req("G-29", "plugin.notification_flood")
 async def test_more_than_a_hundred_notifications_a_second_are_dropped_and_the_plugin_is_told(stage: Stage) -> None:

@@ -37,6 +37,7 @@ def unusable(what: str) -> PluginProtocolViolation:
 NO_METHODS, NO_NAME, NO_API = unusable("methods"), unusable("name"), unusable("api_version")
 
 
+@pytest.mark.req("G-19", "the documented steps")
 @pytest.mark.req("G-29", "plugin.spawned")
 @pytest.mark.req("G-29", "plugin.initialized")
 @pytest.mark.req("G-31", "handshake happy path")

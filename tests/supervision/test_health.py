@@ -13,7 +13,7 @@ from tests.supervision.witness import fallen, runs_again, told
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginHealthFail
 from paddock.runtime.lifecycle import PluginState
 
-pytestmark = [pytest.mark.usefixtures("bystander"), pytest.mark.req("G-21")]
+pytestmark = pytest.mark.usefixtures("bystander")
 
 OFTEN = {"health_interval_sec": 5}
 
@@ -33,6 +33,7 @@ def sick(stage: Stage, ping: str, **more: Any) -> Actor:
     )
 
 
+@pytest.mark.req("G-21")
 @pytest.mark.parametrize(
     "ping",
     [
@@ -58,6 +59,7 @@ async def test_three_bad_answers_in_a_row_end_a_plugin_and_it_is_started_again(s
     await runs_again(actor)
 
 
+@pytest.mark.req("G-21")
 async def test_an_ill_plugin_that_does_not_heed_being_terminated_is_killed_two_seconds_later(stage: Stage) -> None:
     actor = sick(stage, "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     await actor.settled()
@@ -67,6 +69,7 @@ async def test_an_ill_plugin_that_does_not_heed_being_terminated_is_killed_two_s
     assert crashed.signal == 9
 
 
+@pytest.mark.req("G-21")
 async def test_a_good_answer_forgives_the_bad_ones_before_it(stage: Stage) -> None:
     actor = sick(stage, 'return {"status": "ok"} if asked[0] % 3 == 0 else {"status": "poorly"}')
     await actor.settled()

@@ -30,7 +30,6 @@ async def fire(actor: Actor, hook: str = "on_session_start", **params: Any) -> A
     return await patiently(actor.stage.supervisor.fire(actor.key, hook, params, session(actor.stage)))
 
 
-@pytest.mark.req("G-45")
 @pytest.mark.req("G-29", "plugin.hook.fired")
 @pytest.mark.req("G-29", "plugin.hook.returned")
 async def test_a_hook_arrives_under_its_name_with_its_context_and_its_answer_comes_back(stage: Stage) -> None:
@@ -52,7 +51,6 @@ async def test_a_hook_arrives_under_its_name_with_its_context_and_its_answer_com
     assert returned.duration_ms > 0
 
 
-@pytest.mark.req("G-45")
 async def test_a_hook_without_an_answer_is_nothing_and_one_that_was_not_subscribed_never_fires(stage: Stage) -> None:
     actor = stage.actor(
         "hello()\nnothing = lambda r: answer(r, None)\nserve(paddock_hook_on_session_start=nothing)",
@@ -64,7 +62,7 @@ async def test_a_hook_without_an_answer_is_nothing_and_one_that_was_not_subscrib
     assert len(stage.audience.of(PluginHookFired)) == 1
 
 
-@pytest.mark.req("G-45")
+@pytest.mark.req("G-45", "one at a time per plugin")
 async def test_hooks_of_one_plugin_run_one_after_another(stage: Stage) -> None:
     # Answers with what lies unread in its pipe: nothing, when the second hook waits for the first.
     actor = stage.actor(
@@ -83,7 +81,7 @@ serve(paddock_hook_on_session_start=look)
     assert answers == [{"another_waits": False}] * 4
 
 
-@pytest.mark.req("G-45")
+@pytest.mark.req("G-45", "timeout counts as no answer")
 @pytest.mark.req("G-29", "plugin.hook.timeout")
 async def test_a_hook_that_takes_too_long_counts_as_no_answer_and_the_plugin_lives_on(stage: Stage) -> None:
     actor = stage.actor("hello()\nserve(paddock_hook_on_session_start=lambda r: None)", **HOOKS)
@@ -93,7 +91,7 @@ async def test_a_hook_that_takes_too_long_counts_as_no_answer_and_the_plugin_liv
     assert actor.status.state is PluginState.RUNNING
 
 
-@pytest.mark.req("G-45")
+@pytest.mark.req("G-45", "failure counts as no answer")
 @pytest.mark.req("G-29", "plugin.hook.failed")
 async def test_a_hook_that_answers_with_an_error_or_dies_counts_as_no_answer(stage: Stage) -> None:
     actor = stage.actor(

@@ -12,14 +12,13 @@ from tests.supervision.witness import WELL, on_call
 from paddock.core.errors import HostError, Unavailable
 from paddock.runtime.lifecycle import LIVE_STATES, TRANSITIONS, LifecycleEvent, PluginState, next_state
 
-pytestmark = pytest.mark.req("G-24")
-
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return paced()
 
 
+@pytest.mark.req("G-24")
 @given(st.sampled_from(PluginState), st.sampled_from(LifecycleEvent))
 def test_a_move_leads_where_the_table_says_and_nowhere_else(state: PluginState, move: LifecycleEvent) -> None:
     if move in TRANSITIONS[state]:
@@ -60,6 +59,7 @@ def test_a_process_comes_into_being_in_one_state_only() -> None:
     assert entries == {PluginState.SPAWNING}
 
 
+@pytest.mark.req("G-24")
 def test_the_documented_moves_are_in_the_table() -> None:
     documented = [
         (PluginState.DISABLED, LifecycleEvent.ENABLE, PluginState.SPAWNING),
@@ -80,6 +80,7 @@ def test_a_diagram_can_be_drawn_from_the_table() -> None:
     assert all(line.isascii() and '"' not in line for line in drawn)
 
 
+@pytest.mark.req("G-24")
 async def test_a_plugin_goes_through_its_states_as_they_are_drawn(stage: Stage) -> None:
     actor = stage.actor(on_call("os._exit(1)"), start=False)
     assert actor.status.state is PluginState.DISABLED

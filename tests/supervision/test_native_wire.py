@@ -64,7 +64,6 @@ async def test_an_event_belongs_to_a_call_by_its_number_and_true_is_no_number(nu
     assert type(native.classify("paddock.event", {"id": number, "event": {}})) is meant
 
 
-@pytest.mark.req("G-04")
 async def test_who_declares_no_settings_need_not_know_the_word_at_the_start_or_later() -> None:
     unknown, native = Answering(RpcError(-32601, "what?")), wire()
     await native.configure(unknown, {}, {"shop": {}})
@@ -75,7 +74,6 @@ async def test_who_declares_no_settings_need_not_know_the_word_at_the_start_or_l
     assert unknown.asked == [*told, *told, "projects.deactivated"]
 
 
-@pytest.mark.req("G-04")
 @pytest.mark.parametrize(
     ("answer", "refused"),
     [(RpcError(-32601, "what?"), NotFound), (RpcError(-32004, "no"), PaddockError), (TimeoutError(), TimedOut)],

@@ -29,8 +29,6 @@ from paddock.runtime.restart import (
     with_jitter,
 )
 
-pytestmark = pytest.mark.req("G-22")
-
 AT_ONCE = "sys.exit(1)"
 
 
@@ -51,6 +49,7 @@ def falls(*moments: float, limit: int = 5, ran: float = 0.0) -> list[RestartDeci
     return verdicts
 
 
+@pytest.mark.req("G-22", "restarts back off")
 def test_the_pauses_double_and_the_fifth_fall_within_ten_minutes_is_the_last() -> None:
     assert falls(0, 2, 5, 10, 20) == [
         RestartAfter(1),
@@ -76,6 +75,7 @@ def test_who_falls_rarely_is_never_given_up_and_waits_a_minute_at_most() -> None
     assert set(verdicts[6:]) == {RestartAfter(MAX_BACKOFF_S)}
 
 
+@pytest.mark.req("G-22", "restarts back off")
 def test_ten_minutes_in_good_health_wipe_the_slate() -> None:
     assert falls(0, 2, 5, 10, 1000, ran=600)[-1] == RestartAfter(1)
     assert falls(0, 2, 5, 10, 1000, ran=599)[-1] == RestartAfter(16)
@@ -124,6 +124,7 @@ async def falling(actor: Actor, times: int) -> None:
             await actor.until(PluginState.SPAWNING)
 
 
+@pytest.mark.req("G-22", "five failures in ten minutes end them")
 @pytest.mark.req("G-31", "consecutive failures")
 @pytest.mark.req("G-29", "plugin.failed")
 @pytest.mark.usefixtures("bystander")

@@ -18,8 +18,6 @@ from paddock.core.events.contracts import PluginStopped
 from paddock.core.events.plugin_runtime import PluginCrashed, PluginExited, PluginKilled, PluginSpawned
 from paddock.runtime.lifecycle import PluginState
 
-pytestmark = pytest.mark.req("G-23")
-
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 DEAF = "hello()\nwhile True: read()"  # reads the request to shut down, and does nothing about it
 
@@ -37,6 +35,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.req("G-23", "asks")
 @pytest.mark.req("G-31", "graceful shutdown")
 @pytest.mark.req("G-29", "plugin.stopped")
 @pytest.mark.req("G-29", "plugin.exited")
@@ -53,6 +52,7 @@ async def test_a_plugin_that_ends_when_it_is_asked_has_stopped_and_its_next_call
     assert len(told(stage, PluginSpawned)) == 2
 
 
+@pytest.mark.req("G-23", "terminates")
 @pytest.mark.usefixtures("bystander")
 async def test_a_plugin_that_does_not_end_when_asked_is_terminated_after_its_own_time(stage: Stage) -> None:
     note = 'def leave(*_):\n    os.write(2, b"terminated\\n"); os._exit(7)\nsignal.signal(signal.SIGTERM, leave)\n'
@@ -67,6 +67,7 @@ async def test_a_plugin_that_does_not_end_when_asked_is_terminated_after_its_own
     assert not told(stage, PluginKilled)
 
 
+@pytest.mark.req("G-23", "kills")
 @pytest.mark.req("G-31", "forced kill")
 @pytest.mark.req("G-29", "plugin.killed")
 @pytest.mark.usefixtures("bystander")

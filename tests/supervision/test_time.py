@@ -48,7 +48,6 @@ async def begun(stage: Stage, actor: Actor, count: int = 1) -> asyncio.Task[Any]
     return call
 
 
-@pytest.mark.req("G-41")
 @pytest.mark.req("G-31", "method timeout")
 async def test_a_call_that_is_not_answered_in_thirty_seconds_fails_and_the_plugin_is_killed_and_restarted(
     stage: Stage,
@@ -157,7 +156,6 @@ async def test_a_call_that_times_out_before_its_turn_costs_the_calls_before_it_n
     assert not stage.audience.of(PluginCrashed)
 
 
-@pytest.mark.req("G-41")
 async def test_a_cancelled_call_that_has_not_stopped_after_those_before_it_ends_the_plugin(stage: Stage) -> None:
     actor = busy(stage)
     first = await begun(stage, actor)

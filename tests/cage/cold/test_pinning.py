@@ -17,7 +17,6 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.mark.req("G-17", "links")
 def test_a_pinned_place_stays_the_same_when_a_link_takes_its_name(tmp_path: Path) -> None:
     place, secret = tmp_path.resolve() / "place", tmp_path / "secret"
     for folder in (place, secret):
@@ -32,7 +31,6 @@ def test_a_pinned_place_stays_the_same_when_a_link_takes_its_name(tmp_path: Path
         os.close(held)
 
 
-@pytest.mark.req("G-17", "links")
 @pytest.mark.parametrize("below", ["", "/inner", "/inner/file"])
 def test_a_link_that_has_appeared_on_the_way_is_not_followed(tmp_path: Path, below: str) -> None:
     real = tmp_path.resolve() / "real"
@@ -62,7 +60,6 @@ def test_a_pinned_place_is_not_handed_to_other_programs(tmp_path: Path) -> None:
         os.close(held)
 
 
-@pytest.mark.req("G-17", "links")
 def test_another_process_pins_the_same_way_and_leaves_nothing_behind(tmp_path: Path) -> None:
     real = tmp_path.resolve() / "real"
     real.mkdir()

@@ -22,7 +22,6 @@ time.sleep(600)
 """
 
 
-@pytest.mark.req("G-19")
 def test_a_granted_place_that_hangs_refuses_that_plugin_alone() -> None:
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         pytest.skip("only root can mount what hangs")
@@ -60,7 +59,6 @@ def test_a_place_that_the_daemon_may_not_reach_by_the_time_of_the_launch_is_refu
         tree.parent.chmod(0o755)
 
 
-@pytest.mark.req("G-19")
 def test_what_is_gone_by_the_time_of_the_launch_refuses_that_plugin_alone(daemon: Daemon) -> None:
     lost = daemon.folder / "lost"
     lost.mkdir()

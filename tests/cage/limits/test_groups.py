@@ -28,7 +28,6 @@ def view(mounts: str, membership: str, controllers: set[str]) -> CgroupView:
 UNIFIED = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0"
 
 
-@pytest.mark.req("G-49")
 def test_groups_stand_below_the_daemons_own_so_that_its_limits_bound_them_too() -> None:
     delegated = find_locations(view(UNIFIED, "0::/user.slice/me.scope", {"memory", "pids", "cpu"}))
     assert delegated["memory"] == CgroupLocation("cgroup v2", Path("/sys/fs/cgroup/user.slice/me.scope"))
@@ -45,7 +44,6 @@ def test_what_no_group_holds_is_said_to_be_held_by_something_else() -> None:
     assert describe_mechanisms({}) == {"memory": "rlimits and a watchdog", "pids": "rlimits", "cpu": "niceness"}
 
 
-@pytest.mark.req("O-12")
 def test_the_limits_of_a_v2_group_are_written_where_the_kernel_reads_them(tmp_path: Path) -> None:
     base = v2_directory(tmp_path)
     groups = WardenCgroups({name: CgroupLocation("cgroup v2", base) for name in ("memory", "pids", "cpu")})
@@ -66,7 +64,6 @@ def test_the_daemon_makes_room_for_its_cages_by_moving_to_a_leaf(tmp_path: Path)
     assert set(groups.locations) == {"memory"}
 
 
-@pytest.mark.req("G-49")
 def test_nobody_elses_process_is_moved_and_a_group_that_is_shared_with_one_is_not_used(tmp_path: Path) -> None:
     base = v2_directory(tmp_path / "me.scope", enabled="", members="4711\n4712\n")
     (base / "cgroup.controllers").write_text("memory")
@@ -97,7 +94,7 @@ def test_where_there_are_no_groups_a_share_becomes_the_niceness_that_weighs_the_
     assert niceness_for(shares) == degree
 
 
-@pytest.mark.req("O-12")
+@pytest.mark.req("O-12", "CPU")
 def test_the_kernel_really_holds_what_is_written() -> None:
     held = find_locations(read_cgroup_view(lambda: [os.getpid()]))
     if not held:
@@ -140,7 +137,6 @@ time.sleep(600)
             os.killpg(process.pid, 9)
 
 
-@pytest.mark.req("G-49")
 def test_shared_memory_counts_in_full_however_little_of_it_is_seen_to_be_there() -> None:
     script = """
 import mmap, os, time
@@ -164,7 +160,6 @@ time.sleep(600)
             os.killpg(process.pid, 9)
 
 
-@pytest.mark.req("G-49")
 def test_the_tables_of_a_large_empty_space_count_too() -> None:
     # A page of zeros in each two MiB costs a table of 4 KiB and no page of memory.
     script = """

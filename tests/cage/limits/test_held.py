@@ -10,7 +10,8 @@ import pytest
 from tests.cage.daemons import FOREVER, Daemon, gone, open_daemon, running
 
 
-@pytest.mark.req("G-49")
+@pytest.mark.req("O-12", "memory")
+@pytest.mark.req("G-49", "memory")
 def test_processes_that_eat_too_much_memory_together_are_ended_for_that_reason(daemon: Daemon) -> None:
     # Many processes, each of them modest: a limit on one process alone would not see it.
     script = """
@@ -33,7 +34,7 @@ time.sleep(600)
     assert daemon.in_cages() == []
 
 
-@pytest.mark.req("G-49")
+@pytest.mark.req("G-49", "memory")
 def test_one_process_that_eats_too_much_memory_dies_of_it(daemon: Daemon) -> None:
     script = "print('ready', flush=True)\neaten = []\nwhile True: eaten.append(bytearray(1 << 22))"
     number = running(daemon, script, memory_bytes=64 << 20)
@@ -45,7 +46,7 @@ def test_one_process_that_eats_too_much_memory_dies_of_it(daemon: Daemon) -> Non
         assert ended["code"] == 1 or ended["cause"] == "memory"
 
 
-@pytest.mark.req("G-49")
+@pytest.mark.req("G-49", "processes")
 def test_a_plugin_that_forks_without_end_is_held_at_its_limit_and_ends_at_once(daemon: Daemon) -> None:
     script = """
 import os, time
@@ -77,7 +78,6 @@ def test_a_machine_without_groups_is_survived() -> None:
         assert without.tell("mechanisms")["memory"] == "rlimits and a watchdog"
 
 
-@pytest.mark.req("O-12")
 @pytest.mark.parametrize("ordinary", [False, True])
 def test_where_no_group_shares_the_cpu_a_plugin_steps_back_as_its_weight_asks_and_cannot_undo_it(
     *, ordinary: bool
@@ -102,7 +102,6 @@ os.wait()
             assert without.tell("line", number=number) == f"{degree} PermissionError"
 
 
-@pytest.mark.req("O-12")
 def test_where_the_kernel_shares_the_cpu_among_sessions_the_whole_cage_steps_back() -> None:
     if not Path("/proc/self/autogroup").exists():
         pytest.skip("this kernel does not")
@@ -111,7 +110,8 @@ def test_where_the_kernel_shares_the_cpu_among_sessions_the_whole_cage_steps_bac
         assert Path(f"/proc/{told['pid']}/autogroup").read_text().endswith("nice 6\n")
 
 
-@pytest.mark.req("O-12")
+@pytest.mark.req("O-12", "CPU")
+@pytest.mark.req("G-49", "CPU")
 def test_cpu_is_shared_by_weight_and_cut_only_where_that_is_set(root_daemon: Daemon) -> None:
     if not root_daemon.tell("mechanisms")["cpu"].startswith("cgroup"):
         pytest.skip("no cgroup holds CPU here")

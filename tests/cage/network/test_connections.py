@@ -39,8 +39,8 @@ async def parrot(yard: Yard, *ports: int, at: str = PUBLIC) -> AsyncGenerator[in
         await server.wait_closed()
 
 
-@pytest.mark.req("G-48")
-@pytest.mark.req("O-12")
+@pytest.mark.req("O-12", "domains")
+@pytest.mark.req("G-48", "host and port")
 async def test_a_granted_host_is_reached_by_name_and_the_connection_is_on_record(yard: Yard) -> None:
     async with parrot(yard, 443):
         plugin = await yard.start("tell(outcome(talk, 'api.example.test', 443))", "net:api.example.test:443")
@@ -53,8 +53,8 @@ async def test_a_granted_host_is_reached_by_name_and_the_connection_is_on_record
     assert yard.told.denied() == []
 
 
-@pytest.mark.req("G-48")
-@pytest.mark.req("O-12")
+@pytest.mark.req("O-12", "domains")
+@pytest.mark.req("G-48", "host and port")
 async def test_a_name_that_is_not_granted_does_not_exist_and_never_leaves_the_machine(yard: Yard) -> None:
     plugin = await yard.start(
         "tell(outcome(talk, 'c2VjcmV0.evil.example.test', 443))\n"
@@ -68,7 +68,7 @@ async def test_a_name_that_is_not_granted_does_not_exist_and_never_leaves_the_ma
     assert yard.world.asked == []
 
 
-@pytest.mark.req("G-48")
+@pytest.mark.req("G-48", "host and port")
 async def test_another_port_of_a_granted_host_is_refused(yard: Yard) -> None:
     async with parrot(yard, 443, 80):
         plugin = await yard.start("tell(outcome(talk, 'api.example.test', 80))", "net:api.example.test:443")
@@ -76,8 +76,6 @@ async def test_another_port_of_a_granted_host_is_refused(yard: Yard) -> None:
     assert yard.world.dialled == []
 
 
-@pytest.mark.req("G-48")
-@pytest.mark.req("G-38")
 async def test_with_one_host_granted_no_address_no_datagram_and_no_raw_socket_gets_out(yard: Yard) -> None:
     async with parrot(yard, 443) as real:
         plugin = await yard.start(
@@ -122,8 +120,9 @@ tell([outcome(socket.socket, family, kind, protocol) for family, kind, protocol 
     assert yard.world.dialled == []
 
 
+@pytest.mark.req("O-12", "network")
+@pytest.mark.req("G-48", "none")
 @pytest.mark.req("G-31", "no-network plugin")
-@pytest.mark.req("G-48")
 async def test_a_plugin_without_network_reaches_nothing(yard: Yard) -> None:
     async with parrot(yard, 443) as real:
         plugin = await yard.start(
@@ -140,7 +139,7 @@ tell([outcome(talk, host, port) for host, port in
     assert yard.told.events == []
 
 
-@pytest.mark.req("G-48")
+@pytest.mark.req("G-48", "all ports of a host")
 async def test_all_ports_of_a_granted_host_are_reached_and_no_other_hosts(yard: Yard) -> None:
     async with parrot(yard, 443, 5432):
         plugin = await yard.start(
@@ -156,7 +155,6 @@ async def test_all_ports_of_a_granted_host_are_reached_and_no_other_hosts(yard: 
     assert [event.host for event in yard.told.denied()][:1] == ["other.example.test"]
 
 
-@pytest.mark.req("G-48")
 async def test_the_way_that_redirected_connections_take_leads_nowhere_by_itself(yard: Yard) -> None:
     async with parrot(yard, 1, at="127.0.0.1"):
         plugin = await yard.start("tell(outcome(talk, '127.0.0.1', 1))", "net:api.example.test:*", "net:localhost:8080")
@@ -167,7 +165,7 @@ async def test_the_way_that_redirected_connections_take_leads_nowhere_by_itself(
     assert yard.world.dialled == []
 
 
-@pytest.mark.req("G-48")
+@pytest.mark.req("G-48", "everything public")
 async def test_a_grant_of_everything_reaches_every_public_host_by_name_and_by_address(yard: Yard) -> None:
     yard.world.names["other.example.test"] = ["8.8.4.4"]
     async with parrot(yard, 443), parrot(yard, 25, at="8.8.4.4"), parrot(yard, 443, at="2606:4700::1111"):
@@ -189,7 +187,8 @@ async def test_a_grant_of_everything_reaches_every_public_host_by_name_and_by_ad
     ]
 
 
-@pytest.mark.req("G-48")
+@pytest.mark.req("G-48", "everything public")
+@pytest.mark.req("B-23", "SSRF")
 async def test_even_a_grant_of_everything_reaches_nothing_private(yard: Yard) -> None:
     yard.world.names |= {"rebound.example.test": ["169.254.169.254"], "inner.example.test": ["10.0.0.1", "127.0.0.1"]}
     async with parrot(yard, 80, at="169.254.169.254"), parrot(yard, 80, at="10.0.0.1") as real:
@@ -230,7 +229,7 @@ tell([outcome(talk, host, {real}) for host in ("127.0.0.1", "localhost", "::1")]
     assert yard.world.dialled == []
 
 
-@pytest.mark.req("G-48")
+@pytest.mark.req("B-23", "SSRF")
 async def test_a_name_that_turns_from_public_to_private_is_refused_the_second_time(yard: Yard) -> None:
     async with parrot(yard, 443), parrot(yard, 443, at="127.0.0.1"):
         plugin = await yard.start(
@@ -247,7 +246,7 @@ async def test_a_name_that_turns_from_public_to_private_is_refused_the_second_ti
     assert yard.world.dialled == [(PUBLIC, 443)]
 
 
-@pytest.mark.req("G-48")
+@pytest.mark.req("G-48", "a private address by name")
 async def test_a_private_address_is_reached_where_the_grant_names_it(yard: Yard) -> None:
     async with parrot(yard, 5432, at="10.0.0.5"), parrot(yard, 5432, at="fd00::5"):
         plugin = await yard.start(
@@ -259,7 +258,7 @@ async def test_a_private_address_is_reached_where_the_grant_names_it(yard: Yard)
         assert await plugin.told() == ["heard hello", "heard hello", "ECONNREFUSED", "ENETUNREACH"]
 
 
-@pytest.mark.req("G-48")
+@pytest.mark.req("G-48", "a private address by name")
 @pytest.mark.parametrize("form", ["net:localhost:{}", "net:127.0.0.1:{}", "net:localhost:*"])
 async def test_the_hosts_own_loopback_is_reached_only_where_it_is_granted(yard: Yard, form: str) -> None:
     async with parrot(yard) as real:
@@ -270,8 +269,7 @@ async def test_the_hosts_own_loopback_is_reached_only_where_it_is_granted(yard: 
         assert await plugin.told() == ["heard hello", "heard hello"]
 
 
-@pytest.mark.req("G-48")
-@pytest.mark.req("G-38")
+@pytest.mark.req("G-38", "sockets")
 async def test_two_plugins_reach_each_what_it_was_granted_and_not_each_other(yard: Yard) -> None:
     yard.world.names["other.example.test"] = [PUBLIC]
     script = """

@@ -25,19 +25,16 @@ _PUBLIC = """
 PRIVATE, PUBLIC = _PRIVATE.split(), _PUBLIC.split()
 
 
-@pytest.mark.req("G-48")
 @pytest.mark.parametrize("address", PRIVATE)
 def test_an_address_that_not_everybody_could_have_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.req("G-48")
 @pytest.mark.parametrize("address", PUBLIC)
 def test_an_address_of_the_internet_is_public(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.req("G-48")
 @given(st.ip_addresses())
 def test_nothing_is_public_that_the_standard_library_knows_to_be_special(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
@@ -51,7 +48,6 @@ def test_what_is_no_plain_address_is_not_public(text: str) -> None:
     assert not is_public(text)
 
 
-@pytest.mark.req("G-48")
 def test_a_grant_of_one_port_allows_that_port_of_that_host() -> None:
     granted = EgressPolicy([EgressGrant("api.example.com", 443)])
     assert granted.allows("api.example.com", 443)
@@ -62,7 +58,6 @@ def test_a_grant_of_one_port_allows_that_port_of_that_host() -> None:
     assert not granted.allows_name("example.com")
 
 
-@pytest.mark.req("G-48")
 def test_a_grant_of_all_ports_allows_each_of_that_host_alone() -> None:
     granted = EgressPolicy([EgressGrant("api.example.com", None)])
     assert granted.allows("api.example.com", 1)
@@ -70,7 +65,6 @@ def test_a_grant_of_all_ports_allows_each_of_that_host_alone() -> None:
     assert not granted.allows("other.example.com", 443)
 
 
-@pytest.mark.req("G-48")
 def test_a_grant_of_everything_is_everything_public() -> None:
     granted = EgressPolicy([EgressGrant("*", None)])
     assert granted.allows("any.example.com", 25)
@@ -79,14 +73,12 @@ def test_a_grant_of_everything_is_everything_public() -> None:
         assert not granted.allows_address(address, 80)
 
 
-@pytest.mark.req("G-48")
 def test_no_grant_allows_nothing() -> None:
     granted = EgressPolicy([])
     assert not granted.allows("api.example.com", 443)
     assert not granted.allows_name("localhost")
 
 
-@pytest.mark.req("G-48")
 def test_a_granted_name_opens_no_private_address_and_a_granted_address_opens_itself() -> None:
     granted = EgressPolicy([EgressGrant("db.example.com", 5432), EgressGrant("10.0.0.5", 5432)])
     assert granted.allows_address("10.0.0.5", 5432)
@@ -95,7 +87,6 @@ def test_a_granted_name_opens_no_private_address_and_a_granted_address_opens_its
     assert granted.allows_address("8.8.8.8", 5432)
 
 
-@pytest.mark.req("G-48")
 def test_localhost_is_the_two_addresses_of_loopback_and_no_more() -> None:
     granted = EgressPolicy([EgressGrant("localhost", 8080)])
     assert granted.allows_address("127.0.0.1", 8080)
@@ -104,7 +95,6 @@ def test_localhost_is_the_two_addresses_of_loopback_and_no_more() -> None:
     assert not granted.allows_address("127.0.0.1", 8081)
 
 
-@pytest.mark.req("G-48")
 def test_an_ipv6_grant_is_the_same_in_any_spelling() -> None:
     granted = EgressPolicy([EgressGrant("[FD00:0:0::1]", 80)])
     assert granted.grants_address("fd00::1", 80)

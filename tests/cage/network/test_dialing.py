@@ -20,7 +20,6 @@ async def dialled(
     return await dial(to, EgressPolicy(grants), world, lookups=anyio.Semaphore(1), seconds=seconds)
 
 
-@pytest.mark.req("G-48")
 @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "::ffff:10.0.0.1", "fd00::1"])
 async def test_a_granted_name_that_leads_to_a_private_address_is_refused_and_nothing_is_dialled(address: str) -> None:
     world = PlayedWorld()
@@ -31,7 +30,6 @@ async def test_a_granted_name_that_leads_to_a_private_address_is_refused_and_not
     assert world.dialled == []
 
 
-@pytest.mark.req("G-48")
 async def test_of_a_names_addresses_only_the_public_ones_are_dialled() -> None:
     world = PlayedWorld()
     world.names["api.example.test"] = ["10.0.0.1", "8.8.8.8", "169.254.169.254"]
@@ -41,7 +39,6 @@ async def test_of_a_names_addresses_only_the_public_ones_are_dialled() -> None:
     assert world.dialled == [("8.8.8.8", 443)]
 
 
-@pytest.mark.req("G-48")
 async def test_a_private_address_that_is_granted_itself_is_dialled_for_its_name_too() -> None:
     world = PlayedWorld()
     world.names["api.example.test"] = ["10.0.0.1"]
@@ -50,7 +47,6 @@ async def test_a_private_address_that_is_granted_itself_is_dialled_for_its_name_
     assert world.dialled == [("10.0.0.1", 443)]
 
 
-@pytest.mark.req("G-48")
 async def test_this_machines_public_address_is_dialled_only_where_it_is_granted_itself() -> None:
     class AtHome(PlayedWorld):
         def is_local_address(self, address: str) -> bool:

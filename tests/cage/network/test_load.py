@@ -119,7 +119,6 @@ tell([n for n in range(32) if answers.get(n) != "heard " + f"{n}." * 5000])
         assert len([event for event in yard.told.connected() if event.error is None]) == 32
 
 
-@pytest.mark.req("G-48")
 async def test_tls_passes_untouched_with_the_name_that_the_plugin_asked_for(tmp_path: Path) -> None:
     authority, server_side = certificate_for("api.example.test", tmp_path)
     asked: list[str | None] = []
@@ -144,7 +143,6 @@ with socket.create_connection(("api.example.test", 443)) as plain:
     assert asked == ["api.example.test"]
 
 
-@pytest.mark.req("G-38")
 async def test_a_plugin_killed_in_the_middle_leaves_nothing_open(tmp_path: Path) -> None:
     pouring = asyncio.Semaphore(0)
     over = asyncio.Semaphore(0)

@@ -27,7 +27,6 @@ def outcome(data: bytes) -> tuple[int, int, int, int]:
     return number, flags & 15, questions, answers
 
 
-@pytest.mark.req("G-48")
 @pytest.mark.parametrize("asked", ["api.example.com", "API.Example.COM"])
 def test_a_granted_name_has_its_address(asked: str) -> None:
     reply = answer_query(question(asked), NAMES.get)
@@ -37,7 +36,6 @@ def test_a_granted_name_has_its_address(asked: str) -> None:
     assert reply.data.endswith(bytes([127, 77, 0, 2]))
 
 
-@pytest.mark.req("G-48")
 @pytest.mark.parametrize("name", ["c2VjcmV0.evil.example.com", "example.com", "x.api.example.com"])
 def test_a_name_that_is_not_granted_does_not_exist(name: str) -> None:
     reply = answer_query(question(name, TXT), NAMES.get)
@@ -103,7 +101,6 @@ def test_a_made_up_address_stands_for_the_name_it_was_given_for_last(names: list
     assert book.name_for("198.19.0.1") is None
 
 
-@pytest.mark.req("G-48")
 def test_an_address_means_nothing_else_while_an_answer_that_gave_it_still_holds() -> None:
     book = SyntheticAddresses("198.18.0.0/15")
     limits = NetworkLimits()

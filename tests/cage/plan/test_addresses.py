@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.cage.plan.network_plan import LOOPBACK, NetworkPlan, PlannedListener, etc_file_contents, plan_network
 from paddock.net.egress import EgressGrant
-
-pytestmark = pytest.mark.req("G-48")
 
 
 def test_without_a_grant_there_is_nothing_to_prepare_and_no_name_resolves() -> None:

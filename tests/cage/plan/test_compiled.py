@@ -170,7 +170,6 @@ async def test_a_granted_virtual_environment_keeps_its_modules(plugin: Plugin, e
     assert (ended.code, ended.out) == (0, [f"found {environment}"]), ended.err
 
 
-@pytest.mark.req("G-47")
 async def test_a_virtual_environment_is_not_shown_because_a_script_names_it(plugin: Plugin, environment: Path) -> None:
     program(plugin.root, "tool.py", f"#!{environment}/bin/python3\nprint('ran')\n")
     with pytest.raises(CageUnavailable) as refused:
@@ -196,7 +195,7 @@ async def test_a_granted_place_is_seen_and_what_is_beside_it_is_not(plugin: Plug
     assert ended.out == ["shown", missing, missing, missing, "Read-only file system"], ended.err
 
 
-@pytest.mark.req("G-49")
+@pytest.mark.req("G-49", "nothing persists")
 async def test_what_is_written_to_a_granted_place_stays_and_all_else_is_gone(plugin: Plugin) -> None:
     note = plugin.world / "project" / "note"
     script = (
@@ -211,7 +210,6 @@ async def test_what_is_written_to_a_granted_place_stays_and_all_else_is_gone(plu
     assert "scratch" not in str(second.out)
 
 
-@pytest.mark.req("G-49")
 async def test_no_set_user_id_file_is_left_behind_in_a_writable_place(plugin: Plugin) -> None:
     target = plugin.world / "project" / "planted"
     ended = await plugin.run_python(
@@ -225,7 +223,6 @@ async def test_no_set_user_id_file_is_left_behind_in_a_writable_place(plugin: Pl
     assert target.stat().st_mode & (stat.S_ISUID | stat.S_ISGID) == 0
 
 
-@pytest.mark.req("G-18")
 async def test_even_who_may_read_everything_does_not_see_the_host_itself(plugin: Plugin) -> None:
     ended = await plugin.run_python(
         f"world = {str(plugin.world)!r}\n"
@@ -243,14 +240,13 @@ async def test_even_who_may_read_everything_does_not_see_the_host_itself(plugin:
 # --- programs
 
 
-@pytest.mark.req("G-47")
+@pytest.mark.req("G-47", "the named program")
 async def test_only_granted_programs_exist_and_run(plugin: Plugin) -> None:
     script = "echo 1 | awk '{print $1 + 1}'; for name in sed python3 perl; do command -v $name; done; echo end"
     ended = await plugin.run("exec:awk:/", command=("bash", "-c", script))
     assert ended.out == ["2", "end"], ended.err
 
 
-@pytest.mark.req("G-47")
 async def test_the_interpreter_of_the_walls_can_be_neither_run_nor_read(plugin: Plugin) -> None:
     spec = plugin.spec("exec:cat:/", command=("bash", "./tool.sh"))
     loader = "/lib64/ld-linux-x86-64.so.2" if os.uname().machine == "x86_64" else "/lib/ld-linux-aarch64.so.1"
@@ -261,7 +257,7 @@ async def test_the_interpreter_of_the_walls_can_be_neither_run_nor_read(plugin: 
     assert ended.err.count("Permission denied") == 3
 
 
-@pytest.mark.req("G-47")
+@pytest.mark.req("G-47", "nothing else")
 async def test_what_the_plugin_writes_itself_cannot_be_executed(plugin: Plugin) -> None:
     script = "printf '#!/bin/bash\\necho ran\\n' > /tmp/x; chmod +x /tmp/x; /tmp/x; echo $?"
     ended = await plugin.run("exec:chmod:/", command=("bash", "-c", script))
@@ -272,7 +268,7 @@ async def test_what_the_plugin_writes_itself_cannot_be_executed(plugin: Plugin) 
 # --- the rest
 
 
-@pytest.mark.req("G-20")
+@pytest.mark.req("G-20", "what is documented and nothing more")
 @pytest.mark.parametrize("capabilities", [(), ("read:fs:project:/",)])
 async def test_the_environment_is_what_is_documented_and_nothing_more(
     plugin: Plugin, capabilities: tuple[str, ...]
@@ -298,7 +294,7 @@ async def test_a_library_that_the_manifest_loads_into_every_program_is_not_loade
     assert ended.err.count("absent.so") == 1
 
 
-@pytest.mark.req("G-49")
+@pytest.mark.req("G-49", "system calls")
 @pytest.mark.parametrize(
     ("action", "answer"),
     [

@@ -8,8 +8,6 @@ from paddock.cage.plan.environment import spawn_environment
 from paddock.core.ids import PluginName
 from paddock.manifest.model import CommandRuntime, Dialect, Manifest
 
-pytestmark = pytest.mark.req("G-20")
-
 
 def environment(dialect: Dialect, **env: str) -> dict[str, str]:
     runtime = CommandRuntime(("true",), env=env)
@@ -17,6 +15,7 @@ def environment(dialect: Dialect, **env: str) -> dict[str, str]:
     return spawn_environment(manifest, "/plugins/notes", "warning")
 
 
+@pytest.mark.req("G-20", "what is documented and nothing more")
 def test_a_plugin_of_the_kaged_dialect_is_told_in_its_own_words() -> None:
     assert environment(Dialect.KAGED) == {
         "KAGED_PLUGIN_NAME": "notes",
@@ -41,12 +40,14 @@ def test_the_manifests_variables_are_laid_over_the_defaults() -> None:
     assert (found["PATH"], found["KAGED_LOG_LEVEL"], found["MODE"]) == ("/opt/bin", "debug", "fast")
 
 
+@pytest.mark.req("G-20", "ours cannot be overridden")
 def test_who_a_plugin_is_cannot_be_overridden_by_its_manifest() -> None:
     for dialect, prefix in ((Dialect.KAGED, "KAGED"), (Dialect.NATIVE, "PADDOCK")):
         ours = {f"{prefix}_{what}": "forged" for what in ("PLUGIN_NAME", "PLUGIN_DIR", "API_VERSION")}
         assert environment(dialect, **ours) == environment(dialect)
 
 
+@pytest.mark.req("G-20", "what is documented and nothing more")
 def test_nothing_of_the_daemons_own_environment_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDOCK_MASTER_KEY", "hunter2")
     assert "hunter2" not in str(environment(Dialect.NATIVE))

@@ -6,8 +6,6 @@ import os
 import socket
 from pathlib import Path
 
-import pytest
-
 from paddock.cage.plan.host_filesystem import DiskFilesystem
 from paddock.cage.plan.programs import find_program, resolve_links, shebang_interpreters
 
@@ -33,7 +31,6 @@ def test_each_kind_of_file_is_told_apart(tmp_path: Path) -> None:
     assert MACHINE.kind("/dev/null") == "special"
 
 
-@pytest.mark.req("G-47")
 def test_a_program_that_became_a_pipe_is_no_program_and_keeps_nobody_waiting(tmp_path: Path) -> None:
     pipe = tmp_path / "tool"
     os.mkfifo(pipe, 0o755)

@@ -11,14 +11,12 @@ from paddock.core.ids import PluginName
 from paddock.manifest.model import Dialect, Manifest
 
 
-@pytest.mark.req("G-47")
 def test_only_the_commands_own_program_may_run() -> None:
     spec = caged()
     assert spec.executables == ("/usr/bin/python3.11",)
     assert "/usr/bin/bash" not in shown(spec)
 
 
-@pytest.mark.req("G-47")
 def test_an_exec_grant_adds_one_program_by_every_name_that_leads_to_it() -> None:
     spec = caged("exec:awk:/opt/data/in")
     assert spec.executables == ("/usr/bin/mawk", "/usr/bin/python3.11")
@@ -27,18 +25,16 @@ def test_an_exec_grant_adds_one_program_by_every_name_that_leads_to_it() -> None
     assert shown(spec)["/opt/data/in"] is False, "the place to run it in"
 
 
-@pytest.mark.req("G-47")
+@pytest.mark.req("G-47", "the named place")
 def test_a_program_for_any_place_shows_no_place() -> None:
     assert set(shown(caged("exec:git:/"))) - set(shown(caged())) == {"/usr/bin/git", "/etc/ssl/certs"}
 
 
-@pytest.mark.req("G-47")
 def test_a_program_runs_without_a_place_that_does_not_exist_and_not_at_all_when_it_is_missing_itself() -> None:
     assert "/usr/bin/git" in caged("exec:git:/opt/nowhere").executables
     assert refusals("exec:jq:/") == {"exec:jq:/": "cage.program_missing"}
 
 
-@pytest.mark.req("G-47")
 def test_a_script_among_the_programs_brings_its_interpreter_and_its_package() -> None:
     spec = caged("exec:npx:/")
     assert {"/usr/lib/node_modules/npm/bin/npx-cli.js", "/usr/bin/env", "/usr/bin/node"} <= set(spec.executables)
@@ -96,7 +92,6 @@ def test_a_granted_virtual_environment_runs_with_the_interpreter_it_was_made_fro
     assert spec.trampoline == "/usr/bin/python3.11"
 
 
-@pytest.mark.req("G-47")
 @pytest.mark.parametrize(
     ("files", "command", "code"),
     [
@@ -120,7 +115,6 @@ def test_no_file_of_the_host_is_shown_because_a_package_calls_it_its_program(
     assert refusals(command=command, machine=PretendMachine({**DEBIAN, **files})) == {"runtime.command": f"cage.{code}"}
 
 
-@pytest.mark.req("G-47")
 def test_paddocks_own_directories_hold_no_program_even_for_who_may_read_everything() -> None:
     machine = PretendMachine({**DEBIAN, "/srv/paddock/data/other": "*", "/tmp/other": "*"})
     for place, code in (("/srv/paddock/data", "hidden_path"), ("/tmp", "program_elsewhere")):
@@ -136,6 +130,7 @@ def test_an_interpreter_may_lie_anywhere_if_the_machine_has_it_among_its_program
         assert spec.command[0] == "/usr/local/bin/python3"
 
 
+@pytest.mark.req("G-47", "the named place")
 def test_a_program_in_a_granted_place_runs_and_brings_nothing_that_lies_beside_that_place() -> None:
     files = {"/home/ada/bin/python3": "*", "/home/ada/lib/secret": "-", "/home/ada/pyvenv.cfg": "-"}
     command = ("/home/ada/bin/python3", "./main.py")
@@ -196,7 +191,6 @@ def test_libraries_are_found_however_a_distribution_arranges_them(machine: dict[
     assert links.items() <= {link.path: link.target for link in spec.links}.items()
 
 
-@pytest.mark.req("G-47")
 def test_a_program_outside_the_plugins_own_search_path_is_found_by_its_name_all_the_same() -> None:
     machine = PretendMachine({**{path: entry for path, entry in DEBIAN.items() if path != "/bin"}, "/bin/jq": "*"})
     spec = caged("exec:jq:/", machine=machine)
@@ -209,7 +203,6 @@ def test_only_the_interpreters_own_version_is_shown() -> None:
     assert "/usr/lib/python3.9" not in shown(caged())
 
 
-@pytest.mark.req("G-47")
 def test_a_link_that_is_changed_meanwhile_is_shown_as_it_was_judged() -> None:
     class Swapped(PretendMachine):
         def link(self, path: str) -> str:

@@ -12,8 +12,6 @@ from tests.cage.refused_calls import REFUSALS, REFUSED_NUMBERS
 from paddock.cage.confine.seccomp import MACHINES, Instruction, seccomp_filter, seccomp_program
 from paddock.cage.confine.syscall_numbers import ENOSYS_CALLS, EPERM_CALLS, NEWEST_KNOWN_NUMBER, SYSCALL_NUMBERS
 
-pytestmark = pytest.mark.req("G-49")
-
 ALLOW, KILL = "allow", "kill"
 X86: Final = "x86_64"
 NAMED_ARGUMENTS = {name for name in SYSCALL_NUMBERS if name not in (*ENOSYS_CALLS, *EPERM_CALLS)}

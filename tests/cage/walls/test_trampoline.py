@@ -75,7 +75,6 @@ def test_behind_the_walls_only_what_is_shown_can_be_read_and_only_what_is_writab
     assert done.stdout.splitlines() == ["shown", "Permission denied", "Permission denied", "1"], done.stderr
 
 
-@pytest.mark.req("G-47")
 def test_behind_the_walls_only_the_named_programs_run(tmp_path: Path) -> None:
     true, false = Path("/usr/bin/true").resolve(), Path("/usr/bin/false").resolve()
     told = build_init_config(spec_for(executables=(str(true),)), {})
@@ -90,7 +89,6 @@ def test_the_interpreter_that_raises_the_walls_is_not_among_what_can_be_read_beh
     assert "/opt/p/bin/python3" not in dict(landlock_rules(spec))
 
 
-@pytest.mark.req("G-49")
 def test_limits_sink_and_cannot_be_raised_again(tmp_path: Path) -> None:
     limits = process_rlimits(
         ResourceLimits(open_files=64, write_bytes=1000, memory_bytes=1 << 30), memory=True, processes=False
@@ -112,7 +110,6 @@ def test_a_limit_that_is_lower_already_stays_lower(tmp_path: Path) -> None:
     assert done.stdout == f"{ceiling}\n", done.stderr
 
 
-@pytest.mark.req("G-49")
 def test_memory_and_processes_are_limited_by_the_process_itself_only_where_nothing_better_does() -> None:
     better = process_rlimits(ResourceLimits(), memory=False, processes=False)
     alone = process_rlimits(ResourceLimits(), memory=True, processes=True)
@@ -127,7 +124,6 @@ def test_an_order_that_is_not_understood_ends_everything(tmp_path: Path) -> None
     assert "not understood" in done.stderr
 
 
-@pytest.mark.req("G-18")
 @pytest.mark.parametrize(
     ("obstacle", "failure"),
     [

@@ -42,7 +42,6 @@ def launched(daemon: Daemon, script: str, *capabilities: str) -> tuple[int, bool
     return told["number"], warm, json.loads(daemon.tell("line", number=told["number"]))
 
 
-@pytest.mark.req("G-32", "binary data")
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("ordinary", [False, True], ids=["root", "ordinary user"])
 def test_a_plugin_with_the_grant_has_two_pipes_more_and_one_without_has_its_streams_alone(

@@ -7,7 +7,6 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-import pytest
 from tests.cage.daemons import FOREVER, Daemon, eventually, gone, groups_of, kill_hard, running
 from tests.cage.plan.pretend import caged
 
@@ -16,7 +15,6 @@ from paddock.cage.plan.bwrap_arguments import build_command
 from paddock.cage.zygote.warm_start import plan_warm_start
 
 
-@pytest.mark.req("G-38")
 def test_when_the_daemon_is_killed_nothing_is_left_two_seconds_later(daemon: Daemon) -> None:
     for _ in range(3):
         running(daemon)

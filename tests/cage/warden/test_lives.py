@@ -11,14 +11,12 @@ import pytest
 from tests.cage.daemons import FOREVER, Daemon, gone, kill_hard, open_daemon, running
 
 
-@pytest.mark.req("G-19")
 def test_a_plugin_runs_and_what_it_said_and_how_it_ended_come_back(daemon: Daemon) -> None:
     number = daemon.launch("import os, sys\nprint(os.getuid(), os.getpid(), flush=True)\nsys.exit(7)")
     assert daemon.tell("line", number=number) == "65534 2"
     assert daemon.tell("end", number=number) == {"code": 7, "signal": None, "cause": "", "details": {}}
 
 
-@pytest.mark.req("G-19")
 def test_a_signal_reaches_the_plugins_own_process_and_its_death_is_told_as_a_signal(daemon: Daemon) -> None:
     number = running(daemon)
     daemon.tell("signal", number=number, which=signal.SIGTERM)
@@ -26,7 +24,6 @@ def test_a_signal_reaches_the_plugins_own_process_and_its_death_is_told_as_a_sig
     assert (ended["code"], ended["signal"], ended["cause"]) == (None, signal.SIGTERM, "")
 
 
-@pytest.mark.req("G-19")
 def test_an_exit_code_above_128_is_not_told_as_a_signal_where_the_kernel_knows_better(daemon: Daemon) -> None:
     ended = daemon.tell("end", number=daemon.launch("import sys\nsys.exit(137)"))
     knows = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 15)
@@ -40,7 +37,6 @@ def test_a_plugin_may_handle_a_signal_and_end_in_order(daemon: Daemon) -> None:
     assert daemon.tell("end", number=number)["code"] == 3
 
 
-@pytest.mark.req("G-23")
 def test_a_plugin_that_ignores_the_polite_signal_does_not_survive_a_kill(daemon: Daemon) -> None:
     script = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n" + FOREVER
     number = running(daemon, script)
@@ -52,7 +48,6 @@ def test_a_plugin_that_ignores_the_polite_signal_does_not_survive_a_kill(daemon:
     assert gone(inside, within=0)
 
 
-@pytest.mark.req("G-38")
 def test_nothing_that_a_plugin_started_outlives_it_however_often_it_forked(daemon: Daemon) -> None:
     script = """
 import os, time
@@ -73,7 +68,7 @@ input()
     assert gone(inside, within=0)
 
 
-@pytest.mark.req("G-38")
+@pytest.mark.req("G-38", "signals")
 def test_a_plugin_cannot_signal_its_neighbour(daemon: Daemon) -> None:
     neighbour = daemon.tell("launch", script=FOREVER, limits={}, capabilities=[])
     script = f"""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 
-import pytest
 from tests.cage.daemons import FOREVER, Daemon, descriptors, eventually, groups_of, mounts, running
 
 
@@ -31,7 +30,6 @@ def test_a_launch_that_is_given_up_half_way_leaves_nothing_behind(daemon: Daemon
     assert not groups_of(warden)
 
 
-@pytest.mark.req("G-19")
 def test_without_free_descriptors_a_launch_is_refused_and_the_daemon_lives_on(daemon: Daemon) -> None:
     running(daemon)
     before = daemon.tell("descriptors")

@@ -71,7 +71,6 @@ def test_what_an_interpreter_reads_before_its_script_makes_another_zygote(change
     assert one.key != two.key
 
 
-@pytest.mark.req("G-38")
 @pytest.mark.parametrize(
     "changed",
     [

@@ -71,7 +71,6 @@ print(json.dumps({
         ("print('half a line', end='')", {"code": 0}),
     ],
 )
-@pytest.mark.req("G-19")
 def test_a_script_ends_as_it_would_anywhere(either_way: Daemon, script: str, ended: dict[str, Any]) -> None:
     number, _ = launch(either_way, script)
     assert either_way.tell("end", number=number) == {"code": None, "signal": None, "cause": "", "details": {}} | ended

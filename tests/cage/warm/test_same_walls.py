@@ -10,7 +10,7 @@ from tests.cage.daemons import FOREVER, Daemon
 from tests.cage.warm.warming import is_warm, launch, launched_warm, said
 
 
-@pytest.mark.req("G-38")
+@pytest.mark.req("G-38", "files")
 def test_of_all_installed_plugins_only_its_own_files_exist_for_it_even_new_ones(daemon: Daemon) -> None:
     script = "import json, os; print(json.dumps([os.getcwd(), os.listdir('..')]))"
     where, around = said(daemon, script)
@@ -18,7 +18,6 @@ def test_of_all_installed_plugins_only_its_own_files_exist_for_it_even_new_ones(
     assert len([path for path in daemon.folder.iterdir() if path.name.startswith("plugin-")]) > 1
 
 
-@pytest.mark.req("G-38")
 def test_nothing_that_was_given_to_one_plugin_is_in_the_memory_of_the_next(daemon: Daemon) -> None:
     # Each plugin's environment and files name its own directory, and its neighbours' nowhere.
     first, _ = launch(daemon, FOREVER)
@@ -39,7 +38,7 @@ print(json.dumps([sorted(name.decode() for name in found), os.path.basename(os.g
     assert own != f"plugin-{first}"
 
 
-@pytest.mark.req("G-38")
+@pytest.mark.req("G-38", "files")
 def test_what_one_plugin_leaves_in_places_of_the_kernel_is_not_there_for_its_neighbour(daemon: Daemon) -> None:
     leave = """
 import ctypes, os, pty, time
@@ -61,7 +60,6 @@ print(json.dumps([sorted(os.listdir("/dev/pts")), os.path.exists("/tmp/note"), o
     assert said(daemon, look) == [["ptmx"], False, [], -1, ["1", "2"]]
 
 
-@pytest.mark.req("G-49")
 def test_a_warm_plugin_has_no_power_to_leave_its_cage(daemon: Daemon) -> None:
     script = """
 import ctypes, json, os
@@ -98,7 +96,6 @@ print(json.dumps({
     assert "done" not in results.values(), results
 
 
-@pytest.mark.req("G-49")
 def test_a_warm_plugin_is_held_at_the_same_number_of_processes(either_way: Daemon) -> None:
     script = """
 import os, time
@@ -117,7 +114,6 @@ while True:
     either_way.tell("end", number=number)
 
 
-@pytest.mark.req("G-49")
 def test_a_warm_plugin_that_eats_memory_is_ended_for_that_reason(daemon: Daemon) -> None:
     eats = "input()\neaten = []\nwhile True: eaten.append(bytearray(1 << 22))"
     number, pid = launch(daemon, eats, memory_bytes=64 << 20)

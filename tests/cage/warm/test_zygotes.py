@@ -32,7 +32,6 @@ def daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.mark.req("G-38")
 def test_a_signal_reaches_a_warm_plugin_and_its_end_takes_everything_with_it(daemon: Daemon) -> None:
     script = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\n" + FOREVER
     number, pid = launch(daemon, script)
@@ -125,7 +124,6 @@ def cages(daemon: Daemon) -> set[int]:
     return {*child_pids(daemon.warden)} & {*daemon.in_cages()}
 
 
-@pytest.mark.req("G-38")
 def test_when_the_daemon_is_killed_neither_zygote_nor_plugin_is_left_two_seconds_later(daemon: Daemon) -> None:
     _, pid = launch(daemon, FOREVER)
     assert is_warm(pid)

@@ -16,11 +16,10 @@ from paddock.core.events.capabilities import PluginCapabilityDenied, PluginFetch
 from paddock.core.ids import CallId, PrincipalId, RequestId
 from paddock.manifest.model import PluginKind
 
-pytestmark = pytest.mark.req("S-13")
-
 READING, SENDING = frozenset({"read_only"}), frozenset({"external_send"})
 
 
+@pytest.mark.req("S-09", "http")
 async def test_a_page_is_fetched_from_the_address_that_was_checked_and_recorded_without_what_was_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,7 +41,7 @@ async def test_a_page_is_fetched_from_the_address_that_was_checked_and_recorded_
     assert asking.method_counts == {"http.fetch": 1}
 
 
-@pytest.mark.req("S-09", "http")
+@pytest.mark.req("S-13", "only allowed hosts")
 async def test_what_was_not_granted_is_refused_and_recorded_and_nobody_is_asked(tmp_path: Path) -> None:
     names = here()
     async with serving(page=reply()) as server, open_stage(tmp_path, outside=names) as stage:
@@ -58,6 +57,8 @@ async def test_what_was_not_granted_is_refused_and_recorded_and_nobody_is_asked(
     assert names.asked == [] and server.seen == []
 
 
+@pytest.mark.req("S-13", "never the inside of the network")
+@pytest.mark.req("B-23", "SSRF")
 async def test_a_name_that_leads_inside_is_refused_and_no_connection_is_made(tmp_path: Path) -> None:
     names = Names(api_example_com=[["127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "169.254.169.254"]])
     async with serving(page=reply()) as server, open_stage(tmp_path, outside=names) as stage:
@@ -71,6 +72,7 @@ async def test_a_name_that_leads_inside_is_refused_and_no_connection_is_made(tmp
     assert names.dialled == [] and server.seen == []
 
 
+@pytest.mark.req("S-13", "never the inside of the network")
 async def test_a_name_that_leads_elsewhere_the_second_time_is_looked_up_once_for_each_request(tmp_path: Path) -> None:
     names = Names(api_example_com=[["127.0.0.1"], ["10.0.0.1"]])
     async with serving(page=reply(body=b"ok")) as server, open_stage(tmp_path, outside=names) as stage:
@@ -81,7 +83,6 @@ async def test_a_name_that_leads_elsewhere_the_second_time_is_looked_up_once_for
     assert names.asked == [HOST, HOST] and names.dialled == ["127.0.0.1"]
 
 
-@pytest.mark.req("K-09")
 async def test_a_read_call_cannot_change_anything_outside_and_the_attempt_is_recorded(tmp_path: Path) -> None:
     async with serving(page=reply()) as server, open_stage(tmp_path, outside=here()) as stage:
         for method in ("POST", "put", "PATCH", "DELETE", "TRACE", 7):
@@ -96,7 +97,6 @@ async def test_a_read_call_cannot_change_anything_outside_and_the_attempt_is_rec
             await stage.ask(tool, "http.fetch", request={"method": method, "url": url(server)})
 
 
-@pytest.mark.req("K-09")
 @pytest.mark.parametrize("declared", ["external_call", "external_send", "webhook_emit", "final_write", "unknown"])
 async def test_a_call_that_declares_an_effect_outside_sends(tmp_path: Path, declared: str) -> None:
     async with serving(page=reply(201)) as server, open_stage(tmp_path, outside=here()) as stage:
@@ -107,7 +107,6 @@ async def test_a_call_that_declares_an_effect_outside_sends(tmp_path: Path, decl
     assert (seen.method, seen.body, seen.headers["content-type"]) == ("POST", b'{"a":1}', "application/json")
 
 
-@pytest.mark.req("K-09")
 async def test_nothing_is_changed_on_the_web_for_no_call(tmp_path: Path) -> None:
     async with serving(page=reply(200)) as server, open_stage(tmp_path, outside=here()) as stage:
         asking = replace(asker(server.port), process_effects=SENDING)

@@ -10,8 +10,6 @@ from tests.capabilities.stage import open_stage
 
 from paddock.core.events.capabilities import PluginCapabilityDenied, PluginFetched
 
-pytestmark = pytest.mark.req("S-13")
-
 SENDING = frozenset({"external_send"})
 SECRETS = {"Authorization": "Bearer x", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/plain"}
 
@@ -34,6 +32,8 @@ async def test_credentials_stay_with_the_host_that_they_were_meant_for(tmp_path:
     assert not {"authorization", "cookie", "x-api-key"} & seen.headers.keys()
 
 
+@pytest.mark.req("S-13", "only allowed hosts")
+@pytest.mark.req("B-23", "SSRF")
 @pytest.mark.parametrize(
     ("location", "code"),
     [

@@ -25,8 +25,6 @@ from paddock.core.ids import PrincipalId, RequestId
 from paddock.manifest.capability import parse_capability
 from paddock.manifest.secret_use import parse_recipient
 
-pytestmark = [pytest.mark.req("S-13"), pytest.mark.req("S-12")]
-
 VALUE = "s3cr3t-t0ken"
 ODD = 'a+b/c="<t0ken>%&'
 BEARER = {"Authorization": {"secret": "api_token", "prefix": "Bearer "}}

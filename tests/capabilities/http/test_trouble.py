@@ -22,8 +22,6 @@ from paddock.core.events.capabilities import PluginFetched
 from paddock.core.ids import CallId, PluginName, PrincipalId, RequestId
 from paddock.net.http_client import parse_retry_after
 
-pytestmark = pytest.mark.req("S-13")
-
 SENDING = frozenset({"external_send"})
 
 _FAR = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"  # from Greenwich
@@ -56,6 +54,7 @@ async def silent(seen: Seen, writer: asyncio.StreamWriter) -> None:
     await seen.gone()
 
 
+@pytest.mark.req("S-13", "retries")
 @pytest.mark.parametrize("trouble", [*map(reply, (429, 502, 503, 504)), broken])
 async def test_a_server_in_trouble_is_asked_again_until_it_answers(tmp_path: Path, trouble: Serve) -> None:
     pages: list[Serve] = [trouble, trouble, reply(body=b"ok")]
@@ -80,7 +79,7 @@ async def test_an_error_that_will_not_pass_is_not_repeated(tmp_path: Path) -> No
         assert (await stage.ask(asker(server.port), "http.fetch", request={"url": url(server)}))["attempts"] == 1
 
 
-@pytest.mark.req("K-08")
+@pytest.mark.req("S-13", "retries")
 async def test_what_changes_something_is_sent_once_unless_its_plugin_gave_it_a_key(tmp_path: Path) -> None:
     run = CallContext(Principal(PrincipalId("ann")), RequestId("r"), idempotency_key="k1", fence=1)
     async with serving(page=reply(503), lost=broken) as server, open_stage(tmp_path, outside=here()) as stage:
@@ -96,6 +95,7 @@ async def test_what_changes_something_is_sent_once_unless_its_plugin_gave_it_a_k
     assert "idempotency-key" in lost.headers
 
 
+@pytest.mark.req("S-13", "backoff")
 async def test_a_server_that_says_when_is_asked_then_and_not_at_all_if_that_is_too_late(tmp_path: Path) -> None:
     soon, late = reply(429, retry_after="1"), reply(503, retry_after="60")
     async with serving(page=[soon, reply()], late=late) as server, open_stage(tmp_path, outside=here()) as stage:
@@ -107,6 +107,7 @@ async def test_a_server_that_says_when_is_asked_then_and_not_at_all_if_that_is_t
     assert (given_up["status"], given_up["attempts"]) == (503, 1)
 
 
+@pytest.mark.req("S-13", "backoff")
 def test_the_wait_doubles_is_spread_by_chance_and_has_an_end() -> None:
     assert [retry_delay(attempt, 1.0, 0.0) for attempt in (1, 2, 3, 9)] == [1, 2, 4, 30]
     assert retry_delay(2, 1.0, 0.999) == pytest.approx(1, abs=0.01)

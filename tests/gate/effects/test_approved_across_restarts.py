@@ -21,8 +21,6 @@ from paddock.host.wiring.gate import build_approvals
 from paddock.runtime.lifecycle import PluginState
 from paddock.store.database import open_database
 
-pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("S-21")]
-
 # It cannot be called before there is a file `go`; what it does is a line in another one.
 PROGRAM = """
 import time

@@ -29,8 +29,6 @@ from paddock.queue import leases, node, queue
 from paddock.queue.leases import NodeRun
 from paddock.store.database import Database, Engine, Transaction, open_direct
 
-pytestmark = pytest.mark.req("K-26", "followed to its end")
-
 T = TypeVar("T")
 
 
@@ -196,7 +194,6 @@ def is_queued(works: Works) -> bool:
         return bool(database.read(lambda tx: tx.all("SELECT 1 AS found FROM queue WHERE kind = ?", (POLL_JOB,))))
 
 
-@pytest.mark.req("K-26", "not for ever")
 async def test_a_call_is_in_doubt_that_is_cancelled_while_others_look_at_it(works: Works) -> None:
     async with works.open() as host, works.open("command") as other:
         live = host.calls.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
@@ -217,7 +214,6 @@ async def test_a_call_is_in_doubt_that_is_cancelled_while_others_look_at_it(work
     assert live.status == "in_doubt"
 
 
-@pytest.mark.req("K-26", "across a restart")
 async def test_work_that_nobody_follows_any_more_is_followed_from_the_next_start(works: Works) -> None:
     await parked(works)
     with open_direct(works.home.path / "data" / "paddock.db") as database:

@@ -23,8 +23,6 @@ from paddock.gate.idempotency.states import EffectState, Resolution
 from paddock.host.wiring.background_jobs import EFFECT_RETENTION_JOB
 from paddock.store.database import DirectDatabase, Transaction, open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 
 def test_results_are_forgotten_after_their_time_and_the_key_never_is(database_address: str) -> None:
     with open_direct(database_address) as database:
@@ -37,7 +35,6 @@ def test_results_are_forgotten_after_their_time_and_the_key_never_is(database_ad
     assert kept is not None and (kept.result, kept.principal, kept.key_record.forgotten) == (None, None, True)
 
 
-@pytest.mark.req("B-06")
 def test_whoever_is_to_be_forgotten_is_not_found_in_what_is_over_and_the_key_stays_used(database_address: str) -> None:
     with open_direct(database_address) as database:
         first = database.write(started)
@@ -96,7 +93,6 @@ def test_a_key_that_waits_for_a_request_which_is_over_is_free_after_its_time(dat
     assert after[1] is not None and (after[1].state, after[1].fence) == (EffectState.FAILED_NO_EFFECT, 2)
 
 
-@pytest.mark.req("B-06")
 def test_forgetting_whoever_failed_with_a_key_does_not_make_its_next_success_forgotten(database_address: str) -> None:
     with open_direct(database_address) as database:
         failed = database.write(started)
@@ -108,7 +104,6 @@ def test_forgetting_whoever_failed_with_a_key_does_not_make_its_next_success_for
     assert done is not None and (done.result, done.key_record.forgotten) == (b"2", False)
 
 
-@pytest.mark.req("B-06")
 def test_what_was_under_way_for_whoever_is_to_be_forgotten_keeps_nothing_of_what_comes_of_it(
     database_address: str,
 ) -> None:
@@ -121,7 +116,6 @@ def test_what_was_under_way_for_whoever_is_to_be_forgotten_keeps_nothing_of_what
     assert done.key_record.forgotten
 
 
-@pytest.mark.req("B-06")
 def test_what_a_resolved_doubt_was_made_with_goes_with_its_result_and_with_its_maker(database_address: str) -> None:
     def lived(tx: Transaction) -> None:
         for key in ("k1", "k2", "k3"):
@@ -157,7 +151,6 @@ def test_what_a_resolved_doubt_was_made_with_goes_with_its_result_and_with_its_m
     assert last is not None and (last.state, last.payload) == (EffectState.FAILED_NO_EFFECT, None)
 
 
-@pytest.mark.req("B-06")
 @pytest.mark.parametrize("happened", [True, False])
 def test_what_a_person_made_a_resolved_effect_with_is_erased_with_them_long_before_its_time_is_over(
     database_address: str, happened: bool
@@ -184,7 +177,6 @@ def test_what_a_person_made_a_resolved_effect_with_is_erased_with_them_long_befo
     assert after is not None and (after.principal, after.payload, after.result, after.error) == (None,) * 4
 
 
-@pytest.mark.req("G-51", "leaves nothing behind")
 def test_with_a_plugin_goes_all_that_its_calls_were_made_with_and_gave(database_address: str) -> None:
     def lived(tx: Transaction) -> None:
         records.mark_succeeded(tx, started(tx), now=NOW, result=b'"canary"')
@@ -208,7 +200,6 @@ def test_with_a_plugin_goes_all_that_its_calls_were_made_with_and_gave(database_
     assert other is not None and other.result == b'"kept"'
 
 
-@pytest.mark.req("K-26")
 def test_what_a_plugin_was_still_at_work_on_is_in_doubt_once_it_is_gone_and_nobody_asks_it_any_more(
     tmp_path: Path,
 ) -> None:

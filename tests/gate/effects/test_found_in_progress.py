@@ -52,8 +52,6 @@ def asked(works: Works) -> list[Any]:
     return [json.loads(line) for line in (works.outside / "asked").read_text().splitlines()]
 
 
-@pytest.mark.req("K-08")
-@pytest.mark.req("K-26", "followed to its end")
 async def test_it_is_followed_to_its_end_and_not_asked_from_the_beginning_each_time(
     works: Works, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,7 +80,6 @@ def is_searched(works: Works) -> bool:
         return database.read(lambda tx: records.recovery_schedule(tx, works.effect())) is not None
 
 
-@pytest.mark.req("K-26", "not for ever")
 async def test_it_is_left_to_a_person_once_it_has_had_the_time_of_other_work(works: Works) -> None:
     async with works.open(**SOON, PADDOCK_LIMITS_IN_PROGRESS_S="1") as host:
         await failure(call(host))
@@ -94,7 +91,6 @@ async def test_it_is_left_to_a_person_once_it_has_had_the_time_of_other_work(wor
     assert works.effect().state is EffectState.IN_DOUBT
 
 
-@pytest.mark.req("K-26", "not for ever")
 @pytest.mark.slow
 async def test_whoever_waited_too_long_for_work_is_told_to_look_since_nobody_makes_it_again(works: Works) -> None:
     (works.outside / "fell").touch()

@@ -17,8 +17,6 @@ from fixtures.daemons import daemon, eventually
 from fixtures.small_disks import small_disk
 from paddock.gate.idempotency.states import EffectState
 
-pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("B-06")]
-
 OVER = {EffectState.SUCCEEDED, EffectState.IN_DOUBT}
 WRITES = 3  # of a call: its start, its end, and what others write meanwhile
 
@@ -101,7 +99,6 @@ def test_a_disk_that_is_full_while_it_is_found_out_loses_and_repeats_nothing(tmp
             wishes.check(paddock)
 
 
-@pytest.mark.req("K-26", "followed to its end")
 @pytest.mark.slow
 def test_a_disk_that_is_full_when_work_goes_on_after_its_answer_loses_and_repeats_nothing(
     tmp_path: Path, disk: Path

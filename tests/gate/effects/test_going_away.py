@@ -16,8 +16,6 @@ from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction
 
-pytestmark = pytest.mark.req("K-08")
-
 T = TypeVar("T")
 
 

@@ -179,7 +179,6 @@ async def test_whoever_waits_gets_the_end_and_whoever_has_the_same_key_gets_the_
     assert [one["replay_of"] for one in replays] == [began["call"]] * 2
 
 
-@pytest.mark.req("K-26", "followed to its end")
 async def test_a_call_in_progress_takes_no_place_and_goes_on_when_its_caller_hangs_up(works: Works) -> None:
     async with works.open() as host:
         live = host.calls.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
@@ -191,7 +190,6 @@ async def test_a_call_in_progress_takes_no_place_and_goes_on_when_its_caller_han
     assert (seen, running, live.status, result) == ("in_progress", 0, "succeeded", SUCCEEDED)
 
 
-@pytest.mark.req("K-26", "followed to its end")
 @pytest.mark.parametrize("ask", ["crashes", "raises"])
 async def test_one_look_that_fails_is_not_the_end_of_the_work(works: Works, ask: str) -> None:
     works.finish()
@@ -243,7 +241,6 @@ async def test_work_that_takes_too_long_is_in_doubt_and_not_asked_about_any_more
     assert works.begun == ["k1"]
 
 
-@pytest.mark.req("K-26", "not for ever")
 async def test_a_call_that_somebody_cancels_is_in_doubt_since_its_operator_may_finish_all_the_same(
     works: Works,
 ) -> None:
@@ -270,7 +267,6 @@ async def test_a_host_that_goes_down_leaves_the_work_to_the_next_one(works: Work
     assert works.begun == ["k1"]
 
 
-@pytest.mark.req("K-26", "followed to its end")
 async def test_what_only_reads_is_asked_again_for_as_long_as_somebody_waits(tmp_path: Path) -> None:
     works = Works(tmp_path, "read_only")
     async with works.open() as host:
@@ -319,7 +315,6 @@ def test_work_goes_on_when_the_daemon_is_killed_and_is_found_under_its_call_and_
     assert [one for one in works.told() if one["type"] == "effect.in_doubt"] == []
 
 
-@pytest.mark.req("K-26", "followed to its end")
 async def test_the_key_of_work_in_progress_stands_for_its_parameters(works: Works) -> None:
     async with works.open() as host:
         made = call(host)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from paddock.core.ids import CallId
 from paddock.gate.recovery import PROBE_RETENTION_S, NegativeProbes
-
-pytestmark = pytest.mark.req("K-08")
 
 ONE, OTHER = CallId("call_1"), CallId("call_2")
 

@@ -21,8 +21,6 @@ from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction
 
-pytestmark = pytest.mark.req("K-08")
-
 BOB = Principal(PrincipalId("local:bob"), roles=frozenset({OPERATOR}), kind="local", interactive=True)
 T = TypeVar("T")
 
@@ -90,7 +88,6 @@ async def test_where_the_first_goes_away_before_anything_happened_one_of_the_oth
 # --- a call that a person is asked about ----------------------------------------------------------------------------
 
 
-@pytest.mark.req("S-21")
 async def test_the_key_goes_on_to_stand_for_what_was_asked_when_a_person_changed_the_parameters(
     office: Office,
 ) -> None:
@@ -125,7 +122,6 @@ class Watched:
         return result
 
 
-@pytest.mark.req("S-21")
 async def test_a_request_is_never_seen_before_its_key_is_kept(office: Office) -> None:
     """Whoever is quick with the yes would have the call made, and failed, before the key was kept: then for ever."""
     async with office.open() as host:

@@ -13,8 +13,6 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
 from fixtures.daemons import daemon, doomed
 
-pytestmark = pytest.mark.req("K-08")
-
 MAKING = (
     "started unwritten",
     "started written",
@@ -59,6 +57,7 @@ def expected(point: str, way: str) -> tuple[int, str | None]:
     return 1, "human" if way == "none" else way
 
 
+@pytest.mark.req("K-08", "kill -9 at any point")
 @pytest.mark.parametrize(
     ("ways", "making", "finding_out"),
     [

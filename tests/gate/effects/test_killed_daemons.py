@@ -19,8 +19,6 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
 from fixtures.daemons import Daemon, daemon, doomed
 
-pytestmark = pytest.mark.req("K-08")
-
 CALLERS = 8
 SEED = 20260101
 
@@ -71,6 +69,7 @@ def kill_at(running: Daemon, moment: float) -> None:
     running.process.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.req("K-08", "kill -9 at any point")
 @pytest.mark.parametrize(("kills", "wanted"), [(4, 60), pytest.param(200, 1_000, marks=pytest.mark.slow)])
 def test_whatever_the_moment_at_which_a_daemon_is_killed_nothing_is_lost_or_happens_twice(
     tmp_path: Path, kills: int, wanted: int
@@ -110,6 +109,7 @@ def test_whatever_the_moment_at_which_a_daemon_is_killed_nothing_is_lost_or_happ
                 wishes.check(paddock)
 
 
+@pytest.mark.req("K-08", "64 callers")
 def test_many_callers_with_one_key_get_one_effect_and_one_answer(tmp_path: Path) -> None:
     paddock = Paddock(tmp_path / "home", more=SOON)
     with counter_service() as service:

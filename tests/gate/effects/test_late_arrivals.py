@@ -12,8 +12,6 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
 from fixtures.daemons import daemon
 
-pytestmark = pytest.mark.req("K-08")
-
 SETTLES = {"PADDOCK_EFFECTS_SETTLE_S": "2"}
 
 

@@ -28,8 +28,6 @@ from paddock.gate.idempotency.states import (
     next_state,
 )
 
-pytestmark = pytest.mark.req("K-08")
-
 BEFORE_THE_START = frozenset({EffectState.CLAIMED, EffectState.AWAITING_APPROVAL})
 
 

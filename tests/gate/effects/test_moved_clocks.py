@@ -12,8 +12,6 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
 from fixtures.daemons import daemon
 
-pytestmark = pytest.mark.req("K-08")
-
 
 @pytest.mark.parametrize("days", [1, -1])
 def test_a_calendar_that_is_moved_between_start_and_end_loses_and_repeats_nothing(tmp_path: Path, days: int) -> None:

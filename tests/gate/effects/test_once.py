@@ -18,8 +18,6 @@ from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 
 @pytest.fixture
 def office(tmp_path: Path) -> Office:
@@ -35,6 +33,7 @@ def recorded(office: Office, key: str = "k1", name: str = "note") -> Idempotency
         return database.read(lambda tx: records.find(tx, EffectKey(DEFAULT_TENANT, "mail", name, key)))
 
 
+@pytest.mark.req("K-08", "same bytes back")
 async def test_the_same_call_again_gives_the_same_answer_and_does_nothing(office: Office) -> None:
     async with office.open() as host:
         first, second = await note(host), await note(host)
@@ -55,6 +54,8 @@ async def test_without_a_key_each_call_stands_for_itself(office: Office) -> None
     assert office.done == ["note", "note"]
 
 
+@pytest.mark.req("K-08", "per tenant, operator and key")
+@pytest.mark.req("K-08", "another payload is a conflict")
 async def test_the_same_key_for_other_parameters_is_a_conflict_and_of_another_callable_another_key(
     office: Office,
 ) -> None:
@@ -71,6 +72,7 @@ async def test_the_same_key_for_other_parameters_is_a_conflict_and_of_another_ca
     assert office.done == ["a", "look"]
 
 
+@pytest.mark.req("K-08", "64 callers")
 async def test_many_callers_with_one_key_have_one_effect(office: Office) -> None:
     work = AtWork(office)
     async with office.open() as host:
@@ -151,7 +153,6 @@ async def test_a_caller_who_goes_away_leaves_the_effect_in_doubt(office: Office)
 # --- with a person's yes --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("S-21")
 async def test_who_comes_with_the_key_of_a_call_that_waits_is_told_of_the_same_request(office: Office) -> None:
     async with office.open() as host:
         told: list[str] = []
@@ -167,7 +168,6 @@ async def test_who_comes_with_the_key_of_a_call_that_waits_is_told_of_the_same_r
     assert office.done == ["bob"]
 
 
-@pytest.mark.req("S-21")
 async def test_a_no_frees_the_key(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)

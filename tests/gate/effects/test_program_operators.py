@@ -47,6 +47,7 @@ def works(tmp_path: Path) -> Works:
     return Works(tmp_path, change=as_program)
 
 
+@pytest.mark.req("K-07", "in_progress")
 @pytest.mark.req("K-26", "followed to its end")
 async def test_a_program_that_is_still_at_work_is_asked_again_until_it_is_through(works: Works) -> None:
     async with works.open() as host:
@@ -57,7 +58,6 @@ async def test_a_program_that_is_still_at_work_is_asked_again_until_it_is_throug
     assert works.begun == ["k1"]
 
 
-@pytest.mark.req("K-26", "followed to its end")
 async def test_a_program_that_says_failed_has_failed(works: Works) -> None:
     works.finish()
     async with works.open() as host:
@@ -67,7 +67,7 @@ async def test_a_program_that_says_failed_has_failed(works: Works) -> None:
     assert EffectState.SUCCEEDED not in {state for _, state in ENDS.values()}
 
 
-@pytest.mark.req("K-07")
+@pytest.mark.req("K-07", "call")
 async def test_a_program_is_told_what_the_document_of_operators_says(works: Works) -> None:
     works.finish()
     async with works.open() as host:

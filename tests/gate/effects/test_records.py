@@ -13,8 +13,6 @@ from paddock.gate.idempotency.states import EffectState, Resolution
 from paddock.queue.leases import NodeRun
 from paddock.store.database import Transaction, open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 OF = EffectKey(Tenant("default"), "mail", "send", "k1")
 HERE, THERE = NodeRun("node_a", 1), NodeRun("node_b", 1)
 NOW = "2026-01-01T00:00:00+00:00"

@@ -28,8 +28,6 @@ from paddock.queue import queue
 from paddock.queue.leases import NodeRun
 from paddock.store.database import Transaction, open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 FINDS_OUT = f"substr(kind, 1, {len(RECOVER_JOB)}) = '{RECOVER_JOB}'"
 PROMISED = {"type": "object", "properties": {"done": {"type": "integer"}}, "required": ["done"]}
 

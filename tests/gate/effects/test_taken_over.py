@@ -19,8 +19,6 @@ from paddock.host.host import Host
 from paddock.queue import node
 from paddock.store.database import open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 PROGRAM = """
 import time
 from pathlib import Path

@@ -14,13 +14,13 @@ from fixtures.commands import PATIENCE, Paddock
 from fixtures.counter_service import counter_service
 from fixtures.daemons import daemon
 
-pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("B-07", "one effect at several nodes")]
-
 CALLERS = 16  # of each daemon
 KEYS = 12
 OUTSIDE = ("none", "probe", "native_key")  # what is atomic is in the files of one home
 
 
+@pytest.mark.req("K-08", "two nodes")
+@pytest.mark.req("B-07", "one effect at several nodes")
 def test_one_key_at_two_daemons_at_once_has_one_effect_and_one_answer(tmp_path: Path, postgres_address: str) -> None:
     one = Paddock(tmp_path / "one" / "home", store=postgres_address, more=SOON)
     other = Paddock(tmp_path / "other" / "home", store=postgres_address, more=SOON)

@@ -17,8 +17,6 @@ from paddock.gate.idempotency.states import EffectState
 from paddock.host.host import Host
 from paddock.store.database import Database, Engine, Transaction, open_direct
 
-pytestmark = pytest.mark.req("K-08")
-
 T = TypeVar("T")
 Kept: TypeAlias = Literal["at once", "later", "never"]
 

@@ -13,8 +13,6 @@ from tests.gate.test_governed_calls import Office
 from paddock.core.errors import Conflict, PaddockError
 from paddock.gate import recovery
 
-pytestmark = pytest.mark.req("K-08")
-
 
 async def test_all_who_come_while_it_is_found_out_get_what_was_found(tmp_path: Path) -> None:
     office, asked, go = Office(tmp_path), asyncio.Event(), asyncio.Event()

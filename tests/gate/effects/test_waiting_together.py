@@ -20,8 +20,6 @@ from paddock.gate.calls.handle import CallHandle
 from paddock.host.host import Host
 from paddock.host.wiring.gate import build_approvals
 
-pytestmark = [pytest.mark.req("K-08"), pytest.mark.req("S-21")]
-
 
 @pytest.fixture
 def office(tmp_path: Path) -> Office:

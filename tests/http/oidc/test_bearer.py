@@ -89,7 +89,6 @@ def test_where_to_ask_for_a_token_is_told_to_whoever_brings_none(protected: Prot
     )
 
 
-@pytest.mark.req("B-01")
 def test_a_token_for_this_host_acts_for_its_person(protected: Protected) -> None:
     said = protected.ask(protected.token(), "POST", "/plugins/parrot/call/say", {"text": "hello"})
     assert (said.status, said.body["result"]["said"]) == (200, "hello")
@@ -115,7 +114,6 @@ def test_a_token_for_this_host_acts_for_its_person(protected: Protected) -> None
         ({"token_use": "id"}, "type"),
     ],
 )
-@pytest.mark.req("B-01")
 def test_a_token_that_is_not_for_this_host_and_now_is_refused_and_says_why(
     protected: Protected, claims: dict[str, Any], reason: str
 ) -> None:
@@ -148,7 +146,6 @@ def test_a_token_of_nobody_here_or_of_somebody_disabled_is_refused(protected: Pr
         assert (said.status, said.body["code"]) == (401, "auth.refused")
 
 
-@pytest.mark.req("B-01")
 def test_a_token_without_a_scope_that_is_needed_is_told_which(protected: Protected) -> None:
     said = protected.ask(protected.token(scope="mail"), "GET", "/plugins")
     assert (said.status, said.body["code"]) == (403, "auth.insufficient_scope")
@@ -191,7 +188,6 @@ def test_a_token_stops_with_its_person(protected: Protected) -> None:
     assert protected.ask(token, "GET", "/plugins").status == 200
 
 
-@pytest.mark.req("B-01")
 async def test_no_token_reaches_a_server_behind_this_host(protected: Protected, tmp_path: Path) -> None:
     token, paddock = protected.token(), protected.daemon.paddock
     async with odd_server() as odd:

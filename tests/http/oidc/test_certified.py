@@ -85,7 +85,6 @@ def test_somebody_signs_in_with_the_certified_provider(behind: Place) -> None:
     assert browser.open(f"{behind.url}/api/v1/plugins").status == 200
 
 
-@pytest.mark.req("B-01")
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_the_official_client_gets_a_token_of_the_certified_provider(behind: Place, mode: Any) -> None:
     behind.paddock("user", "identity", "ann@example.org", "--subject", "ann")

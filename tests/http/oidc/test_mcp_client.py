@@ -24,8 +24,6 @@ from fixtures.parrot import parrot
 
 BACK = "http://127.0.0.1:9/back"  # where a client on the person's machine would listen
 
-pytestmark = pytest.mark.req("B-01")
-
 
 @dataclass
 class Person:

@@ -198,7 +198,6 @@ def test_what_is_no_token_is_not_taken() -> None:
     assert reason(jwt.PyJWS().encode(b"[]", PRIVATE, "RS256", headers={"kid": "one"})) == "malformed"
 
 
-@pytest.mark.req("B-01")
 def test_an_access_token_is_taken_where_it_was_given_out_for_this_host_and_not_as_an_id_token() -> None:
     said = claims(aud=RESOURCE)
     for kind in ("at+jwt", "application/at+jwt", "JWT"):
