@@ -51,8 +51,6 @@ def somebody(*scopes: str) -> CallContext:
     return CallContext(somebody, RequestId("req_1"))
 
 
-@pytest.mark.req("K-12", "by the host")
-@pytest.mark.req("S-01", "requires_permission")
 @pytest.mark.parametrize(
     ("package", "inside"),
     [
