@@ -207,8 +207,14 @@ def http_reference() -> str:
         parts.append(f"{one.summary}.\n" if not one.summary.endswith("?") else f"{one.summary}\n")
         parts += [f"For {one.access.value}.\n"] if one.access is not MEMBER else []
         parts += [f"Body: {one.body_description}\n"] if one.body_description else []
-        for place, named in (("query", one.query), ("header", header_params(one))):
-            rows = [f"| `{name}` | {to_parameter_spec(given).description} |" for name, given in named.items()]
+        parameters = {
+            place: {name: to_parameter_spec(given).description for name, given in named.items()}
+            for place, named in (("query", one.query), ("header", header_params(one)))
+        }
+        members = (one.request_schema or {}).get("properties", {})
+        parameters["body"] = {name: member.get("description", "") for name, member in members.items()}
+        for place, described in parameters.items():
+            rows = [f"| `{name}` | {description} |" for name, description in described.items()]
             parts += [f"| {place} | |\n|---|---|\n" + "\n".join(rows) + "\n"] if rows else []
         parts.append(f"Answers {one.status}: {one.response_description}\n")
         parts += [f"Also {other.status}: {other.description}\n" for other in one.extra_responses if other.status < 400]

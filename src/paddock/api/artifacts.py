@@ -11,7 +11,7 @@ from paddock.core.errors import CallerError
 from paddock.host.host import Host
 from paddock.web.request_context import request_tenant
 from paddock.web.routing.route import TENANT_PARAM, ApiRoute, ExtraResponse, path_param
-from paddock.web.routing.schema import BINARY, TEXT
+from paddock.web.routing.schema import TEXT
 from paddock.web.routing.validation import ParameterSpec
 
 OCTET_STREAM = "application/octet-stream"
@@ -31,17 +31,11 @@ class ArtifactRoutes:
                 "/artifacts/{sha256}",
                 self.get_artifact,
                 "Download an artifact",
-                "Its bytes, with the media type that its plugin gave. `sha256` is the last part of its address. With a"
-                " `Range` header of one range 206 and that part.",
+                "Its bytes, with the media type that its plugin declared. `sha256` is the last part of its URL.",
                 query=TENANT_PARAM,
-                headers={
-                    "Range": ParameterSpec("One range of its bytes, as `bytes=0-1023`.", {**TEXT, "maxLength": 80})
-                },
-                response_schema=BINARY,
+                headers={"Range": ParameterSpec("A single byte range, as `bytes=0-1023`.", {**TEXT, "maxLength": 80})},
                 media_type=OCTET_STREAM,
-                extra_responses=(
-                    ExtraResponse(206, OCTET_STREAM, "The part that a `Range` header of one range asks for.", BINARY),
-                ),
+                extra_responses=(ExtraResponse(206, OCTET_STREAM, "The requested byte range."),),
             )
         ]
 

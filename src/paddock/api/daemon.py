@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from paddock.core.errors import Busy
+from paddock.core.member_types import NonNegativeInt
 from paddock.host.host import Host
+from paddock.host.observability.health import HealthJson
+from paddock.host.observability.metrics import PluginCallStatsJson
 from paddock.host.observability.prometheus import CONTENT_TYPE
-from paddock.web.routing.route import ANYBODY, HOST, LOCAL, ApiRoute, json_response
-from paddock.web.routing.schema import (
-    BOOLEAN,
-    NON_NEGATIVE_INT,
-    NUMBER,
-    TEXT,
-    Schema,
-    array_of,
-    enum_of,
-    nullable,
-    object_schema,
-    ref,
-)
+from paddock.web.routing.route import ANYBODY, HOST, LOCAL, ApiRoute, JsonResponse
 from paddock.web.security.authenticate import Caller
 
 _TAG = "daemon"
-_READY = "Yes; 503 when it goes down, or as long as nothing can be recorded."
-_STATUS = (
-    "`takes_calls`, and `troubles`: each an error with what it is `about`, which is the `ledger` where nothing can be"
-    " recorded, `checkpoints` where none can be made, and `rules` where those in the files cannot be used. `plugins`:"
-    " for each plugin that was called since the daemon started, of each tenant, how many `calls` ended and how many of"
-    " them `failed`, the `error_rate`, and `latency_s`, a histogram of the calls that reached the plugin: each bucket"
-    " counts the calls that took up to `le` seconds."
-)
+
+
+class AliveJson(TypedDict):
+    status: Literal["alive"]
+    pid: NotRequired[Annotated[NonNegativeInt, "Only on the local socket."]]
+
+
+class ReadyJson(TypedDict):
+    status: Literal["ready"]
+
+
+class DoneJson(TypedDict):
+    status: Literal["done"]
+
+
+class StatusJson(HealthJson):
+    """The status of the daemon."""
+
+    plugins: Annotated[list[PluginCallStatsJson], "One for each plugin and tenant with a call since the start."]
 
 
 class DaemonRoutes:
@@ -50,9 +53,8 @@ class DaemonRoutes:
                 "GET",
                 "/healthz",
                 self.healthz,
-                "Is the daemon alive?",
-                "`status`; on the local socket its `pid` too.",
-                response_schema=ref("Alive"),
+                "Liveness check",
+                "The daemon is alive.",
                 prefix="",
                 tag=_TAG,
                 access=ANYBODY,
@@ -61,9 +63,8 @@ class DaemonRoutes:
                 "GET",
                 "/readyz",
                 self.readyz,
-                "Does it take calls?",
-                _READY,
-                response_schema=ref("Ready"),
+                "Readiness check",
+                "The daemon takes calls; 503 while it shuts down, or while the ledger cannot be written.",
                 error_statuses=(503,),
                 prefix="",
                 tag=_TAG,
@@ -73,9 +74,8 @@ class DaemonRoutes:
                 "GET",
                 "/status",
                 self.status,
-                "How is the daemon doing?",
-                _STATUS,
-                response_schema=ref("Condition"),
+                "Show the status of the daemon",
+                "Whether it takes calls, its current problems, and the calls of each plugin.",
                 tag=_TAG,
                 access=HOST,
             ),
@@ -83,9 +83,8 @@ class DaemonRoutes:
                 "GET",
                 "/metrics",
                 self.metrics,
-                "Numbers for Prometheus",
-                "Calls, how long they took, decisions, restarts, what waits, what is in doubt.",
-                response_schema=TEXT,
+                "Metrics for Prometheus",
+                "Calls and their durations, decisions, restarts, queues, and calls with an unknown outcome.",
                 media_type="text/plain",
                 prefix="",
                 tag=_TAG,
@@ -95,9 +94,8 @@ class DaemonRoutes:
                 "POST",
                 "/reconcile",
                 self.reconcile,
-                "Look again at what is installed and enabled",
-                "Done: what a command changed is in effect.",
-                response_schema=ref("Done"),
+                "Reconcile installed and enabled plugins",
+                "Done: changes made by a command are in effect.",
                 tag=_TAG,
                 access=LOCAL,
             ),
@@ -105,69 +103,43 @@ class DaemonRoutes:
                 "POST",
                 "/principals/changed",
                 self.look_again,
-                "Look again at who may act",
-                "Done: no credential is taken any more that a command took away.",
-                response_schema=ref("Done"),
+                "Reload principals",
+                "Done: credentials that a command revoked are rejected.",
                 tag=_TAG,
                 access=LOCAL,
             ),
         ]
 
-    async def healthz(self, request: Request) -> Response:
+    async def healthz(self, request: Request) -> JsonResponse[AliveJson]:
         caller: Caller | None = request.state.caller
-        process = {"pid": os.getpid()} if caller is not None and caller.via == "socket" else {}
-        return json_response({"status": "alive", **process})
+        if caller is not None and caller.via == "socket":
+            return JsonResponse({"status": "alive", "pid": os.getpid()})
+        return JsonResponse({"status": "alive"})
 
-    async def readyz(self, request: Request) -> Response:
+    async def readyz(self, request: Request) -> JsonResponse[ReadyJson]:
         del request
         if self._draining.is_set():
             raise Busy("the daemon is shutting down", code="host.draining", hint="try again when it is back")
         if (error := self._host.health.blocking_error) is not None:
             raise error
-        return json_response({"status": "ready"})
+        return JsonResponse({"status": "ready"})
 
-    async def status(self, request: Request) -> Response:
+    async def status(self, request: Request) -> JsonResponse[StatusJson]:
         del request
         plugins = [stats.to_json() for stats in self._host.metrics.plugin_call_stats()]
-        return json_response(self._host.health.to_json() | {"plugins": plugins})
+        return JsonResponse({**self._host.health.to_json(), "plugins": plugins})
 
     async def metrics(self, request: Request) -> Response:
         del request
         metrics = self._host.metrics
         return Response(metrics.render(await metrics.count_unknown_outcomes()), media_type=CONTENT_TYPE)
 
-    async def reconcile(self, request: Request) -> Response:
+    async def reconcile(self, request: Request) -> JsonResponse[DoneJson]:
         del request
         await self._host.reconcile()
-        return json_response({"status": "done"})
+        return JsonResponse({"status": "done"})
 
-    async def look_again(self, request: Request) -> Response:
+    async def look_again(self, request: Request) -> JsonResponse[DoneJson]:
         del request
         self._host.credentials.invalidate()
-        return json_response({"status": "done"})
-
-
-SCHEMAS: dict[str, Schema] = {
-    "Alive": object_schema({"status": enum_of(("alive",)), "pid": NON_NEGATIVE_INT}, optional=("pid",)),
-    "Ready": object_schema({"status": enum_of(("ready",))}),
-    "Condition": object_schema(
-        {"takes_calls": BOOLEAN, "troubles": array_of(ref("Trouble")), "plugins": array_of(ref("PluginCallStats"))}
-    ),
-    "PluginCallStats": object_schema(
-        {
-            "tenant": TEXT,
-            "plugin": TEXT,
-            "calls": NON_NEGATIVE_INT,
-            "failed": NON_NEGATIVE_INT,
-            "error_rate": NUMBER,
-            "latency_s": object_schema(
-                {
-                    "count": NON_NEGATIVE_INT,
-                    "sum": NUMBER,
-                    "buckets": array_of(object_schema({"le": nullable(NUMBER), "count": NON_NEGATIVE_INT})),
-                }
-            ),
-        }
-    ),
-    "Done": object_schema({"status": enum_of(("done",))}),
-}
+        return JsonResponse({"status": "done"})

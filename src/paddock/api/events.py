@@ -14,7 +14,7 @@ from paddock.core.ids import Tenant
 from paddock.host.host import Host
 from paddock.web.request_context import request_tenant
 from paddock.web.routing.route import EVENT_STREAM, OPERATOR, TENANT_PARAM, ApiRoute
-from paddock.web.routing.schema import NON_NEGATIVE_INT, TEXT
+from paddock.web.routing.schema import NON_NEGATIVE_INT
 from paddock.web.routing.validation import AFTER_PARAM, ParameterSpec
 from paddock.web.security.authenticate import caller_of
 from paddock.web.sse import event_stream
@@ -22,8 +22,10 @@ from paddock.webhooks.cloud_event import parse_patterns
 from paddock.webhooks.live_events import EventView
 
 _QUERY_PARAMS = {
-    "type": "Only these, with commas between: `call.ended,plugin.*` (all).",
-    "after": ParameterSpec("Begin after this number of the ledger; 0 is all of it (from now on).", NON_NEGATIVE_INT),
+    "type": "Only these event types, separated by commas: `call.ended,plugin.*`; all by default.",
+    "after": ParameterSpec(
+        "Start after this ledger position, 0 for the whole ledger; new events only by default.", NON_NEGATIVE_INT
+    ),
 }
 _MAX_REPLAY_ENTRIES = 10_000  # for filtered views, which must read every entry
 
@@ -42,25 +44,23 @@ class EventRoutes:
                 "/events",
                 self.follow,
                 "Follow events",
-                "Server-sent events: the `data` of each is a CloudEvent in JSON, its id the number in the ledger."
-                " `Last-Event-ID` goes on after that. Whoever does not keep up is let go after 256 events.",
+                "Server-sent events: `data` is a CloudEvent in JSON, the id its ledger position. `Last-Event-ID`"
+                " resumes after that position. A client that falls 256 events behind is disconnected.",
                 query=TENANT_PARAM | _QUERY_PARAMS,
                 headers={"Last-Event-ID": AFTER_PARAM},
                 media_type=EVENT_STREAM,
-                response_schema=TEXT,
                 access=OPERATOR,
             ),
             ApiRoute(
                 "GET",
                 "/me/events",
                 self.follow_own,
-                "Follow events of your own calls",
-                "The same, of calls that you made or a key of yours did, and without what they say of people."
-                f" It goes back {_MAX_REPLAY_ENTRIES:,} entries of the ledger at most.",
+                "Follow events of the caller's own calls",
+                "As `/events`, for calls made by the caller or one of their keys, without personal data. Replays at"
+                f" most {_MAX_REPLAY_ENTRIES:,} ledger entries.",
                 query=_QUERY_PARAMS,
                 headers={"Last-Event-ID": AFTER_PARAM},
                 media_type=EVENT_STREAM,
-                response_schema=TEXT,
                 tag="events",
             ),
         ]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from paddock import __version__
-from paddock.api import approvals, call_schemas, daemon, knobs, ledger, plugin_lifecycle, plugin_schemas, webhooks
+from paddock.api import approvals, call_schemas, plugin_lifecycle, plugin_schemas
 from paddock.api.actions import ActionRoutes
 from paddock.api.approvals import ApprovalRoutes
 from paddock.api.artifacts import ArtifactRoutes
@@ -24,22 +24,16 @@ from paddock.api.session import SessionRoutes
 from paddock.api.webhooks import WebhookRoutes
 from paddock.host.host import Host
 from paddock.web.app import Shutdown
-from paddock.web.routing import error_formats
 from paddock.web.routing.errors import NoticePage
 from paddock.web.routing.openapi import build_openapi
-from paddock.web.routing.route import ApiRoute, Handler, json_response
+from paddock.web.routing.route import ApiRoute, Handler, JsonResponse
 from paddock.web.routing.schema import Schema
 
 COMPONENTS: dict[str, Schema] = {
-    **error_formats.ERROR_SCHEMAS,
     **plugin_schemas.SCHEMAS,
     **plugin_lifecycle.SCHEMAS,
-    **knobs.SCHEMAS,
     **call_schemas.SCHEMAS,
     **approvals.SCHEMAS,
-    **ledger.SCHEMAS,
-    **webhooks.SCHEMAS,
-    **daemon.SCHEMAS,
 }
 
 
@@ -76,7 +70,7 @@ def api_routes(
 
 
 def _openapi(routes: Callable[[], Sequence[ApiRoute]]) -> Handler:
-    async def openapi(_request: Request) -> Response:
-        return json_response(build_openapi(routes(), COMPONENTS, __version__))
+    async def openapi(_request: Request) -> JsonResponse[dict[str, Any]]:
+        return JsonResponse(build_openapi(routes(), COMPONENTS, __version__))
 
     return openapi

@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import TypedDict
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from paddock.core.call import PrincipalKind
 from paddock.core.errors import Denied
+from paddock.core.member_types import DateTime
 from paddock.host.host import Host
 from paddock.principals.sessions import ConsoleSession
 from paddock.web.routing.errors import NoticePage
-from paddock.web.routing.route import ANYBODY, ApiRoute, ExtraResponse, json_response, path_param
-from paddock.web.routing.schema import BOOLEAN, DATE_TIME, TEXT, TEXTS, array_of, object_schema
-from paddock.web.security.authenticate import caller_of
+from paddock.web.routing.route import ANYBODY, ApiRoute, ExtraResponse, JsonResponse, path_param
+from paddock.web.security.authenticate import Via, caller_of
 from paddock.web.security.cookies import clear_session_cookie, read_session_cookie, set_session_cookie
 
 HTML_MEDIA_TYPE = "text/html"
 LOGIN_PATH = "/login"
-_SESSION_SCHEMA = object_schema(
-    {"id": TEXT, "via": TEXT, "opened_at": DATE_TIME, "seen_at": DATE_TIME, "expires_at": DATE_TIME}
-)
-_ME_SCHEMA = object_schema(
-    {
-        "principal": TEXT,
-        "kind": TEXT,
-        "person": TEXT,
-        "tenant": TEXT,
-        "roles": TEXTS,
-        "scopes": TEXTS,
-        "groups": TEXTS,
-        "interactive": BOOLEAN,
-        "via": TEXT,
-    }
-)
+
+
+class ConsoleSessionJson(TypedDict):
+    """A sign-in at the console."""
+
+    id: str
+    via: str
+    opened_at: DateTime
+    seen_at: DateTime
+    expires_at: DateTime
+
+
+class ConsoleSessionsJson(TypedDict):
+    sessions: list[ConsoleSessionJson]
+
+
+class CallerJson(TypedDict):
+    """The authenticated caller."""
+
+    principal: str
+    kind: PrincipalKind
+    person: str
+    tenant: str
+    roles: list[str]
+    scopes: list[str]
+    groups: list[str]
+    interactive: bool
+    via: Via
 
 
 class SessionRoutes:
@@ -50,12 +62,10 @@ class SessionRoutes:
                 "GET",
                 f"{LOGIN_PATH}/{{token}}",
                 self.show_login,
-                "Show whom a login link signs in",
-                "A page with a button. Looking at it does not use the link up, so that whoever fetches links before"
-                " people do cannot.",
-                response_schema=TEXT,
+                "Show the account of a login link",
+                "A page with a sign-in button. Loading it does not use up the link, so that a link preview cannot.",
                 media_type=HTML_MEDIA_TYPE,
-                extra_responses=(ExtraResponse(403, HTML_MEDIA_TYPE, "The link is no good, or not any more.", TEXT),),
+                extra_responses=(ExtraResponse(403, HTML_MEDIA_TYPE, "The link is invalid, used up or expired."),),
                 prefix="",
                 tag="sign-in",
                 access=ANYBODY,
@@ -65,10 +75,10 @@ class SessionRoutes:
                 f"{LOGIN_PATH}/{{token}}",
                 self.log_in,
                 "Sign in with a login link",
-                "The cookie of the session, on the way to the console. The link is used up.",
+                "Sets the session cookie and redirects to the console. The link is used up.",
                 status=303,
                 media_type="",
-                extra_responses=(ExtraResponse(403, HTML_MEDIA_TYPE, "The link is no good, or not any more.", TEXT),),
+                extra_responses=(ExtraResponse(403, HTML_MEDIA_TYPE, "The link is invalid, used up or expired."),),
                 prefix="",
                 tag="sign-in",
                 access=ANYBODY,
@@ -78,8 +88,7 @@ class SessionRoutes:
                 "/logout",
                 self.log_out,
                 "Sign out",
-                "A page. The session has ended.",
-                response_schema=TEXT,
+                "A page that confirms it. The session has ended.",
                 media_type=HTML_MEDIA_TYPE,
                 prefix="",
                 tag="sign-in",
@@ -89,28 +98,24 @@ class SessionRoutes:
                 "GET",
                 "/me",
                 self.show_me,
-                "Say who is asking",
-                "The `principal` that the credential proves, its `tenant`, what it may do, and `via` what it is known:"
-                " socket, key, session or token.",
-                response_schema=_ME_SCHEMA,
+                "Show the authenticated caller",
+                "The `principal` of the credential, its `tenant` and its rights. `via` is the kind of credential.",
                 tag="sign-in",
             ),
             ApiRoute(
                 "GET",
                 "/me/sessions",
                 self.list_sessions,
-                "List where the caller is signed in",
-                "`sessions`: those at the console that have not ended.",
-                response_schema=object_schema({"sessions": array_of(_SESSION_SCHEMA)}),
+                "List the caller's console sessions",
+                "`sessions` that have not ended.",
                 tag="sign-in",
             ),
             ApiRoute(
                 "POST",
                 "/me/sessions/{id}/end",
                 self.end_session,
-                "Sign the caller out somewhere",
-                "The session that has ended.",
-                response_schema=_SESSION_SCHEMA,
+                "End a console session of the caller",
+                "The ended session.",
                 tag="sign-in",
             ),
         ]
@@ -139,10 +144,10 @@ class SessionRoutes:
         clear_session_cookie(response)
         return response
 
-    async def show_me(self, request: Request) -> Response:
+    async def show_me(self, request: Request) -> JsonResponse[CallerJson]:
         caller = caller_of(request)
         principal = caller.principal
-        return json_response(
+        return JsonResponse(
             {
                 "principal": principal.id,
                 "kind": principal.kind,
@@ -156,13 +161,13 @@ class SessionRoutes:
             }
         )
 
-    async def list_sessions(self, request: Request) -> Response:
+    async def list_sessions(self, request: Request) -> JsonResponse[ConsoleSessionsJson]:
         sessions = await self._host.console_sessions.list_sessions(caller_of(request).principal)
-        return json_response({"sessions": [_session_fields(session) for session in sessions]})
+        return JsonResponse({"sessions": [_session_to_json(session) for session in sessions]})
 
-    async def end_session(self, request: Request) -> Response:
-        return json_response(
-            _session_fields(
+    async def end_session(self, request: Request) -> JsonResponse[ConsoleSessionJson]:
+        return JsonResponse(
+            _session_to_json(
                 await self._host.console_sessions.sign_out_session(
                     caller_of(request).principal, path_param(request, "id")
                 )
@@ -176,6 +181,11 @@ class SessionRoutes:
         )
 
 
-def _session_fields(session: ConsoleSession) -> dict[str, Any]:
-    fields = asdict(session)
-    return {name: fields[name] for name in ("id", "via", "opened_at", "seen_at", "expires_at")}
+def _session_to_json(session: ConsoleSession) -> ConsoleSessionJson:
+    return {
+        "id": session.id,
+        "via": session.via,
+        "opened_at": session.opened_at,
+        "seen_at": session.seen_at,
+        "expires_at": session.expires_at,
+    }

@@ -3,113 +3,91 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated, NotRequired, TypedDict
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from paddock.api.approvals import EMPTY_BODY
+from paddock.core.member_types import MemberConstraint, NonNegativeInt
 from paddock.host.host import Host
+from paddock.host.ledger.webhooks import WebhookJson
 from paddock.web.request_context import request_tenant
-from paddock.web.routing.route import OPERATOR, TENANT_PARAM, ApiRoute, int_param, json_response, path_param
-from paddock.web.routing.schema import (
-    BOOLEAN,
-    DATE_TIME,
-    NON_NEGATIVE_INT,
-    TEXT,
-    TEXTS,
-    Schema,
-    array_of,
-    body_schema,
-    describe,
-    nullable,
-    object_schema,
-    ref,
+from paddock.web.routing.route import (
+    EMPTY_BODY,
+    OPERATOR,
+    TENANT_PARAM,
+    ApiRoute,
+    JsonResponse,
+    RequestBody,
+    int_param,
+    path_param,
 )
+from paddock.web.routing.schema import NON_NEGATIVE_INT
 from paddock.web.routing.validation import ParameterSpec, validated_body
 from paddock.web.security.authenticate import caller_of
 from paddock.webhooks.admin import MAX_LABEL_CHARS, MAX_URL_CHARS
 from paddock.webhooks.cloud_event import MAX_PATTERNS
+from paddock.webhooks.dead_letters import DeadLetterJson
 
-_WEBHOOK_FIELDS: dict[str, Schema] = {
-    "tenant": TEXT,
-    "id": TEXT,
-    "url": TEXT,
-    "label": TEXT,
-    "types": describe(TEXTS, "Which events: `call.ended`, `plugin.*`, or `*` for all."),
-    "personal": describe(BOOLEAN, "Whether what entries say of people is sent too."),
-    "enabled": BOOLEAN,
-    "disabled_why": nullable(
-        describe(TEXT, "`operator`; `gone`: the receiver said 410; `dead_full`: it took nothing for too long.")
-    ),
-    "created_at": DATE_TIME,
-    "created_by": TEXT,
-    "before_until": nullable(describe(DATE_TIME, "Until when events are signed with the secret before too.")),
-    "position": describe(NON_NEGATIVE_INT, "The last entry of the ledger that it needs not be sent any more."),
-    "attempts": describe(NON_NEGATIVE_INT, "How often the one after that was sent."),
-    "reason": nullable(describe(TEXT, "Why the last attempt failed.")),
-    "failing_at": nullable(DATE_TIME),
-    "delivered": describe(NON_NEGATIVE_INT, "How many events it took."),
-    "delivered_at": nullable(DATE_TIME),
-    "dead": describe(NON_NEGATIVE_INT, "How many dead letters it has."),
-    "next_at": nullable(
-        describe(DATE_TIME, "When it is tried again, where it fails. A time that is over: now, or once a daemon runs.")
-    ),
-}
 
-_DEAD_LETTER_FIELDS: dict[str, Schema] = {
-    "seq": NON_NEGATIVE_INT,
-    "event_id": TEXT,
-    "type": TEXT,
-    "attempts": NON_NEGATIVE_INT,
-    "reason": TEXT,
-    "died_at": DATE_TIME,
-    "again": describe(BOOLEAN, "Whether somebody asked for another try, which is to come."),
-}
+class WebhooksJson(TypedDict):
+    webhooks: list[WebhookJson]
 
-_SECRET = describe(TEXT, "What signs its events. It is shown here and never again.")
 
-ADD_BODY = body_schema(
-    {
-        "url": {**TEXT, "minLength": 1, "maxLength": MAX_URL_CHARS},
-        "types": {**TEXTS, "maxItems": MAX_PATTERNS},
-        "label": {**TEXT, "maxLength": MAX_LABEL_CHARS},
-        "personal": BOOLEAN,
-    },
-    required=("url",),
-    example={"url": "https://hooks.example.invalid/paddock", "types": ["call.*"]},
-)
-ENABLE_BODY = body_schema(
-    {"from_now": describe(BOOLEAN, "Leave out what happened meanwhile.")}, example={"from_now": True}
-)
-ROTATE_BODY = body_schema(
-    {"keep_hours": {**NON_NEGATIVE_INT, "maximum": 720, "description": "How long the secret before signs too (24)."}},
-    example={"keep_hours": 24},
-)
-RETRY_BODY = body_schema({"event": describe(TEXT, "The id of one event; all dead letters without.")}, example={})
+class WebhookWithSecretJson(WebhookJson):
+    """A webhook that was just created, or whose secret was just rotated."""
 
-SCHEMAS: dict[str, Schema] = {
-    "Webhook": object_schema(_WEBHOOK_FIELDS, description="Whom a tenant's events are sent to."),
-    "WebhookWithSecret": object_schema({**_WEBHOOK_FIELDS, "secret": _SECRET}),
-    "Webhooks": object_schema({"webhooks": array_of(object_schema(_WEBHOOK_FIELDS))}),
-    "WebhookTest": object_schema(
-        {
-            "taken": BOOLEAN,
-            "status": nullable(NON_NEGATIVE_INT),
-            "reason": describe(TEXT, "Why it was not taken; empty where it was."),
-        }
-    ),
-    "DeadLetters": object_schema({"dead": array_of(object_schema(_DEAD_LETTER_FIELDS))}),
-    "WebhookRetry": object_schema({"asked": describe(NON_NEGATIVE_INT, "How many are tried again.")}),
-}
+    secret: Annotated[str, "Signs its events. It is shown only once."]
+
+
+class WebhookTestJson(TypedDict):
+    taken: Annotated[bool, "Whether the receiver accepted the event."]
+    status: Annotated[NonNegativeInt | None, "The receiver's HTTP status; null if it did not respond."]
+    reason: Annotated[str, "Why the delivery failed; empty if it succeeded."]
+
+
+class DeadLettersJson(TypedDict):
+    dead: list[DeadLetterJson]
+
+
+class WebhookRetryJson(TypedDict):
+    asked: Annotated[NonNegativeInt, "The number of dead letters that are retried."]
+
+
+class AddWebhookBody(TypedDict):
+    url: Annotated[str, MemberConstraint(min_length=1, max_length=MAX_URL_CHARS), "The receiver's URL."]
+    types: NotRequired[
+        Annotated[
+            list[str],
+            MemberConstraint(max_items=MAX_PATTERNS),
+            "The event types to send, such as `call.ended` or `plugin.*`; all by default.",
+        ]
+    ]
+    label: NotRequired[Annotated[str, MemberConstraint(max_length=MAX_LABEL_CHARS), "A note for people."]]
+    personal: NotRequired[Annotated[bool, "Whether to send personal data too; false by default."]]
+
+
+class EnableWebhookBody(TypedDict):
+    from_now: NotRequired[Annotated[bool, "Skip the events that occurred while it was disabled."]]
+
+
+class RotateWebhookBody(TypedDict):
+    keep_hours: NotRequired[
+        Annotated[int, MemberConstraint(minimum=0, maximum=720), "How long the previous secret signs too (24)."]
+    ]
+
+
+class RetryDeadBody(TypedDict):
+    event: NotRequired[Annotated[str, "The id of one event; all dead letters by default."]]
 
 
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1000
 _LIMIT_PARAM = ParameterSpec(
-    f"At most so many ({_DEFAULT_LIMIT}, {_MAX_LIMIT} at most).",
+    f"Maximum number of dead letters; {_DEFAULT_LIMIT} by default, at most {_MAX_LIMIT}.",
     {"type": "integer", "minimum": 1, "maximum": _MAX_LIMIT},
 )
-_AFTER_SEQ_PARAM = ParameterSpec("Only those after this number of the ledger.", NON_NEGATIVE_INT)
+_AFTER_SEQ_PARAM = ParameterSpec("Only those after this ledger position.", NON_NEGATIVE_INT)
 
 
 class WebhookRoutes:
@@ -125,22 +103,19 @@ class WebhookRoutes:
                 "/webhooks",
                 self.list_webhooks,
                 "List webhooks",
-                "`webhooks`, and how each is doing.",
+                "`webhooks`, each with the state of its deliveries.",
                 query=TENANT_PARAM,
-                response_schema=ref("Webhooks"),
                 access=OPERATOR,
             ),
             ApiRoute(
                 "POST",
                 "/webhooks",
                 self.add_webhook,
-                "Have events sent somewhere",
-                "The webhook with its `secret`, which is shown this once. 403 where its address may not be sent to.",
-                body_description="`url`; `types`: which events, all without; `label`; `personal`: true to"
-                " send too what they"
-                " say of people.",
-                request_schema=ADD_BODY,
-                response_schema=ref("WebhookWithSecret"),
+                "Add a webhook",
+                "The webhook with its `secret`, which is shown only once. 403 if the destination is not allowed.",
+                request_body=RequestBody(
+                    AddWebhookBody, {"url": "https://hooks.example.invalid/paddock", "types": ["call.*"]}
+                ),
                 status=201,
                 error_statuses=(409,),
                 query=TENANT_PARAM,
@@ -150,10 +125,9 @@ class WebhookRoutes:
                 "GET",
                 "/webhooks/{id}",
                 self.show_webhook,
-                "Look at a webhook",
+                "Show a webhook",
                 "The webhook.",
                 query=TENANT_PARAM,
-                response_schema=ref("Webhook"),
                 access=OPERATOR,
             ),
             ApiRoute(
@@ -161,7 +135,7 @@ class WebhookRoutes:
                 "/webhooks/{id}",
                 self.remove_webhook,
                 "Remove a webhook",
-                "Nothing: its secrets and dead letters are gone.",
+                "No content. Its secrets and dead letters are deleted too.",
                 query=TENANT_PARAM,
                 status=204,
                 media_type="",
@@ -171,11 +145,9 @@ class WebhookRoutes:
                 "POST",
                 "/webhooks/{id}/enable",
                 self.enable_webhook,
-                "Switch a webhook on",
-                "The webhook. It is sent what happened while it was off.",
-                body_description="`from_now`: true to leave that out.",
-                request_schema=ENABLE_BODY,
-                response_schema=ref("Webhook"),
+                "Enable a webhook",
+                "The webhook. Events that occurred while it was disabled are sent.",
+                request_body=RequestBody(EnableWebhookBody, {"from_now": True}),
                 query=TENANT_PARAM,
                 access=OPERATOR,
             ),
@@ -183,11 +155,9 @@ class WebhookRoutes:
                 "POST",
                 "/webhooks/{id}/disable",
                 self.disable_webhook,
-                "Switch a webhook off",
+                "Disable a webhook",
                 "The webhook.",
-                body_description="Nothing.",
-                request_schema=EMPTY_BODY,
-                response_schema=ref("Webhook"),
+                request_body=EMPTY_BODY,
                 query=TENANT_PARAM,
                 access=OPERATOR,
             ),
@@ -195,11 +165,10 @@ class WebhookRoutes:
                 "POST",
                 "/webhooks/{id}/rotate",
                 self.rotate_webhook,
-                "Give a webhook another secret",
-                "The webhook with its new `secret`, which is shown this once. Events are signed with both for a while.",
-                body_description="`keep_hours`: for how long (24).",
-                request_schema=ROTATE_BODY,
-                response_schema=ref("WebhookWithSecret"),
+                "Rotate the secret of a webhook",
+                "The webhook with its new `secret`, which is shown only once. Events are signed with both secrets for a"
+                " while.",
+                request_body=RequestBody(RotateWebhookBody, {"keep_hours": 24}),
                 query=TENANT_PARAM,
                 access=OPERATOR,
             ),
@@ -207,11 +176,9 @@ class WebhookRoutes:
                 "POST",
                 "/webhooks/{id}/test",
                 self.test_webhook,
-                "Try a webhook out",
-                "What came of sending it an event that stands for nothing.",
-                body_description="Nothing.",
-                request_schema=EMPTY_BODY,
-                response_schema=ref("WebhookTest"),
+                "Test a webhook",
+                "The outcome of sending it a test event.",
+                request_body=EMPTY_BODY,
                 query=TENANT_PARAM,
                 access=OPERATOR,
             ),
@@ -219,34 +186,29 @@ class WebhookRoutes:
                 "GET",
                 "/webhooks/{id}/dead",
                 self.list_dead,
-                "List what a webhook did not take",
-                "`dead`: dead letters in the order of the ledger, with why.",
+                "List the dead letters of a webhook",
+                "`dead`: dead letters in ledger order, each with the reason.",
                 query=TENANT_PARAM | {"limit": _LIMIT_PARAM, "after": _AFTER_SEQ_PARAM},
-                response_schema=ref("DeadLetters"),
                 access=OPERATOR,
             ),
             ApiRoute(
                 "POST",
                 "/webhooks/{id}/retry",
                 self.retry_dead,
-                "Try dead letters again",
-                "How many are `asked` for again; each is tried once, within seconds.",
-                body_description="`event`: the id of one event; all dead letters without.",
-                request_schema=RETRY_BODY,
-                response_schema=ref("WebhookRetry"),
+                "Retry dead letters",
+                "`asked`: how many are retried; each once, within seconds.",
+                request_body=RequestBody(RetryDeadBody, {}),
                 status=202,
                 query=TENANT_PARAM,
                 access=OPERATOR,
             ),
         ]
 
-    async def list_webhooks(self, request: Request) -> Response:
-        return json_response(
-            {"webhooks": await self._host.webhooks.list_all(await request_tenant(self._host, request))}
-        )
+    async def list_webhooks(self, request: Request) -> JsonResponse[WebhooksJson]:
+        return JsonResponse({"webhooks": await self._host.webhooks.list_all(await request_tenant(self._host, request))})
 
-    async def add_webhook(self, request: Request) -> Response:
-        body, tenant = validated_body(request), await request_tenant(self._host, request)
+    async def add_webhook(self, request: Request) -> JsonResponse[WebhookWithSecretJson]:
+        body, tenant = validated_body(request, AddWebhookBody), await request_tenant(self._host, request)
         webhook, secret = await self._host.webhooks.add(
             tenant,
             caller_of(request).principal.id,
@@ -255,10 +217,10 @@ class WebhookRoutes:
             body.get("label", ""),
             personal=body.get("personal", False),
         )
-        return json_response(webhook | {"secret": secret.reveal()}, 201)
+        return JsonResponse({**webhook, "secret": secret.reveal()}, 201)
 
-    async def show_webhook(self, request: Request) -> Response:
-        return json_response(
+    async def show_webhook(self, request: Request) -> JsonResponse[WebhookJson]:
+        return JsonResponse(
             await self._host.webhooks.find(await request_tenant(self._host, request), path_param(request, "id"))
         )
 
@@ -267,39 +229,39 @@ class WebhookRoutes:
         await self._host.webhooks.remove(tenant, principal_id, path_param(request, "id"))
         return Response(status_code=204)
 
-    async def enable_webhook(self, request: Request) -> Response:
-        return await self._set_enabled(request, on=True)
+    async def enable_webhook(self, request: Request) -> JsonResponse[WebhookJson]:
+        from_now = validated_body(request, EnableWebhookBody).get("from_now", False)
+        return await self._set_enabled(request, on=True, from_now=from_now)
 
-    async def disable_webhook(self, request: Request) -> Response:
+    async def disable_webhook(self, request: Request) -> JsonResponse[WebhookJson]:
         return await self._set_enabled(request, on=False)
 
-    async def _set_enabled(self, request: Request, *, on: bool) -> Response:
+    async def _set_enabled(self, request: Request, *, on: bool, from_now: bool = False) -> JsonResponse[WebhookJson]:
         tenant, principal_id, webhook_id = (
             await request_tenant(self._host, request),
             caller_of(request).principal.id,
             path_param(request, "id"),
         )
-        from_now = validated_body(request).get("from_now", False)
-        return json_response(
+        return JsonResponse(
             await self._host.webhooks.set_enabled(tenant, principal_id, webhook_id, on=on, from_now=from_now)
         )
 
-    async def rotate_webhook(self, request: Request) -> Response:
+    async def rotate_webhook(self, request: Request) -> JsonResponse[WebhookWithSecretJson]:
         tenant, principal_id = await request_tenant(self._host, request), caller_of(request).principal.id
-        overlap = timedelta(hours=validated_body(request).get("keep_hours", 24))
+        overlap = timedelta(hours=validated_body(request, RotateWebhookBody).get("keep_hours", 24))
         webhook, secret = await self._host.webhooks.rotate(tenant, principal_id, path_param(request, "id"), overlap)
-        return json_response(webhook | {"secret": secret.reveal()})
+        return JsonResponse({**webhook, "secret": secret.reveal()})
 
-    async def test_webhook(self, request: Request) -> Response:
+    async def test_webhook(self, request: Request) -> JsonResponse[WebhookTestJson]:
         attempt = await self._host.webhooks.send_test(
             await request_tenant(self._host, request), path_param(request, "id")
         )
-        return json_response({"taken": attempt.succeeded, "status": attempt.status, "reason": attempt.reason})
+        return JsonResponse({"taken": attempt.succeeded, "status": attempt.status, "reason": attempt.reason})
 
-    async def list_dead(self, request: Request) -> Response:
+    async def list_dead(self, request: Request) -> JsonResponse[DeadLettersJson]:
         tenant, limit = await request_tenant(self._host, request), int_param(request, "limit", _DEFAULT_LIMIT)
         after = int_param(request, "after", 0)
-        return json_response(
+        return JsonResponse(
             {
                 "dead": await self._host.webhooks.list_dead_letters(
                     tenant, path_param(request, "id"), limit=limit, after=after
@@ -307,9 +269,9 @@ class WebhookRoutes:
             }
         )
 
-    async def retry_dead(self, request: Request) -> Response:
+    async def retry_dead(self, request: Request) -> JsonResponse[WebhookRetryJson]:
         tenant, principal_id = await request_tenant(self._host, request), caller_of(request).principal.id
         count = await self._host.webhooks.retry_dead_letters(
-            tenant, principal_id, path_param(request, "id"), validated_body(request).get("event")
+            tenant, principal_id, path_param(request, "id"), validated_body(request, RetryDeadBody).get("event")
         )
-        return json_response({"asked": count}, 202)
+        return JsonResponse({"asked": count}, 202)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from paddock.config.plugin_config import project_config_problems
 from paddock.core.errors import Invalid, Problem
@@ -25,6 +25,14 @@ class KnobUpdate:
     reset: tuple[str, ...] = ()
 
 
+class RejectedKnobValueJson(TypedDict):
+    """A stored value that this version of the plugin does not accept."""
+
+    knob: str
+    value: Any
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class RejectedKnobValue:
     """A stored value that this version of the plugin does not accept. It is kept, and not used."""
@@ -33,7 +41,7 @@ class RejectedKnobValue:
     value: Any
     reason: str
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> RejectedKnobValueJson:
         return {"knob": self.knob, "value": self.value, "reason": self.reason}
 
 

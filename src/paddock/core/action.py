@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, cast, get_args
 
 ActionKind: TypeAlias = Literal[
     "apikey.add",
@@ -153,6 +153,13 @@ SENTENCES: Final[Mapping[ActionKind, str]] = {
 """What each kind asks a person to do; see `fill_template`. The names in braces are the arguments of the kind."""
 
 
+class ActionJson(TypedDict):
+    """What a person can do about the error. The command line shows it as a command, the console as a link."""
+
+    kind: ActionKind
+    arguments: Annotated[dict[str, str | list[str]], "By name, such as `plugin`; only those that are known."]
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """One remedy. Build it with `Action.of`.
@@ -188,11 +195,13 @@ class Action:
             str(name): tuple(map(str, cast("list[Any]", one))) if isinstance(one, list) else str(one)
             for name, one in cast("Mapping[str, Any]", given).items()
         }
-        return cls(cast("ActionKind", kind), arguments)
+        return cls(kind, arguments)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ActionJson:
         """The action as part of error bodies, with lists for tuples."""
-        arguments = {name: value if isinstance(value, str) else list(value) for name, value in self.arguments.items()}
+        arguments: dict[str, str | list[str]] = {
+            name: value if isinstance(value, str) else list(value) for name, value in self.arguments.items()
+        }
         return {"kind": self.kind, "arguments": arguments}
 
     @property

@@ -7,10 +7,11 @@ a meaning of their own are in `*_BY_CODE`. All functions are pure: the caller br
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
-from paddock.core.action import with_sentence
-from paddock.core.errors import Category, Invalid, PaddockError
+from paddock.core.action import ActionJson, with_sentence
+from paddock.core.errors import Category, Invalid, MistakeJson, PaddockError
+from paddock.core.member_types import MemberConstraint
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -142,12 +143,25 @@ def http_status(error: PaddockError) -> int:
     return HTTP_STATUS_BY_CODE.get(error.error_code, HTTP_STATUS[error.category])
 
 
-def error_to_json(error: PaddockError) -> dict[str, Any]:
+class ErrorJson(TypedDict):
+    """An error as part of a response."""
+
+    code: Annotated[str, "Stable: the same in the output of commands and in the ledger."]
+    message: str
+    category: Category
+    retryable: bool
+    details: dict[str, Any]
+    hint: NotRequired[str]
+    action: NotRequired[ActionJson]
+    errors: NotRequired[list[MistakeJson]]
+
+
+def error_to_json(error: PaddockError) -> ErrorJson:
     """The error as data: the output of `--json`, and part of the other formats."""
-    body: dict[str, Any] = {
+    body: ErrorJson = {
         "code": error.error_code,
         "message": error.message,
-        "category": error.category.value,
+        "category": error.category,
         "retryable": error.retryable,
         "details": dict(error.details),
     }
@@ -166,7 +180,19 @@ def json_rpc_error(error: PaddockError) -> dict[str, Any]:
     return {"code": number, "message": error.message, "data": error_to_json(error)}
 
 
-def problem_details(error: PaddockError, error_id: str) -> dict[str, Any]:
+class ProblemDetailsJson(TypedDict):
+    """An error response (RFC 9457)."""
+
+    type: str
+    title: str
+    status: Annotated[int, MemberConstraint(minimum=400, maximum=599)]
+    code: Annotated[str, "Stable: the same in the output of commands and in the ledger."]
+    detail: str
+    error_id: Annotated[str, "Also in the daemon's log."]
+    errors: list[MistakeJson]
+
+
+def problem_details(error: PaddockError, error_id: str) -> ProblemDetailsJson:
     """The body of an HTTP error response."""
     return {
         "type": f"urn:paddock:error:{error.error_code}",
@@ -204,7 +230,29 @@ def mcp_tool_result(error: PaddockError) -> dict[str, Any]:
     return {"isError": True, "content": [{"type": "text", "text": text}], "structuredContent": error_to_json(error)}
 
 
-def shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
+class ShuErrorMessageJson(TypedDict):
+    """The code and the text of an error."""
+
+    error: str
+    message: str
+
+
+class ShuErrorJson(TypedDict):
+    """The error in Shu's format."""
+
+    code: Annotated[str, "As `HTTP_500`."]
+    message: ShuErrorMessageJson
+    details: dict[str, Any]
+    error_id: str
+
+
+class ShuEnvelopeJson(TypedDict):
+    """Shu's error envelope."""
+
+    error: ShuErrorJson
+
+
+def shu_envelope(error: PaddockError, error_id: str) -> ShuEnvelopeJson:
     """Shu's error envelope; its `message` is an object that keeps our code next to the text."""
     details = dict(error.details)
     if isinstance(error, Invalid):
@@ -219,10 +267,20 @@ def shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
     }
 
 
-def osqr_plugin_error(error: PaddockError) -> dict[str, Any]:
+class PluginErrorJson(TypedDict):
+    """OSQR's PluginError."""
+
+    code: Annotated[str, "As `PLUGIN_NOT_FOUND`."]
+    message: str
+    plugin_id: NotRequired[str]
+    recoverable: bool
+    suggested_action: NotRequired[str]
+
+
+def osqr_plugin_error(error: PaddockError) -> PluginErrorJson:
     """OSQR's PluginError; `plugin_id` comes from the error's detail `plugin`."""
     recoverable, suggestion = OSQR_RECOVERY[error.category]
-    body: dict[str, Any] = {
+    body: PluginErrorJson = {
         "code": error.error_code.replace(".", "_").upper(),
         "message": error.message,
         "recoverable": recoverable or error.retryable,

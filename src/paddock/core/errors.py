@@ -29,9 +29,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NotRequired, TypedDict
 
-from paddock.core.action import Action, with_sentence
+from paddock.core.action import Action, ActionJson, with_sentence
+from paddock.core.member_types import NonNegativeInt
 
 
 class Category(StrEnum):
@@ -47,6 +48,17 @@ class Category(StrEnum):
     PLUGIN = "plugin"
     TIMEOUT = "timeout"
     INTERNAL = "internal"
+
+
+class MistakeJson(TypedDict):
+    """One mistake in what was sent: where it is, what is wrong, and what would be right."""
+
+    path: str
+    message: str
+    code: str
+    hint: NotRequired[str]
+    line: NotRequired[NonNegativeInt]
+    action: NotRequired[ActionJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +79,9 @@ class Problem:
         remedy = with_sentence(self.hint, self.action) if self.action else self.hint
         return f"{where}: {self.message}" + (f" — {remedy}" if remedy else "")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> MistakeJson:
         """The problem as an item of `errors[]` in JSON output and problem bodies."""
-        data: dict[str, Any] = {"path": self.path, "message": self.message, "code": self.code}
+        data: MistakeJson = {"path": self.path, "message": self.message, "code": self.code}
         if self.hint:
             data["hint"] = self.hint
         if self.line is not None:

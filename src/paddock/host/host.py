@@ -46,7 +46,7 @@ from paddock.host.plugins.discovery import DefinitionService
 from paddock.host.plugins.embedded_plugin import build_embedded, replace_log_hint
 from paddock.host.plugins.install import InstallService
 from paddock.host.plugins.knob_service import KnobService
-from paddock.host.plugins.knobs import describe_knobs
+from paddock.host.plugins.knobs import KnobsJson, describe_knobs
 from paddock.host.plugins.logs.log_files import log_name
 from paddock.host.plugins.logs.plugin_logs import PluginLogs
 from paddock.host.plugins.pubsub import Subscription
@@ -411,7 +411,7 @@ class Host:
         self._restart_if_modified(facts["name"], facts["digest"], facts["state"])
         return facts | {"runtime": self.runtime_status(facts["name"], tenant)}
 
-    async def knobs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+    async def knobs(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> KnobsJson:
         """Describe a plugin's knobs. See `describe_knobs`; `knob_service` changes them."""
         return await self._views.run(lambda store: describe_knobs(store, name), tenant)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict, cast
 
 import orjson
 
@@ -20,6 +20,7 @@ from paddock.core.clock import Random, format_utc
 from paddock.core.errors import CallerError
 from paddock.core.events.event import Event, field_names, to_json_value
 from paddock.core.events.system import EntryUndescribed
+from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.ledger.entry_hash import SALT_BYTES, SealedEntry, commit_personal
 
 PRINCIPAL_FIELD = "principal"
@@ -107,6 +108,23 @@ class PreparedEntry(NamedTuple):
     commitment: bytes | None
 
 
+class LedgerEntryJson(TypedDict):
+    """One entry of a tenant's ledger."""
+
+    tenant: str
+    seq: Annotated[NonNegativeInt, "Its position in the chain of its tenant."]
+    id: str
+    at: DateTime
+    type: Annotated[str, "The event type; see the reference of events."]
+    plugin: str | None
+    call: str | None
+    request: str | None
+    facts: dict[str, Any]
+    personal: Annotated[dict[str, Any], "Personal data that has not been erased."]
+    erased: Annotated[bool, "Whether personal data has been erased."]
+    hash: str
+
+
 class LedgerEntry(NamedTuple):
     """A ledger entry as it is read. Erased data is missing from `personal`."""
 
@@ -132,9 +150,22 @@ class LedgerEntry(NamedTuple):
         fields = dict.fromkeys(field_names(kind)) if kind else {}
         return {"type": self.type, **fields, **self.facts, **self.personal}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> LedgerEntryJson:
         """Return the entry as `--json` and the API show it."""
-        return self._asdict()
+        return {
+            "tenant": self.tenant,
+            "seq": self.seq,
+            "id": self.id,
+            "at": self.at,
+            "type": self.type,
+            "plugin": self.plugin,
+            "call": self.call,
+            "request": self.request,
+            "facts": self.facts,
+            "personal": self.personal,
+            "erased": self.erased,
+            "hash": self.hash,
+        }
 
 
 def prepare_entry(entry_id: str, draft: EntryDraft, random: Random) -> PreparedEntry:

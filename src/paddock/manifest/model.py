@@ -116,12 +116,15 @@ class RemoteRuntime:
 Runtime: TypeAlias = CommandRuntime | PythonRuntime | RemoteRuntime
 
 
+KnobType: TypeAlias = Literal["range", "int_range", "enum", "boolean", "text", "multiline", "model_alias", "path"]
+
+
 @dataclass(frozen=True, slots=True)
 class Knob:
     """A setting that a person changes in the console; it writes one field of the project-side config."""
 
     name: str
-    type: str
+    type: KnobType
     label: str
     binds_to: str
     description: str = ""

@@ -5,10 +5,11 @@ Only the ledger position is stored; a retry builds the event from the entry agai
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
 
 from paddock.core.errors import NotFound
+from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.ledger.entry import LedgerEntry
 from paddock.store.database import Row, Transaction
 from paddock.webhooks.webhook import Webhook
@@ -20,6 +21,18 @@ MAX_LISTED = 1000
 
 _COLUMNS = "seq, event_id, type, attempts, reason, died_at, again"
 _OF_WEBHOOK = "tenant = ? AND webhook = ?"
+
+
+class DeadLetterJson(TypedDict):
+    """An event that a webhook did not accept after all attempts."""
+
+    seq: NonNegativeInt
+    event_id: str
+    type: str
+    attempts: NonNegativeInt
+    reason: str
+    died_at: DateTime
+    again: Annotated[bool, "Whether a retry was requested and is pending."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +47,16 @@ class DeadLetter:
     died_at: str
     again: bool
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def to_json(self) -> DeadLetterJson:
+        return {
+            "seq": self.seq,
+            "event_id": self.event_id,
+            "type": self.type,
+            "attempts": self.attempts,
+            "reason": self.reason,
+            "died_at": self.died_at,
+            "again": self.again,
+        }
 
 
 def add(tx: Transaction, hook: Webhook, entry: LedgerEntry, attempts: int, reason: str, now: str) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
 
 import orjson
 
@@ -11,6 +11,7 @@ from paddock.core.errors import Conflict, NotFound
 from paddock.core.events.event import EventSink
 from paddock.core.events.webhooks import WebhookAdded, WebhookChanged, WebhookRemoved
 from paddock.core.ids import Tenant
+from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.core.printable import printable
 from paddock.ledger.read.entries import read_head
 from paddock.queue import queue
@@ -29,6 +30,32 @@ _COLUMNS = (
     " attempts, reason, failing_at, delivered, delivered_at"
 )
 _THIS = "tenant = ? AND id = ?"
+
+
+class WebhookRecordJson(TypedDict):
+    """A receiver of a tenant's events, as it is stored."""
+
+    tenant: str
+    id: str
+    url: str
+    label: str
+    types: Annotated[list[str], "The event types that are sent: `call.ended`, `plugin.*`, or `*` for all."]
+    personal: Annotated[bool, "Whether personal data is sent too."]
+    enabled: bool
+    disabled_why: Annotated[
+        str | None,
+        "`operator`; `gone`: the receiver answered 410; `dead_full`: the receiver failed until the dead letters"
+        " reached their limit.",
+    ]
+    created_at: DateTime
+    created_by: str
+    before_until: Annotated[DateTime | None, "Until when events are also signed with the previous secret."]
+    position: Annotated[NonNegativeInt, "The last ledger entry that needs no more delivery."]
+    attempts: Annotated[NonNegativeInt, "Failed attempts to deliver the next entry."]
+    reason: Annotated[str | None, "Why the last attempt failed."]
+    failing_at: DateTime | None
+    delivered: Annotated[NonNegativeInt, "The number of delivered events."]
+    delivered_at: DateTime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +95,26 @@ class Webhook:
         """The owner of its signing secrets: no person or tenant, so that no plugin can ask for them."""
         return secret_owner(self.id)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"types": list(self.types)}
+    def to_json(self) -> WebhookRecordJson:
+        return {
+            "tenant": self.tenant,
+            "id": self.id,
+            "url": self.url,
+            "label": self.label,
+            "types": list(self.types),
+            "personal": self.personal,
+            "enabled": self.enabled,
+            "disabled_why": self.disabled_why,
+            "created_at": self.created_at,
+            "created_by": self.created_by,
+            "before_until": self.before_until,
+            "position": self.position,
+            "attempts": self.attempts,
+            "reason": self.reason,
+            "failing_at": self.failing_at,
+            "delivered": self.delivered,
+            "delivered_at": self.delivered_at,
+        }
 
 
 def secret_owner(webhook_id: str) -> str:

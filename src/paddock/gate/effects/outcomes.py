@@ -235,7 +235,7 @@ def _in_doubt_reason(error: BaseException | None) -> str:
             return "its plugin gave no answer that tells"
 
 
-def _error_data(error: BaseException) -> dict[str, Any]:
+def _error_data(error: BaseException) -> Mapping[str, Any]:
     if isinstance(error, PaddockError):
         return error_to_json(error)
     cancelled = isinstance(error, asyncio.CancelledError)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Annotated
 
 from paddock.core.clock import Clock, Random
 from paddock.core.ids import PrincipalId, Tenant, new_id
+from paddock.core.member_types import DateTime, NonNegativeInt
 from paddock.core.secret import Secret
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
@@ -15,9 +16,20 @@ from paddock.store.transaction import Transaction
 from paddock.webhooks import dead_letters, webhook
 from paddock.webhooks.admin import DEFAULT_SECRET_OVERLAP, WebhookAdmin
 from paddock.webhooks.cloud_event import build_test_event
+from paddock.webhooks.dead_letters import DeadLetterJson
 from paddock.webhooks.retry import DeliveryAttempt
 from paddock.webhooks.sender import ReceiverDestinations, WebhookSender
-from paddock.webhooks.webhook import Webhook
+from paddock.webhooks.webhook import Webhook, WebhookRecordJson
+
+
+class WebhookJson(WebhookRecordJson):
+    """A receiver of a tenant's events, with the state of its deliveries."""
+
+    dead: Annotated[NonNegativeInt, "The number of its dead letters."]
+    next_at: Annotated[
+        DateTime | None,
+        "When a failed delivery is retried. A time in the past: now, or as soon as a daemon runs.",
+    ]
 
 
 def webhook_admin_for(store: PluginStore, keys: WrappingKeys, receivers: ReceiverDestinations) -> WebhookAdmin:
@@ -34,12 +46,12 @@ async def send_test_event(
         return await connection.send(event, secrets)
 
 
-def webhook_to_json(hook: Webhook, dead: int = 0, next_at: str | None = None) -> dict[str, Any]:
+def webhook_to_json(hook: Webhook, dead: int = 0, next_at: str | None = None) -> WebhookJson:
     """Serialize a webhook, with its number of dead letters and, if it fails, its next attempt."""
-    return hook.to_json() | {"dead": dead, "next_at": next_at}
+    return {**hook.to_json(), "dead": dead, "next_at": next_at}
 
 
-def read_webhook_json(tx: Transaction, hook: Webhook) -> dict[str, Any]:
+def read_webhook_json(tx: Transaction, hook: Webhook) -> WebhookJson:
     """Serialize a webhook, with its dead letters and next attempt from the database."""
     return webhook_to_json(hook, dead_letters.count(tx, hook.tenant, hook.id), webhook.next_attempt_at(tx, hook))
 
@@ -73,14 +85,14 @@ class WebhookService:
         self._clock = clock
         self._random = random
 
-    async def list_all(self, tenant: Tenant) -> list[dict[str, Any]]:
+    async def list_all(self, tenant: Tenant) -> list[WebhookJson]:
         return await self._store.run(
             lambda store: store.database.read(
                 lambda tx: [read_webhook_json(tx, hook) for hook in webhook.list_webhooks(tx, tenant)]
             )
         )
 
-    async def find(self, tenant: Tenant, name: str) -> dict[str, Any]:
+    async def find(self, tenant: Tenant, name: str) -> WebhookJson:
         """Return a webhook; raises NotFound."""
         return await self._store.run(
             lambda store: store.database.read(lambda tx: read_webhook_json(tx, webhook.require(tx, tenant, name)))
@@ -88,7 +100,7 @@ class WebhookService:
 
     async def add(
         self, tenant: Tenant, by: PrincipalId, url: str, types: list[str], label: str, *, personal: bool
-    ) -> tuple[dict[str, Any], Secret]:
+    ) -> tuple[WebhookJson, Secret]:
         """Add a webhook; see `WebhookAdmin.add`."""
         hook, secret = await self._store.run(
             lambda store: self._admin_for(store).add(url, types, label, personal=personal), tenant, by=by
@@ -97,7 +109,7 @@ class WebhookService:
 
     async def rotate(
         self, tenant: Tenant, by: PrincipalId, name: str, overlap: timedelta = DEFAULT_SECRET_OVERLAP
-    ) -> tuple[dict[str, Any], Secret]:
+    ) -> tuple[WebhookJson, Secret]:
         """Rotate a webhook's signing secret; see `WebhookAdmin.rotate`."""
         _, secret = await self._store.run(lambda store: self._admin_for(store).rotate(name, overlap), tenant, by=by)
         return await self.find(tenant, name), secret
@@ -107,7 +119,7 @@ class WebhookService:
 
     async def set_enabled(
         self, tenant: Tenant, by: PrincipalId, name: str, *, on: bool, from_now: bool = False
-    ) -> dict[str, Any]:
+    ) -> WebhookJson:
         await self._store.run(
             lambda store: self._admin_for(store).set_enabled(name, on=on, from_now=from_now), tenant, by=by
         )
@@ -124,10 +136,10 @@ class WebhookService:
         hook, secrets = await self._store.run(load, tenant)
         return await send_test_event(self._sender, hook, secrets, self._source, self._clock, self._random)
 
-    async def list_dead_letters(self, tenant: Tenant, name: str, *, limit: int, after: int) -> list[dict[str, Any]]:
+    async def list_dead_letters(self, tenant: Tenant, name: str, *, limit: int, after: int) -> list[DeadLetterJson]:
         """List a webhook's dead letters; raises NotFound."""
 
-        def query(store: PluginStore) -> list[dict[str, Any]]:
+        def query(store: PluginStore) -> list[DeadLetterJson]:
             self._admin_for(store).find(name)
             letters = store.database.read(
                 lambda tx: dead_letters.list_dead_letters(tx, tenant, name, limit=limit, after=after)

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal, TypeAlias, TypedDict
 
-from paddock.core.error_mapping import error_to_json
+from paddock.core.error_mapping import ErrorJson, error_to_json
 from paddock.core.errors import PaddockError
 from paddock.core.ids import DEFAULT_TENANT
 from paddock.host.policy.active_policy import ActivePolicy
 from paddock.ledger.write.writer import LedgerWriter
+
+HealthSubject: TypeAlias = Literal["ledger", "checkpoints", "rules"]
+
+
+class HealthProblemJson(ErrorJson):
+    """A problem of the daemon itself."""
+
+    about: Annotated[
+        HealthSubject,
+        "`ledger`: nothing can be recorded; `checkpoints`: none can be signed; `rules`: the policy files have mistakes,"
+        " and the previous rules stay in force.",
+    ]
+
+
+class HealthJson(TypedDict):
+    """The health of the daemon."""
+
+    takes_calls: bool
+    troubles: list[HealthProblemJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +48,15 @@ class HostHealth:
         """Why no call at all is taken right now. If the chain of one tenant is broken, the others continue."""
         return self.ledger.failing or self.ledger.broken.get(DEFAULT_TENANT)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> HealthJson:
         """Serialize whether calls are taken, and every problem with its subject; those that stop calls come first."""
-        problems = [
+        problems: list[tuple[HealthSubject, PaddockError | None]] = [
             ("ledger", self.ledger.failing),
             *(("ledger", error) for _, error in sorted(self.ledger.broken.items())),
             ("checkpoints", self.ledger.unsigned),
             ("rules", self.rules.load_error),
         ]
-        troubles = [{"about": subject, **error_to_json(error)} for subject, error in problems if error is not None]
+        troubles: list[HealthProblemJson] = [
+            {"about": subject, **error_to_json(error)} for subject, error in problems if error is not None
+        ]
         return {"takes_calls": self.blocking_error is None, "troubles": troubles}

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias, TypedDict
 
 from paddock.core.errors import StoreUnavailable
 from paddock.core.ids import DEFAULT_TENANT, Tenant
+from paddock.core.member_types import NonNegativeInt
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.idempotency.records import count_in_doubt_by_tenant
 from paddock.gate.invocation import Invocation
-from paddock.host.observability.prometheus import Histogram, LabelValues, MetricFamily
+from paddock.host.observability.prometheus import Histogram, HistogramJson, LabelValues, MetricFamily
 from paddock.host.plugins.activity import FAILED_STATUSES, PENDING_STATUS
 from paddock.ledger.write.writer import LedgerWriter
 from paddock.runtime.deployment import PluginStatus
@@ -89,6 +90,17 @@ class _CallSeries(NamedTuple):
     ran: bool
 
 
+class PluginCallStatsJson(TypedDict):
+    """The calls of one plugin for one tenant since the daemon started."""
+
+    tenant: str
+    plugin: str
+    calls: Annotated[NonNegativeInt, "The number of ended calls."]
+    failed: Annotated[NonNegativeInt, "How many of them failed."]
+    error_rate: Annotated[float, "`failed` divided by `calls`."]
+    latency_s: Annotated[HistogramJson, "The duration in seconds of calls that reached the plugin."]
+
+
 @dataclass(slots=True)
 class PluginCallStats:
     """The calls of one plugin for one tenant since the host opened."""
@@ -109,7 +121,7 @@ class PluginCallStats:
         if series.ran:
             self.latency.merge(histogram)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PluginCallStatsJson:
         """Serialize the counts, the error rate, and the latency of calls that reached the plugin."""
         return {
             "tenant": self.tenant,

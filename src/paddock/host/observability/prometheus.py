@@ -8,11 +8,28 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypedDict
+
+from paddock.core.member_types import NonNegativeInt
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 LabelValues = tuple[str, ...]
+
+
+class HistogramBucketJson(TypedDict):
+    """A bucket of a histogram; it includes the values of all smaller buckets."""
+
+    le: Annotated[float | None, "The upper bound, inclusive; null for the last bucket, which counts all values."]
+    count: NonNegativeInt
+
+
+class HistogramJson(TypedDict):
+    """A distribution of values."""
+
+    count: NonNegativeInt
+    sum: float
+    buckets: list[HistogramBucketJson]
 
 
 class Histogram:
@@ -40,10 +57,12 @@ class Histogram:
         """The number of values."""
         return sum(self.counts)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> HistogramJson:
         """Serialize it; each bucket counts the values up to its bound, the last one, without a bound, all of them."""
         bounds = (*self.bounds, None)
-        buckets = [{"le": le, "count": count} for le, count in zip(bounds, accumulate(self.counts), strict=True)]
+        buckets: list[HistogramBucketJson] = [
+            {"le": le, "count": count} for le, count in zip(bounds, accumulate(self.counts), strict=True)
+        ]
         return {"count": self.count, "sum": self.total, "buckets": buckets}
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from paddock.config.knob_values import KnobUpdate
 from paddock.core.errors import PaddockError, PluginError, TimedOut
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.identity.caller import local_principal
-from paddock.host.plugins.knobs import KnobChange, describe_knobs, plan_knob_change, store_knob_change
+from paddock.host.plugins.knobs import KnobChange, KnobsJson, describe_knobs, plan_knob_change, store_knob_change
 from paddock.host.plugins.launch.preparer import LaunchPreparer
 from paddock.host.plugins.reconciler import Reconciler
 from paddock.plugins.store.thread import StoreThread
@@ -38,7 +36,7 @@ class KnobService:
 
     async def set_knobs(
         self, name: str, update: KnobUpdate, *, tenant: Tenant = DEFAULT_TENANT, by: PrincipalId | None = None
-    ) -> dict[str, Any]:
+    ) -> KnobsJson:
         """Set knobs of a plugin atomically and return the resulting values. A running plugin applies them at once.
 
         A stopped plugin gets them at its start, and so does one whose protocol cannot push configuration, as MCP.

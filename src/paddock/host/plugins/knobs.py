@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, TypedDict, cast
 
 from paddock.config.knob_values import (
     KnobFit,
     KnobUpdate,
+    RejectedKnobValueJson,
     apply_knob_update,
     config_field,
     config_fields,
@@ -18,7 +19,7 @@ from paddock.config.knob_values import (
 from paddock.core.errors import Conflict
 from paddock.core.events.plugin_runtime import PluginKnobWrite
 from paddock.core.ids import new_id
-from paddock.manifest.model import Knob, Manifest
+from paddock.manifest.model import Knob, KnobType, Manifest
 from paddock.manifest.rules.knobs import value_schema
 from paddock.plugins.store.lookup import require_plugin, resolve_plugin
 from paddock.plugins.store.rows import delete_knob_value, find_knob_values, find_version, save_knob_value
@@ -26,7 +27,34 @@ from paddock.plugins.store.store import PluginStore
 from paddock.store.database import Transaction
 
 
-def describe_knobs(store: PluginStore, plugin: str) -> dict[str, Any]:
+class KnobJson(TypedDict):
+    """A setting of a plugin that people change."""
+
+    name: str
+    type: KnobType
+    label: str
+    description: str
+    binds_to: Annotated[str, "The field of the plugin's configuration that it writes, as `config.FIELD`."]
+    options: Annotated[dict[str, Any], "The options of its type: `min`, `max`, `values`, `default`, …"]
+    accepts: Annotated[dict[str, Any], "A JSON Schema of the accepted values."]
+    set: Annotated[bool, "Whether a value was set; otherwise the default applies."]
+    default: Annotated[Any, "The value that the plugin gets while none is set; null if there is no default."]
+    value: Annotated[Any, "The value that the plugin gets now."]
+
+
+class KnobsJson(TypedDict):
+    """The knobs of a plugin."""
+
+    name: str
+    version: str
+    knobs: list[KnobJson]
+    left_out: Annotated[
+        list[RejectedKnobValueJson],
+        "Stored values that this version does not accept: they are kept, and the plugin gets the default.",
+    ]
+
+
+def describe_knobs(store: PluginStore, plugin: str) -> KnobsJson:
     """Describe the knobs of an installed plugin. They bind to its project configuration, which holds no secrets.
 
     Raises:
@@ -48,7 +76,7 @@ def stored_knob_values(store: PluginStore, manifest: Manifest) -> KnobFit:
     return fit_knob_values(manifest, store.database.read(lambda tx: find_knob_values(tx, store.tenant, manifest.name)))
 
 
-def _knob_to_json(knob: Knob, manifest: Manifest, fit: KnobFit, project_values: Mapping[str, Any]) -> dict[str, Any]:
+def _knob_to_json(knob: Knob, manifest: Manifest, fit: KnobFit, project_values: Mapping[str, Any]) -> KnobJson:
     return {
         "name": knob.name,
         "type": knob.type,

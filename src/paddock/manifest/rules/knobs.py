@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from paddock.core.schema.compile import check_schema, compile_trusted, join_path
-from paddock.manifest.model import JsonObject, Knob
+from paddock.manifest.model import JsonObject, Knob, KnobType
 from paddock.manifest.syntax.fields import Fields, ProblemReport
 
 _KNOB_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _BINDING = re.compile(r"config\.([A-Za-z_][A-Za-z0-9_-]*)")
 
 # type -> (required options, optional options, JSON types that the bound field may have)
-KNOB_TYPES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+KNOB_TYPES: dict[KnobType, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "range": (("min", "max", "step", "default"), (), ("number",)),
     "int_range": (("min", "max", "step", "default"), (), ("integer", "number")),
     "enum": (("values", "default"), ("labels",), ("string",)),
@@ -33,7 +33,7 @@ def read_knobs(
     """Read the knobs of a manifest, and check that they fit the config schema."""
     knobs: list[Knob] = []
     for name, knob in fields.named("knobs"):
-        kind = knob.text("type")
+        kind = cast("KnobType", knob.text("type"))  # the schema of manifests reports others
         if not _KNOB_NAME.fullmatch(name) or len(name) > 64:
             report.error(
                 knob.path, f"{name[:80]!r} is not a knob name", "use lowercase letters, digits and '_'", "knob_name"
@@ -72,7 +72,7 @@ def value_schema(knob: Knob) -> JsonObject:
             return schema
 
 
-def _check_options(report: ProblemReport, knob: Fields, kind: str) -> None:
+def _check_options(report: ProblemReport, knob: Fields, kind: KnobType) -> None:
     required, allowed, _ = KNOB_TYPES[kind]
     for key in required:
         if key not in knob:
@@ -109,7 +109,7 @@ def _check_options(report: ProblemReport, knob: Fields, kind: str) -> None:
     _check_default(report, knob, kind)
 
 
-def _check_default(report: ProblemReport, knob: Fields, kind: str) -> None:
+def _check_default(report: ProblemReport, knob: Fields, kind: KnobType) -> None:
     required, _, _ = KNOB_TYPES[kind]
     if any(key not in knob for key in required):
         return
@@ -128,7 +128,7 @@ def _check_default(report: ProblemReport, knob: Fields, kind: str) -> None:
 
 
 def _check_binding(
-    report: ProblemReport, knob: Fields, kind: str, project: JsonObject | None, system: JsonObject | None
+    report: ProblemReport, knob: Fields, kind: KnobType, project: JsonObject | None, system: JsonObject | None
 ) -> None:
     path = knob.at("binds_to")
     target = knob.text("binds_to")
@@ -159,7 +159,7 @@ def _check_binding(
     _check_field_agreement(report, knob, kind, Fields(properties[match[1]]))
 
 
-def _check_field_agreement(report: ProblemReport, knob: Fields, kind: str, field: Fields) -> None:
+def _check_field_agreement(report: ProblemReport, knob: Fields, kind: KnobType, field: Fields) -> None:
     """Warn about a knob that disagrees with its field: every write is checked against both."""
     declared = field.get("type")
     types = cast("list[Any]", declared) if isinstance(declared, list) else [declared]

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from paddock.config.oidc_settings import OidcSettings
 from paddock.web.oidc.claims import supported_scopes
-from paddock.web.routing.route import ANYBODY, ApiRoute, json_response
-from paddock.web.routing.schema import TEXT, TEXTS, object_schema
+from paddock.web.routing.route import ANYBODY, ApiRoute, JsonResponse
 
 WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
 MCP_RESOURCE_PATH: Final = "/mcp"
 
-_METADATA_SCHEMA = object_schema(
-    {
-        "resource": TEXT,
-        "resource_name": TEXT,
-        "authorization_servers": TEXTS,
-        "bearer_methods_supported": TEXTS,
-        "scopes_supported": TEXTS,
-    },
-    optional=("scopes_supported",),
-)
+
+class ProtectedResourceMetadataJson(TypedDict):
+    """OAuth protected resource metadata (RFC 9728)."""
+
+    resource: str
+    resource_name: str
+    authorization_servers: list[str]
+    bearer_methods_supported: list[str]
+    scopes_supported: NotRequired[list[str]]
 
 
 class ProtectedResource:
@@ -38,7 +35,7 @@ class ProtectedResource:
     def __init__(self, public_url: str, oidc: OidcSettings) -> None:
         self.resource = public_url + MCP_RESOURCE_PATH
         self.metadata_url = public_url + WELL_KNOWN_PATH + MCP_RESOURCE_PATH
-        self._issuer = oidc.issuer
+        self._authorization_servers = [] if oidc.issuer is None else [oidc.issuer]
         self._scopes = supported_scopes(oidc)
 
     def endpoints(self) -> list[ApiRoute]:
@@ -52,9 +49,8 @@ class ProtectedResource:
                 "GET",
                 path,
                 handler,
-                "Who gives out tokens for this host?",
-                "Its name in such a token, and the provider to ask (RFC 9728).",
-                response_schema=_METADATA_SCHEMA,
+                "Protected resource metadata",
+                "The provider that issues tokens for this host, and the resource they must name (RFC 9728).",
                 prefix="",
                 tag="sign-in",
                 access=ANYBODY,
@@ -62,18 +58,20 @@ class ProtectedResource:
             for path, handler in handlers
         ]
 
-    async def protected_resource(self, request: Request) -> Response:
+    async def protected_resource(self, request: Request) -> JsonResponse[ProtectedResourceMetadataJson]:
         del request
-        return json_response(self.document())
+        return JsonResponse(self.document())
 
-    async def protected_resource_of_the_host(self, request: Request) -> Response:
+    async def protected_resource_of_the_host(self, request: Request) -> JsonResponse[ProtectedResourceMetadataJson]:
         return await self.protected_resource(request)
 
-    def document(self) -> dict[str, Any]:
-        return {
+    def document(self) -> ProtectedResourceMetadataJson:
+        document: ProtectedResourceMetadataJson = {
             "resource": self.resource,
             "resource_name": "Paddock",
-            "authorization_servers": [self._issuer],
+            "authorization_servers": self._authorization_servers,
             "bearer_methods_supported": ["header"],
-            **({"scopes_supported": self._scopes} if self._scopes else {}),
         }
+        if self._scopes:
+            document["scopes_supported"] = self._scopes
+        return document

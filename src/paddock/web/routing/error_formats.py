@@ -3,56 +3,71 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple, NotRequired
 
-from paddock.core.action import action_kinds
-from paddock.core.error_mapping import mcp_error, osqr_plugin_error, problem_details, shu_envelope
-from paddock.core.errors import Category, PaddockError
-from paddock.web.routing.schema import (
-    BOOLEAN,
-    NON_NEGATIVE_INT,
-    OBJECT,
-    TEXT,
-    Schema,
-    array_of,
-    describe,
-    enum_of,
-    object_schema,
-    ref,
+from paddock.core.action import ActionJson
+from paddock.core.error_mapping import (
+    PluginErrorJson,
+    ProblemDetailsJson,
+    ShuErrorJson,
+    mcp_error,
+    osqr_plugin_error,
+    problem_details,
+    shu_envelope,
 )
+from paddock.core.errors import Category, PaddockError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 
+class ProblemJson(ProblemDetailsJson):
+    """An error response (RFC 9457), with the fields from which the command line rebuilds the error."""
+
+    message: str
+    hint: str
+    category: Category
+    retryable: bool
+    details: dict[str, Any]
+    action: NotRequired[ActionJson]
+    instance: NotRequired[Annotated[str, "The URL of the call that failed, if one was started."]]
+
+
+class ShuProblemJson(ProblemJson):
+    """An error response with Shu's envelope beside our own fields."""
+
+    error: ShuErrorJson
+
+
 class ErrorFormat(NamedTuple):
-    """How the errors of a route are rendered. `schema` is the name of its OpenAPI component."""
+    """How the errors of a route are rendered, and the type of the rendered body."""
 
-    schema: str
+    body_type: Any
     media_type: str
-    render: Callable[[PaddockError, str], dict[str, Any]]
+    render: Callable[[PaddockError, str], Mapping[str, Any]]
 
 
-def full_problem(error: PaddockError, error_id: str) -> dict[str, Any]:
+def full_problem(error: PaddockError, error_id: str) -> ProblemJson:
     """Render the problem body with the fields from which our CLI rebuilds the same error."""
-    fields = {
+    problem: ProblemJson = {
+        **problem_details(error, error_id),
         "message": error.message,
         "hint": error.hint,
-        "category": error.category.value,
+        "category": error.category,
         "retryable": error.retryable,
         "details": dict(error.details),
     }
     if error.action is not None:
-        fields["action"] = error.action.to_json()
-    return problem_details(error, error_id) | fields
+        problem["action"] = error.action.to_json()
+    return problem
 
 
-def _with_shu_envelope(error: PaddockError, error_id: str) -> dict[str, Any]:
+def _with_shu_envelope(error: PaddockError, error_id: str) -> ShuProblemJson:
     """Render problem body and Shu envelope in one object; they share no field, so each client reads its own."""
-    return full_problem(error, error_id) | shu_envelope(error, error_id)
+    return {**full_problem(error, error_id), **shu_envelope(error, error_id)}
 
 
-def _plugin_error(error: PaddockError, error_id: str) -> dict[str, Any]:
+def _plugin_error(error: PaddockError, error_id: str) -> PluginErrorJson:
     del error_id  # OSQR's format has no field for it; the log has id and code
     return osqr_plugin_error(error)
 
@@ -68,10 +83,10 @@ def _jsonrpc_error(error: PaddockError, error_id: str) -> dict[str, Any]:
     }
 
 
-PROBLEM_FORMAT = ErrorFormat("Problem", PROBLEM_MEDIA_TYPE, full_problem)
-SHU_FORMAT = ErrorFormat("ShuProblem", PROBLEM_MEDIA_TYPE, _with_shu_envelope)
-OSQR_FORMAT = ErrorFormat("PluginError", "application/json", _plugin_error)
-MCP_FORMAT = ErrorFormat("JSONRPCError", "application/json", _jsonrpc_error)
+PROBLEM_FORMAT = ErrorFormat(ProblemJson, PROBLEM_MEDIA_TYPE, full_problem)
+SHU_FORMAT = ErrorFormat(ShuProblemJson, PROBLEM_MEDIA_TYPE, _with_shu_envelope)
+OSQR_FORMAT = ErrorFormat(PluginErrorJson, "application/json", _plugin_error)
+MCP_FORMAT = ErrorFormat(dict[str, Any], "application/json", _jsonrpc_error)
 
 _OSQR_PATH_PREFIX = "/api/plugins/"
 _API_PATH_PREFIXES = ("/api/", "/metrics", "/healthz", "/readyz", "/.well-known/")
@@ -91,98 +106,3 @@ def error_format_at(path: str) -> ErrorFormat:
     if _MCP_PATHS.fullmatch(path):
         return MCP_FORMAT
     return SHU_FORMAT if _SHU_PATHS.fullmatch(path) else PROBLEM_FORMAT
-
-
-PROBLEM_ITEM_SCHEMA: Schema = object_schema(
-    {
-        "path": TEXT,
-        "message": TEXT,
-        "code": TEXT,
-        "hint": TEXT,
-        "line": NON_NEGATIVE_INT,
-        "action": ref("Action"),
-    },
-    optional=("hint", "line", "action"),
-    description="One mistake in what was sent: where it is, what is wrong, and what would be right.",
-)
-
-ACTION_SCHEMA: Schema = object_schema(
-    {
-        "kind": enum_of(action_kinds()),
-        "arguments": describe(
-            {"type": "object", "additionalProperties": {"type": ["string", "array"], "items": TEXT}},
-            "By name, such as `plugin`; only those that are known.",
-        ),
-    },
-    description="What a person can do about the error. The command line shows it as a command, the console as a link.",
-)
-
-_ERROR_FIELDS: dict[str, Schema] = {
-    "code": TEXT,
-    "message": TEXT,
-    "category": enum_of(one.value for one in Category),
-    "retryable": BOOLEAN,
-    "details": OBJECT,
-    "hint": TEXT,
-    "action": ref("Action"),
-    "errors": array_of(ref("Mistake")),
-}
-
-_PROBLEM_FIELDS: dict[str, Schema] = {
-    "type": TEXT,
-    "title": TEXT,
-    "status": {"type": "integer", "minimum": 400, "maximum": 599},
-    "code": describe(TEXT, "Stable; the same one stands in the command line's JSON and in the ledger."),
-    "detail": TEXT,
-    "error_id": describe(TEXT, "The daemon's log has it too."),
-    "errors": array_of(ref("Mistake")),
-    "message": TEXT,
-    "hint": TEXT,
-    "action": ref("Action"),
-    "category": enum_of(one.value for one in Category),
-    "retryable": BOOLEAN,
-    "details": OBJECT,
-    "instance": describe(TEXT, "The call that failed, where one was begun."),
-}
-
-_SHU_ENVELOPE = object_schema(
-    {
-        "code": describe(TEXT, "As `HTTP_500`."),
-        "message": object_schema({"error": TEXT, "message": TEXT}),
-        "details": OBJECT,
-        "error_id": TEXT,
-    },
-    description="The same error in Shu's envelope.",
-)
-
-PLUGIN_ERROR_SCHEMA: Schema = object_schema(
-    {
-        "code": describe(TEXT, "As `PLUGIN_NOT_FOUND`."),
-        "message": TEXT,
-        "plugin_id": TEXT,
-        "recoverable": BOOLEAN,
-        "suggested_action": TEXT,
-    },
-    optional=("plugin_id", "suggested_action"),
-    description="OSQR's PluginError.",
-)
-
-ERROR_SCHEMAS: dict[str, Schema] = {
-    "Action": ACTION_SCHEMA,
-    "Mistake": PROBLEM_ITEM_SCHEMA,
-    "Error": object_schema(
-        _ERROR_FIELDS,
-        optional=("hint", "action", "errors"),
-        description="An error as part of an answer. `code` is stable.",
-    ),
-    "Problem": object_schema(
-        _PROBLEM_FIELDS, optional=("instance", "action"), description="What went wrong (RFC 9457)."
-    ),
-    "ShuProblem": object_schema({**_PROBLEM_FIELDS, "error": _SHU_ENVELOPE}, optional=("instance", "action")),
-    "PluginError": PLUGIN_ERROR_SCHEMA,
-    "Trouble": object_schema(
-        {"about": enum_of(("ledger", "checkpoints", "rules")), **_ERROR_FIELDS},
-        optional=("hint", "action", "errors"),
-        description="What is wrong with the daemon itself.",
-    ),
-}

@@ -95,7 +95,7 @@ class ErrorMiddleware:
     def _response(self, error: PaddockError, scope: Scope, cause: Exception | None = None) -> Response:
         error_id, status = self._new_error_id(), http_status(error)
         error_format = error_format_at(scope["path"])
-        body = error_format.render(error, error_id)
+        body = dict(error_format.render(error, error_id))
         if instance := scope.get("state", {}).get("instance"):
             body["instance"] = instance
         if status >= 500:

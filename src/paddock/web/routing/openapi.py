@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from paddock.core.error_mapping import ErrorJson
 from paddock.gate.idempotency.states import MAX_KEY_CHARS
-from paddock.web.routing.error_formats import PROBLEM_FORMAT, ErrorFormat
-from paddock.web.routing.route import ANYBODY, API_PREFIX, EVENT_STREAM, JSON, MAX_NAME_CHARS, ApiRoute, ExtraResponse
-from paddock.web.routing.schema import TEXT, Schema, describe, ref
+from paddock.web.routing.error_formats import PROBLEM_FORMAT, SHU_FORMAT, ErrorFormat
+from paddock.web.routing.route import (
+    ANYBODY,
+    API_PREFIX,
+    EVENT_STREAM,
+    JSON,
+    MAX_NAME_CHARS,
+    ApiRoute,
+    ExtraResponse,
+    response_type,
+)
+from paddock.web.routing.schema import TEXT
+from paddock.web.routing.typed_schema import Schema, SchemaComponents
 from paddock.web.routing.validation import ParameterSpec, to_parameter_spec
 from paddock.web.security.cookies import SESSION_COOKIE
 
@@ -57,23 +68,26 @@ _ERROR_HEADERS: dict[int, dict[str, Any]] = {
     429: _RETRY_AFTER,
     503: _RETRY_AFTER,
 }
-_INTERNAL_ERROR_TEXT = {"ShuProblem": "Ours, or what the plugin gave breaks its own schema: `output_validation_error`."}
+_SHU_INTERNAL_ERROR_TEXT = "Internal error, or the plugin's result violates its own schema: `output_validation_error`."
 
 
-def build_openapi(endpoints: Sequence[ApiRoute], components: Mapping[str, Schema], version: str) -> dict[str, Any]:
+def build_openapi(endpoints: Sequence[ApiRoute], legacy: Mapping[str, Schema], version: str) -> dict[str, Any]:
     """Build the OpenAPI document."""
+    components = SchemaComponents()
+    components.schema_of(ErrorJson)  # hand-written schemas refer to it
     paths: dict[str, Any] = {}
     for endpoint in endpoints:
         path = _PATH_PARAMETER.sub(r"{\1}", endpoint.prefix + endpoint.path)
-        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, components)
+    error_responses = {str(status): _error_response(status, PROBLEM_FORMAT, components) for status in STATUS_TEXT}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Paddock", "version": version, "description": _API_DESCRIPTION},
         "tags": [{"name": name} for name in dict.fromkeys(_tag(endpoint) for endpoint in endpoints)],
         "paths": paths,
         "components": {
-            "schemas": components,
-            "responses": {str(status): _error_response(status, PROBLEM_FORMAT) for status in STATUS_TEXT},
+            "schemas": {**legacy, **components.schemas},
+            "responses": error_responses,
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "An API key: `paddock apikey create`."},
                 "session": {
@@ -97,19 +111,19 @@ def error_statuses_of(endpoint: ApiRoute) -> list[int]:
     return sorted(statuses)
 
 
-def _operation(endpoint: ApiRoute) -> dict[str, Any]:
+def _operation(endpoint: ApiRoute, components: SchemaComponents) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
         "operationId": _operation_id(endpoint),
         "tags": [_tag(endpoint)],
         "parameters": list(_parameters(endpoint)),
-        "responses": _responses(endpoint),
+        "responses": _responses(endpoint, components),
         "security": [] if endpoint.access is ANYBODY else [{"key": []}, {"session": []}],
         "description": f"For {endpoint.access.value}.",
     }
     if endpoint.request_schema is not None:
         operation["requestBody"] = {
-            "description": endpoint.body_description,
+            **({"description": endpoint.body_description} if endpoint.body_description else {}),
             "required": bool(endpoint.request_schema.get("required")),
             "content": {JSON: {"schema": endpoint.request_schema}},
         }
@@ -146,39 +160,48 @@ def _parameters(endpoint: ApiRoute) -> Iterator[dict[str, Any]]:
             yield described | ({"required": True} if parameter.required else {})
 
 
-def _responses(endpoint: ApiRoute) -> dict[str, Any]:
-    responses = _success_responses(endpoint)
+def _responses(endpoint: ApiRoute, components: SchemaComponents) -> dict[str, Any]:
+    responses = _success_responses(endpoint, components)
     for status in map(str, error_statuses_of(endpoint)):
         if endpoint.error_format is PROBLEM_FORMAT and status not in responses:
             responses[status] = {"$ref": f"#/components/responses/{status}"}
             continue
-        response = _error_response(int(status), endpoint.error_format)
+        response = _error_response(int(status), endpoint.error_format, components)
         response["content"] |= responses.get(status, {}).get("content", {})
         responses[status] = response
     return responses
 
 
-def _success_responses(endpoint: ApiRoute) -> dict[str, Any]:
+def _success_responses(endpoint: ApiRoute, components: SchemaComponents) -> dict[str, Any]:
+    body_type = (
+        response_type(endpoint.handler) if endpoint.media_type == JSON and not endpoint.response_schema else None
+    )
     responses: dict[str, Any] = {}
-    for status, media_type, description, schema in (
-        ExtraResponse(endpoint.status, endpoint.media_type, endpoint.response_description, endpoint.response_schema),
+    for status, media_type, description, response_body in (
+        ExtraResponse(endpoint.status, endpoint.media_type, endpoint.response_description, body_type),
         *endpoint.extra_responses,
     ):
         response = responses.setdefault(str(status), {"description": description, "content": {}})
-        if media_type:
-            response["content"][media_type] = {
-                "schema": describe(TEXT, description) if media_type == EVENT_STREAM else schema
-            }
+        if media_type == JSON:
+            if response_body is None:
+                schema = endpoint.response_schema
+            else:
+                legacy = isinstance(response_body, dict)
+                schema = cast("Schema", response_body) if legacy else components.schema_of(response_body)
+            response["content"][media_type] = {"schema": schema}
+        elif media_type:
+            schema = components.schema_of(str if media_type.startswith("text/") else bytes)
+            if media_type == EVENT_STREAM:
+                schema = {**schema, "description": description}
+            response["content"][media_type] = {"schema": schema}
     return responses
 
 
-def _error_response(status: int, error_format: ErrorFormat) -> dict[str, Any]:
-    description = (
-        _INTERNAL_ERROR_TEXT.get(error_format.schema, STATUS_TEXT[status]) if status == 500 else STATUS_TEXT[status]
-    )
+def _error_response(status: int, error_format: ErrorFormat, components: SchemaComponents) -> dict[str, Any]:
+    shu_internal = status == 500 and error_format is SHU_FORMAT
     headers = {"headers": _ERROR_HEADERS[status]} if status in _ERROR_HEADERS else {}
     return {
-        "description": description,
+        "description": _SHU_INTERNAL_ERROR_TEXT if shu_internal else STATUS_TEXT[status],
         **headers,
-        "content": {error_format.media_type: {"schema": ref(error_format.schema)}},
+        "content": {error_format.media_type: {"schema": components.schema_of(error_format.body_type)}},
     }

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias, cast
+from types import UnionType
+from typing import (
+    Any,
+    Generic,
+    NamedTuple,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import orjson
 from starlette.requests import Request
@@ -17,7 +30,8 @@ from paddock.core.ids import DEFAULT_TENANT
 from paddock.web.request_headers import request_headers
 from paddock.web.routing.body import JSON
 from paddock.web.routing.error_formats import ErrorFormat, error_format_at
-from paddock.web.routing.schema import BOOLEAN_TEXT, OBJECT, Schema
+from paddock.web.routing.schema import BOOLEAN_TEXT
+from paddock.web.routing.typed_schema import Schema, body_schema
 from paddock.web.routing.validation import ParameterSpec, RequestValidator, to_parameter_spec
 from paddock.web.security.authenticate import Caller
 from paddock.web.sse import revalidate_stream
@@ -69,13 +83,40 @@ _ACCESS_HINTS = {
 }
 
 
+_Value_co = TypeVar("_Value_co", covariant=True)
+_Body = TypeVar("_Body")
+
+
+class JsonResponse(Response, Generic[_Value_co]):
+    """A response with a JSON value. A handler's return type `JsonResponse[X]` is the schema of what it answers."""
+
+    def __init__(self, value: _Value_co, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(orjson.dumps(value, default=str), status, headers, JSON)
+
+
 class ExtraResponse(NamedTuple):
-    """An additional success response of a route."""
+    """An additional response of a route; `body_type` describes one in JSON."""
 
     status: int
     media_type: str
     description: str
-    schema: Schema = OBJECT
+    body_type: Any = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody(Generic[_Body]):
+    """The JSON object that a route takes: a TypedDict, or any object. Its handler calls `validated_body`."""
+
+    body_type: type[_Body]
+    example: _Body
+    description: str = ""
+
+
+class EmptyBody(TypedDict):
+    """An empty object, or no body at all."""
+
+
+EMPTY_BODY = RequestBody(EmptyBody, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +133,8 @@ class ApiRoute:
     headers: Mapping[str, ParameterSpec] = field(default_factory=dict[str, ParameterSpec])  # those the handler reads
     body_description: str = ""  # describes the request body, if any
     request_schema: Schema | None = None  # checked before the handler, which calls `validated_body`
-    response_schema: Schema = field(default_factory=lambda: OBJECT)
+    request_body: RequestBody[Any] | None = None  # validated before the handler runs
+    response_schema: Schema | None = None
     status: int = 200
     media_type: str = JSON  # empty if the response has no body
     extra_responses: tuple[ExtraResponse, ...] = ()  # other success responses
@@ -104,6 +146,10 @@ class ApiRoute:
     validator: RequestValidator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.request_body is not None:
+            body = self.request_body
+            object.__setattr__(self, "request_schema", body_schema(body.body_type, body.example))
+            object.__setattr__(self, "body_description", body.description)
         query = {name: to_parameter_spec(spec) for name, spec in self.query.items()}
         object.__setattr__(self, "validator", RequestValidator(query, self.headers, self.request_schema))
 
@@ -167,6 +213,19 @@ async def _still_allowed(access: Access, request: Request) -> bool:
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(orjson.dumps(value, default=str), status, headers, JSON)
+
+
+def response_type(handler: Handler) -> Any:
+    """Return X of a handler that returns `JsonResponse[X]`, or that among others.
+
+    Raises:
+        TypeError: its return type does not say what it answers.
+    """
+    returned = get_type_hints(handler, include_extras=True)["return"]
+    for choice in get_args(returned) if get_origin(returned) in (Union, UnionType) else (returned,):
+        if get_origin(choice) is JsonResponse:
+            return get_args(choice)[0]
+    raise TypeError(f"{handler.__qualname__} answers JSON: its return type must be JsonResponse[...]")
 
 
 def path_param(request: Request, name: str = "name") -> str:

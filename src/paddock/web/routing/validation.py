@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -16,6 +16,7 @@ from paddock.web.request_headers import request_headers
 from paddock.web.routing.body import read_json_object
 from paddock.web.routing.schema import TEXT, Schema
 
+_Body = TypeVar("_Body")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _MAX_PROBLEMS = 100
 
@@ -122,8 +123,9 @@ class _ParamSet:
         )
 
 
-def validated_body(request: Request) -> dict[str, Any]:
-    """Return the body that `RequestValidator.check_body` has stored."""
+def validated_body(request: Request, body_type: type[_Body] = dict[str, Any]) -> _Body:
+    """Return the body that `RequestValidator.check_body` has stored, as the type of the route's `request_body`."""
+    del body_type
     return request.scope["state"]["body"]
 
 

@@ -75,7 +75,7 @@ def parse_knob_value(accepts: Mapping[str, Any], text: str) -> Any:
     return text
 
 
-def _set_knobs(name: str, values: Mapping[str, Any], reset: Sequence[str], tenant: str) -> dict[str, Any]:
+def _set_knobs(name: str, values: Mapping[str, Any], reset: Sequence[str], tenant: str) -> Mapping[str, Any]:
     from paddock.cli.client.daemon_client import path_segment, running_daemon
 
     if (daemon := running_daemon(tenant=tenant)) is not None:
@@ -89,7 +89,7 @@ def _set_knobs(name: str, values: Mapping[str, Any], reset: Sequence[str], tenan
         return describe_knobs(host.plugins, name)
 
 
-def _print_knobs(description: dict[str, Any], *, as_json: bool) -> None:
+def _print_knobs(description: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(description)
         return
@@ -119,7 +119,7 @@ def _print_knobs(description: dict[str, Any], *, as_json: bool) -> None:
     print_problems(problems, "!", "yellow")
 
 
-def _reset_hint(description: dict[str, Any], knob: str) -> str:
+def _reset_hint(description: Mapping[str, Any], knob: str) -> str:
     return f"set another value, or forget it: paddock plugin knobs {description['name']} --reset {knob}"
 
 
