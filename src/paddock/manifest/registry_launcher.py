@@ -14,13 +14,7 @@ from typing import Literal, TypeAlias
 from paddock.core.printable import printable
 from paddock.manifest.capability import NetworkAccess
 from paddock.manifest.model import CommandRuntime, Manifest
-
-_VERSION = r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,60}"
-_NPM = re.compile(rf"(?:@[a-z0-9~-][a-z0-9._~-]{{0,100}}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{{0,200}}(?:@[\^~]?{_VERSION})?")
-_PYPI = re.compile(
-    r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]{1,100}\])?"
-    rf"(?:(?:(?:==|>=|<=|~=|<|>){_VERSION})(?:,(?:==|>=|<=|~=|!=|<|>){_VERSION}){{0,5}}|@{_VERSION})?"
-)
+from paddock.manifest.registry_package import parse_npm_package, parse_python_requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +166,13 @@ def _strip_separator(launcher: _Launcher, rest: Iterator[str]) -> list[str]:
     return words[1:] if launcher is _NODE and words[:1] == ["--"] else words
 
 
+def _is_package(launcher: _Launcher, text: str) -> bool:
+    if launcher.registry == "npm":
+        return parse_npm_package(text) is not None
+    requirement = parse_python_requirement(text)
+    return requirement is not None and requirement.marker is None
+
+
 def _registry_command(
     launcher: _Launcher,
     packages: Sequence[str],
@@ -184,10 +185,9 @@ def _registry_command(
     if len(packages) > 1:
         return UnsupportedLauncher("it names several packages")
     package = packages[0] if packages else first
-    pattern = _NPM if launcher.registry == "npm" else _PYPI
     if launcher.registry == "pypi":
         package = re.sub(r"\s+", "", package).removesuffix("@latest")
     for requirement in (package, *extra_packages):
-        if not pattern.fullmatch(requirement):
+        if not _is_package(launcher, requirement):
             return UnsupportedLauncher(f"{printable(requirement, 120)} is not a package of a registry")
     return RegistryCommand(launcher.registry, package, first if packages else None, arguments, tuple(extra_packages))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from paddock.core.errors import HostError, PluginError
 from paddock.core.printable import printable
-from paddock.plugins.environments.lock import Ecosystem, Lock, normalize_name
+from paddock.manifest.registry_package import canonical_python_name
+from paddock.plugins.environments.lock import Ecosystem, Lock
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import npm_programs
 from paddock.plugins.environments.package_client import PackageClient
@@ -95,7 +96,7 @@ def _build_python(lock: Lock, client: PackageClient, root: Path, final_path: Pat
     # Scripts by pip start the interpreter that pip ran on. Ours start the one they are run by.
     shutil.rmtree(root / "bin", ignore_errors=True)
     make_virtualenv(root, host_interpreter())
-    ranks = {normalize_name(pinned.name): rank for rank, pinned in enumerate(lock.packages)}
+    ranks = {canonical_python_name(pinned.name): rank for rank, pinned in enumerate(lock.packages)}
     programs = installed_programs(root, ranks)
     folder = root / LAUNCHER_DIRECTORY
     folder.mkdir()

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from paddock.core.errors import Invalid, Problem
 from paddock.core.printable import printable
+from paddock.manifest.registry_package import canonical_python_name, is_python_pin
 
 MAX_LOCK_BYTES = 8 * 1024 * 1024  # counted in characters; a thousand npm packages take less than one million
 MAX_LOCKED_PACKAGES = 5_000
@@ -82,16 +83,7 @@ def invalid_lock_error(ecosystem: Ecosystem, problems: Sequence[Problem]) -> Inv
     return Invalid(message, problems[:50], code="environment.bad_lock")
 
 
-_LOCK_LINE = re.compile(
-    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?)==(?P<version>[A-Za-z0-9][A-Za-z0-9.!+_-]{0,127})"
-    r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64}){1,200})"
-)
-_SEPARATORS = re.compile(r"[-_.]+")
-
-
-def normalize_name(name: str) -> str:
-    """Normalise a package's name as indexes compare it."""
-    return _SEPARATORS.sub("-", name).lower()
+_LOCK_LINE = re.compile(r"(?P<name>[^=\s]+)==(?P<version>\S+)(?P<hashes>(?: --hash=sha256:[0-9a-f]{64}){1,200})")
 
 
 def write_python_lock(pins: Iterable[tuple[PinnedPackage, str]]) -> Lock:
@@ -119,12 +111,12 @@ def read_python_lock(text: str) -> Lock:
         if not line or line.startswith("#"):
             continue
         match = _LOCK_LINE.fullmatch(line)
-        if match is None:
+        if match is None or not is_python_pin(match["name"], match["version"]):
             message = f"{printable(line, 80)} is not a package with its hash"
             problems.append(Problem(f"line {number}", message, "write name==version --hash=sha256:…", "not_pinned"))
         else:
             pins.append(PinnedPackage(match["name"], match["version"]))
-    names = [normalize_name(pinned.name) for pinned in pins]
+    names = [canonical_python_name(pinned.name) for pinned in pins]
     problems += [
         Problem(name, "is there twice", "keep one of them", "twice")
         for name in sorted(set(names))

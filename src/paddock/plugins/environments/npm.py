@@ -14,6 +14,7 @@ from typing import Any, cast
 from paddock.cage.bounded_process import BoundedRun
 from paddock.core.errors import HostError, NotFound, OperatorError, PaddockError, PluginError, Unreachable
 from paddock.core.printable import printable
+from paddock.manifest.registry_package import NPM_NAME_PATTERN
 from paddock.plugins.environments.lock import Lock
 from paddock.plugins.environments.npm_lock import has_hash, pin_npm_lock, pinned_entries, requested_packages
 from paddock.plugins.environments.package_client import PackageClient, error_lines
@@ -127,10 +128,8 @@ class Npm:
 
 
 _ERROR_CODE = re.compile(r"npm (?:error|ERR!) code (\w+)")
-_PACKAGE_NOT_FOUND = re.compile(
-    r"'((?:@[\w.~-]+/)?[\w.~-]+)@[^']*'[^\n]* (?:is not in this registry|could not be found)"
-)
-_VERSION_NOT_FOUND = re.compile(r"No matching version found for ((?:@[\w.~-]+/)?[\w.~-]+)@(\S+?)\.?(?:\s|$)")
+_PACKAGE_NOT_FOUND = re.compile(rf"'({NPM_NAME_PATTERN})@[^']*'[^\n]* (?:is not in this registry|could not be found)")
+_VERSION_NOT_FOUND = re.compile(rf"No matching version found for ({NPM_NAME_PATTERN})@(\S+?)\.?(?:\s|$)")
 _NETWORK_CODES = frozenset(
     {
         "ECONNREFUSED",

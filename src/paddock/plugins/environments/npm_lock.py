@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from paddock.core.errors import Problem
 from paddock.core.printable import printable
+from paddock.manifest.registry_package import is_npm_name
 from paddock.plugins.environments.lock import (
     MAX_LOCK_BYTES,
     MAX_LOCKED_PACKAGES,
@@ -28,7 +29,6 @@ from paddock.plugins.package.rules import path_fault
 _INTEGRITY = re.compile(r"sha(?:256|384|512)-[A-Za-z0-9+/]{40,100}={0,2}")
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,128}")
 _NODE_MODULES = "node_modules/"
-NPM_NAME = re.compile(r"(?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200}")
 
 
 def pin_npm_lock(text: str, name: str) -> Lock:
@@ -126,9 +126,9 @@ def _entry_fault(path: str, entries: Mapping[str, Any]) -> tuple[str, str, str] 
         return "is not an entry", "", "malformed"
     entry = cast("dict[str, Any]", value)
     name = _package_name(path)
-    if not path.startswith(_NODE_MODULES) or path_fault(path) or not NPM_NAME.fullmatch(name):
+    if not path.startswith(_NODE_MODULES) or path_fault(path) or not is_npm_name(name):
         return "is not a place for a package", "", "malformed"
-    if not NPM_NAME.fullmatch(str(entry.get("name", name))):
+    if not is_npm_name(str(entry.get("name", name))):
         return "has a name that is none", "", "malformed"
     if entry.get("link") or "resolved" in entry:
         return "does not come from a registry", "install it from a directory instead", "elsewhere"

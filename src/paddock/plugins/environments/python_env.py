@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.core.errors import Invalid, Problem
+from paddock.manifest.command import program_name_problem
 
 VENV_PYTHON = "bin/python"
 """The interpreter of an environment: the only link in it."""
@@ -63,7 +64,6 @@ def pip_directory() -> Path:
     return Path(spec.origin).parents[1]
 
 
-_PROGRAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _ENTRY_POINT = re.compile(
     r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\s*\[.*\])?", re.ASCII
 )
@@ -89,7 +89,7 @@ def parse_console_scripts(text: str) -> dict[str, str]:
     scripts: dict[str, str] = {}
     for name, target in parser.items("console_scripts"):
         match = _ENTRY_POINT.fullmatch(target.strip())
-        if match and _PROGRAM_NAME.fullmatch(name):
+        if match and program_name_problem(name) is None:
             scripts[name] = f"{match[1]}:{match[2]}"
     return scripts
 

@@ -9,17 +9,11 @@ from paddock.core.errors import Invalid, PluginError, Problem
 from paddock.core.printable import printable
 from paddock.manifest.command import LOCK_FILES, environment_program
 from paddock.manifest.model import CommandRuntime, Manifest, PythonRuntime
+from paddock.manifest.registry_package import parse_python_requirement
 from paddock.plugins.environments.lock import MAX_LOCK_BYTES, Ecosystem, Lock
 from paddock.plugins.environments.store import Environment, parse_lock
 
 REQUIREMENTS_FILE = "requirements.txt"
-_CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]*"
-# A name, extras, versions, a condition. Options, URLs and files would decide where pip looks and what it runs.
-_REQUIREMENT = re.compile(
-    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._, -]*\])?"
-    rf"\s*(?:\(?{_CLAUSE}(?:\s*,\s*{_CLAUSE})*\)?)?"
-    r"\s*(?:;\s*[A-Za-z0-9_.'\"<>=!~() -]+)?"
-)
 _MAX_REQUIREMENTS = 500
 
 
@@ -59,8 +53,10 @@ def read_requirements(root: Path, manifest: Manifest) -> list[str]:
         text = re.sub(r"(?:^|\s)#.*", "", line).strip()
         if not text:
             continue
-        if len(text) < 500 and _REQUIREMENT.fullmatch(text):
-            requirements.append(text)
+        # Options, URLs and files would decide where pip looks and what it runs.
+        requirement = parse_python_requirement(text)
+        if requirement is not None:
+            requirements.append(str(requirement))
         else:
             hint = "name packages only: no options, files, addresses or repositories"
             problems.append(Problem(f"{REQUIREMENTS_FILE}:{number}", printable(text, 80), hint, "not_a_package"))

@@ -15,7 +15,8 @@ from paddock.cage.bounded_process import run_bounded
 from paddock.core.errors import HostError, OperatorError, PaddockError, Problem
 from paddock.core.printable import printable
 from paddock.core.semver import Constraint, Version
-from paddock.plugins.environments.lock import Lock, PinnedPackage, normalize_name, write_python_lock
+from paddock.manifest.registry_package import canonical_python_name
+from paddock.plugins.environments.lock import Lock, PinnedPackage, write_python_lock
 from paddock.plugins.environments.metadata import PackageMetadata, npm_metadata, python_metadata
 from paddock.plugins.environments.npm import Npm
 from paddock.plugins.environments.npm_lock import npm_programs, packages_with_scripts
@@ -65,7 +66,8 @@ def _resolve_python(source: PackageSource, client: PackageClient) -> PackageReso
     entries = pip.resolve([source.location + (source.ref or ""), *source.constraints])
     name = source.location.partition("[")[0]
     lock = _build_python_lock(entries, name)
-    entry = next(one for one in entries if normalize_name(one["metadata"]["name"]) == normalize_name(name))
+    requested = canonical_python_name(name)
+    entry = next(one for one in entries if canonical_python_name(one["metadata"]["name"]) == requested)
     facts = python_metadata(entry)
     programs = wheel_programs(pip.download_wheel(lock.text.splitlines()[0]))
     return PackageResolution(facts, tuple(programs), lock, facts.warnings)
@@ -91,7 +93,9 @@ def _build_python_lock(entries: Sequence[Mapping[str, Any]], requested: str) -> 
             )
         pins.append((pinned, sha256))
     # A fixed order, so that equal packages give an equal lock; the requested one comes first.
-    pins.sort(key=lambda one: (normalize_name(one[0].name) != normalize_name(requested), normalize_name(one[0].name)))
+    requested = canonical_python_name(requested)
+    names = {pinned.name: canonical_python_name(pinned.name) for pinned, _ in pins}
+    pins.sort(key=lambda one: (names[one[0].name] != requested, names[one[0].name]))
     return write_python_lock(pins)
 
 

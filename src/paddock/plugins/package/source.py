@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from paddock.core.errors import HostError, NotFound, OperatorError
 from paddock.core.printable import printable
+from paddock.manifest.registry_package import parse_npm_package, parse_python_requirement
 
 ARCHIVE_SUFFIXES = frozenset({".zip", ".mcpb", ".dxt"})
 
@@ -275,30 +276,24 @@ def _working_directory(text: str) -> Path:
         ) from error
 
 
-_EXTRA = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,60}[A-Za-z0-9])?"
-_PYPI_NAME = rf"[A-Za-z0-9](?:[A-Za-z0-9._-]{{0,126}}[A-Za-z0-9])?(?:\[{_EXTRA}(?:,{_EXTRA})*\])?"
-_CLAUSE = r"(?:===|==|>=|<=|~=|!=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.!+*_-]{0,60}"
-_SPECIFIER = re.compile(rf"{_CLAUSE}(?:\s*,\s*{_CLAUSE}){{0,9}}")
-_PYPI = re.compile(rf"({_PYPI_NAME})\s*(.*)", re.DOTALL)
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,60}")
-_NPM = re.compile(r"((?:@[a-z0-9~-][a-z0-9._~-]{0,100}/)?[A-Za-z0-9~][A-Za-z0-9._~-]{0,200})(?:@(.*))?", re.DOTALL)
-_RANGE = re.compile(r"[A-Za-z0-9^~<>=*][A-Za-z0-9^~<>=*|.+ -]{0,100}")
-
-
 def parse_pypi_requirement(text: str, ref: str | None = None) -> tuple[str, str | None]:
     """Parse a Python package and its versions: `NAME`, `NAME[EXTRA]`, `NAME==1.2`, `NAME>=1,<2`, `NAME@1.2`.
 
     Raises:
         OperatorError: it is none of these.
     """
-    match = _PYPI.fullmatch(text)
-    name, specifier = (match[1], match[2].strip()) if match else ("", "")
-    version = _single_version(specifier.removeprefix("@").strip() if specifier.startswith("@") else specifier, ref)
-    if version and _VERSION.fullmatch(version):
-        version = f"=={version}"
-    if not name or (version and not _SPECIFIER.fullmatch(version)):
-        raise _bad_package_error(f"pypi:{text}", "write pypi:NAME, pypi:NAME==1.2.3 or pypi:NAME>=1,<2")
-    return name, "".join(version.split()) if version else None
+    requirement = parse_python_requirement(text)
+    if requirement is None or requirement.marker is not None:
+        raise _bad_python_package_error(text)
+    name = requirement.name + (f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else "")
+    versions = str(requirement.specifier)
+    if ref:
+        chosen = parse_python_requirement(f"{name}@{ref}") or parse_python_requirement(f"{name} {ref}")
+        if chosen is None or not chosen.specifier or chosen.marker is not None:
+            raise _bad_python_package_error(f"{text} {ref}")
+        _check_single_version(versions, str(chosen.specifier))
+        versions = str(chosen.specifier)
+    return name, versions or None
 
 
 def check_constraint(text: str) -> str:
@@ -317,19 +312,24 @@ def parse_npm_requirement(text: str, ref: str | None = None) -> tuple[str, str |
     Raises:
         OperatorError: it is none of these.
     """
-    match = _NPM.fullmatch(text)
-    version = _single_version(match[2] or "", ref) if match else ""
-    if match is None or (version and not _RANGE.fullmatch(version)) or match[2] == "":
+    package = parse_npm_package(text)
+    if package is not None and ref:
+        _check_single_version(package.version or "", ref)
+        package = parse_npm_package(f"{package.name}@{ref}")
+    if package is None:
         raise _bad_package_error(f"npm:{text}", "write npm:NAME, npm:@SCOPE/NAME or npm:NAME@1.2.3")
-    return match[1], version or None
+    return package
 
 
-def _single_version(version: str, ref: str | None) -> str:
-    if version and ref and version not in (ref, f"=={ref}"):
+def _check_single_version(version: str, ref: str) -> None:
+    if version and version != ref:
         raise OperatorError(
             f"two versions: {printable(version)} and {printable(ref)}", code="source.unknown", hint="give one of them"
         )
-    return version or ref or ""
+
+
+def _bad_python_package_error(text: str) -> OperatorError:
+    return _bad_package_error(f"pypi:{text}", "write pypi:NAME, pypi:NAME==1.2.3 or pypi:NAME>=1,<2")
 
 
 def _bad_package_error(text: str, hint: str) -> OperatorError:
