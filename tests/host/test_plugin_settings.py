@@ -13,6 +13,7 @@ from fixtures.packages import osqr, write_file, write_json
 from paddock import Config, open_host
 from paddock.core.errors import Invalid, NotFound
 from paddock.plugins.manage.enable import enable
+from paddock.plugins.store.listing import list_plugins
 from paddock.runtime.lifecycle import PluginState
 
 
@@ -72,7 +73,10 @@ def test_an_osqr_plugin_that_requests_every_host_cannot_be_enabled(home: Home, t
 
 
 def test_the_allowed_domains_do_not_limit_plugins_of_other_dialects(home: Home) -> None:
+    states: list[str] = []
     home.install("parrot", capabilities=["net:api.example.com:443"])
+    home.changing(lambda plugins: states.extend(one.state for one in list_plugins(plugins)))
+    assert states == ["enabled"]
 
 
 @pytest.mark.req("O-17", "OSQR_PLUGINS_MCP_TIMEOUT_MS")
