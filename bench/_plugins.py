@@ -29,8 +29,8 @@ from paddock.core.ids import DEFAULT_TENANT, Digest, PluginName, PrincipalId, Re
 from paddock.manifest.model import CallableSpec  # noqa: E402
 from paddock.manifest.read import read_package  # noqa: E402
 from paddock.runtime.deployment import Deployment, InstanceKey, PluginStatus, StartSpec  # noqa: E402
-from paddock.runtime.endpoint import CagedEndpointLauncher  # noqa: E402
 from paddock.runtime.instance import SupervisorDeps  # noqa: E402
+from paddock.runtime.launcher import PluginLauncher  # noqa: E402
 from paddock.runtime.protocol_adapter import Definition  # noqa: E402
 from paddock.runtime.protocols.select import select_adapter  # noqa: E402
 from paddock.runtime.supervisor import Supervisor, open_supervisor  # noqa: E402
@@ -165,8 +165,8 @@ async def on_stage(publish: EventSink) -> AsyncGenerator[BenchStage, None]:
 
     async with open_warden() as warden:
         around = SupervisorDeps(
-            launcher=CagedEndpointLauncher(warden, SystemClock()),
-            adapter_for=partial(select_adapter, capabilities=NoDoor()),
+            launcher=PluginLauncher(warden, SystemClock(), connect_timeout_s=30.0),
+            adapter_for=partial(select_adapter, capabilities=NoDoor(), mcp_timeout_s=30.0),
             prepare=prepare,
             publish_for=lambda _tenant: publish,
             observer=Quiet(),

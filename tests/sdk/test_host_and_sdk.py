@@ -58,6 +58,20 @@ def started() -> tuple[subprocess.Popen[bytes], int, int]:
     return process, back, ours
 
 
+class Owner:
+    """Owns the process, and notes why it would have to kill it."""
+
+    def __init__(self) -> None:
+        self.fatal: list[KillReason] = []
+
+    def on_fatal(self, reason: KillReason) -> None:
+        self.fatal.append(reason)
+
+    def on_log_line(self, line: str) -> None: ...
+    def on_notification(self, method: str, params: Mapping[str, Any]) -> None: ...
+    def on_list_changed(self) -> None: ...
+
+
 @pytest.fixture
 async def wire() -> AsyncGenerator[tuple[PluginConnection, list[KillReason]], None]:
     """slow-count, greeted by the host as after any start."""
@@ -66,14 +80,13 @@ async def wire() -> AsyncGenerator[tuple[PluginConnection, list[KillReason]], No
     deployment = Deployment(
         InstanceKey(DEFAULT_TENANT, PluginName("slow-count"), Digest("sha256:0")), manifest, granted
     )
-    fatal: list[KillReason] = []
+    owner = Owner()
     wire = PluginConnection(
         deployment,
         NativeAdapter(deployment, Nobody()),
         publish=Nobody(),
         clock=SystemClock(),
-        on_fatal=fatal.append,
-        on_notification=lambda _name, _params: None,
+        observer=owner,
     )
     process, back, ours = started()
     transport = await open_pipe_transport(back, ours, wire.peer)
@@ -82,7 +95,7 @@ async def wire() -> AsyncGenerator[tuple[PluginConnection, list[KillReason]], No
     try:
         await wire.adapter.handshake(wire)
         wire.mark_ready()
-        yield wire, fatal
+        yield wire, owner.fatal
     finally:
         wire.close("the test is over")
         await asyncio.to_thread(process.wait, PATIENCE)

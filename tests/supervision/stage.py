@@ -35,12 +35,10 @@ from paddock.host.plugins.launch.launch_command import build_launch_command
 from paddock.manifest.model import CallableSpec, Manifest, RemoteRuntime
 from paddock.manifest.read import read_package
 from paddock.runtime.deployment import Deployment, InProcessTarget, InstanceKey, PluginStatus, RemoteTarget, StartSpec
-from paddock.runtime.endpoint import CagedEndpointLauncher
 from paddock.runtime.instance import SupervisorDeps
+from paddock.runtime.launcher import PluginLauncher
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.protocol_adapter import Definition
-from paddock.runtime.protocols.embedded.endpoint import EmbeddedEndpointLauncher
-from paddock.runtime.protocols.mcp.remote_endpoint import RemoteEndpointLauncher
 from paddock.runtime.protocols.native.adapter import CapabilityHandler
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import Supervisor, open_supervisor
@@ -321,9 +319,7 @@ async def open_stage(
     async with open_warden() as warden:
         clock = clock or LoopClock()
         around = SupervisorDeps(
-            launcher=RemoteEndpointLauncher(
-                EmbeddedEndpointLauncher(CagedEndpointLauncher(launcher or warden, clock)), 30.0, tls
-            ),
+            launcher=PluginLauncher(launcher or warden, clock, connect_timeout_s=30.0, tls=tls),
             adapter_for=partial(select_adapter, capabilities=door or ClosedDoor(), mcp_timeout_s=30.0),
             prepare=prepare,
             publish_for=audience.publisher,

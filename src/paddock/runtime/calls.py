@@ -227,6 +227,12 @@ class InFlightCalls:
             self._resume_deadline(call, started_at)
         return QuestionAnswer("cancel") if question_task.cancelled() else question_task.result()
 
+    async def ask(self, request_id: int | None, question: Question) -> QuestionAnswer:
+        """Ask the caller of the call with this request id. Without an id it is the only call in flight; if that is
+        ambiguous, the question is cancelled."""
+        call = self.get(request_id) if request_id is not None else self.only_call()
+        return await self.ask_caller(call, question) if call is not None else QuestionAnswer("cancel")
+
     def _resume_deadline(self, call: InFlightCall, started_at: float) -> None:
         now = self._loop.time()
         call.hard_deadline += now - started_at

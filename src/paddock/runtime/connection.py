@@ -1,7 +1,7 @@
 """The connection to one plugin process: handshake requests, calls, cancellation and timeouts.
 
 `inbound.py` handles the messages that the plugin sends unasked. Neither module knows of processes: if something happens
-that the process must not survive, they report it through `on_fatal`, and the owner of the process kills it.
+that the process must not survive, they report it to their observer, the owner of the process, which kills it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from paddock.runtime.diagnosis import Diagnosis, see_log_hint
 from paddock.runtime.errors import had_no_effect, to_paddock_error
 from paddock.runtime.exit_reason import EXIT_GRACE_S, KillReason
 from paddock.runtime.inbound import InboundHandler
+from paddock.runtime.observer import ConnectionObserver
 from paddock.runtime.protocol_adapter import InputRequired, OutgoingMessage, ProtocolAdapter
 from paddock.secrets.requirements import called_operation
 
@@ -48,17 +49,14 @@ class PluginConnection:
         *,
         publish: EventSink,
         clock: Clock,
-        on_fatal: Callable[[KillReason], None],
-        on_notification: Callable[[str, Mapping[str, Any]], None],
-        on_log: Callable[[str], None] = lambda _line: None,
-        on_list_changed: Callable[[], None] = lambda: None,
+        observer: ConnectionObserver,
         publish_calls: bool = False,
     ) -> None:
         self.adapter = adapter
         self._name = deployment.name
         self._manifest = deployment.manifest
         self._publish_call = publish.publish if publish_calls else None
-        self._on_fatal = on_fatal
+        self._observer = observer
         self._loop = asyncio.get_running_loop()
         self._in_flight_calls = InFlightCalls(self._loop, self._on_timeout)
         self._inbound = InboundHandler(
@@ -68,10 +66,7 @@ class PluginConnection:
             publish=publish,
             clock=clock,
             notify=self.notify,
-            on_fatal=on_fatal,
-            on_notification=on_notification,
-            on_log=on_log,
-            on_list_changed=on_list_changed,
+            observer=observer,
         )
         self._peer = JsonRpcPeer(self._inbound, passes=belongs_to_transaction)
         self._exit_diagnosis: asyncio.Future[Diagnosis] = self._loop.create_future()  # set once the process ended
@@ -386,7 +381,7 @@ class PluginConnection:
         self.set_exit_diagnosis(
             Diagnosis(f"{description}, and this one ended with its process", "call again: the plugin is restarted")
         )
-        self._on_fatal(kill_reason)
+        self._observer.on_fatal(kill_reason)
 
     async def _exited_error(self, reason: str) -> Unavailable:
         """Build the error for a caller whose plugin is gone. The diagnosis arrives a moment after the exit."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from paddock.cage.launcher import CagedProcess, Launcher
-from paddock.cage.spec import CageSpec, ProcessExit
+from paddock.cage.launcher import CagedProcess
+from paddock.cage.network.egress_proxy import CageNetwork
+from paddock.cage.spec import ProcessExit
 from paddock.core.clock import Clock
-from paddock.core.errors import HostError
 from paddock.core.events.event import Event
 from paddock.core.events.plugin_runtime import PluginSpawned
 from paddock.core.ids import PluginName
@@ -66,32 +66,6 @@ class PluginEndpoint(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
-class ArtifactEndpoint(PluginEndpoint, Protocol):
-    """An endpoint with separate pipes for artifact bytes."""
-
-    def take_artifact_pipes(self) -> tuple[int, int] | None:
-        """Hand over the descriptors of these pipes, to read from and to write to. The caller owns them from here on."""
-        ...
-
-
-@runtime_checkable
-class NetworkedEndpoint(PluginEndpoint, Protocol):
-    """An endpoint whose network connections go through the host."""
-
-    def watch_network(self, used: Callable[[], None]) -> None:
-        """Call `used` whenever it uses them."""
-        ...
-
-
-class NetworkActivity(Protocol):
-    """Reports network use of all cages."""
-
-    def watch(self, cage_id: str, used: Callable[[], None]) -> None:
-        """Call `used` whenever the processes in a cage use its network."""
-        ...
-
-
 class EndpointLauncher(Protocol):
     """Launches endpoints."""
 
@@ -104,26 +78,6 @@ class EndpointLauncher(Protocol):
         ...
 
 
-class CagedEndpointLauncher:
-    """Launches processes in cages.
-
-    Args:
-        launcher: Builds the cages.
-        clock: Measures the log's rate limit.
-        networks: Reports network use; None if nothing needs to know.
-    """
-
-    def __init__(self, launcher: Launcher, clock: Clock, networks: NetworkActivity | None = None) -> None:
-        self._launcher = launcher
-        self._clock = clock
-        self._networks = networks
-
-    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        if not isinstance(target, CageSpec):
-            raise HostError(f"no cage is built around {type(target).__name__}")
-        return CagedEndpoint(await self._launcher.launch(target), target.cage_id, on_log, self._clock, self._networks)
-
-
 class CagedEndpoint:
     """A process in a cage; see `PluginEndpoint`."""
 
@@ -133,10 +87,10 @@ class CagedEndpoint:
         cage_id: str,
         on_log: Callable[[str], None],
         clock: Clock,
-        networks: NetworkActivity | None = None,
+        network: CageNetwork | None = None,
     ) -> None:
         self._process = process
-        self._networks = networks
+        self._network = network
         # Still ours to close.
         self._open_fds = {process.stdin, process.stdout, process.stderr, *(process.artifacts or ())}
         self._cage_id = cage_id
@@ -165,13 +119,15 @@ class CagedEndpoint:
         return await open_pipe_transport(process.stdout, process.stdin, receiver)
 
     def take_artifact_pipes(self) -> tuple[int, int] | None:
+        """Hand over the descriptors of its artifact pipes, to read from and to write to. The caller owns them then."""
         pipes = self._process.artifacts
         self._open_fds -= set(pipes or ())
         return pipes
 
     def watch_network(self, used: Callable[[], None]) -> None:
-        if self._networks is not None:
-            self._networks.watch(self._cage_id, used)
+        """Call `used` whenever it uses its network connections."""
+        if self._network is not None:
+            self._network.watch(self._cage_id, used)
 
     async def wait(self) -> ProcessExit:
         return await self._process.wait()

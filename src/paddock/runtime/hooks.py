@@ -16,7 +16,7 @@ from paddock.core.printable import printable
 from paddock.rpc.errors import INTERNAL_ERROR, PeerLost, RpcError
 from paddock.runtime.deployment import Deployment
 from paddock.runtime.process_run import RunningPlugin
-from paddock.runtime.protocol_adapter import HookAdapter
+from paddock.runtime.protocols.native.adapter import NativeAdapter
 
 
 async def fire_hook(
@@ -51,7 +51,7 @@ async def fire_hook(
         async with lock:
             connection = (await running()).connection
             adapter = connection.adapter
-            if not isinstance(adapter, HookAdapter):
+            if not isinstance(adapter, NativeAdapter):  # other protocols have no hooks
                 return None
             publish.publish(fired_event)
             started = clock.monotonic()

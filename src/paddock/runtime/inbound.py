@@ -2,7 +2,7 @@
 
 Nothing here waits for the plugin, and no input of it ends the host. Excess messages are dropped and reported once,
 violations are recorded a few times a second at most, and what the process must not survive is reported through
-`on_fatal`.
+its observer.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from paddock.core.rate import RateWindow
 from paddock.rpc.errors import RpcError
 from paddock.rpc.message import MAX_FRAME_BYTES
 from paddock.rpc.peer import InboundRequest
-from paddock.runtime.calls import InFlightCall, InFlightCalls, Question, QuestionAnswer
+from paddock.runtime.calls import InFlightCalls
 from paddock.runtime.exit_reason import KillReason
+from paddock.runtime.observer import ConnectionObserver
 from paddock.runtime.protocol_adapter import (
     Broadcast,
     CallProgress,
@@ -55,10 +56,7 @@ class InboundHandler:
         publish: Records audit events.
         clock: Measures the rate limits.
         notify: Sends it a notification.
-        on_fatal: Gets what the process must not survive.
-        on_notification: Gets its notifications.
-        on_log: Gets lines for its log.
-        on_list_changed: Called when it says that its definitions changed.
+        observer: Gets everything that concerns the owner of the process.
     """
 
     def __init__(
@@ -70,24 +68,17 @@ class InboundHandler:
         publish: EventSink,
         clock: Clock,
         notify: Callable[[OutgoingMessage], None],
-        on_fatal: Callable[[KillReason], None],
-        on_notification: Callable[[str, Mapping[str, Any]], None],
-        on_log: Callable[[str], None],
-        on_list_changed: Callable[[], None],
+        observer: ConnectionObserver,
     ) -> None:
         self.phase: Literal["handshake", "open", "closed"] = "handshake"
         self.noise_lines: list[str] = []  # only the first lines
         self._name = name
         self._adapter = adapter
         self._in_flight_calls = calls
-        self._active_calls = _ActiveCallsView(calls)
         self._publish = publish.publish
         self._clock = clock
         self._notify = notify
-        self._on_fatal = on_fatal
-        self._on_notification = on_notification
-        self._on_log = on_log
-        self._on_list_changed = on_list_changed
+        self._observer = observer
         self._loop = asyncio.get_running_loop()
         self._notifications = RateWindow(MAX_NOTIFICATIONS_PER_S)
         self._events = RateWindow(MAX_EVENTS_PER_S)
@@ -98,11 +89,11 @@ class InboundHandler:
     async def serve(self, method: str, params: Mapping[str, Any], asked: InboundRequest) -> Any:
         """Answer a request from the plugin."""
         if self._before_handshake:
-            self._on_fatal(
+            self._observer.on_fatal(
                 KillReason("spoke_first", f"it asked for {printable(method, 80)} before the handshake was over")
             )
             raise RpcError(-32002, "the handshake is not over")
-        return await self._adapter.serve(method, params, self._active_calls, asked.reply_early)
+        return await self._adapter.serve(method, params, self._in_flight_calls, asked.reply_early)
 
     @property
     def _before_handshake(self) -> bool:
@@ -110,7 +101,9 @@ class InboundHandler:
 
     def notified(self, method: str, params: Mapping[str, Any]) -> None:
         if self._before_handshake:
-            self._on_fatal(KillReason("spoke_first", f"it sent {printable(method, 80)} before the handshake was over"))
+            self._observer.on_fatal(
+                KillReason("spoke_first", f"it sent {printable(method, 80)} before the handshake was over")
+            )
             return
         notification = self._adapter.classify(method, params)
         match notification:
@@ -120,20 +113,20 @@ class InboundHandler:
                 self._publish_notification(method, params)
             case LogNotification(line, event):
                 if self._events.take(self._clock.monotonic()):
-                    self._on_log(line)
+                    self._observer.on_log_line(line)
                     only_call = self._in_flight_calls.only_call()  # with a single call, its log belongs to that call
                     if event is not None and only_call is not None and only_call.on_event is not None:
                         only_call.on_event(event)
             case ListChanged():
                 if self._admit_notification():
-                    self._on_list_changed()
+                    self._observer.on_list_changed()
             case IgnoredNotification():
                 pass
 
     def _publish_notification(self, method: str, params: Mapping[str, Any]) -> None:
         if self._admit_notification():
             self._publish(PluginNotification(name=self._name, notification_type=printable(method, 128)))
-            self._on_notification(method, params)
+            self._observer.on_notification(method, params)
 
     def _admit_notification(self) -> bool:
         """Whether the rate limit admits one more notification in this second."""
@@ -162,9 +155,9 @@ class InboundHandler:
             self.noise_lines.append(_decode_line(line))
         if self._noise_window.take(self._clock.monotonic()):
             self._publish(PluginStdoutNoise(name=self._name, line=printable(_decode_line(line), 200)))
-            self._on_log(f"[stdout] {_decode_line(line)}")
+            self._observer.on_log_line(f"[stdout] {_decode_line(line)}")
         elif self._noise_window.just_exceeded:
-            self._on_log("[stdout] [more was written than is kept; lines are missing here]")
+            self._observer.on_log_line("[stdout] [more was written than is kept; lines are missing here]")
 
     def violated(self, kind: str, detail: str) -> None:
         if kind == "oversize_message":
@@ -173,36 +166,15 @@ class InboundHandler:
         if self._violation_window.take(self._clock.monotonic()) or kind in _FATAL_VIOLATIONS:
             self._publish(PluginProtocolViolation(name=self._name, violation_type=kind, detail=printable(detail, 500)))
         if self._before_handshake or kind in _FATAL_VIOLATIONS:
-            self._on_fatal(KillReason(kind, detail))
+            self._observer.on_fatal(KillReason(kind, detail))
 
     def stalled(self) -> None:
         if self._in_flight_calls:
             return  # it may process one call at a time; that call has a deadline of its own
-        self._on_fatal(KillReason("stdin_not_read", "it does not read what is sent to it"))
+        self._observer.on_fatal(KillReason("stdin_not_read", "it does not read what is sent to it"))
 
     def lost(self, reason: str) -> None:
-        self._on_fatal(KillReason("output_closed", reason or "it closed its output"))
-
-
-class _ActiveCallsView:
-    """Implements `ActiveCalls` over the in-flight calls."""
-
-    def __init__(self, calls: InFlightCalls) -> None:
-        self._in_flight_calls = calls
-
-    def __call__(self, token: str) -> InFlightCall | None:
-        return self._in_flight_calls.by_token(token)
-
-    @property
-    def effects(self) -> frozenset[str] | None:
-        return self._in_flight_calls.effects
-
-    def note_network_use(self) -> None:
-        self._in_flight_calls.note_network_use()
-
-    async def ask(self, request: int | None, question: Question) -> QuestionAnswer:
-        call = self._in_flight_calls.get(request) if request is not None else self._in_flight_calls.only_call()
-        return await self._in_flight_calls.ask_caller(call, question) if call is not None else QuestionAnswer("cancel")
+        self._observer.on_fatal(KillReason("output_closed", reason or "it closed its output"))
 
 
 def _decode_line(line: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from paddock.core.clock import Clock, Random
 from paddock.core.errors import Unavailable
@@ -14,44 +14,22 @@ from paddock.core.events.plugin_runtime import PluginFailed
 from paddock.core.ids import Tenant
 from paddock.manifest.model import Dialect
 from paddock.runtime.calls import CallPlan
-from paddock.runtime.deployment import Deployment, InstanceKey, LastFailure, PluginStatus, PrepareStart
+from paddock.runtime.deployment import Deployment, LastFailure, PluginStatus, PrepareStart
 from paddock.runtime.diagnosis import Diagnosis
 from paddock.runtime.endpoint import EndpointLauncher
 from paddock.runtime.errors import unavailable_error
 from paddock.runtime.exit_reason import ExitReason, PermanentFailure, ProcessCrashed, StoppedOnRequest, exit_reason_for
 from paddock.runtime.lifecycle import LIVE_STATES, LifecycleEvent, PluginState, next_state
+from paddock.runtime.observer import PluginObserver
 from paddock.runtime.process_run import ProcessRun, RunningPlugin
-from paddock.runtime.protocol_adapter import CapabilityAdapter, Definition, ProtocolAdapter
+from paddock.runtime.protocol_adapter import ProtocolAdapter
+from paddock.runtime.protocols.native.adapter import NativeAdapter
 from paddock.runtime.restart import RestartAfter, RestartBudget, with_jitter
 from paddock.runtime.throttle import StartThrottle
 
 HOST_FAILURE_BACKOFF_S = 5.0  # pause before a start is retried that failed because of the host
 READY_TIMEOUT_S = 30.0  # how long a caller waits for a plugin that is starting
 _RESTART_LIMITS = {Dialect.OSQR: 3}  # OSQR's specification allows fewer restarts
-
-
-class PluginObserver(Protocol):
-    """Observes plugin instances beyond the audit events."""
-
-    def on_log_line(self, key: InstanceKey, line: str) -> None:
-        """The plugin wrote a line to its log."""
-        ...
-
-    def on_notification(self, key: InstanceKey, method: str, params: Mapping[str, Any]) -> None:
-        """The plugin sent a notification."""
-        ...
-
-    async def on_definitions_listed(self, deployment: Deployment, definitions: tuple[Definition, ...]) -> None:
-        """The plugin listed its definitions. It is not called before this returns."""
-        ...
-
-    def on_state_change(self, key: InstanceKey, status: PluginStatus) -> None:
-        """The plugin changed its state."""
-        ...
-
-    def on_give_up(self, key: InstanceKey, reason: str) -> None:
-        """The restart budget is spent: it is not started again until a person enables it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +116,7 @@ class PluginInstance:
         """Use this deployment from the next start on; its trust tier and signature state at once."""
         previous, self.deployment = self.deployment, deployment
         trust_changed = (previous.tier, previous.signature) != (deployment.tier, deployment.signature)
-        if trust_changed and isinstance(self._adapter, CapabilityAdapter):
+        if trust_changed and isinstance(self._adapter, NativeAdapter):
             self._adapter.update_trust(deployment)
 
     async def wait_state_change(self) -> PluginState:
@@ -248,12 +226,8 @@ class PluginInstance:
                     publish=self._publish,
                     publish_calls=deps.publish_calls,
                     clock=deps.clock,
-                    on_definitions=lambda definitions: deps.observer.on_definitions_listed(deployment, definitions),
+                    observer=deps.observer,
                     on_running=self._on_running,
-                    on_log=lambda line: deps.observer.on_log_line(deployment.key, line),
-                    on_notification=lambda method, params: deps.observer.on_notification(
-                        deployment.key, method, params
-                    ),
                 )
                 if not self._should_run:  # `stop` could not reach the process run before it existed
                     return StoppedOnRequest()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio
 
@@ -20,7 +20,6 @@ from paddock.core.events.event import EventSink
 from paddock.core.events.plugin_runtime import (
     PluginCrashed,
     PluginExited,
-    PluginHealthFail,
     PluginInitialized,
     PluginKilled,
     PluginProtocolViolation,
@@ -30,7 +29,7 @@ from paddock.rpc.errors import PeerLost, RpcError
 from paddock.runtime.connection import PluginConnection
 from paddock.runtime.deployment import Deployment, StartSpec
 from paddock.runtime.diagnosis import Diagnosis, diagnose_exit, diagnose_silence, grant_advice, see_log_hint
-from paddock.runtime.endpoint import ArtifactEndpoint, EndpointLauncher, NetworkedEndpoint, PluginEndpoint
+from paddock.runtime.endpoint import CagedEndpoint, EndpointLauncher, PluginEndpoint
 from paddock.runtime.errors import describe_error
 from paddock.runtime.exit_reason import (
     EXIT_GRACE_S,
@@ -40,21 +39,19 @@ from paddock.runtime.exit_reason import (
     ProcessCrashed,
     StoppedOnRequest,
 )
+from paddock.runtime.health import HealthMonitor, Unhealthy
+from paddock.runtime.observer import PluginObserver
 from paddock.runtime.protocol_adapter import (
-    ArtifactAdapter,
-    Definition,
     HandshakeRejected,
     HandshakeResult,
     HandshakeTimeout,
     ProtocolAdapter,
 )
+from paddock.runtime.protocols.native.adapter import NativeAdapter
 from paddock.runtime.throttle import StartPermit
 
 SIGTERM_GRACE_S = 2.0
 _KILL_WAIT_S = 10.0  # for the kernel to remove a killed cage
-
-# Called with the server's definitions before anyone may call it.
-OnDefinitions: TypeAlias = Callable[[tuple[Definition, ...]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,8 @@ class _StopRequested(Exception):
 
 
 class ProcessRun:
-    """One process with everything around it. `run` covers it from launch to exit."""
+    """One process with everything around it. `run` covers it from launch to exit. The `ConnectionObserver` of its
+    connection."""
 
     def __init__(
         self,
@@ -90,19 +88,16 @@ class ProcessRun:
         publish: EventSink,
         publish_calls: bool,
         clock: Clock,
-        on_definitions: OnDefinitions,
+        observer: PluginObserver,
         on_running: Callable[[RunningPlugin], None],
-        on_log: Callable[[str], None],
-        on_notification: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self._deployment = deployment
         self._name = deployment.name
         self._adapter = adapter
         self._launcher = launcher
         self._publish = publish
-        self._on_definitions = on_definitions
+        self._observer = observer
         self._on_running = on_running
-        self._on_log = on_log
         self._loop = asyncio.get_running_loop()
         self._stop_requested: asyncio.Future[None] = self._loop.create_future()
         self._kill_reason: asyncio.Future[KillReason] = self._loop.create_future()
@@ -116,10 +111,7 @@ class ProcessRun:
             publish=publish,
             publish_calls=publish_calls,
             clock=clock,
-            on_fatal=self._on_kill_reason,
-            on_notification=on_notification,
-            on_log=on_log,
-            on_list_changed=self._definitions_changed.set,
+            observer=self,
         )
 
     def stop(self) -> None:
@@ -135,7 +127,7 @@ class ProcessRun:
         """
         if isinstance(start_spec.target, CageSpec):
             self._memory_bytes = start_spec.target.limits.memory_bytes
-        endpoint = await self._launcher.launch(start_spec.target, self._on_log)
+        endpoint = await self._launcher.launch(start_spec.target, self.on_log_line)
         permit.limit_duration()
         self._publish.publish(endpoint.start_event(self._deployment.name, self._deployment.manifest.version))
         exited = asyncio.ensure_future(endpoint.wait())
@@ -236,13 +228,13 @@ class ProcessRun:
         self._definitions_changed.clear()
         definitions = await self._adapter.list_definitions(self._connection)
         if definitions is not None:
-            await self._on_definitions(definitions)
+            await self._observer.on_definitions_listed(self._deployment, definitions)
 
     async def _load_definitions(self) -> None:
         try:
             await self._refresh_definitions()
         except (RpcError, TimeoutError) as error:
-            self._on_kill_reason(KillReason("unlisted", f"it did not say what it offers: {describe_error(error)}"))
+            self.on_fatal(KillReason("unlisted", f"it did not say what it offers: {describe_error(error)}"))
 
     async def _monitor(self) -> None:
         """Check its health, and refresh its definitions when it says that they changed. Never returns."""
@@ -265,13 +257,24 @@ class ProcessRun:
         self._publish.publish(
             PluginProtocolViolation(name=self._name, violation_type="artifacts", detail=printable(detail, 500))
         )
-        self._on_log(f"[paddock] its pipes for artifacts are closed: {printable(detail, 500)}")
+        self.on_log_line(f"[paddock] its pipes for artifacts are closed: {printable(detail, 500)}")
 
-    # --- shutdown and crash -------------------------------------------------------------------------------------------
+    # --- the observer of its connection -------------------------------------------------------------------------------
 
-    def _on_kill_reason(self, reason: KillReason) -> None:
+    def on_fatal(self, reason: KillReason) -> None:
         if not self._kill_reason.done():
             self._kill_reason.set_result(reason)
+
+    def on_log_line(self, line: str) -> None:
+        self._observer.on_log_line(self._deployment.key, line)
+
+    def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        self._observer.on_notification(self._deployment.key, method, params)
+
+    def on_list_changed(self) -> None:
+        self._definitions_changed.set()
+
+    # --- shutdown and crash -------------------------------------------------------------------------------------------
 
     async def _shut_down(self, endpoint: PluginEndpoint, exited: asyncio.Future[ProcessExit]) -> ExitReason:
         """Escalate from a shutdown request to SIGTERM to SIGKILL. Each step has its time limit."""
@@ -366,49 +369,11 @@ async def attach_endpoint(
         on_pipe_violation: Called with the reason if the plugin loses its artifact pipes; it loses nothing else.
     """
     connection.attach(await endpoint.connect(connection.peer))
-    if isinstance(endpoint, NetworkedEndpoint):
+    pipes = None
+    if isinstance(endpoint, CagedEndpoint):
         endpoint.watch_network(connection.note_network_use)
-    pipes = endpoint.take_artifact_pipes() if isinstance(endpoint, ArtifactEndpoint) else None
+        pipes = endpoint.take_artifact_pipes()
     async with open_channel(pipes, on_pipe_violation) as channel:
-        if isinstance(connection.adapter, ArtifactAdapter):
+        if isinstance(connection.adapter, NativeAdapter):
             connection.adapter.set_artifact_channel(channel)
         yield
-
-
-MAX_HEALTH_FAILURES = 3
-
-
-class Unhealthy(Exception):
-    """The plugin failed several health checks in a row."""
-
-
-class HealthMonitor:
-    """Checks the health of one process."""
-
-    def __init__(self, deployment: Deployment, connection: PluginConnection, publish: EventSink) -> None:
-        self._deployment = deployment
-        self._connection = connection
-        self._publish = publish
-        self._failures = 0
-
-    async def check(self) -> None:
-        """Perform one health check.
-
-        Raises:
-            Unhealthy: three checks in a row failed.
-            PeerLost: the plugin is gone.
-        """
-        if await self._is_healthy():
-            self._failures = 0
-            return
-        self._failures += 1
-        self._publish.publish(PluginHealthFail(name=self._deployment.name, consecutive_failures=self._failures))
-        if self._failures >= MAX_HEALTH_FAILURES:
-            raise Unhealthy
-
-    async def _is_healthy(self) -> bool:
-        try:
-            return await self._connection.adapter.ping(self._connection)
-        except TimeoutError:
-            # A plugin that processes one call at a time is busy, and that call has a deadline of its own.
-            return self._connection.in_flight > 0

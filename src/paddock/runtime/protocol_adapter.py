@@ -7,18 +7,15 @@ timeouts and waiting callers belong to the connection.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from paddock.capabilities.pipes.channel import PipeChannel
-from paddock.capabilities.request import EarlyAnswer, MethodCounts
+from paddock.capabilities.request import EarlyAnswer
 from paddock.core.call import CallContext
+from paddock.core.elicitation import Question, QuestionAnswer
 from paddock.core.events.event import Event
-from paddock.core.ids import CallId
 from paddock.manifest.model import CallableSpec
-from paddock.runtime.calls import Question, QuestionAnswer
-from paddock.runtime.deployment import Deployment
+from paddock.runtime.calls import InFlightCalls
 
 Json: TypeAlias = dict[str, Any]
 
@@ -155,48 +152,6 @@ class IgnoredNotification:
 ParsedNotification: TypeAlias = CallProgress | Broadcast | LogNotification | ListChanged | IgnoredNotification
 
 
-class CallView(Protocol):
-    """The part of an in-flight call that capability requests need; see `CapabilityRequest`."""
-
-    @property
-    def context(self) -> CallContext: ...
-    @property
-    def effects(self) -> frozenset[str] | None: ...
-    @property
-    def method_counts(self) -> MethodCounts | None: ...
-    @property
-    def atomic(self) -> bool: ...
-    @property
-    def call(self) -> CallId | None: ...
-    @property
-    def callable(self) -> str: ...
-    @property
-    def operation(self) -> str | None: ...
-    def until_over(self, end: Callable[[], None]) -> AbstractContextManager[object]: ...
-
-
-class ActiveCalls(Protocol):
-    """The in-flight calls, as the plugin may refer to them."""
-
-    def __call__(self, token: str) -> CallView | None:
-        """Return the call that a token names; None if there is none."""
-        ...
-
-    @property
-    def effects(self) -> frozenset[str] | None:
-        """The union of their effects; see `CapabilityRequest.process_effects`."""
-        ...
-
-    def note_network_use(self) -> None:
-        """Record network use for every call, because it is unknown which one used it."""
-        ...
-
-    async def ask(self, request: int | None, question: Question) -> QuestionAnswer:
-        """Ask the caller of the call with this request id. Without an id it is the only call in flight; if that is
-        ambiguous, the question is cancelled."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class InputRequired:
     """An interim answer: the plugin wants input first and then be asked again."""
@@ -306,8 +261,8 @@ class ProtocolAdapter(Protocol):
         """Parse a notification of the plugin."""
         ...
 
-    def serve(self, method: str, params: Mapping[str, Any], calls: ActiveCalls, early: EarlyAnswer) -> Awaitable[Any]:
-        """Answer a request of the plugin.
+    def serve(self, method: str, params: Mapping[str, Any], calls: InFlightCalls, early: EarlyAnswer) -> Awaitable[Any]:
+        """Answer a request of the plugin; `calls` are those that it may belong to.
 
         Raises:
             RpcError, PaddockError: the request is refused.
@@ -316,45 +271,4 @@ class ProtocolAdapter(Protocol):
 
     def build_rate_limit_notice(self, limit_per_second: int) -> OutgoingMessage | None:
         """Build the notification for a plugin whose notifications are dropped because there are too many."""
-        ...
-
-
-@runtime_checkable
-class ArtifactAdapter(ProtocolAdapter, Protocol):
-    """An adapter whose protocol can transfer artifact bytes through separate pipes."""
-
-    def set_artifact_channel(self, channel: PipeChannel | None) -> None:
-        """Set the channel over these pipes; None if the plugin has none."""
-        ...
-
-
-@runtime_checkable
-class CapabilityAdapter(ProtocolAdapter, Protocol):
-    """An adapter whose protocol lets a plugin use host capabilities."""
-
-    def update_trust(self, deployment: Deployment) -> None:
-        """Use the deployment's current trust tier and signature state from now on."""
-        ...
-
-
-@runtime_checkable
-class HookAdapter(ProtocolAdapter, Protocol):
-    """An adapter whose protocol has session hooks, configuration updates and projects."""
-
-    def build_hook(self, hook: str, payload: Mapping[str, Any], context: CallContext, token: str) -> OutgoingMessage:
-        """Build the request for a session hook."""
-        ...
-
-    async def update_config(self, sender: RequestSender, config: Mapping[str, Any]) -> None:
-        """Send a running plugin its new configuration.
-
-        Raises:
-            PaddockError: it refused, or did not answer in time.
-            PeerLost: it is gone.
-        """
-        ...
-
-    async def update_project(self, sender: RequestSender, project: str, config: Mapping[str, Any] | None) -> None:
-        """Send a running plugin the configuration of a project that uses it; None if the project is gone. Raises as
-        `update_config`."""
         ...

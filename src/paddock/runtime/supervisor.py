@@ -26,7 +26,8 @@ from paddock.runtime.hooks import fire_hook
 from paddock.runtime.instance import PluginInstance, SupervisorDeps
 from paddock.runtime.lifecycle import PluginState
 from paddock.runtime.process_run import RunningPlugin
-from paddock.runtime.protocol_adapter import HookAdapter, RequestSender
+from paddock.runtime.protocol_adapter import RequestSender
+from paddock.runtime.protocols.native.adapter import NativeAdapter
 from paddock.runtime.throttle import ConcurrencyLimiter
 
 DRAIN_TIMEOUT_S = 10.0  # grace for in-flight calls before their plugin is asked to stop
@@ -303,12 +304,12 @@ class Supervisor:
         instance.update_deployment(replace(instance.deployment, projects=projects))
 
     async def _send_if_running(
-        self, instance: PluginInstance, send: Callable[[HookAdapter, RequestSender], Awaitable[None]]
+        self, instance: PluginInstance, send: Callable[[NativeAdapter, RequestSender], Awaitable[None]]
     ) -> None:
         if instance.state is not PluginState.RUNNING:
             return  # it gets everything when it starts
         connection = (await instance.wait_running()).connection
-        if isinstance(connection.adapter, HookAdapter):  # other protocols have no such message
+        if isinstance(connection.adapter, NativeAdapter):  # other protocols have no such message
             with contextlib.suppress(PeerLost):  # it is gone, and starts again with the new values
                 await send(connection.adapter, connection)
 

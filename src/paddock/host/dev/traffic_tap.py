@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from paddock.cage.launcher import CagedProcess, Launcher
+from paddock.cage.network.egress_proxy import CageNetwork
 from paddock.cage.spec import CageSpec
 from paddock.core.clock import Clock
 from paddock.core.errors import HostError
 from paddock.rpc.transport import Receiver, Transport
 from paddock.runtime.deployment import LaunchTarget
-from paddock.runtime.endpoint import CagedEndpoint, CagedEndpointLauncher, NetworkActivity, PluginEndpoint
+from paddock.runtime.endpoint import CagedEndpoint, PluginEndpoint
 
 
 class TrafficTap(Protocol):
@@ -26,20 +27,20 @@ class TrafficTap(Protocol):
         ...
 
 
-class TappedEndpointLauncher(CagedEndpointLauncher):
+class TappedEndpointLauncher:
     """Launches caged processes, each with a tap of its own: message ids are unique only within one connection."""
 
-    def __init__(
-        self, launcher: Launcher, clock: Clock, tap: Callable[[], TrafficTap], networks: NetworkActivity
-    ) -> None:
-        super().__init__(launcher, clock, networks)
+    def __init__(self, cages: Launcher, clock: Clock, tap: Callable[[], TrafficTap], network: CageNetwork) -> None:
+        self._cages = cages
+        self._clock = clock
         self._tap = tap
+        self._network = network
 
     async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
         if not isinstance(target, CageSpec):
             raise HostError(f"no cage is built around {type(target).__name__}")
-        process = await self._launcher.launch(target)
-        return _TappedEndpoint(process, target.cage_id, on_log, self._clock, self._networks, self._tap())
+        process = await self._cages.launch(target)
+        return _TappedEndpoint(process, target.cage_id, on_log, self._clock, self._network, self._tap())
 
 
 class _TappedEndpoint(CagedEndpoint):
@@ -49,10 +50,10 @@ class _TappedEndpoint(CagedEndpoint):
         cage_id: str,
         on_log: Callable[[str], None],
         clock: Clock,
-        networks: NetworkActivity | None,
+        network: CageNetwork,
         tap: TrafficTap,
     ) -> None:
-        super().__init__(process, cage_id, on_log, clock, networks)
+        super().__init__(process, cage_id, on_log, clock, network)
         self._tap = tap
 
     async def connect(self, receiver: Receiver) -> Transport:

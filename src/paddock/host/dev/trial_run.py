@@ -88,9 +88,7 @@ class TrialRun:
             adapter,
             publish=publish,
             clock=clock,
-            on_fatal=self._on_kill_reason,
-            on_notification=lambda _method, _params: None,
-            on_log=self.log.append,
+            observer=self,
         )
 
     def attached(self) -> AbstractAsyncContextManager[None]:
@@ -205,9 +203,20 @@ class TrialRun:
     def _misused_pipes(self, detail: str) -> None:
         self.kill_reason = self.kill_reason or f"it misused its pipes for artifacts: {detail}"
 
-    def _on_kill_reason(self, reason: KillReason) -> None:
+    # --- the observer of its connection -------------------------------------------------------------------------------
+
+    def on_fatal(self, reason: KillReason) -> None:
         if not self._ending:
             self.kill_reason = self.kill_reason or reason.reason
+
+    def on_log_line(self, line: str) -> None:
+        self.log.append(line)
+
+    def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
+        """Do nothing: a trial does not judge notifications."""
+
+    def on_list_changed(self) -> None:
+        """Do nothing: a trial lists the definitions once."""
 
 
 class _RawPythonAdapter(PythonAdapter):

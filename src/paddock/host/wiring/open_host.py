@@ -69,10 +69,8 @@ from paddock.ledger.write.lifespan import open_ledger
 from paddock.plugins.store.store import open_plugin_store, staging_root_in, trees_directory
 from paddock.plugins.store.thread import open_store_thread
 from paddock.queue.node import open_node
-from paddock.runtime.endpoint import CagedEndpointLauncher
 from paddock.runtime.instance import SupervisorDeps
-from paddock.runtime.protocols.embedded.endpoint import EmbeddedEndpointLauncher
-from paddock.runtime.protocols.mcp.remote_endpoint import RemoteEndpointLauncher
+from paddock.runtime.launcher import PluginLauncher
 from paddock.runtime.protocols.select import select_adapter
 from paddock.runtime.supervisor import open_supervisor
 from paddock.runtime.throttle import StartThrottle
@@ -151,9 +149,8 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
         supervisor_events = SupervisorEvents(logs)
         preparer = LaunchPreparer(store, FilesystemProbe(DiskFilesystem()), directories, settings, environ, keys, logs)
         mcp_timeout_s = settings.plugins.mcp_timeout_ms / 1000
-        caged_launcher = CagedEndpointLauncher(warden, clock, network)
         deps = SupervisorDeps(
-            launcher=RemoteEndpointLauncher(EmbeddedEndpointLauncher(caged_launcher), mcp_timeout_s),
+            launcher=PluginLauncher(warden, clock, network, connect_timeout_s=mcp_timeout_s),
             adapter_for=partial(select_adapter, capabilities=services.dispatcher, mcp_timeout_s=mcp_timeout_s),
             prepare=preparer,
             publish_for=ledger.publisher,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from paddock.cage.spec import ProcessExit
 from paddock.core.events.contracts import PluginEmbedded
@@ -11,31 +10,18 @@ from paddock.core.events.event import Event
 from paddock.core.ids import PluginName
 from paddock.rpc.memory_transport import memory_pair
 from paddock.rpc.transport import Receiver, Transport
-from paddock.runtime.deployment import InProcessTarget, LaunchTarget
-from paddock.runtime.endpoint import EndpointLauncher, PluginEndpoint
+from paddock.runtime.deployment import InProcessTarget
 from paddock.runtime.protocols.embedded.plugin import EmbeddedFunction, EmbeddedPlugin
 from paddock.runtime.protocols.native.adapter import NativeAdapter
-
-
-class EmbeddedEndpointLauncher:
-    """Launches embedded plugins and delegates all other targets."""
-
-    def __init__(self, fallback: EndpointLauncher) -> None:
-        self._fallback = fallback
-
-    async def launch(self, target: LaunchTarget, on_log: Callable[[str], None]) -> PluginEndpoint:
-        if not isinstance(target, InProcessTarget):
-            return await self._fallback.launch(target, on_log)
-        plugin = target.manifest.name
-        functions = {name: EmbeddedFunction(f"{plugin}.{name}", function) for name, function in target.by_name.items()}
-        return EmbeddedEndpoint(EmbeddedPlugin(target.manifest, functions))
 
 
 class EmbeddedEndpoint:
     """See `PluginEndpoint`. It has no process: killing it closes the connection."""
 
-    def __init__(self, plugin: EmbeddedPlugin) -> None:
-        self._plugin = plugin
+    def __init__(self, target: InProcessTarget) -> None:
+        plugin = target.manifest.name
+        functions = {name: EmbeddedFunction(f"{plugin}.{name}", function) for name, function in target.by_name.items()}
+        self._plugin = EmbeddedPlugin(target.manifest, functions)
         self._ended: asyncio.Future[ProcessExit] = asyncio.get_running_loop().create_future()
 
     @property

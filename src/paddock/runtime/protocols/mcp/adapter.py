@@ -16,10 +16,10 @@ from paddock.core.printable import printable
 from paddock.manifest.model import CallableForm, CallableSpec
 from paddock.rpc.errors import METHOD_NOT_FOUND, RpcError
 from paddock.rpc.mcp.revisions import NegotiatedServer, with_protocol_meta
+from paddock.runtime.calls import InFlightCalls
 from paddock.runtime.deployment import Deployment
 from paddock.runtime.diagnosis import has_own_manifest
 from paddock.runtime.protocol_adapter import (
-    ActiveCalls,
     Broadcast,
     CallProgress,
     DefinitionList,
@@ -248,7 +248,7 @@ class McpAdapter:
             case _:
                 return ListChanged() if method in _LIST_CHANGED else Broadcast()
 
-    async def serve(self, method: str, params: Mapping[str, Any], calls: ActiveCalls, early: EarlyAnswer) -> Any:
+    async def serve(self, method: str, params: Mapping[str, Any], calls: InFlightCalls, early: EarlyAnswer) -> Any:
         del early
         match method:
             case "ping":

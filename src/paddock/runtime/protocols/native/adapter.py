@@ -17,10 +17,10 @@ from paddock.manifest.model import CallableSpec, Dialect
 from paddock.plugins.dialects.envelope import raise_if_failed, request_envelope
 from paddock.policy.principal import PolicyPrincipal, plugin_principal
 from paddock.rpc.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from paddock.runtime.calls import InFlightCalls
 from paddock.runtime.deployment import Deployment
 from paddock.runtime.errors import describe_error, to_paddock_error
 from paddock.runtime.protocol_adapter import (
-    ActiveCalls,
     Broadcast,
     CallProgress,
     HandshakeRejected,
@@ -265,10 +265,10 @@ class NativeAdapter:
             return IgnoredNotification()
         return CallProgress(request_id, cast("dict[str, Any]", event))
 
-    async def serve(self, method: str, params: Mapping[str, Any], calls: ActiveCalls, early: EarlyAnswer) -> Any:
+    async def serve(self, method: str, params: Mapping[str, Any], calls: InFlightCalls, early: EarlyAnswer) -> Any:
         method_params = {key: value for key, value in params.items() if key != "_call"}
         token = params.get("_call")
-        call = calls(token) if isinstance(token, str) else None
+        call = calls.by_token(token) if isinstance(token, str) else None
         if token is not None and call is None:
             raise NotFound("no call with this token is under way", code="call.unknown_token")
         key = self._deployment.key
