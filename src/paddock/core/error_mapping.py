@@ -7,10 +7,32 @@ a meaning of their own are in `*_BY_CODE`. All functions are pure: the caller br
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
-from paddock.core.action import ActionJson, with_sentence
-from paddock.core.errors import Category, Invalid, MistakeJson, PaddockError
+from paddock.core.action import Action, ActionJson, with_sentence
+from paddock.core.errors import (
+    Busy,
+    CallerError,
+    Category,
+    Conflict,
+    Denied,
+    Failed,
+    HostError,
+    Invalid,
+    MistakeJson,
+    Modified,
+    NeedsApproval,
+    NeedsConsent,
+    NotFound,
+    OperatorError,
+    PaddockError,
+    PluginError,
+    Problem,
+    StoreUnavailable,
+    TimedOut,
+    Unavailable,
+    Unreachable,
+)
 from paddock.core.member_types import MemberConstraint
 
 EXIT_OK = 0
@@ -133,6 +155,27 @@ OSQR_RECOVERY: Mapping[Category, tuple[bool, str]] = {
     Category.INTERNAL: (False, "Contact support"),
 }
 
+# The type of an error that arrives as data, by its code where it has its type's own, else by its category.
+ERROR_TYPES_BY_CODE: Mapping[str, type[PaddockError]] = {
+    error_type.code: error_type for error_type in (OperatorError, Modified, Failed, NeedsApproval)
+}
+ERROR_TYPES: Mapping[Category, type[PaddockError]] = {
+    Category.VALIDATION: CallerError,
+    Category.NOT_FOUND: NotFound,
+    Category.AUTHORIZATION: NeedsConsent,
+    Category.POLICY: Denied,
+    Category.CONFLICT: Conflict,
+    Category.TRANSIENT: Busy,
+    Category.DEPENDENCY: Unreachable,
+    Category.PLUGIN: PluginError,
+    Category.TIMEOUT: TimedOut,
+    Category.INTERNAL: HostError,
+}
+RETRYABLE_ERROR_TYPES: Mapping[Category, type[PaddockError]] = {
+    Category.DEPENDENCY: StoreUnavailable,
+    Category.PLUGIN: Unavailable,
+}
+
 
 def exit_code(error: PaddockError) -> int:
     """The exit status of a command that ends with this error."""
@@ -172,6 +215,45 @@ def error_to_json(error: PaddockError) -> ErrorJson:
     if isinstance(error, Invalid):
         body["errors"] = [problem.to_dict() for problem in error.problems]
     return body
+
+
+def error_from_problem(body: Any, status: int = 500) -> PaddockError:
+    """Rebuild the error from a problem body or from `error_to_json`: same code, message, details and exit code.
+
+    Args:
+        body: The data; anything else than an object gives an internal error.
+        status: The HTTP status, for a body that says nothing.
+    """
+    problem = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    message = str(problem.get("message") or problem.get("detail") or f"HTTP {status}")
+    code, hint = str(problem.get("code") or "daemon.unclear"), str(problem.get("hint") or "")
+    action, details = Action.from_json(problem.get("action")), cast("dict[str, Any]", problem.get("details") or {})
+    try:
+        category = Category(problem.get("category", "internal"))
+    except ValueError:
+        category = Category.INTERNAL
+    if category is Category.VALIDATION and (problems := problem.get("errors")):
+        items = [_problem_from_dict(item) for item in problems]
+        return Invalid(message, items, code=code, hint=hint, action=action, details=details)
+    error_type = ERROR_TYPES_BY_CODE.get(code)
+    if error_type is None or error_type.category is not category:
+        retryable_type = RETRYABLE_ERROR_TYPES.get(category) if problem.get("retryable") else None
+        error_type = retryable_type or ERROR_TYPES[category]
+    error = error_type(message, code=code, hint=hint, action=action, details=details)
+    if problem.get("retryable") is False:
+        error.__dict__["retryable"] = False  # as for a call that timed out and may have happened
+    return error
+
+
+def _problem_from_dict(value: dict[str, Any]) -> Problem:
+    return Problem(
+        str(value.get("path", "")),
+        str(value.get("message", "")),
+        str(value.get("hint", "")),
+        str(value.get("code", "invalid")),
+        value.get("line"),
+        Action.from_json(value.get("action")),
+    )
 
 
 def json_rpc_error(error: PaddockError) -> dict[str, Any]:

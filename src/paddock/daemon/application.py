@@ -1,23 +1,28 @@
-"""Composes the application that the daemon serves: API, console, OIDC routes and MCP server."""
+"""Composes the application that the daemon serves: API, console, OIDC routes and MCP server.
+
+A command without a daemon uses the API alone, in its own process, and must not wait for the imports of the others.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Scope
 
 from paddock.api.resources import api_routes
-from paddock.console.message_pages import ProblemPage, notice_page
-from paddock.console.routes import console_pages
 from paddock.core.call import CallContext
 from paddock.core.clock import Clock, Random
 from paddock.host.host import Host
-from paddock.mcp_server.server import McpServer
 from paddock.web.app import Shutdown, WebApp
 from paddock.web.request_context import call_context
 from paddock.web.security.allowed_hosts import allowed_hosts_from
 from paddock.web.security.authenticate import unauthenticated_error
+
+if TYPE_CHECKING:
+    from paddock.mcp_server.server import McpServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,10 @@ def build_application(host: Host, clock: Clock, random: Random) -> Application:
     Raises:
         OperatorError: the settings of the identity provider contradict each other.
     """
+    from paddock.console.message_pages import ProblemPage, notice_page
+    from paddock.console.routes import console_pages
+    from paddock.mcp_server.server import McpServer
+
     shutdown = Shutdown()
     mcp = McpServer(host, McpRequestAuthenticator(host), clock)
     oidc = None
@@ -55,6 +64,17 @@ def build_application(host: Host, clock: Clock, random: Random) -> Application:
         error_page=ProblemPage(oidc.sign_in_path if oidc else ""),
     )
     return Application(web, mcp, shutdown)
+
+
+def build_api(host: Host, clock: Clock, random: Random) -> WebApp:
+    """Compose the API alone, with the same authentication and the same errors."""
+    return WebApp(host, clock, random, api_routes(host, Shutdown(), _notice_page))
+
+
+def _notice_page(title: str, message: str, *, button: str = "", home: str = "", status: int = 200) -> Response:
+    from paddock.console.message_pages import notice_page
+
+    return notice_page(title, message, button=button, home=home, status=status)
 
 
 class McpRequestAuthenticator:

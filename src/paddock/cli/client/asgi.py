@@ -1,0 +1,198 @@
+"""The transport without a daemon: requests go into the API of a host that is opened in this process.
+
+Requests are dispatched as ASGI and authenticated like those on the daemon's socket, with this process as the peer.
+The host lives in a task of its own, on an event loop that runs while a response or a prompt is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from starlette.types import ASGIApp, Message, Scope
+
+from paddock.cli.client.event_loop import open_runner
+from paddock.cli.client.protocol import ApiRequest
+from paddock.config.project_file import working_directory
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.daemon.application import build_api
+from paddock.host.wiring.open_host import Config, open_host
+from paddock.web.disconnect import client_connection
+from paddock.web.security.authenticate import PeerCredentials
+
+T = TypeVar("T")
+
+_MAX_QUEUED_MESSAGES = 16  # of a response that is read more slowly than it is sent
+_DISCONNECT_TIMEOUT_S = 5.0  # for a handler to end after its client has left
+
+
+@contextmanager
+def open_in_process() -> Generator[InProcessTransport, None, None]:
+    """Open a host for as long as the block runs. Plugins start at their first call.
+
+    Raises:
+        PaddockError: it cannot be opened.
+    """
+    with open_runner() as runner:
+        opened: asyncio.Future[ASGIApp] = runner.get_loop().create_future()
+        stopping = asyncio.Event()
+        host = runner.get_loop().create_task(_hold_host_open(opened, stopping))
+        transport = InProcessTransport(runner, host, opened)
+        try:
+            transport.wait(opened)
+            yield transport
+        finally:
+            runner.run(_stop_host(host, opened, stopping))
+
+
+async def _hold_host_open(opened: asyncio.Future[ASGIApp], stopping: asyncio.Event) -> None:
+    """Open and close the host in one task, which the task groups inside it require."""
+    async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
+        opened.set_result(build_api(host, SystemClock(), SystemRandom()))
+        await stopping.wait()
+
+
+async def _stop_host(host: asyncio.Task[None], opened: asyncio.Future[ASGIApp], stopping: asyncio.Event) -> None:
+    stopping.set()
+    if not opened.done():
+        host.cancel()  # interrupted while it was being opened
+    await asyncio.wait({host})
+    if not host.cancelled():
+        host.result()
+
+
+class InProcessTransport:
+    """Dispatches requests into the API of a host in this process."""
+
+    has_daemon = False
+
+    def __init__(self, runner: asyncio.Runner, host: asyncio.Task[None], app: asyncio.Future[ASGIApp]) -> None:
+        self._runner = runner
+        self._host = host
+        self._app = app
+
+    @contextmanager
+    def open(self, request: ApiRequest) -> Generator[InProcessResponse, None, None]:
+        deadline = None if request.timeout_s is None else time.monotonic() + request.timeout_s
+        response = InProcessResponse(self, request, deadline)
+        dispatch = self._runner.get_loop().create_task(response.dispatch(self._app.result(), request.body or b""))
+        try:
+            response.read_start()
+            yield response
+        finally:
+            self._runner.run(response.close(dispatch))
+
+    def run(self, prompt: Coroutine[Any, Any, T]) -> T:
+        return self.wait(prompt)
+
+    def wait(self, work: Awaitable[T], deadline: float | None = None) -> T:
+        """Run the event loop until the work is done.
+
+        Raises:
+            TimeoutError: it was not done by the deadline.
+            PaddockError: the host failed meanwhile.
+        """
+        return self._runner.run(self._while_host_runs(work, deadline))
+
+    async def _while_host_runs(self, work: Awaitable[T], deadline: float | None) -> T:
+        task = asyncio.ensure_future(work)
+        try:
+            async with asyncio.timeout(None if deadline is None else deadline - time.monotonic()):
+                await asyncio.wait({task, self._host}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self._host.result()
+            return await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+
+class InProcessResponse:
+    """The response to one request; its messages are queued as the application sends them."""
+
+    def __init__(self, transport: InProcessTransport, request: ApiRequest, deadline: float | None) -> None:
+        self._transport = transport
+        self._deadline = deadline
+        self._scope = _scope_for(request)
+        self._messages: asyncio.Queue[Message | Exception] = asyncio.Queue(_MAX_QUEUED_MESSAGES)
+        self._disconnected = asyncio.Event()
+        self._ended = False
+        self.status = 0
+        self.headers: dict[str, str] = {}
+
+    def read_start(self) -> None:
+        """Wait for the status and the headers."""
+        message = self._next_message()
+        self.status = message["status"]
+        self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in message["headers"]}
+
+    def read_chunk(self) -> bytes:
+        while not self._ended:
+            message = self._next_message()
+            self._ended = not message.get("more_body", False)
+            if message.get("body"):
+                return message["body"]
+        return b""
+
+    def _next_message(self) -> Message:
+        message = self._transport.wait(self._messages.get(), self._deadline)
+        if isinstance(message, Exception):
+            self._ended = True
+            raise message
+        return message
+
+    async def dispatch(self, app: ASGIApp, body: bytes) -> None:
+        """Run the application for this request."""
+        requests: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            if requests:
+                return requests.pop()
+            await self._disconnected.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if not self._disconnected.is_set():
+                await self._messages.put(message)
+
+        try:
+            await app(self._scope, receive, send)
+        except Exception as error:  # the boundary to the application: raised where the response is read
+            if not self._disconnected.is_set():
+                await self._messages.put(error)
+
+    async def close(self, dispatch: asyncio.Task[None]) -> None:
+        """Disconnect if the response is not complete, and wait for the application."""
+        if not self._ended:
+            self._disconnected.set()
+            client_connection(self._scope).mark_disconnected()
+            while not self._messages.empty():  # a full queue blocks the application
+                self._messages.get_nowait()
+        await asyncio.wait({dispatch}, timeout=_DISCONNECT_TIMEOUT_S)
+        dispatch.cancel()
+
+
+def _scope_for(request: ApiRequest) -> Scope:
+    path, _, query = request.target.partition("?")
+    headers = {"host": "localhost", **request.headers, "content-length": str(len(request.body or b""))}
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "root_path": "",
+        "headers": [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in headers.items()],
+        "client": None,
+        "server": None,
+        "state": {"peer": PeerCredentials(os.getpid(), os.geteuid())},
+    }
