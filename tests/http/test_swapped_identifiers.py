@@ -25,6 +25,8 @@ ROUTES = {
         ("GET", "/calls/{}/explanation"),
         ("POST", "/calls/{}/cancel"),
         ("POST", "/calls/{}/questions/q_1"),
+        ("GET", "/calls/unresolved/{}"),
+        ("POST", "/calls/unresolved/{}/resolve"),
         ("GET", "/ledger?call={}"),
     ],
     "approval": [
@@ -58,7 +60,7 @@ ROUTES = {
         ("POST", "/plugins/{}/actions/send"),
     ],
 }
-BODIES = {"questions": {"action": "decline"}}
+BODIES = {"questions": {"action": "decline"}, "resolve": {"happened": True}}
 OF_OPERATORS = {"plugin"}
 """What is installed is the host's: whoever operates a tenant knows of it, to enable it. Its members do not."""
 

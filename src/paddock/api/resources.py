@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from paddock import __version__
-from paddock.api import approvals, call_schemas, plugin_lifecycle, plugin_schemas
+from paddock.api import approvals, call_schemas, plugin_lifecycle, plugin_schemas, unresolved_calls
 from paddock.api.actions import ActionRoutes
 from paddock.api.approvals import ApprovalRoutes
 from paddock.api.artifacts import ArtifactRoutes
@@ -21,6 +21,7 @@ from paddock.api.plugin_features import DefinitionRoutes, FeatureRoutes
 from paddock.api.plugin_lifecycle import ActivationRoutes, VersionRoutes
 from paddock.api.plugins import PluginRoutes
 from paddock.api.session import SessionRoutes
+from paddock.api.unresolved_calls import UnresolvedCallRoutes
 from paddock.api.webhooks import WebhookRoutes
 from paddock.host.host import Host
 from paddock.web.app import Shutdown
@@ -33,6 +34,7 @@ COMPONENTS: dict[str, Schema] = {
     **plugin_schemas.SCHEMAS,
     **plugin_lifecycle.SCHEMAS,
     **call_schemas.SCHEMAS,
+    **unresolved_calls.SCHEMAS,
     **approvals.SCHEMAS,
 }
 
@@ -43,6 +45,7 @@ def api_routes(
     """Return every route of the API, including `/openapi.json`, which describes `more` as well."""
     routes: tuple[ApiRoute, ...] = (
         *CallRoutes(host, shutdown.closing).endpoints(),
+        *UnresolvedCallRoutes(host).endpoints(),
         *ActivationRoutes(host).endpoints(),
         *PluginRoutes(host, shutdown.closing).endpoints(),
         *VersionRoutes(host).endpoints(),

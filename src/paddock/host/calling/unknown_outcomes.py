@@ -18,6 +18,7 @@ from paddock.ledger.write.append import TransactionLedger
 from paddock.plugins.store.store import PluginStore
 from paddock.plugins.store.thread import StoreThread
 from paddock.plugins.tool_pinning.tools import load_tools
+from paddock.queue.node import Node
 from paddock.store.database import Database, Transaction
 
 
@@ -57,16 +58,24 @@ class UnknownOutcomes:
         database: Holds the idempotency records.
         views: The plugin store, for the callables' output schemas.
         effects: Schedules recovery.
+        node: Ends dead runs of this home, whose effects are in doubt from then on.
         clock: For timestamps.
         random: For ids.
     """
 
     def __init__(
-        self, database: Database, views: StoreThread, effects: EffectCoordinator, clock: Clock, random: Random
+        self,
+        database: Database,
+        views: StoreThread,
+        effects: EffectCoordinator,
+        node: Node,
+        clock: Clock,
+        random: Random,
     ) -> None:
         self._database = database
         self._views = views
         self._effects = effects
+        self._node = node
         self._clock = clock
         self._random = random
 
@@ -92,6 +101,7 @@ class UnknownOutcomes:
                 effects = records.list_in_state(tx, EffectState.IN_DOUBT, tenant=tenant, after=after, limit=limit)
             return [_with_recovery_job(tx, effect) for effect in effects]
 
+        await self._node.end_dead_runs()  # a command that was killed a moment ago
         return await self._database.read(query)
 
     async def find(self, tenant: Tenant, call: str) -> UnresolvedEffect:
@@ -100,30 +110,43 @@ class UnknownOutcomes:
         Raises:
             NotFound: the call had no effect, or there is no such call.
         """
+        await self._node.end_dead_runs()
         return await self._database.read(lambda tx: _with_recovery_job(tx, require_record(tx, tenant, call)))
 
     async def resolve(
-        self, tenant: Tenant, call: str, *, happened: bool, result: Any, comment: str, by: PrincipalId
-    ) -> None:
+        self,
+        tenant: Tenant,
+        call: str,
+        *,
+        happened: bool,
+        result: Any,
+        result_given: bool,
+        comment: str,
+        by: PrincipalId,
+    ) -> UnresolvedEffect:
         """Record the outcome that a person found out; see `gate/idempotency/resolve.py`.
+
+        A result is checked if it is `result_given`: null may be one, or stand for none.
 
         Raises:
             NotFound: there is no such effect.
             Conflict: it is not in doubt.
             Invalid: the result violates the callable's output schema; carries every mistake.
         """
+        await self._node.end_dead_runs()
         record = await self._database.read(lambda tx: require_in_doubt(tx, tenant, call))
-        if result is not None:
+        if result_given:
             await self._views.run(lambda store: require_valid_result(store, record, result), tenant)
 
-        def write(tx: Transaction) -> None:
+        def write(tx: Transaction) -> UnresolvedEffect:
             ledger = TransactionLedger(tx, self._clock, self._random, tenant, call, by)
             now = self._clock.now().isoformat()
-            resolve(
+            effect = resolve(
                 tx, ledger, tenant, call, happened=happened, result=result, resolved_by=by, now=now, comment=comment
             )
+            return _with_recovery_job(tx, effect)
 
-        await self._database.write(write)
+        return await self._database.write(write)
 
     async def probe_now(self, tenant: Tenant, call: str) -> bool:
         """Start recovery now; False if only a person can, or it runs already. See `EffectCoordinator.recover_now`."""

@@ -96,6 +96,7 @@ class UnknownOutcomePages:
                 call,
                 happened=form.last_text("answer") == "happened",
                 result=result,
+                result_given=result is not None,
                 comment=form.last_text("comment").strip(),
                 by=person.id,
             )
