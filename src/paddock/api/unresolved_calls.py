@@ -50,7 +50,9 @@ RESOLVE_BODY = body_schema(
     {
         "happened": describe(BOOLEAN, "Whether its effect has happened."),
         "result": describe(ANY, "Its result, for callers that repeat its key; null if left out."),
-        "reason": describe(TEXT, f"How the person knows: up to {MAX_COMMENT_CHARS:,} characters are kept, in the ledger."),
+        "reason": describe(
+            TEXT, f"How the person knows: up to {MAX_COMMENT_CHARS:,} characters are kept, in the ledger."
+        ),
     },
     required=("happened",),
     example={"happened": True, "result": {"id": 3}, "reason": "it is in the outbox"},

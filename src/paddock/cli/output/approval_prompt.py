@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from paddock.cli.output.question_prompt import RunPrompt, read_terminal_line
 from paddock.cli.output.report import is_interactive, print_message, styled
 from paddock.core.errors import Conflict, Denied, NeedsApproval
 from paddock.core.ids import DEFAULT_TENANT
@@ -16,7 +17,7 @@ MAX_PREVIEW_CHARS = 4_000  # of the parameters; the rest is in `paddock approval
 
 # Sends a verdict: whether it approves, and the request body. Raises Denied where the person may not give it, and
 # Conflict where another answer came first.
-SendVerdict: TypeAlias = Callable[[bool, Mapping[str, Any]], Awaitable[object]]
+SendVerdict: TypeAlias = Callable[[bool, Mapping[str, Any]], object]
 
 
 class ApprovalPrompt:
@@ -36,22 +37,28 @@ class ApprovalPrompt:
         self._has_daemon = has_daemon
         self._terminal = is_interactive()
 
-    async def answer(self, request: Mapping[str, Any], send: SendVerdict) -> None:
-        """Ask at the terminal, or return in order to wait for another person. Other tasks of the loop go on meanwhile.
+    def answer(self, request: Mapping[str, Any], send: SendVerdict, run: RunPrompt) -> None:
+        """Ask at the terminal, or return in order to wait for another person.
+
+        Args:
+            request: The approval request.
+            send: Sends the verdict.
+            run: Runs the prompt, while calls go on.
 
         Raises:
             NeedsApproval: it was left pending; the call continues once it is approved.
         """
         if self._terminal:
             print_preview(request["preview"], request["kind"])
-            choice = await _ask_verdict(
+            prompt = _ask_verdict(
                 rememberable=request.get("remember", "never") != "never",
                 needs_other_person=self._own_call
                 and bool(request.get("four_eyes")),  # their own approval would be rejected
             )
+            choice = run(prompt)
             if choice != "later":
                 try:
-                    await send(choice != "no", {"scope": "always"} if choice == "always" else {})
+                    send(choice != "no", {"scope": "always"} if choice == "always" else {})
                 except Denied as denied:
                     print_message(f"{styled('not yours to answer:', 'yellow')} {printable(denied.message, 400)}")
                 except Conflict as error:
@@ -125,8 +132,6 @@ def print_preview(preview: Mapping[str, Any], kind: str, *, closed: bool = False
 
 
 async def _ask_verdict(*, rememberable: bool, needs_other_person: bool) -> str:
-    from paddock.cli.output.question_prompt import read_terminal_line
-
     if needs_other_person:
         line = await read_terminal_line("Another person has to say yes. Take it back? [y]es · anything else: later > ")
         return "no" if (line or "").strip().lower() in ("y", "yes") else "later"

@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -22,6 +22,9 @@ MAX_ANSWER_BYTES = 1024 * 1024  # of `--answers`
 
 # Sends an answer. Raises Invalid where it does not match the schema.
 SendAnswer: TypeAlias = Callable[[Mapping[str, Any]], object]
+
+# Runs a prompt to its end, and with it what else is in progress.
+RunPrompt: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 class QuestionPrompt:
@@ -38,8 +41,13 @@ class QuestionPrompt:
         self._count = 0
         self._terminal = is_interactive()
 
-    async def answer(self, question: Mapping[str, Any], send: SendAnswer) -> None:
-        """Answer a question, repeatedly if the answer is invalid. Other tasks of the loop go on meanwhile.
+    def answer(self, question: Mapping[str, Any], send: SendAnswer, run: RunPrompt) -> None:
+        """Answer a question, repeatedly if the answer is invalid.
+
+        Args:
+            question: The question.
+            send: Sends the answer.
+            run: Runs the prompt, while calls go on.
 
         Raises:
             Invalid: the answer on the command line is invalid; carries every problem.
@@ -54,7 +62,7 @@ class QuestionPrompt:
             return _send_answer(send, _decline_without_terminal(question))
         while True:
             try:
-                return _send_answer(send, await _fill_in_form(ask_question(question)))
+                return _send_answer(send, run(_fill_in_form(ask_question(question))))
             except Invalid as error:
                 print_problems(error.problems, "✗", "red")
 
