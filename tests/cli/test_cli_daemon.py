@@ -15,7 +15,8 @@ import pytest
 from fixtures.commands import PATIENCE, Paddock
 from fixtures.daemons import Daemon, again_and_again, daemon
 from fixtures.parrot import parrot
-from paddock.cli.client.daemon_client import DaemonClient, running_daemon
+from paddock.cli.client.api_client import ApiClient, running_daemon
+from paddock.cli.client.http import UnixSocketTransport
 from paddock.config.directories import find_directories
 from paddock.core.errors import Busy, CallerError, Denied
 from paddock.rpc.framing import MAX_STRUCTURE_TOKENS
@@ -119,7 +120,9 @@ def test_parameters_that_fit_are_taken_whatever_characters_they_have(
 
 def test_what_the_daemon_refuses_while_it_is_still_sent_is_told_in_its_words(started: Daemon) -> None:
     with pytest.raises(CallerError) as refused:
-        DaemonClient(started.socket).post("/calls", {"name": "parrot.say", "params": {"text": "x" * 8_000_000}})
+        ApiClient(UnixSocketTransport(started.socket)).post(
+            "/calls", {"name": "parrot.say", "params": {"text": "x" * 8_000_000}}
+        )
 
     assert refused.value.error_code == "http.body_too_large"
 

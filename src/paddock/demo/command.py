@@ -17,7 +17,7 @@ from paddock.cli.output.report import print_json, print_message, print_result, s
 from paddock.core.printable import printable
 
 if TYPE_CHECKING:
-    from paddock.cli.client.daemon_client import DaemonClient
+    from paddock.cli.client.api_client import ApiClient
     from paddock.demo.daemon_process import DemoDaemon
     from paddock.demo.history import DemoCall
     from paddock.demo.home import DemoPlugin
@@ -88,7 +88,8 @@ def demo(*, port: int, no_browser: bool, once: bool, as_json: bool) -> None:
 
 def _prepare_demo(home: Path, daemon: DemoDaemon, started: float) -> _DemoState:
     """Populate the home while the daemon starts, then make the history."""
-    from paddock.cli.client.daemon_client import DaemonClient
+    from paddock.cli.client.api_client import ApiClient
+    from paddock.cli.client.http import UnixSocketTransport
     from paddock.config.directories import find_directories
     from paddock.demo.api_client import ApiKeyClient
     from paddock.demo.history import make_history
@@ -102,7 +103,8 @@ def _prepare_demo(home: Path, daemon: DemoDaemon, started: float) -> _DemoState:
     link = daemon.wait_for_login_link()
     url = link.partition("/login/")[0]
     _print_step(f"a host at {url}")
-    operator, client = DaemonClient(socket_path(find_directories(os.environ, Path.home()))), ApiKeyClient(url, key)
+    socket = socket_path(find_directories(os.environ, Path.home()))
+    operator, client = ApiClient(UnixSocketTransport(socket)), ApiKeyClient(url, key)
     operator.post("/reconcile")
     history = make_history(client, operator)
     _print_step(f"some history: {len(history)} calls that were allowed, approved, denied, or failed")
@@ -113,7 +115,7 @@ def _prepare_demo(home: Path, daemon: DemoDaemon, started: float) -> _DemoState:
     )
 
 
-def _running_plugins(operator: DaemonClient) -> list[str]:
+def _running_plugins(operator: ApiClient) -> list[str]:
     """Return the names of the running plugins; print why others do not run, except the one meant to fail."""
     names: list[str] = []
     for plugin in operator.get("/plugins")["plugins"]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paddock.cli.client.daemon_client import DaemonClient, path_segment
+from paddock.cli.client.api_client import ApiClient, path_segment
 from paddock.core.errors import PaddockError
 from paddock.demo.api_client import ApiKeyClient, DemoCallResponse
 from paddock.demo.home import change_example_server
@@ -55,7 +55,7 @@ CHANGED_TOOL_CALL: Final = ("mcp-units.convert", {"value": 26.2, "from": "mi", "
 DEMO_KNOBS: Final = {"native-notes": {"page_size": 10}, "typescript-dice": {"most_dice": 20}}
 
 
-def make_history(robin: ApiKeyClient, operator: DaemonClient) -> list[DemoCall]:
+def make_history(robin: ApiKeyClient, operator: ApiClient) -> list[DemoCall]:
     """Make the history and return its calls. Calls of plugins that do not run are left out."""
     with ThreadPoolExecutor(_MAX_PARALLEL) as executor:
         rows = [executor.submit(_call_in_sequence, robin, row) for row in USER_CALLS]
@@ -78,7 +78,7 @@ def describe_outcome(response: DemoCallResponse) -> str:
     return str(response.body.get("status") if response.status < 400 else response.body.get("code"))
 
 
-def _make_approved_call(robin: ApiKeyClient, operator: DaemonClient) -> list[DemoCall]:
+def _make_approved_call(robin: ApiKeyClient, operator: ApiClient) -> list[DemoCall]:
     """Make a call of Robin's that the operator approves."""
     name, params = APPROVED_CALL
     response = robin.call(name, params)
@@ -91,7 +91,7 @@ def _make_approved_call(robin: ApiKeyClient, operator: DaemonClient) -> list[Dem
     return [DemoCall(name, str(ended["status"]) if ended else "unknown")]
 
 
-def _make_standing_approval(operator: DaemonClient) -> list[DemoCall]:
+def _make_standing_approval(operator: ApiClient) -> list[DemoCall]:
     """Make a call that its caller confirms for good: a standing approval."""
     name, params = STANDING_APPROVAL_CALL
     try:
@@ -104,7 +104,7 @@ def _make_standing_approval(operator: DaemonClient) -> list[DemoCall]:
     return [DemoCall(name, str(call["status"]))]
 
 
-def _make_changed_tool(robin: ApiKeyClient, operator: DaemonClient) -> list[DemoCall]:
+def _make_changed_tool(robin: ApiKeyClient, operator: ApiClient) -> list[DemoCall]:
     """Make a call before and after its server's definitions change: its tool is then quarantined."""
     name, params = CHANGED_TOOL_CALL
     calls = _call_in_sequence(robin, [CHANGED_TOOL_CALL])
@@ -117,7 +117,7 @@ def _make_changed_tool(robin: ApiKeyClient, operator: DaemonClient) -> list[Demo
     return [*calls, DemoCall(name, describe_outcome(robin.call(name, params)))]
 
 
-def _set_knobs(operator: DaemonClient, plugin: str, knobs: Mapping[str, Any]) -> None:
+def _set_knobs(operator: ApiClient, plugin: str, knobs: Mapping[str, Any]) -> None:
     try:
         operator.put(f"/plugins/{path_segment(plugin)}/knobs", {"knobs": knobs})
     except PaddockError:

@@ -151,7 +151,7 @@ def open_client(tenant: str = DEFAULT_TENANT) -> Generator[ApiClient, None, None
     if daemon is not None:
         yield daemon
         return
-    from paddock.cli.client.asgi import open_in_process
+    from paddock.cli.client.in_process import open_in_process
 
     with open_in_process() as transport:
         yield ApiClient(transport, tenant)
@@ -200,6 +200,19 @@ def path_segment(name: str) -> str:
     from urllib.parse import quote
 
     return quote(name, safe="")
+
+
+def plugin_path(name: str) -> str:
+    """Return the path of a plugin.
+
+    Raises:
+        NotFound: no plugin can have this name.
+    """
+    if not name or "/" in name or not name.isprintable():
+        from paddock.plugins.store.lookup import plugin_not_found_error
+
+        raise plugin_not_found_error(name)
+    return f"/plugins/{path_segment(name)}"
 
 
 def _parse_events(response: ApiResponse) -> ServerEvents:

@@ -1,174 +1,200 @@
-"""Calls, approvals and reads without a daemon: a host is opened in this process for the one command."""
+"""The transport without a daemon: requests go into the API of a host that is opened in this process.
+
+Requests are dispatched as ASGI and authenticated like those on the daemon's socket, with this process as the peer.
+The host lives in a task of its own, on an event loop that runs while a response or a prompt is waited for.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+import time
+from collections.abc import Awaitable, Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import unquote
 
-from paddock.api.approvals import parse_remember
-from paddock.cli.client.event_loop import run_async
-from paddock.cli.output.approval_prompt import ApprovalPrompt
-from paddock.cli.output.question_prompt import QuestionPrompt
-from paddock.cli.output.status_line import CallEventLine
-from paddock.config.directories import user_name
+from starlette.types import ASGIApp, Message, Scope
+
+from paddock.cli.client.event_loop import open_runner
+from paddock.cli.client.protocol import ApiRequest
+from paddock.cli.output.report import print_problems
 from paddock.config.project_file import working_directory
-from paddock.core.call import CallContext, Principal
-from paddock.core.elicitation import QuestionAnswer
-from paddock.core.errors import NeedsApproval
-from paddock.core.ids import DEFAULT_TENANT, Tenant
-from paddock.gate.calls.handle import CallHandle
-from paddock.gate.idempotency.states import validate_idempotency_key
-from paddock.host.host import Host
+from paddock.core.clock import SystemClock, SystemRandom
+from paddock.daemon.application import build_api
 from paddock.host.wiring.open_host import Config, open_host
+from paddock.web.disconnect import client_connection
+from paddock.web.security.authenticate import PeerCredentials
 
 T = TypeVar("T")
-ReadWithHost: TypeAlias = Callable[[Host, CallContext], Awaitable[dict[str, Any]]]
 
-_CANCEL_TIMEOUT_S = 5.0  # for an abandoned call to end
+_MAX_QUEUED_MESSAGES = 16  # of a response that is read more slowly than it is sent
+_DISCONNECT_TIMEOUT_S = 5.0  # for a handler to end after its client has left
 
 
-async def call_in_process(
-    name: str,
-    params: dict[str, Any],
-    timeout_s: float | None,
-    questions: QuestionPrompt,
-    approvals: ApprovalPrompt,
-    acting_as: str | None = None,
-    tenant: str = DEFAULT_TENANT,
-    key: str | None = None,
-    abandoned: list[dict[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """Make a call and return it as JSON data, with its result.
-
-    Args:
-        name: The callable.
-        params: Its parameters.
-        timeout_s: After how many seconds the call is cancelled.
-        questions: Answers the plugin's questions.
-        approvals: Handles a required approval.
-        acting_as: The principal to call as; the local operator by default.
-        tenant: The tenant to call in.
-        key: The idempotency key of an effect.
-        abandoned: Receives the state of a call that is no longer waited for.
+@contextmanager
+def open_in_process() -> Generator[InProcessTransport, None, None]:
+    """Open a host for as long as the block runs. Plugins start at their first call.
 
     Raises:
-        PaddockError: it failed.
-        TimeoutError: it timed out and was cancelled.
+        PaddockError: it cannot be opened.
     """
-    config = Config(role="command", start="nothing", cwd=working_directory())
-    with CallEventLine() as event_line:
-        async with open_host(config) as host:
-            operator, tenant_name = user_name(os.geteuid()), await host.tenant(tenant)
-            context = (
-                host.operator_context(operator, tenant_name)
-                if acting_as is None
-                else host.call_context(await host.principal(acting_as, tenant_name), operator=operator)
-            )
-            if key is not None:
-                context = replace(context, idempotency_key=validate_idempotency_key(key))
-            async with asyncio.timeout(timeout_s):
-                handle = host.calls.start_by_name(name, params, context)
-                try:
-                    await _follow_call(host, handle, event_line, questions, approvals)
-                except NeedsApproval:
-                    raise  # the call stays for whoever answers later
-                except BaseException:
-                    await host.approvals.cancel(handle)  # the call and its approval request are abandoned
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_CANCEL_TIMEOUT_S):
-                            await handle.wait_ended()
-                    if abandoned is not None:
-                        abandoned.append(handle.to_json())
-                    raise
-                return handle.to_json()
+    with open_runner() as runner:
+        opened: asyncio.Future[ASGIApp] = runner.get_loop().create_future()
+        stopping = asyncio.Event()
+        host = runner.get_loop().create_task(_hold_host_open(opened, stopping))
+        transport = InProcessTransport(runner, host, opened)
+        try:
+            transport.wait(opened)
+            yield transport
+        finally:
+            runner.run(_stop_host(host, opened, stopping))
 
 
-async def _follow_call(
-    host: Host, handle: CallHandle, event_line: CallEventLine, questions: QuestionPrompt, approvals: ApprovalPrompt
-) -> None:
-    async for event in handle.events():
-        if event.kind == "event":
-            event_line.show(event.data)
-        elif event.kind == "approval":
-            event_line.clear()
-            await _prompt_for_approval(host, event.data, approvals, handle.context.tenant)
-        elif event.data["type"] == "question":
-            event_line.clear()
-            await questions.answer(event.data, partial(_answer_question, handle, event.data["id"]))
-    await handle.wait()
-
-
-async def _prompt_for_approval(
-    host: Host, request: Mapping[str, Any], approvals: ApprovalPrompt, tenant: Tenant
-) -> None:
-    operator = host.operator_context(user_name(os.geteuid()), tenant).principal
-
-    async def send(approved: bool, body: Mapping[str, Any]) -> None:
-        if approved:
-            await host.approvals.approve(request["approval"], operator, remember=parse_remember(dict(body)))
-        else:
-            await host.approvals.deny(request["approval"], operator)
-
-    await approvals.answer(request, send)
-
-
-def _answer_question(handle: CallHandle, question: str, answer: Mapping[str, Any]) -> None:
-    handle.questions.answer(question, QuestionAnswer(answer["action"], answer.get("content", {})))
-
-
-async def run_with_host(work: Callable[[Host, Principal], Awaitable[T]], tenant: str = DEFAULT_TENANT) -> T:
-    """Open a host, run the work with it as the local operator, and return its result."""
+async def _hold_host_open(opened: asyncio.Future[ASGIApp], stopping: asyncio.Event) -> None:
+    """Open and close the host in one task, which the task groups inside it require."""
     async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
-        return await work(host, await _local_operator(host, tenant))
+        print_problems(host.loaded_settings.warnings, "!", "yellow")
+        opened.set_result(build_api(host, SystemClock(), SystemRandom()))
+        await stopping.wait()
 
 
-async def answer_approval_in_process(
-    approval_id: str, verdict: str, body: dict[str, Any], tenant: str = DEFAULT_TENANT
-) -> tuple[dict[str, Any], Any]:
-    """Answer an approval request; return the request, and the call as JSON data if it was made.
-
-    Raises:
-        PaddockError: the answer was rejected.
-    """
-    with CallEventLine() as event_line:
-        async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
-            operator = await _local_operator(host, tenant)
-            if verdict == "deny":
-                return await host.approvals.deny(approval_id, operator, comment=body["comment"]), None
-            request = await host.approvals.approve(
-                approval_id,
-                operator,
-                comment=body["comment"],
-                remember=parse_remember(body),
-                payload=body.get("params"),
-            )
-            handle = host.calls.find(request["call_id"], operator.tenant)
-            if handle.approval_required is not None:  # more people are needed
-                return request, None
-            async for event in handle.events():
-                if event.kind == "event":
-                    event_line.show(event.data)
-            return await host.approvals.find(operator.tenant, request["id"]), handle.to_json()
+async def _stop_host(host: asyncio.Task[None], opened: asyncio.Future[ASGIApp], stopping: asyncio.Event) -> None:
+    stopping.set()
+    if not opened.done():
+        host.cancel()  # interrupted while it was being opened
+    await asyncio.wait({host})
+    if not host.cancelled():
+        host.result()
 
 
-async def _local_operator(host: Host, tenant: str) -> Principal:
-    return host.operator_context(user_name(os.geteuid()), await host.tenant(tenant)).principal
+class InProcessTransport:
+    """Dispatches requests into the API of a host in this process."""
+
+    has_daemon = False
+
+    def __init__(self, runner: asyncio.Runner, host: asyncio.Task[None], app: asyncio.Future[ASGIApp]) -> None:
+        self._runner = runner
+        self._host = host
+        self._app = app
+
+    @contextmanager
+    def open(self, request: ApiRequest) -> Generator[InProcessResponse, None, None]:
+        deadline = None if request.timeout_s is None else time.monotonic() + request.timeout_s
+        response = InProcessResponse(self, request, deadline)
+        dispatch = self._runner.get_loop().create_task(response.dispatch(self._app.result(), request.body or b""))
+        try:
+            response.read_start()
+            yield response
+        finally:
+            self._runner.run(response.close(dispatch))
+
+    def run(self, prompt: Coroutine[Any, Any, T]) -> T:
+        return self.wait(prompt)
+
+    def wait(self, work: Awaitable[T], deadline: float | None = None) -> T:
+        """Run the event loop until the work is done.
+
+        Raises:
+            TimeoutError: it was not done by the deadline.
+            PaddockError: the host failed meanwhile.
+        """
+        return self._runner.run(self._while_host_runs(work, deadline))
+
+    async def _while_host_runs(self, work: Awaitable[T], deadline: float | None) -> T:
+        task = asyncio.ensure_future(work)
+        try:
+            async with asyncio.timeout(None if deadline is None else deadline - time.monotonic()):
+                await asyncio.wait({task, self._host}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self._host.result()
+            return await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
 
 
-def read_in_process(read: ReadWithHost, tenant: str = DEFAULT_TENANT) -> dict[str, Any]:
-    """Read something with a host as the local operator, in a tenant.
+class InProcessResponse:
+    """The response to one request; its messages are queued as the application sends them."""
 
-    Raises:
-        PaddockError: it cannot be read.
-    """
+    def __init__(self, transport: InProcessTransport, request: ApiRequest, deadline: float | None) -> None:
+        self._transport = transport
+        self._deadline = deadline
+        self._scope = _scope_for(request)
+        self._messages: asyncio.Queue[Message | Exception] = asyncio.Queue(_MAX_QUEUED_MESSAGES)
+        self._disconnected = asyncio.Event()
+        self._ended = False
+        self.status = 0
+        self.headers: dict[str, str] = {}
 
-    async def run() -> dict[str, Any]:
-        async with open_host(Config(role="command", start="nothing", cwd=working_directory())) as host:
-            return await read(host, host.operator_context(user_name(os.geteuid()), await host.tenant(tenant)))
+    def read_start(self) -> None:
+        """Wait for the status and the headers."""
+        message = self._next_message()
+        self.status = message["status"]
+        self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in message["headers"]}
 
-    return run_async(run())
+    def read_chunk(self) -> bytes:
+        while not self._ended:
+            message = self._next_message()
+            self._ended = not message.get("more_body", False)
+            if message.get("body"):
+                return message["body"]
+        return b""
+
+    def _next_message(self) -> Message:
+        message = self._transport.wait(self._messages.get(), self._deadline)
+        if isinstance(message, Exception):
+            self._ended = True
+            raise message
+        return message
+
+    async def dispatch(self, app: ASGIApp, body: bytes) -> None:
+        """Run the application for this request."""
+        requests: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            if requests:
+                return requests.pop()
+            await self._disconnected.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if not self._disconnected.is_set():
+                await self._messages.put(message)
+
+        try:
+            await app(self._scope, receive, send)
+        except Exception as error:  # the boundary to the application: raised where the response is read
+            if not self._disconnected.is_set():
+                await self._messages.put(error)
+
+    async def close(self, dispatch: asyncio.Task[None]) -> None:
+        """Disconnect if the response is not complete, and wait for the application."""
+        if not self._ended:
+            self._disconnected.set()
+            client_connection(self._scope).mark_disconnected()
+            while not self._messages.empty():  # a full queue blocks the application
+                self._messages.get_nowait()
+        await asyncio.wait({dispatch}, timeout=_DISCONNECT_TIMEOUT_S)
+        dispatch.cancel()
+
+
+def _scope_for(request: ApiRequest) -> Scope:
+    path, _, query = request.target.partition("?")
+    headers = {"host": "localhost", **request.headers, "content-length": str(len(request.body or b""))}
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "root_path": "",
+        "headers": [(name.lower().encode("ascii"), value.encode("ascii")) for name, value in headers.items()],
+        "client": None,
+        "server": None,
+        "state": {"peer": PeerCredentials(os.getpid(), os.geteuid())},
+    }

@@ -46,7 +46,7 @@ def plugin_path_segment(name: str) -> str:
     Raises:
         NotFound: no plugin can have it; the same error as without a daemon.
     """
-    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.client.api_client import path_segment
     from paddock.plugins.store.lookup import require_plugin
 
     if not name or "/" in name:  # no path can contain it; if it is an alias, the plugin's own name can be used
@@ -66,7 +66,7 @@ def open_for_change(tenant: str = DEFAULT_TENANT) -> Generator[OneShotHost, None
 
 def clean_up_killed_commands(host: OneShotHost) -> None:
     """Clean up what killed commands left behind."""
-    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.api_client import running_daemon
     from paddock.plugins.manage.remove import reconcile_config_entries
     from paddock.plugins.store.purge import pending_purges
 
@@ -81,7 +81,7 @@ def apply_removals(host: OneShotHost) -> None:
 
     What a daemon could not purge in time stays marked (`purge.pending_purges`).
     """
-    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.api_client import running_daemon
     from paddock.gate.idempotency.retention import erase_plugin
     from paddock.host.plugins.logs.log_files import remove_log_files
     from paddock.plugins.store.purge import purge_all

@@ -21,7 +21,7 @@ def wait_until_running(name: str, *, rollback_command: str = "", restart: bool =
     Raises:
         Unavailable: it should run, and does not.
     """
-    from paddock.cli.client.daemon_client import path_segment, running_daemon
+    from paddock.cli.client.api_client import path_segment, running_daemon
 
     daemon = running_daemon()
     if daemon is None:

@@ -52,7 +52,7 @@ def change_store(tenant: str, unit: Callable[[AuditedTransaction], T]) -> T:
 
 def invalidate_daemon_credentials(host: OneShotHost) -> None:
     """Have a running daemon drop its cached credentials, so that a revocation takes effect at once."""
-    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.api_client import running_daemon
 
     daemon = running_daemon(host.directories)
     if daemon is not None:

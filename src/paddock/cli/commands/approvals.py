@@ -1,8 +1,8 @@
-"""`paddock approvals …`: approval requests and their answers, through the daemon or with a host in this process."""
+"""`paddock approvals …`: approval requests and their answers."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,8 +23,7 @@ from paddock.core.errors import NeedsConsent
 from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
-    from paddock.core.call import Principal
-    from paddock.host.host import Host
+    from paddock.cli.client.api_client import ApiClient
 
 app = PaddockGroup("approvals", help="See what waits for a person, and answer: approve, deny, revoke.")
 
@@ -47,15 +46,12 @@ def list_(*, ended: bool, standing: bool, count: int, before: str | None, tenant
     if standing:
         _list_standing(tenant, revoked=ended, as_json=as_json)
         return
-    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.outcome_text import ERASED_TEXT, is_closed
 
     query = f"limit={count}{'&all=1' if ended else ''}{f'&before={path_segment(before)}' if before is not None else ''}"
-    page = _fetch(
-        f"/approvals?{query}",
-        lambda host, by: _list_in_process(host, by, ended=ended, before=before, limit=count),
-        tenant,
-    )
+    with open_client(tenant) as client:
+        page = client.get(f"/approvals?{query}")
     if as_json:
         print_json(page)
         return
@@ -85,13 +81,12 @@ def list_(*, ended: bool, standing: bool, count: int, before: str | None, tenant
 @options.as_json
 def show(approval_id: str, *, tenant: str, as_json: bool) -> None:
     """Show what would be done, with its parameters, and who may answer; or what became of it."""
-    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.client.api_client import open_client, path_segment
     from paddock.cli.output.approval_prompt import print_preview
     from paddock.cli.output.outcome_text import describe_approval, is_closed, is_erased
 
-    request = _fetch(
-        f"/approvals/{path_segment(approval_id)}", lambda host, by: host.approvals.find(by.tenant, approval_id), tenant
-    )
+    with open_client(tenant) as client:
+        request = client.get(f"/approvals/{path_segment(approval_id)}")
     if as_json:
         print_json(request)
         return
@@ -152,14 +147,10 @@ def deny(approval_id: str, *, comment: str, tenant: str, yes: bool, as_json: boo
 @options.as_json
 def revoke(standing_id: str, *, tenant: str, as_json: bool) -> None:
     """End a yes that lasts."""
-    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.client.api_client import open_client, path_segment
 
-    standing = _fetch(
-        f"/approvals/standing/{path_segment(standing_id)}/revoke",
-        lambda host, by: host.approvals.revoke_standing(standing_id, by),
-        tenant,
-        body={},
-    )
+    with open_client(tenant) as client:
+        standing = client.post(f"/approvals/standing/{path_segment(standing_id)}/revoke", {})
     if as_json:
         print_json(standing)
     elif standing["revoked_at"]:
@@ -175,29 +166,29 @@ def revoke(standing_id: str, *, tenant: str, as_json: bool) -> None:
 def _send_verdict(
     approval_id: str, verdict: str, body: dict[str, Any], tenant: str, *, yes: bool, as_json: bool
 ) -> None:
-    from paddock.cli.client.daemon_client import path_segment, running_daemon
-    from paddock.cli.client.event_loop import run_async
+    from paddock.cli.client.api_client import open_client, path_segment
+    from paddock.core.error_mapping import error_from_problem
 
-    daemon = running_daemon(tenant=tenant)
-    address = f"/approvals/{path_segment(approval_id)}"
-    if not yes:
-        _confirm_verdict(approval_id, verdict, tenant)
-    if daemon is not None:
-        approval = daemon.post(f"{address}/{verdict}", body)
-        call = None
-    else:
-        from paddock.cli.client.in_process import answer_approval_in_process
-
-        approval, call = run_async(answer_approval_in_process(approval_id, verdict, body, tenant))
+    if not yes and not is_interactive():
+        raise NeedsConsent(
+            f"{verdict} {approval_id}?",
+            hint="there is no terminal to ask on; if you mean it:"
+            f" paddock approvals {verdict} {approval_id}{tenant_option(tenant)} --yes",
+        )
+    address, call = f"/approvals/{path_segment(approval_id)}", None
+    with open_client(tenant) as client:
+        if not yes:
+            _confirm_verdict(client.get(address), verdict)
+        approval = client.post(f"{address}/{verdict}", body)
+        if verdict == "approve" and not client.has_daemon:
+            approval, call = _finish_approved_call(client, approval)
     if as_json:
         print_json(approval if call is None else {**approval, "call": call})
     elif approval["id"] != approval_id:
         print_message(f"{approval['id']}, with your parameters, replaced {approval_id}")
     if call is not None and call.get("error"):
-        from paddock.cli.client.daemon_client import error_from_problem
-
         print_message(f"approved {approval['id']}, and the call failed")
-        raise click.exceptions.Exit(report_error(error_from_problem(call["error"], 500), as_json=False))
+        raise click.exceptions.Exit(report_error(error_from_problem(call["error"]), as_json=False))
     if not as_json:
         print_message(f"{styled('✓', 'green')} {_verdict_text(approval, verdict, tenant)}")
         if approval["standing"]:
@@ -225,27 +216,33 @@ def _verdict_text(approval: Mapping[str, Any], verdict: str, tenant: str) -> str
     return f"approved {approval['id']}; the call goes on: {follow}"
 
 
-def _confirm_verdict(approval_id: str, verdict: str, tenant: str) -> None:
-    from paddock.cli.client.daemon_client import path_segment
+def _confirm_verdict(request: Mapping[str, Any], verdict: str) -> None:
     from paddock.cli.output.approval_prompt import print_preview
 
-    if not is_interactive():
-        raise NeedsConsent(
-            f"{verdict} {approval_id}?",
-            hint="there is no terminal to ask on; if you mean it:"
-            f" paddock approvals {verdict} {approval_id}{tenant_option(tenant)} --yes",
-        )
-    request = _fetch(
-        f"/approvals/{path_segment(approval_id)}", lambda host, by: host.approvals.find(by.tenant, approval_id), tenant
-    )
     print_preview(request["preview"], request["kind"])
     if not ask_yes_no("Approve it?" if verdict == "approve" else "Deny it?"):
         raise NeedsConsent("you did not say yes, and nothing was answered", code="consent_refused")
 
 
+def _finish_approved_call(client: ApiClient, approval: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Wait for a call that runs in this process; return its request as it is then, and the call if it was made."""
+    from paddock.cli.output.status_line import CallEventLine
+
+    address = f"/calls/{approval['call_id']}"
+    if client.get(address)["status"] == "pending_approval":  # more people are needed
+        return approval, None
+    with CallEventLine() as event_line, client.stream_events(f"{address}/events") as events:
+        for kind, data in events:
+            if kind == "event":
+                event_line.show(data)
+    return client.get(f"/approvals/{approval['id']}"), client.get(address)
+
+
 def _list_standing(tenant: str, *, revoked: bool, as_json: bool) -> None:
-    path = f"/approvals/standing{'?all=1' if revoked else ''}"
-    response = _fetch(path, lambda host, by: _list_standing_in_process(host, by, revoked=revoked), tenant)
+    from paddock.cli.client.api_client import open_client
+
+    with open_client(tenant) as client:
+        response = client.get(f"/approvals/standing{'?all=1' if revoked else ''}")
     if as_json:
         print_json(response)
         return
@@ -269,28 +266,5 @@ def _list_standing(tenant: str, *, revoked: bool, as_json: bool) -> None:
         print_result(line)
 
 
-async def _list_in_process(host: Host, by: Principal, *, ended: bool, before: str | None, limit: int) -> dict[str, Any]:
-    from paddock.api.approvals import approvals_page
-
-    return approvals_page(await host.approvals.list_requests(by.tenant, ended=ended, before=before, limit=limit), limit)
-
-
-async def _list_standing_in_process(host: Host, by: Principal, *, revoked: bool) -> dict[str, Any]:
-    return {"standing": await host.approvals.list_standing(by.tenant, revoked=revoked)}
-
-
 def _approval_name(approval: Mapping[str, Any]) -> str:
     return f"{approval['plugin']} {approval['callable'] or '(everything)'}"
-
-
-def _fetch(path: str, in_process: Callable[[Host, Principal], Awaitable[Any]], tenant: str, body: Any = None) -> Any:
-    """Ask the daemon, or without one a host in this process."""
-    from paddock.cli.client.daemon_client import running_daemon
-
-    daemon = running_daemon(tenant=tenant)
-    if daemon is not None:
-        return daemon.get(path) if body is None else daemon.post(path, body)
-    from paddock.cli.client.event_loop import run_async
-    from paddock.cli.client.in_process import run_with_host
-
-    return run_async(run_with_host(in_process, tenant))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -15,7 +14,7 @@ from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
-    from paddock.cli.client.daemon_client import DaemonClient
+    from paddock.cli.client.api_client import ApiClient, ServerEvents
 
 app = PaddockGroup("calls", help="Look at, follow, answer and cancel the calls of a running daemon.")
 
@@ -31,7 +30,7 @@ _DAEMON_PURPOSE = "looking at its calls"
 @options.as_json
 def list_(*, limit: int, tenant: str, as_json: bool) -> None:
     """List the last calls, newest first: those under way, and those that ended since the daemon runs."""
-    from paddock.cli.client.daemon_client import require_daemon
+    from paddock.cli.client.api_client import require_daemon
 
     page = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls?limit={limit}")
     if as_json:
@@ -54,9 +53,10 @@ def list_(*, limit: int, tenant: str, as_json: bool) -> None:
 @options.as_json
 def show(call_id: str, *, tenant: str, as_json: bool) -> None:
     """Show how a call is doing: its status, what it asks, and its result or why it failed."""
-    from paddock.cli.client.daemon_client import error_from_problem, path_segment, require_daemon
+    from paddock.cli.client.api_client import path_segment, require_daemon
     from paddock.cli.output.approval_prompt import approve_hint, print_preview
     from paddock.cli.output.question_prompt import print_open_question
+    from paddock.core.error_mapping import error_from_problem
     from paddock.core.events.calls import undisclosed_text
 
     call = require_daemon(_DAEMON_PURPOSE, tenant).get(f"/calls/{path_segment(call_id)}")
@@ -83,7 +83,7 @@ def show(call_id: str, *, tenant: str, as_json: bool) -> None:
     if call["status"] == "succeeded":
         print_json(call["result"])
     elif error := call.get("error"):
-        print_error(error_from_problem(error, 500))
+        print_error(error_from_problem(error))
 
 
 @app.command("follow", examples=["paddock calls follow ID"])
@@ -98,8 +98,8 @@ def follow(call_id: str, *, answers: str | None, tenant: str, as_json: bool) -> 
 
     What it asks is asked at the terminal. Without one, and without --answers, the question stays open and is shown.
     """
-    from paddock.cli.client.daemon_client import path_segment, require_daemon
-    from paddock.cli.commands.call import follow_call
+    from paddock.cli.client.api_client import path_segment, require_daemon
+    from paddock.cli.client.follow import follow_call
     from paddock.cli.output.approval_prompt import ApprovalPrompt
     from paddock.cli.output.question_prompt import QuestionPrompt, read_answers_option
 
@@ -126,7 +126,7 @@ def follow(call_id: str, *, answers: str | None, tenant: str, as_json: bool) -> 
 @options.as_json
 def answer(call_id: str, given: str, *, tenant: str, as_json: bool) -> None:
     """Answer what a call asks: the question that has waited longest. `paddock calls show ID` shows it."""
-    from paddock.cli.client.daemon_client import path_segment, require_daemon
+    from paddock.cli.client.api_client import path_segment, require_daemon
     from paddock.cli.output.question_prompt import build_answer, print_open_question, read_answer_argument
 
     value = read_answer_argument(given)
@@ -155,7 +155,7 @@ def answer(call_id: str, given: str, *, tenant: str, as_json: bool) -> None:
 @options.as_json
 def cancel(call_id: str, *, tenant: str, as_json: bool) -> None:
     """Ask for the end of a call and wait for it. A call that is over stays as it is."""
-    from paddock.cli.client.daemon_client import path_segment, require_daemon
+    from paddock.cli.client.api_client import path_segment, require_daemon
 
     daemon = require_daemon("cancelling a call", tenant)
     daemon.post(f"/calls/{path_segment(call_id)}/cancel")
@@ -186,11 +186,9 @@ def _status_text(call: dict[str, Any]) -> str:
     return f"{call['status']} ({'1 question waits' if open_questions == 1 else f'{open_questions} questions wait'})"
 
 
-def _skip_answered_questions(
-    daemon: DaemonClient, call_id: str, events: Iterator[tuple[str, dict[str, Any]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _skip_answered_questions(daemon: ApiClient, call_id: str, events: ServerEvents) -> ServerEvents:
     """Pass a call's events on, without questions and approvals that were answered meanwhile."""
-    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.client.api_client import path_segment
 
     for kind, data in events:
         if kind == "approval":

@@ -38,7 +38,7 @@ def doctor(*, as_json: bool) -> None:
 
 
 def _ask_daemon(directories: Directories) -> DaemonReport | None:
-    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.api_client import running_daemon
     from paddock.host.doctor.daemon_check import DaemonReport
 
     daemon = running_daemon(directories)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -62,14 +63,16 @@ def mcp(*, acting_as: str | None, tenant: str, as_json: bool) -> None:
     `{"servers": {"paddock": {"type": "stdio", "command": "paddock", "args": ["mcp"]}}}`
     """
     del as_json
-    from paddock.cli.client.daemon_client import running_daemon
     from paddock.cli.client.event_loop import run_async
+    from paddock.cli.client.http import find_daemon
+    from paddock.config.directories import find_directories
+    from paddock.web.daemon_address import socket_path
 
     if acting_as is not None:
         from paddock.principals.principal_name import parse_principal_name
 
         tenant = parse_principal_name(acting_as, tenant).tenant  # also validates it for use in a header
-    daemon = running_daemon(tenant=tenant)
+    daemon = find_daemon(socket_path(find_directories(os.environ, Path.home())))
     open_transport = (
         _in_process_transport(acting_as, tenant)
         if daemon is None
@@ -85,7 +88,7 @@ def _in_process_transport(acting_as: str | None, tenant: str) -> OpenLineTranspo
 
 
 def _daemon_transport(path: Path, acting_as: str | None, tenant: str) -> OpenLineTransport:
-    from paddock.cli.client.daemon_client import path_segment
+    from paddock.cli.client.api_client import path_segment
     from paddock.cli.client.mcp_bridge import open_bridge
 
     target = "/mcp" if tenant == DEFAULT_TENANT_NAME else f"/mcp?tenant={path_segment(tenant)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,13 +12,8 @@ from paddock.cli import options
 from paddock.cli.command import command
 from paddock.cli.output.report import print_json, print_message, styled
 from paddock.core.errors import Invalid, Problem
-from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
-
-if TYPE_CHECKING:
-    from paddock.gate.idempotency.records import IdempotencyRecord
-    from paddock.store.database import Transaction
 
 unresolved_call_argument = click.argument(
     "call", metavar="CALL", help="The call's id, as `paddock run doubt list` shows it."
@@ -55,42 +50,23 @@ def resolve(
     as_json: bool,
 ) -> None:
     """Say what became of a call: it is not made again where it has happened, and may be where it has not."""
-    from paddock.cli.client.one_shot import local_principal, open_for_read
-    from paddock.gate.idempotency.resolve import record_json, require_in_doubt
-    from paddock.gate.idempotency.resolve import resolve as resolve_record
-    from paddock.host.calling.unknown_outcomes import require_valid_result
-    from paddock.ledger.write.append import TransactionLedger
+    from paddock.cli.client.api_client import open_client, path_segment
 
     if happened == not_happened:
         raise click.BadParameter("say which of the two it is", param_hint=_VERDICT_OPTIONS)
     if not_happened and answer is not None:
         raise click.BadParameter("is for what has happened", param_hint="--result")
-    result = None if answer is None else _read_result_option(answer)
-    mark_killed_calls_in_doubt()
-
-    with open_for_read(tenant) as host:
-        store, tenant_name, principal = host.plugins, Tenant(tenant), local_principal()
-        record = store.database.read(lambda tx: require_in_doubt(tx, tenant_name, call))
-        if answer is not None:
-            require_valid_result(store, record, result)
+    body: dict[str, Any] = {"happened": happened, "reason": reason}
+    if answer is not None:
+        body["result"] = _read_result_option(answer)
+    address = f"/calls/unresolved/{path_segment(call)}"
+    with open_client(tenant) as client:
         if not_happened:
-            _confirm_resolution(record_json(record), call, tenant, yes=yes)
-
-        def unit(tx: Transaction) -> IdempotencyRecord:
-            ledger = TransactionLedger(tx, store.clock, store.random, tenant_name, call, principal)
-            return resolve_record(
-                tx,
-                ledger,
-                tenant_name,
-                call,
-                happened=happened,
-                result=result,
-                resolved_by=principal,
-                now=store.now(),
-                comment=reason,
-            )
-
-        resolved_record = record_json(store.database.write(unit))
+            record = client.get(address)
+            if record["state"] == "in_doubt":  # otherwise the answer says that it is known
+                _confirm_resolution(record, call, tenant, yes=yes)
+        resolved_record = client.post(f"{address}/resolve", body)
+    del resolved_record["search"]
     if as_json:
         print_json(resolved_record)
     name = printable(f"{resolved_record['plugin']} {resolved_record['callable']}", 200)
@@ -137,21 +113,3 @@ def _read_result_option(option: str) -> Any:
         problem = Problem(origin, "is not JSON", """write for instance --result '{"id": 3}'""", "not_json")
         raise Invalid("the result is not valid", [problem], code="invalid_params")
     return value
-
-
-def mark_killed_calls_in_doubt() -> None:
-    """Mark the calls of killed commands of this home as in doubt; opening a host does that."""
-    from paddock.cli.client.one_shot import open_for_read
-    from paddock.queue.run_locks import RunLocks
-
-    with open_for_read() as host:
-        if not RunLocks(host.directories.state).dead_epochs():
-            return
-    from paddock.cli.client.event_loop import run_async
-    from paddock.cli.client.in_process import run_with_host
-
-    run_async(run_with_host(_do_nothing))
-
-
-async def _do_nothing(*_: object) -> None:
-    pass

@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddock.cli import options
-from paddock.cli.client.store_access import read_store
 from paddock.cli.command import PaddockGroup
 from paddock.cli.commands import resolve
-from paddock.cli.commands.resolve import mark_killed_calls_in_doubt, print_call_values, unresolved_call_argument
+from paddock.cli.commands.resolve import print_call_values, unresolved_call_argument
 from paddock.cli.output.report import format_table, print_json, print_message, print_result, styled
-from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.plugins.manage.repair_text import tenant_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from paddock.gate.idempotency.records import IdempotencyRecord, RecoverySchedule
-    from paddock.store.database import Transaction
 
 unresolved_app = PaddockGroup("doubt", help="See calls that may have happened, and say whether they have.")
 
@@ -38,22 +33,13 @@ _HIDDEN_WHEN_NARROW = ("BY", "STARTED", "RECOVERY", "KEY")  # on a narrow termin
 @options.as_json
 def list_(*, resolved: bool, count: int, after: str | None, tenant: str, as_json: bool) -> None:
     """List the calls of which nobody knows whether they have happened, the oldest first."""
-    from paddock.gate.idempotency import records
-    from paddock.gate.idempotency.resolve import record_json, require_record
-    from paddock.gate.idempotency.states import EffectState
-    from paddock.principals.tenants import require_tenant
+    from paddock.cli.client.api_client import open_client, path_segment
 
-    def unit(tx: Transaction) -> list[IdempotencyRecord]:
-        tenant_name = require_tenant(tx, tenant).name
-        if after is not None:
-            require_record(tx, tenant_name, after)
-        if resolved:
-            return records.list_resolved(tx, tenant_name, after=after, limit=count)
-        return records.list_in_state(tx, EffectState.IN_DOUBT, tenant=tenant_name, after=after, limit=count)
-
-    mark_killed_calls_in_doubt()
-    unresolved = [record_json(effect) for effect in read_store(unit)]
-    next_id = unresolved[-1]["call_id"] if len(unresolved) == count else None
+    query = f"limit={count}{'&resolved=1' if resolved else ''}"
+    query += f"&after={path_segment(after)}" if after is not None else ""
+    with open_client(tenant) as client:
+        page = client.get(f"/calls/unresolved?{query}")
+    unresolved, next_id = page["calls"], page["next"]
     if as_json:
         print_json({"tenant": tenant, "doubts": unresolved, "next": next_id})
         return
@@ -88,19 +74,13 @@ def _resolution_text(record: Mapping[str, Any]) -> str:
 @options.as_json
 def show(call: str, *, tenant: str, as_json: bool) -> None:
     """Show what is known of the effect of a call, with what it was made with and how finding out goes."""
-    from paddock.gate.idempotency import records
-    from paddock.gate.idempotency.resolve import record_json, require_record
-    from paddock.gate.idempotency.states import EffectState
+    from paddock.cli.client.api_client import open_client, path_segment
 
-    def unit(tx: Transaction) -> tuple[IdempotencyRecord, RecoverySchedule | None]:
-        values = require_record(tx, Tenant(tenant), call)
-        return values, records.recovery_schedule(tx, values) if values.state is EffectState.IN_DOUBT else None
-
-    mark_killed_calls_in_doubt()
-    record, schedule = read_store(unit)
-    values = record_json(record)
+    with open_client(tenant) as client:
+        values = client.get(f"/calls/unresolved/{path_segment(call)}")
+        has_daemon = client.has_daemon
     if as_json:
-        print_json(values | {"search": schedule and schedule._asdict()})
+        print_json(values)
         return
     name = f"{values['plugin']} {values['callable']}"
     print_result(styled(f"{printable(name, 200)}: {values['state'].replace('_', ' ')}", "bold"))
@@ -111,33 +91,30 @@ def show(call: str, *, tenant: str, as_json: bool) -> None:
         print_result(f"  {'why':12} {printable(str(values['error'].get('message', '')), 400)}")
     by_itself = values["state"] == "in_doubt" and values["recovery"] != "none"
     if by_itself:
-        print_result(f"  {'finding out':12} {_recovery_text(schedule)}")
+        print_result(f"  {'finding out':12} {_recovery_text(values['search'])}")
     print_call_values(values, print_result)
     if values["state"] != "in_doubt":
         return
     if by_itself:
-        print_message(_recovery_owner_text())
+        print_message(
+            "the daemon finds out by itself; wait,"
+            if has_daemon
+            else "a daemon finds out by itself, and none runs for this home: paddock serve;"
+        )
     print_message(f"{'or ' if by_itself else ''}look whether it has happened, then say so:")
     print_message(f"  paddock run doubt resolve {call} --happened{tenant_option(tenant)}")
     print_message(f"  paddock run doubt resolve {call} --not-happened{tenant_option(tenant)}")
 
 
-def _recovery_text(schedule: RecoverySchedule | None) -> str:
-    if schedule is None:
+def _recovery_text(search: Mapping[str, Any] | None) -> str:
+    if search is None:
         return "nobody tries any more; a daemon does once more when it starts"
     attempts = "not tried yet"
-    if schedule.tries:
-        attempts = f"tried {schedule.tries} {'time' if schedule.tries == 1 else 'times'}"
-        attempts += f", the last time: {schedule.last_error}" if schedule.last_error else ""
-    return f"{attempts}; {'somebody is at it now' if schedule.now else f'due at {schedule.next_at[:19]} UTC'}"
-
-
-def _recovery_owner_text() -> str:
-    from paddock.cli.client.daemon_client import running_daemon
-
-    if running_daemon() is not None:
-        return "the daemon finds out by itself; wait,"
-    return "a daemon finds out by itself, and none runs for this home: paddock serve;"
+    if search["tries"]:
+        attempts = f"tried {search['tries']} {'time' if search['tries'] == 1 else 'times'}"
+        attempts += f", the last time: {search['last_error']}" if search["last_error"] else ""
+    when = "somebody is at it now" if search["now"] else f"due at {search['next_at'][:19]} UTC"
+    return f"{attempts}; {when}"
 
 
 unresolved_app.add_command(resolve.resolve)

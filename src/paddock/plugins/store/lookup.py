@@ -6,6 +6,7 @@ Every plugin that is called is found through this module.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,15 +100,20 @@ def require_plugin(tx: Any, name: str) -> PluginRow:
     """
     row = find_by_name_or_alias(tx, name)
     if row is None:
-        import difflib
-
-        close_matches = difflib.get_close_matches(name, [plugin.name for plugin in all_plugins(tx)], n=1)
-        raise NotFound(
-            f"no plugin {name!r} is installed",
-            code="plugin.not_found",
-            hint=f"did you mean {close_matches[0]!r}?" if close_matches else "see 'paddock plugin list'",
-        )
+        raise plugin_not_found_error(name, [plugin.name for plugin in all_plugins(tx)])
     return row
+
+
+def plugin_not_found_error(name: str, installed: Sequence[str] = ()) -> NotFound:
+    """Build the error for a name that no plugin has; suggests a similar one of the installed."""
+    import difflib
+
+    close_matches = difflib.get_close_matches(name, installed, n=1)
+    return NotFound(
+        f"no plugin {name!r} is installed",
+        code="plugin.not_found",
+        hint=f"did you mean {close_matches[0]!r}?" if close_matches else "see 'paddock plugin list'",
+    )
 
 
 def pinned_version_missing_error(plugin: PluginRow) -> PluginError:

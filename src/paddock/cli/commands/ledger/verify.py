@@ -54,7 +54,7 @@ def verify_with_progress(tenant: str | None, anchors: Sequence[Path], keys: Sequ
 
 def find_checkpoint_problem() -> dict[str, Any] | None:
     """Return why this home's daemon makes no checkpoints; None if it does, or if no daemon says so."""
-    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.api_client import running_daemon
 
     try:
         daemon = running_daemon()

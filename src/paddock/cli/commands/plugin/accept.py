@@ -156,7 +156,7 @@ def _print_definition_diff(review: DefinitionReview) -> None:
 
 def _record_acceptance(plugin: str, reviews: Sequence[DefinitionReview], tenant: str) -> list[dict[str, Any]]:
     """Accept each definition exactly as it was shown, through the daemon if one runs."""
-    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.api_client import running_daemon
     from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
 
     accepted: list[dict[str, Any]] = []

@@ -59,7 +59,7 @@ def enable(name: str, *, tenant: str, grant: tuple[str, ...], yes: bool, as_json
 
     Installing a plugin is a yes for the default tenant. For another one you are shown what it will do, and asked.
     """
-    from paddock.cli.client.daemon_client import path_segment, running_daemon
+    from paddock.cli.client.api_client import path_segment, running_daemon
     from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
     from paddock.cli.client.plugin_status import (
         runtime_from_response,
@@ -176,7 +176,7 @@ def _report_discovered_tools(name: str, tenant: str, tools: Sequence[str]) -> No
 @options.as_json
 def disable(name: str, *, tenant: str, as_json: bool) -> None:
     """Keep a plugin installed, and let it run no more. A running daemon stops it."""
-    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.api_client import running_daemon
     from paddock.cli.client.one_shot import open_for_change, plugin_path_segment
     from paddock.plugins.manage.enable import disable as disable_plugin
 

@@ -47,7 +47,7 @@ ON_DEMAND = "on demand"
 @options.as_json
 def list_(*, kind: str | None, verbose: bool, tenant: str, as_json: bool) -> None:
     """List installed plugins and their state. They are installed for all tenants, and enabled for each by itself."""
-    from paddock.cli.client.daemon_client import running_daemon
+    from paddock.cli.client.api_client import running_daemon
     from paddock.cli.client.one_shot import open_for_read
     from paddock.plugins.store.listing import list_plugins
     from paddock.plugins.trust.trusted_keys import list_trusted_keys
@@ -185,7 +185,7 @@ def _row_json(plugin: InstalledPlugin, trusted: Mapping[KeyId, str], runtime: An
 @options.as_json
 def info(name: str, *, tenant: str, as_json: bool) -> None:
     """Show everything about one plugin: versions, trust, capabilities, tools, and what it would do."""
-    from paddock.cli.client.daemon_client import path_segment, running_daemon
+    from paddock.cli.client.api_client import path_segment, running_daemon
     from paddock.cli.client.one_shot import open_for_read
     from paddock.cli.client.plugin_status import warnings_from_response
     from paddock.plugins.manage.details import load_details

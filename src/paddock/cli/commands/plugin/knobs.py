@@ -30,18 +30,17 @@ def knobs(name: str, settings: tuple[str, ...], *, reset: tuple[str, ...], tenan
 
     Either all is set or nothing is: every mistake is told at once, and so is what the plugin refuses.
     """
-    from paddock.cli.client.one_shot import open_for_read
-    from paddock.host.plugins.knobs import describe_knobs
+    from paddock.cli.client.api_client import open_client, plugin_path
 
-    texts = _parse_assignments(settings)
-    with open_for_read(tenant) as host:
-        description = describe_knobs(host.plugins, name)
-    if not texts and not reset:
-        _print_knobs(description, as_json=as_json)
-        return
-    accepts = {knob["name"]: knob["accepts"] for knob in description["knobs"]}
-    values = {knob: parse_knob_value(accepts.get(knob, {}), text) for knob, text in texts.items()}
-    updated = _set_knobs(description["name"], values, reset, tenant)
+    texts, address = _parse_assignments(settings), f"{plugin_path(name)}/knobs"
+    with open_client(tenant) as client:
+        description = client.get(address)
+        if not texts and not reset:
+            _print_knobs(description, as_json=as_json)
+            return
+        accepts = {knob["name"]: knob["accepts"] for knob in description["knobs"]}
+        values = {knob: parse_knob_value(accepts.get(knob, {}), text) for knob, text in texts.items()}
+        updated = client.put(address, {"knobs": values, "reset": list(reset)})
     if not as_json:
         changes = [f"set {knob}" for knob in values] + [f"put {knob} back to its default" for knob in reset]
         print_message(f"{styled('✓', 'green')} {printable(', '.join(changes), 400)}")
@@ -73,20 +72,6 @@ def parse_knob_value(accepts: Mapping[str, Any], text: str) -> Any:
             return text
         return value if isinstance(value, int | float) and value - value == 0 else text  # rejects NaN and infinities
     return text
-
-
-def _set_knobs(name: str, values: Mapping[str, Any], reset: Sequence[str], tenant: str) -> Mapping[str, Any]:
-    from paddock.cli.client.daemon_client import path_segment, running_daemon
-
-    if (daemon := running_daemon(tenant=tenant)) is not None:
-        return daemon.put(f"/plugins/{path_segment(name)}/knobs", {"knobs": values, "reset": list(reset)})
-    from paddock.cli.client.one_shot import open_for_change
-    from paddock.config.knob_values import KnobUpdate
-    from paddock.host.plugins.knobs import describe_knobs, plan_knob_change, store_knob_change
-
-    with open_for_change(tenant) as host:
-        store_knob_change(host.plugins, plan_knob_change(host.plugins, name, KnobUpdate(values, tuple(reset))))
-        return describe_knobs(host.plugins, name)
 
 
 def _print_knobs(description: Mapping[str, Any], *, as_json: bool) -> None:

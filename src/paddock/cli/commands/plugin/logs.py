@@ -15,7 +15,7 @@ from paddock.core.error_mapping import EXIT_INTERRUPTED
 from paddock.host.plugins.logs.log_lines import expand_record, format_for_terminal
 
 if TYPE_CHECKING:
-    from paddock.cli.client.daemon_client import DaemonClient
+    from paddock.cli.client.api_client import ApiClient
 
 
 @command("logs", examples=["paddock plugin logs slow-count --follow"])
@@ -29,16 +29,17 @@ def logs(name: str, *, lines: int, follow: bool, tenant: str, as_json: bool) -> 
 
     In JSON each has its `line`, and what the SDK wrote also its `level`, `message` and `fields`.
     """
-    from paddock.cli.client.daemon_client import require_daemon, running_daemon
+    from paddock.cli.client.api_client import open_client, plugin_path, require_daemon
 
+    address = f"{plugin_path(name)}/logs?lines={lines}"
     if follow:
         try:
-            _follow(require_daemon("--follow", tenant), name, lines, as_json=as_json)
+            _follow(require_daemon("--follow", tenant), f"{address}&follow=1", as_json=as_json)
         except KeyboardInterrupt:  # the normal end; no message
             raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
         return
-    daemon = running_daemon(tenant=tenant)
-    entries = _read_log_files(name, tenant, lines) if daemon is None else _read_from_daemon(daemon, name, lines)
+    with open_client(tenant) as client:
+        entries = client.get(address)["lines"]
     if as_json:
         print_json({"name": name, "lines": [expand_record(entry) for entry in entries]})
         return
@@ -48,28 +49,8 @@ def logs(name: str, *, lines: int, follow: bool, tenant: str, as_json: bool) -> 
         print_message(f"{name} has written nothing yet")
 
 
-def _read_log_files(name: str, tenant: str, lines: int) -> list[dict[str, Any]]:
-    """Read the log files, when no daemon writes to them."""
-    from paddock.cli.client.one_shot import open_for_read
-    from paddock.host.plugins.logs.log_files import log_name, read_last_lines
-    from paddock.plugins.store.lookup import require_plugin
-
-    with open_for_read(tenant) as host:
-        plugin = host.plugins.database.read(lambda tx: require_plugin(tx, name))
-        return read_last_lines(host.directories.state / "logs", log_name(tenant, plugin.name), lines)
-
-
-def _read_from_daemon(daemon: DaemonClient, name: str, lines: int) -> list[dict[str, Any]]:
-    """Read from the daemon, which may have lines that are not in the files yet."""
-    from paddock.cli.client.one_shot import plugin_path_segment
-
-    return daemon.get(f"/plugins/{plugin_path_segment(name)}/logs?lines={lines}")["lines"]
-
-
-def _follow(daemon: DaemonClient, name: str, lines: int, *, as_json: bool) -> None:
-    from paddock.cli.client.one_shot import plugin_path_segment
-
-    with daemon.stream_events(f"/plugins/{plugin_path_segment(name)}/logs?follow=1&lines={lines}") as events:
+def _follow(daemon: ApiClient, address: str, *, as_json: bool) -> None:
+    with daemon.stream_events(address) as events:
         for _, entry in events:
             if as_json:
                 print_result(json.dumps(expand_record(entry)))

@@ -51,39 +51,19 @@ def tools(name: str, tool: str | None, *, tenant: str, as_json: bool) -> None:
     What a package declares is shown without running it; what a server says, as it said it last. An enabled server that
     never ran is started once, to ask it.
     """
-    recorded, enabled = _read_recorded_tools(name, tenant)
-    if not recorded["known"] and enabled:
-        print_message(f"{recorded['name']} never ran: it is started once, to hear what it offers")
-        recorded = _discover_tools(recorded["name"], tenant)
+    from paddock.cli.client.api_client import open_client, plugin_path
+
+    with open_client(tenant) as client:
+        recorded = client.get(f"{plugin_path(name)}/tools")
+        if not recorded["known"] and client.get(plugin_path(name))["enabled"]:
+            print_message(f"{recorded['name']} never ran: it is started once, to hear what it offers")
+            recorded = client.post(f"{plugin_path(name)}/tools/meet", timeout_s=None)
     if tool is not None:
         _print_one_tool(recorded, tool, as_json=as_json)
     elif as_json:
         print_json(recorded)
     else:
         _print_all_tools(recorded)
-
-
-def _read_recorded_tools(name: str, tenant: str) -> tuple[dict[str, Any], bool]:
-    """Return the recorded tools, and whether the plugin is enabled."""
-    from paddock.cli.client.one_shot import open_for_read
-    from paddock.plugins.store.rows import find_grant
-    from paddock.plugins.tool_pinning.tools import load_tools
-
-    with open_for_read(tenant) as host:
-        store = host.plugins
-        tools = load_tools(store, name)
-        grant = store.database.read(lambda tx: find_grant(tx, store.tenant, tools.manifest.name))
-    return tools.to_value(), bool(grant and grant.enabled)
-
-
-def _discover_tools(name: str, tenant: str) -> dict[str, Any]:
-    from paddock.cli.client.daemon_client import path_segment, running_daemon
-
-    if (daemon := running_daemon(tenant=tenant)) is not None:
-        return daemon.post(f"/plugins/{path_segment(name)}/tools/meet", timeout_s=None)
-    from paddock.cli.client.in_process import read_in_process
-
-    return read_in_process(lambda host, context: host.tools(name, tenant=context.tenant, discover=True), tenant)
 
 
 def _print_all_tools(recorded: Mapping[str, Any]) -> None:
