@@ -135,7 +135,9 @@ async def _report_plugin_states(host: Host, emit: EmitDaemonEvent, path: str, ur
             name, snapshot.version, runtime_to_json(snapshot, on_demand=host.starts_on_demand(snapshot))
         )
 
-    initial = [to_event(snapshot) for snapshot in await host.wait_settled(PLUGIN_START_WAIT_S)]
+    settled = await host.wait_settled(PLUGIN_START_WAIT_S)
+    changes = host.follow_states()  # before anything else is awaited: no change may fall in between
+    initial = [to_event(snapshot) for snapshot in settled]
     tune_garbage_collector()
     for event in initial:
         emit(event)
@@ -145,7 +147,7 @@ async def _report_plugin_states(host: Host, emit: EmitDaemonEvent, path: str, ur
     counts = {"plugins": len(initial), "running": running, "starting": len(starting), "on_demand": on_demand}
     in_doubt = sum((await host.metrics.count_unknown_outcomes()).values())
     emit({"event": "ready", "pid": os.getpid(), "socket": path, "url": url, **counts, "in_doubt": in_doubt})
-    async for snapshot in host.follow_states():
+    async for snapshot in changes:
         event = to_event(snapshot)
         emit(event)
         if event["name"] in starting:
