@@ -114,7 +114,7 @@ def _pages(plugin: str, call: str) -> list[str]:
         "/ledger?wrong=1",
     ]
     of_host += [f"/ledger?plugin={plugin}", f"/ledger/{call}", "/policy", "/policy/try", "/secrets", "/accounts"]
-    of_host += ["/doubts", "/repairs", "/settings", "/settings/keys", "/settings/people"]
+    of_host += ["/unknown-outcomes", "/repairs", "/settings", "/settings/keys", "/settings/people"]
     return [*of_host, *(f"/plugins/{plugin}{part}" for part in of_plugin)]
 
 

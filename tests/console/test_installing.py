@@ -73,7 +73,7 @@ def test_a_newcomer_installs_a_plugin_after_reading_what_it_may_do(page: Page, s
     fetch(page, notes)
     expect(page.get_by_role("heading", name="Install notes 1.0.0?")).to_be_visible()
     expect(page.get_by_text("Runs the command: ./run.sh")).to_be_visible()
-    expect(page.get_by_text("Nobody signed it.")).to_be_visible()
+    expect(page.get_by_text("Unsigned.")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="net:*")).to_contain_text("Dangerous")
     expect(page.get_by_role("listitem").filter(has_text="net:api")).not_to_contain_text("Dangerous")
     assert "notes" not in installed(served)

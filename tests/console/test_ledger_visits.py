@@ -155,7 +155,7 @@ def test_a_chain_that_somebody_changed_is_found_and_only_its_own_tenant_is_told(
     raw.close()
 
     told = verdict("acme")
-    assert "Somebody changed what was recorded" in told
+    assert "The ledger was tampered with" in told
     assert "Entry 1:" in told
     assert entry in told
     assert "is not what was written" in shown(served, f"/ledger/{entry}?tenant=acme")

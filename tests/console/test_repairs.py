@@ -64,7 +64,7 @@ def repair(page: Page, title: str) -> Locator:
 
 def a_doubt(page: Page) -> str:
     """A call of unknown outcome: the one that there is, or a new one; whoever dies too often is given up."""
-    page.goto("/doubts")
+    page.goto("/unknown-outcomes")
     known = page.get_by_role("link", name="fragile · send")
     if known.count():
         return str(known.first.get_attribute("href")).rpartition("/")[2]
@@ -72,7 +72,7 @@ def a_doubt(page: Page) -> str:
     page.get_by_label("Parameters, as JSON").fill('{"text": "oats\u200b and \u202eyah"}')
     page.get_by_role("button", name=re.compile("Run")).click()
     page.wait_for_url("**/calls/*")
-    expect(page.get_by_text("Nobody knows whether it happened").first).to_be_visible()
+    expect(page.get_by_text("Outcome unknown").first).to_be_visible()
     return page.url.rpartition("/")[2]
 
 
@@ -148,7 +148,7 @@ def test_a_call_whose_operator_was_killed_midway_is_settled_by_who_looked(browse
         assert "I looked into the mailbox" in told
         page.goto("/repairs")
         expect(repair(page, "1 call has an unknown outcome")).to_have_count(0)
-        page.goto("/doubts?resolved")
+        page.goto("/unknown-outcomes?resolved")
         expect(page.get_by_text("It did not happen")).to_be_visible()
 
 
@@ -157,21 +157,21 @@ def test_members_and_other_tenants_see_and_change_nothing_of_it(browser: Browser
         call = a_doubt(page)
     change_files(served, "worst")
     with visiting(browser, served, "ann") as page:
-        for place in ("/repairs", "/doubts", f"/doubts/{call}"):
+        for place in ("/repairs", "/unknown-outcomes", f"/unknown-outcomes/{call}"):
             answer = page.goto(place)
             assert answer is not None
             assert answer.status == 403, place
     with visiting(browser, served, "omar", "--tenant", "acme") as page:
         page.goto("/repairs")
         expect(page.get_by_role("heading", name="Nothing needs repair")).to_be_visible()
-        page.goto("/doubts")
+        page.goto("/unknown-outcomes")
         expect(page.get_by_text("fragile")).to_have_count(0)
-        answer = page.goto(f"/doubts/{call}")
+        answer = page.goto(f"/unknown-outcomes/{call}")
         assert answer is not None
         assert answer.status == 404
         theirs: dict[str, str | float | bool] = {"repair": "plugin.modified:sturdy", "action": "restore"}
         for place in ("/repairs/fix", "/repairs/ignore"):
-            tried = page.request.post(place, form=theirs, headers={"origin": page.url.partition("/doubts")[0]})
+            tried = page.request.post(place, form=theirs, headers={"origin": page.url.partition("/unknown-outcomes")[0]})
             assert tried.url.endswith("said=repair_gone"), place
     with visiting(browser, served, "operator") as page:
         page.goto("/repairs")
@@ -183,7 +183,7 @@ def test_repairs_and_doubts_are_there_for_people_who_do_not_see_them(browser: Br
     with visiting(browser, served, "operator", bypass_csp=True) as page:
         call = a_doubt(page)
         found: list[str] = []
-        for place in ("/repairs", "/doubts", "/doubts?resolved", f"/doubts/{call}"):
+        for place in ("/repairs", "/unknown-outcomes", "/unknown-outcomes?resolved", f"/unknown-outcomes/{call}"):
             page.goto(place)
             found += violations(page)
         assert found == []

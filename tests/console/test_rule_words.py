@@ -29,7 +29,7 @@ def test_every_rule_says_what_it_does_and_ones_own_come_first() -> None:
     assert (first.id, first.verb, first.file, first.own) == ("two-for-mail", "Asks a person", "0.cedar", True)
     assert "It takes 2 people." in first.details
     assert "Who can approve: group:post." in first.details
-    assert "Nobody approves their own request." in first.details
+    assert "People cannot approve their own requests." in first.details
     by_id = {one.id: one for one in told}
     assert by_id["members-may-call"].verb == "Allows"
     assert by_id["guests-see-nothing-personal"].verb == "Forbids"

@@ -81,7 +81,7 @@ def set_secret(page: Page, at: str, field: str, value: str) -> None:
         page.get_by_text("It has several lines, or is a file").click()
     page.get_by_label(field, exact=True).fill(value)
     page.get_by_role("button", name=re.compile("Save|Replace")).click()
-    expect(page.get_by_role("status")).to_have_text("Saved. Nobody can look at it again.")
+    expect(page.get_by_role("status")).to_have_text("Saved. The value is never shown again.")
 
 
 def all_set(browser: Browser, served: Daemon) -> None:
@@ -173,7 +173,7 @@ def test_a_person_sees_which_accounts_and_secrets_plugins_want_of_them_and_sets_
         page.goto("/accounts")
         page.on("dialog", lambda dialog: dialog.accept())
         page.get_by_role("button", name="Revoke weather report").click()
-        expect(page.get_by_text("You have not agreed to anything yet")).to_be_visible()
+        expect(page.get_by_text("No consents yet")).to_be_visible()
         page.get_by_role("button", name="Remove my_token").click()
         page.get_by_role("button", name="Remove").click()
         expect(page.get_by_role("status")).to_have_text("Removed for good.")
@@ -208,7 +208,7 @@ def test_a_program_with_an_operators_key_changes_nothing_on_these_pages(served: 
         ("/accounts/secrets/set", {"name": "my_token", "value": MISTAKEN}),
         ("/repairs/fix", {"repair": "plugin.modified:weather", "action": "restore"}),
         ("/repairs/ignore", {"repair": "plugin.modified:weather"}),
-        ("/doubts/call_1", {"answer": "happened", "comment": "x", "sure": "1"}),
+        ("/unknown-outcomes/call_1", {"answer": "happened", "comment": "x", "sure": "1"}),
     ):
         connection = http.client.HTTPConnection(*served.tcp, timeout=PATIENCE)
         head = {"authorization": f"Bearer {token}", "content-type": "application/x-www-form-urlencoded"}

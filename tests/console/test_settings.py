@@ -190,7 +190,7 @@ def test_people_are_found_by_their_names_and_roles(olga: Person) -> None:
 
     assert "/settings/people/olga" in found
     assert "/settings/people/ann" not in found
-    assert "Nobody matches" in olga.get("/settings/people?q=zebra").text
+    assert "No people match" in olga.get("/settings/people?q=zebra").text
 
 
 def test_of_very_many_people_and_keys_some_are_listed_and_the_others_are_found(served: Daemon) -> None:
@@ -216,9 +216,9 @@ def test_of_very_many_people_and_keys_some_are_listed_and_the_others_are_found(s
     listed, found = cleo.get("/settings/keys").text, cleo.get("/settings/keys?q=p17+key").text
     assert (listed.count("Revoke the key "), "And 50 others" in listed) == (200, True)
     assert found.count("Revoke the key ") == 11
-    tried = cleo.get("/policy/try?somebody=user:p99&other=lathe.cut&effect=read_only").text
+    tried = cleo.get("/policy/try?person=user:p99&other=lathe.cut&effect=read_only").text
     assert tried.count('value="user:p') <= 201, "those who can be chosen, and who was typed"
-    assert 'name="somebody" value="user:p99"' in tried and "user:p99</strong> may" in tried
+    assert 'name="person" value="user:p99"' in tried and "user:p99</strong> may" in tried
 
 
 def test_a_link_is_shown_once(olga: Person) -> None:

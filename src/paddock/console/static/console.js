@@ -63,10 +63,10 @@ document.addEventListener("htmx:sse:before:connection", (event) => {
   if ("over" in event.target.dataset) event.preventDefault();
 });
 
-// A form that somebody may be filling in stays as it is while the page around it changes.
+// A form that is being filled in stays as it is while the page around it changes.
 if (window.htmx) htmx.config.morphSkip = "[data-kept]";
 
-// On a narrow screen the page that somebody is on may stand beyond the edge of its list.
+// On a narrow screen the current page may be outside the visible part of the list.
 for (const one of document.querySelectorAll("nav [aria-current=page]")) {
   for (const list of [one.closest("ul"), one.closest("nav")]) {
     const beyond = one.getBoundingClientRect().left - list.getBoundingClientRect().left;

@@ -1,4 +1,4 @@
-// Follows a plugin's log: new lines as they come, until somebody pauses it. The page is whole without it.
+// Follows a plugin's log: new lines as they come, until it is paused. The page is whole without it.
 "use strict";
 (() => {
   const log = document.getElementById("log");

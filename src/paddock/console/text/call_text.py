@@ -17,14 +17,14 @@ _STATUS_TEXTS: Final = {
     "in_progress": "Still at work elsewhere",
     "pending_approval": "Waiting for approval",
     "failed": "It failed",
-    "in_doubt": "Nobody knows whether it happened",
+    "in_doubt": "Outcome unknown",
     "cancelled": "It was cancelled",
 }
 _REJECTED_TEXTS: Final = {
     "policy_denied": "It was denied",
     "approval.denied": "A person denied it",
     "invalid_params": "Its parameters were wrong",
-    "tool.quarantined": "Held back until somebody accepts it",
+    "tool.quarantined": "Blocked: tool definition changed",
 }
 
 

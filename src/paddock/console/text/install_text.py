@@ -34,8 +34,8 @@ _STEP_TEXTS: Final[Mapping[str, str]] = {
 }
 _CANCEL_TEXTS: Final[Mapping[InstallStopReason, str]] = {
     InstallStopReason.CANCELLED: "You cancelled it. Nothing was changed.",
-    InstallStopReason.EXPIRED: "Nobody decided in time, so it was cleared away. Nothing was changed.",
-    InstallStopReason.CLOSING: "The host closed before anybody decided. Nothing was changed.",
+    InstallStopReason.EXPIRED: "No decision was made in time. Nothing was changed.",
+    InstallStopReason.CLOSING: "The host stopped before a decision was made. Nothing was changed.",
 }
 # Hints of errors are for the command line; pages need others.
 _NEXT_STEPS: Final[Mapping[str, str]] = {

@@ -26,7 +26,7 @@ _IDLE_TEXT: Final[tuple[str, PluginSeverity]] = ("Idle, starts when it is called
 _TRUST_TEXTS: Final[Mapping[str, str]] = {
     "verified": "Signed with a key you trust.",
     "community-signed": "Signed, but not with a key you trust.",
-    "unsigned": "Nobody signed it.",
+    "unsigned": "Unsigned.",
     "modified": "Its files are not what was installed.",
 }
 

@@ -10,7 +10,7 @@ _PRINCIPAL_TEXTS: Final = {
     "adapter": "adapter {}",
     "plugin": "plugin {}",
     "key": "API key {}",
-    "group": "everybody in {}",
+    "group": "members of {}",
     "role": "anyone with the role {}",
 }
 _APPROVAL_STATES: Final = {
@@ -18,7 +18,7 @@ _APPROVAL_STATES: Final = {
     "approved": ("Approved", "good"),
     "consumed": ("Approved and done", "good"),
     "denied": ("Denied", "bad"),
-    "expired": ("Expired, nobody answered", "calm"),
+    "expired": ("Expired without an answer", "calm"),
     "voided": ("Void", "calm"),
     "withdrawn": ("Withdrawn", "calm"),
 }

@@ -23,8 +23,8 @@ _EFFECT_TEXTS: Final[dict[RuleEffectText, tuple[str, str]]] = {
 _APPROVAL_TEXTS: Final = {
     "confirmation": "The person the call is for confirms it.",
     "consent": "The person the call is for consents to it.",
-    "action": "Somebody who can approve says yes first.",
-    "gate": "It waits up to a week until somebody who can approve opens the gate.",
+    "action": "An approver has to approve each call.",
+    "gate": "The call waits up to a week for an approver to open the gate.",
 }
 _REMEMBER_TEXTS: Final = {
     "tool": "A yes can be kept for the tool.",
@@ -77,7 +77,7 @@ def summarize_rule(rule: Rule) -> RuleSummary:
     own = rule.origin != SHIPPED_ORIGIN
     details = _approval_details(rule.wanted) if effect == "asks" else []
     if rule.public_text:
-        details.append(f"Whoever calls is only told: “{rule.public_text}”")
+        details.append(f"Callers only see: “{rule.public_text}”")
     return RuleSummary(
         rule.id,
         rule.text,
@@ -140,7 +140,7 @@ def _approval_details(requirement: ApprovalRequirement) -> list[str]:
         if requirement.quorum > 1:
             details.append(f"It takes {requirement.quorum} people.")
         if requirement.four_eyes:
-            details.append("Nobody approves their own request.")
+            details.append("People cannot approve their own requests.")
     if requirement.remember in _REMEMBER_TEXTS:
         details.append(_REMEMBER_TEXTS[requirement.remember])
     return details

@@ -164,7 +164,7 @@ def detect_unknown_outcomes(facts: RepairFacts) -> Iterable[Repair]:
             "The plugin or the host went down midway, or time ran out, and nobody knows whether it happened.",
             "Trying such a call again is held back until somebody has looked and says what became of it.",
             (
-                RepairLink("/doubts", "Look and settle"),
+                RepairLink("/unknown-outcomes", "Look and settle"),
                 RepairCommand(f"paddock run doubt list{tenant_option(facts.tenant)}"),
             ),
             cause_key=facts.unknown_outcomes.latest,

@@ -25,7 +25,7 @@ _RECOVERY_TEXTS: Final = {
     "atomic": "Its plugin keeps a note of it with its own data, which Paddock looks for.",
     "probe": "Its plugin can look whether it happened, and Paddock asks it to.",
     "native_key": "The service behind it knows the key of the call. Paddock makes it again, and it happens once.",
-    "none": "Its plugin offers no way to find out. Somebody has to look.",
+    "none": "Its plugin offers no way to find out. Needs a person.",
 }
 _RESOLVER_TEXTS: Final = {
     "atomic": "its plugin's own data",
@@ -43,10 +43,10 @@ class UnknownOutcomePages:
 
     def routes(self) -> list[Page]:
         return [
-            Page("GET", "/doubts", self.show_list, OPERATOR),
-            Page("GET", "/doubts/{call}", self.show, OPERATOR),
-            Page("POST", "/doubts/{call}", self.resolve, OPERATOR),
-            Page("POST", "/doubts/{call}/look", self.recover_now, OPERATOR),
+            Page("GET", "/unknown-outcomes", self.show_list, OPERATOR),
+            Page("GET", "/unknown-outcomes/{call}", self.show, OPERATOR),
+            Page("POST", "/unknown-outcomes/{call}", self.resolve, OPERATOR),
+            Page("POST", "/unknown-outcomes/{call}/look", self.recover_now, OPERATOR),
         ]
 
     async def show_list(self, request: Request) -> Response:
@@ -57,7 +57,7 @@ class UnknownOutcomePages:
         )
         next_cursor = effects[-1].effect.call if len(effects) == _PAGE_SIZE else None
         values = {"doubts": [outcome_values(one) for one in effects], "resolved": resolved, "further": next_cursor}
-        return render_page(request, "doubts.html", values)
+        return render_page(request, "unknown_outcomes.html", values)
 
     async def show(self, request: Request) -> Response:
         return await self._render(request)
@@ -78,7 +78,7 @@ class UnknownOutcomePages:
             field = problem.path if problem.path in ("answer", "comment", "sure") else "result"
             mistakes.setdefault(field, []).append(problem)
         values = {"one": outcome, "typed": typed, "mistakes": mistakes, "longest": MAX_COMMENT_CHARS}
-        return render_page(request, "doubt.html", values, status)
+        return render_page(request, "unknown_outcome.html", values, status)
 
     async def resolve(self, request: Request) -> Response:
         context, form, call = (
@@ -162,4 +162,4 @@ def outcome_values(unresolved: UnresolvedEffect) -> dict[str, Any]:
 
 
 def _outcome_path(call: str) -> str:
-    return f"/doubts/{quote(call, safe='')}"
+    return f"/unknown-outcomes/{quote(call, safe='')}"

@@ -135,7 +135,7 @@ class TourGuide:
 
     async def _set_hidden(self, request: Request, *, hidden: bool) -> None:
         if not self._host.settings.console.tour:
-            raise NotFound("this host shows nobody around", code="http.no_route")
+            raise NotFound("this host has no tour", code="http.no_route")
         self._store(request, replace(await self._load_progress(request), hidden=hidden))
 
     def _store(self, request: Request, progress: _TourProgress) -> None:

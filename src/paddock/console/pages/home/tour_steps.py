@@ -115,7 +115,7 @@ def build_steps(facts: TourFacts, targets: TourTargets) -> tuple[TourStep, ...]:
         ),
         (
             f"Answer {asker}’s request" if asker else "Answer a request",
-            f"{asker or 'Somebody'} wants to do something that needs a person’s yes. Read all of it, then approve it.",
+            f"{asker or 'Someone'} wants to do something that needs a person’s yes. Read all of it, then approve it.",
             f"/approvals/{quote(targets.waiting, safe='')}" if targets.waiting else "/approvals",
             facts.answered is not None,
         ),

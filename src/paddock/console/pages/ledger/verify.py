@@ -24,7 +24,7 @@ from paddock.web.sse import event_stream
 
 _TITLES: Final[dict[ChainVerdict, str]] = {
     "sound": "Nothing was changed",
-    "tampered": "Somebody changed what was recorded",
+    "tampered": "The ledger was tampered with",
     "truncated": "Entries are missing at the end",
     "unreadable": "It could not be verified",
 }
@@ -36,7 +36,7 @@ _MEANINGS: Final[dict[ChainVerdict, str]] = {
 }
 _NEXT_STEPS: Final[dict[ChainVerdict, str]] = {
     "sound": "",
-    "tampered": "Keep a copy of the database and of the checkpoint files as they are now, before anybody mends"
+    "tampered": "Keep a copy of the database and of the checkpoint files as they are now, before anyone repairs"
     " anything, and find out who could write to them.",
     "truncated": "Keep a copy of the database and of the checkpoint files as they are now. A backup that holds more"
     " entries shows what is missing.",

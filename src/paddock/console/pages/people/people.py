@@ -185,7 +185,7 @@ def validate_person(value: dict[str, Any]) -> list[Problem]:
     try:
         validate_name("person", name)
     except OperatorError as error:
-        problems.append(Problem("name", error.message if name else "everybody needs a name", error.hint))
+        problems.append(Problem("name", error.message if name else "a name is required", error.hint))
     if len(value.get("display_name", "")) > _MAX_NAME_CHARS:
         problems.append(Problem("display_name", f"is longer than {_MAX_NAME_CHARS} characters"))
     return problems

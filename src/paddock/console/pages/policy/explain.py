@@ -87,7 +87,7 @@ def parse_hypothetical_call(request: Request) -> HypotheticalCall:
         return tuple(text[:MAX_NAME_CHARS] for text in query.getlist(name)[:_MAX_VALUES] if text)
 
     return HypotheticalCall(
-        text_param("somebody") or text_param("who"),
+        text_param("person") or text_param("who"),
         text_param("other") or text_param("what"),
         roles=list_param("role"),
         effects=list_param("effect"),

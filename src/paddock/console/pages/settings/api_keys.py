@@ -31,7 +31,7 @@ _LIFETIMES: Final = {
     "30": "30 days",
     "90": "90 days",
     "365": "a year",
-    "never": "until somebody revokes it",
+    "never": "until revoked",
 }
 _MAX_LABEL_CHARS: Final = 200
 _MAX_LISTED: Final = 200
