@@ -171,7 +171,8 @@ def test_members_and_other_tenants_see_and_change_nothing_of_it(browser: Browser
         assert answer.status == 404
         theirs: dict[str, str | float | bool] = {"repair": "plugin.modified:sturdy", "action": "restore"}
         for place in ("/repairs/fix", "/repairs/ignore"):
-            tried = page.request.post(place, form=theirs, headers={"origin": page.url.partition("/unknown-outcomes")[0]})
+            own = {"origin": page.url.partition("/unknown-outcomes")[0]}
+            tried = page.request.post(place, form=theirs, headers=own)
             assert tried.url.endswith("said=repair_gone"), place
     with visiting(browser, served, "operator") as page:
         page.goto("/repairs")
