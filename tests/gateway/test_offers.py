@@ -106,6 +106,7 @@ def all_of(client: Client, method: str, kind: str) -> list[dict[str, Any]]:
         cursor = {"cursor": page["nextCursor"]}
 
 
+@pytest.mark.req("G-11", "named after the plugin")
 def test_tools_have_names_that_model_providers_take_and_are_found_page_by_page(served: Daemon) -> None:
     client = Client(served)
     assert client.greeting["instructions"] == "Be brief."

@@ -164,6 +164,7 @@ async def test_a_plugin_that_claims_more_than_it_may_is_ended_for_good_and_its_a
 
 
 @pytest.mark.req("G-05", "-32003")
+@pytest.mark.req("G-15", "-32003")
 @pytest.mark.req("G-30", "storage access violation")
 async def test_a_plugin_that_reaches_for_tables_of_others_is_refused_recorded_and_left_running(home: Home) -> None:
     ask = 'send({"jsonrpc": "2.0", "id": "q", "method": "paddock.storage.query", "params": {"sql": SQL}})'

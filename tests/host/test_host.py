@@ -31,7 +31,6 @@ async def state(host: Host, name: str = "parrot") -> str:
     return next(status.state.value for status in await host.wait_settled() if status.key.plugin == name)
 
 
-@pytest.mark.req("G-19", "the documented steps")
 async def test_enabled_plugins_run_when_the_host_opens_and_are_gone_when_it_closes(home: Home) -> None:
     home.install()
     home.install("second")
@@ -255,7 +254,6 @@ async def test_the_second_of_two_plugins_with_a_callable_of_one_name_is_not_enab
     assert told == {"first": "mail.send", "second": "mail", "tool": "mail.send.say"}
 
 
-@pytest.mark.req("G-11", "named after the plugin")
 async def test_a_plugin_that_is_upgraded_to_another_ones_name_for_a_callable_takes_no_call_from_it(home: Home) -> None:
     home.install("mail.send", tools=[SAY | {"name": "say"}])
     home.install("mail", methods=[{"name": "post.say", "effects": ["read_only"]}], tools=[])

@@ -79,7 +79,6 @@ def every_error() -> list[type[PaddockError]]:
     return [kind for kind in found if kind.__module__ == errors.__name__ and kind is not Invalid]
 
 
-@pytest.mark.req("G-15")
 @pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
 def test_an_error_is_the_same_at_both_ends_of_the_socket(kind: type[PaddockError]) -> None:
     error = kind("it did not work", code="some.code", hint="try this", details={"plugin": "parrot"})

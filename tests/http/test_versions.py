@@ -60,10 +60,12 @@ def test_errors_at_the_addresses_of_osqr_are_its_plugin_errors(served: Daemon) -
         assert (answer.status, answer.headers["content-type"]) == (404, "application/json")
         assert answer.body["code"] == "PLUGIN_NOT_FOUND"
         assert answer.body["recoverable"] is True and answer.body["suggested_action"]
+        assert "nobody" in answer.body["message"]
     wrong = served.ask("POST", "/api/plugins/parrot/pin", {"version": 1})
     assert (wrong.status, wrong.body["code"]) == (400, "INVALID_PARAMS")
     unsure = served.ask("POST", "/api/plugins/parrot/activate", {"user_confirmation": False})
     assert (unsure.status, unsure.body["plugin_id"], unsure.body["recoverable"]) == (403, "parrot", True)
+    assert set(unsure.body) == {"code", "message", "plugin_id", "recoverable", "suggested_action"}
 
 
 @pytest.mark.req("O-15", "activate")

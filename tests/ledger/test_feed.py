@@ -74,7 +74,6 @@ def test_what_may_be_there_already_is_not_recorded_twice(database_address: str) 
         assert [entry.id for entry in database.read(list_recent)] == [name for name, _ in reversed(told)]
 
 
-@pytest.mark.req("G-29", "plugin.crashed")
 def test_an_entry_is_read_as_the_event_was_told(database_address: str) -> None:
     with open_direct(database_address) as database:
         database.write(

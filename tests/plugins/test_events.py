@@ -47,7 +47,6 @@ def test_a_life_from_install_to_uninstall_leaves_its_events(shelf: Shelf) -> Non
     assert uninstalled == {"type": "plugin.uninstalled", "name": "notes", "version": "1.1.0"}
 
 
-@pytest.mark.req("G-29", "plugin.installed")
 def test_what_a_person_does_with_a_plugin_is_filed_under_them_and_what_the_host_does_is_not(shelf: Shelf) -> None:
     shelf.install()
     theirs = shelf.plugins.acting_as(PrincipalId("local:ada"))

@@ -100,6 +100,7 @@ def test_the_handshake_says_who_the_plugin_is_and_what_it_offers(plugin: Convers
     assert answer["capabilities_used"] == ["storage:read"]
 
 
+@pytest.mark.req("G-15", "-32002")
 @pytest.mark.req("G-28", "python handshake")
 def test_a_call_before_the_handshake_is_over_is_not_initialized(plugin: Conversation) -> None:
     assert plugin.error("tiny.echo")["code"] == -32002
@@ -252,6 +253,8 @@ def test_a_new_configuration_counts_once_the_plugin_has_accepted_it(greeted: Con
     assert greeted.call("things.config") == {"config": {"colour": "red"}, "projects": {"music": {"a": 1}}}
 
 
+@pytest.mark.req("G-15", "-32700")
+@pytest.mark.req("G-15", "-32600")
 @pytest.mark.req("G-28", "python framing")
 @pytest.mark.parametrize(
     ("line", "code", "request_id"),

@@ -61,7 +61,14 @@ async def test_a_call_of_an_agent_names_project_agent_and_session_and_another_no
         stage.context(project=ProjectId("music"))
 
 
-@pytest.mark.req("G-15")
+@pytest.mark.req("G-15", "-32601")
+@pytest.mark.req("G-15", "-32602")
+@pytest.mark.req("G-15", "-32603")
+@pytest.mark.req("G-15", "-32000")
+@pytest.mark.req("G-15", "-32001")
+@pytest.mark.req("G-15", "-32003")
+@pytest.mark.req("G-15", "-32005")
+@pytest.mark.req("G-15", "-32006")
 @pytest.mark.parametrize(
     ("number", "kind", "code"),
     [
@@ -259,6 +266,7 @@ async def test_a_method_that_the_host_does_not_serve_is_not_found(stage: Stage) 
 
 
 @pytest.mark.req("G-04", "to the plugin")
+@pytest.mark.req("G-15", "-32004")
 async def test_a_running_plugin_is_told_of_new_configuration_and_of_projects_and_may_refuse(stage: Stage) -> None:
     actor = stage.actor(
         """

@@ -28,7 +28,6 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return paced()
 
 
-@pytest.mark.req("G-29", "plugin.crashed")
 @pytest.mark.usefixtures("bystander")
 async def test_a_plugin_that_ends_before_it_answers_tells_its_last_words_and_is_tried_again(stage: Stage) -> None:
     actor = stage.actor('sys.exit("no licence was found")')

@@ -214,6 +214,7 @@ async def test_an_answer_that_comes_after_its_time_is_dropped_and_saves_the_plug
 
 
 @pytest.mark.req("G-02", "no batches")
+@pytest.mark.req("G-15", "-32600")
 @pytest.mark.req("G-31", "batched request rejection")
 @pytest.mark.req("G-29", "plugin.protocol_violation")
 async def test_a_batch_is_refused_and_the_plugin_is_told_so(stage: Stage) -> None:

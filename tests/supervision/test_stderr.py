@@ -26,7 +26,6 @@ def tail() -> tuple[StderrTail, list[str]]:
     return StderrTail(lines.append), lines
 
 
-@pytest.mark.req("G-29", "plugin.crashed")
 @pytest.mark.usefixtures("bystander")
 async def test_the_last_fifty_lines_of_a_plugin_that_crashed_are_told_with_the_crash(stage: Stage) -> None:
     actor = stage.actor(

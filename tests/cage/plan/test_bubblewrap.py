@@ -46,6 +46,7 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.req("G-19", "the documented steps")
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_a_cage_is_built_exactly_as_written_down(name: str) -> None:
     written = PAGES[name]()
