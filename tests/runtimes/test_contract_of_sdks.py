@@ -11,7 +11,7 @@ from tests.fixtures.packages import write_file, write_json
 from tests.runtimes.contract import KnowsTheBound, OneAtATime, ProcessPerCall
 from tests.runtimes.test_contract import TOOLS, NativePlayer
 from tests.runtimes.test_python_code import kernel
-from tests.sdk_typescript.node import SDK, needs_node
+from tests.sdk_typescript.node import BUILT_SDK, needs_node
 from tests.supervision.stage import Stage, patiently
 
 ABOUT = {
@@ -126,7 +126,7 @@ class TestTheTypeScriptSdk(KnowsTheBound):
         write_json(root / "paddock.yaml", {**ABOUT, "runtime": {"command": ["node", "main.mjs"]}})
         write_file(root / "main.mjs", TYPESCRIPT)
         write_json(root / "package.json", {"type": "module"})
-        shutil.copytree(SDK / "dist", root / "paddock-sdk")
+        shutil.copytree(BUILT_SDK, root / "paddock-sdk")
         yield NativePlayer(stage.deploy(root))
 
 

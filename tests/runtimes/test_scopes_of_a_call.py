@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.fixtures.packages import write_file, write_json
 from tests.runtimes.test_python_code import kernel
-from tests.sdk_typescript.node import EXAMPLE, SDK, needs_node
+from tests.sdk_typescript.node import BUILT_SDK, EXAMPLE, needs_node
 from tests.supervision.stage import Stage, patiently
 
 from paddock.core.call import OPERATOR, CallContext, Principal
@@ -93,7 +93,7 @@ async def test_a_caged_plugin_refuses_a_caller_whom_the_host_should_not_have_let
     about = {"paddock": 1, "name": "actor", "version": "1.0.0", "description": "An actor", "tools": [SEND]}
     write_json(root / "paddock.yaml", {**about, "capabilities": [], "runtime": {"command": command}})
     write_file(root / command[-1], program)
-    shutil.copytree(SDK / "dist", root / "paddock-sdk")
+    shutil.copytree(BUILT_SDK, root / "paddock-sdk")
     actor = stage.deploy(root)
 
     # The supervisor looks at no scopes: the gate before it does.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
-from tests.sdk_typescript.node import SDK, needs_node
+from tests.sdk_typescript.node import BUILT_SDK, needs_node
 from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
@@ -48,7 +48,7 @@ async def test_what_is_put_side_by_side_is_read_again_whole_and_in_part(tmp_path
     about |= {"runtime": {"command": ["node", "./program.mjs"]}, "capabilities": ["host:artifacts"]}
     write_json(tmp_path / "package" / "paddock.yaml", about)
     write_file(tmp_path / "package" / "program.mjs", PROGRAM)
-    shutil.copytree(SDK / "dist", tmp_path / "package" / "paddock-sdk")
+    shutil.copytree(BUILT_SDK, tmp_path / "package" / "paddock-sdk")
     home = Home(tmp_path)
     home.take(tmp_path / "package")
     home.changing(lambda plugins: enable(plugins, "maker"))

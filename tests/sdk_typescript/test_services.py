@@ -15,7 +15,7 @@ from tests.fixtures.packages import write_file, write_json
 from tests.host.conftest import Home
 from tests.host.test_undeclared_effects import tool
 from tests.host.test_web_services import UNASKED
-from tests.sdk_typescript.node import SDK, needs_node
+from tests.sdk_typescript.node import BUILT_SDK, needs_node
 from tests.supervision.stage import patiently
 
 from paddock import Config, open_host
@@ -70,7 +70,7 @@ def installed(folder: Path, program: str, manifest: dict[str, Any]) -> Home:
     about = {"paddock": 1, "version": "1.0.0", "description": "x", "runtime": {"command": ["node", "./program.mjs"]}}
     write_json(package / "paddock.yaml", about | manifest)
     write_file(package / "program.mjs", program)
-    shutil.copytree(SDK / "dist", package / "paddock-sdk")
+    shutil.copytree(BUILT_SDK, package / "paddock-sdk")
     home = Home(folder)
     home.take(package)
     home.changing(lambda plugins: enable(plugins, manifest["name"]))

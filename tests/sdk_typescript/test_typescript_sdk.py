@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.sdk_typescript.node import EXAMPLE, ROOT, SDK, needs_node
+from tests.sdk_typescript.node import BUILT_SDK, EXAMPLE, ROOT, SDK, needs_node
 
 PATIENCE = 240  # seconds; a bound on a hang, never on a speed
 MEND = "run in sdk/typescript: npm ci && npm run build && npm run example"
@@ -50,13 +51,19 @@ def test_what_is_committed_is_what_the_source_makes_and_it_passes_its_own_tests(
 
     made = texts(sdk / "dist", "**/*")
     assert {"index.js", "testing.d.ts"} <= set(made)
-    assert texts(SDK / "dist", "**/*") == made, MEND
+    assert texts(BUILT_SDK, "**/*") == made, MEND
     assert set(texts(example, "*.js")) == {"main.js", "dice.js", "schemas.js"}
     assert texts(EXAMPLE, "*.js") == texts(example, "*.js"), MEND
 
 
-def test_the_example_carries_the_sdk_as_it_is_built() -> None:
-    assert texts(EXAMPLE / "paddock-sdk", "**/*") == texts(SDK / "dist", "**/*"), MEND
+def test_the_built_sdk_is_of_the_source_as_it_is() -> None:
+    source = hashlib.sha256()
+    for path, text in sorted(texts(SDK, "src/**/*.ts").items()):
+        source.update(f"{path}\n{text}".encode())
+    built = texts(BUILT_SDK, "**/*")
+
+    assert set(built) == {f"{name}.{kind}" for name in ("index", "testing", "shared") for kind in ("js", "d.ts")}
+    assert all(source.hexdigest() in text.partition("\n")[0] for text in built.values()), MEND
 
 
 def test_the_sdk_needs_nothing_at_run_time_and_its_tools_are_pinned_by_hash() -> None:
@@ -71,8 +78,10 @@ def test_the_sdk_needs_nothing_at_run_time_and_its_tools_are_pinned_by_hash() ->
 
 
 def test_the_built_sdk_imports_nothing_but_its_own_files_and_nodes_modules() -> None:
-    built = texts(SDK / "dist", "**/*.js").values()
-    imported = {name for text in built for name in re.findall(r'^[^*\n]*\bfrom "([^"]+)";$', text, re.MULTILINE)}
+    built = texts(BUILT_SDK, "**/*.js").values()
+    imported = {
+        name for text in built for name in re.findall(r"^[^*\n]*\bfrom ['\"]([^'\"]+)['\"];$", text, re.MULTILINE)
+    }
     assert imported and all(name.startswith(("./", "../", "node:")) for name in imported), imported
 
 

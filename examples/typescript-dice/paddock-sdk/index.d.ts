@@ -1,31 +1,131 @@
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 7b714870040e789b7c9b7df66cbdf1bf487cda18d2cebacb89450960ba6e09d6.
+import { Handler } from './shared.js';
+export { Again, Allowance, Artifacts, Audit, Cache, Call, Context, Cost, Fields, FromSchema, Given, HeaderValue, Http, HttpAnswer, HttpRequest, Json, JsonObject, KeyValue, Level, Log, Part, Plugin, PluginOptions, Rate, Row, Rows, Schema, SchemaObject, Schemas, Secrets, Statements, Storage, Together, Transaction, Typed, createPlugin } from './shared.js';
+import 'node:async_hooks';
+
 /**
- * What the author of a plugin imports.
+ * What a handler throws to answer with an error, and what it meets when the host says no.
  *
- *     import { createPlugin } from "paddock-sdk";
+ *     PluginFault            any error a handler wants to answer with
+ *     ├── NoEffect           the call failed, and nothing happened
+ *     ├── InvalidParams      the caller's parameters are wrong
+ *     ├── ConfigInvalid      a new configuration is not acceptable; the old one stays
+ *     ├── ResourceBusy       not now; the caller may try again
+ *     ├── NotApplicable      the call makes no sense here, e.g. it needs a project and there is none
+ *     ├── NotInitialized     a call came before the handshake was over
+ *     ├── ScopeMissing       the caller lacks a permission that the handler asks for
+ *     ├── Cancelled          whoever called does not want the answer any more
+ *     └── HostRefused        the host answered a request of ours with an error
+ *         └── CapabilityDenied   because nobody granted it
+ *     HostGone               the host closed the pipe; the plugin is about to end
  *
- *     const plugin = createPlugin({ name: "greeter", version: "1.0.0" });
- *
- *     plugin.tool("greet", { input: { type: "object", properties: { name: { type: "string" } }, required: ["name"] } },
- *       async ({ name }) => ({ text: `Hello, ${name}` }));
- *
- *     plugin.start();
- *
- * Nothing beyond node's own modules: a plugin may carry a copy of this package anywhere.
+ * A tool with effects that fails may have had them: the host makes the same call again only where the plugin says that
+ * nothing happened. NoEffect says it, and so do InvalidParams, ResourceBusy, NotApplicable, NotInitialized and
+ * ScopeMissing: throw these before anything is done. Every other error leaves it open.
  */
-export type { Artifacts, Part } from "./artifacts.js";
-export type { Audit } from "./audit.js";
-export type { Call, Context } from "./call.js";
-export { disclose, type Disclosure, type Stability, type Status } from "./disclosure.js";
-export { CapabilityDenied, Cancelled, ConfigInvalid, HostGone, HostRefused, InvalidParams, NoEffect, NotApplicable, PluginFault, ResourceBusy, ScopeMissing, } from "./faults.js";
-export type { Given, Handler, Schemas, Typed } from "./handlers.js";
-export type { Again, HeaderValue, Http, HttpAnswer, HttpRequest } from "./http.js";
-export type { Json, JsonObject } from "./json.js";
-export type { Fields, Level, Log } from "./log.js";
-export { createPlugin, Plugin, type PluginOptions } from "./plugin.js";
-export type { Allowance, Cost, Rate } from "./rate.js";
-export type { Problem } from "./schema/findings.js";
-export type { FromSchema, Schema, SchemaObject } from "./schema/schema.js";
-export { requiresScopes } from "./scopes.js";
-export type { Secrets } from "./secrets.js";
-export type { Row, Rows, Statements, Storage, Together, Transaction } from "./storage.js";
-export type { Cache, KeyValue } from "./values.js";
+
+/** An error answer: a sentence for people, a JSON-RPC code, and data for machines. Own codes: -32000 to -32099. */
+declare class PluginFault extends Error {
+    readonly code: number;
+    readonly data: unknown;
+    /** Whether it says that nothing happened. */
+    readonly noEffect: boolean;
+    constructor(message: string, data?: unknown, code?: number);
+    /** The `error` member of an answer. */
+    toError(): {
+        code: number;
+        message: string;
+        data?: unknown;
+    };
+}
+/** The call failed, and nothing happened: whoever made it may make it again under the same key. */
+declare class NoEffect extends PluginFault {
+    readonly noEffect = true;
+}
+/** The caller's parameters are wrong. */
+declare class InvalidParams extends PluginFault {
+    readonly noEffect = true;
+    constructor(message: string, data?: unknown);
+}
+/** A new configuration is not acceptable; the old one stays. */
+declare class ConfigInvalid extends PluginFault {
+    constructor(message: string, data?: unknown);
+}
+/** Not now: the caller may try again. */
+declare class ResourceBusy extends PluginFault {
+    readonly noEffect = true;
+    constructor(message: string, data?: unknown);
+}
+/** The call makes no sense in this context. */
+declare class NotApplicable extends PluginFault {
+    readonly noEffect = true;
+    constructor(message: string, data?: unknown);
+}
+/** The caller lacks a permission that the handler asks for. */
+declare class ScopeMissing extends PluginFault {
+    readonly noEffect = true;
+    constructor(missing: readonly string[]);
+}
+/** Whoever called does not want the answer any more: clean up and let this pass. */
+declare class Cancelled extends PluginFault {
+    constructor();
+}
+/** The host answered a request of ours with an error. Left uncaught, the caller gets that same error. */
+declare class HostRefused extends PluginFault {
+}
+/** The host refused because the manifest does not ask for it, or nobody granted it. */
+declare class CapabilityDenied extends HostRefused {
+}
+/** The host closed the pipe; the plugin is about to end. */
+declare class HostGone extends Error {
+    readonly name = "HostGone";
+    constructor();
+}
+
+/** Saying that a result would not come out the same again: it came from a model, or from the outside world. */
+type Status = "succeeded" | "failed" | "in_progress";
+type Stability = "high" | "medium" | "low";
+/** What is said of a result; the host keeps it in its ledger. */
+interface Disclosure {
+    readonly nondeterminism: {
+        readonly is_nondeterministic: boolean;
+        readonly reasons: readonly string[];
+        readonly stability: Stability;
+    };
+}
+/**
+ * A result with its nondeterminism disclosed: the whole result of an operator (with its `status`), or just the value,
+ * which then is the `result` of one that succeeded. Reasons are for example `llm_sampling` and `web_content`; none says
+ * that it is deterministic. Stability is how alike two results are.
+ *
+ * An output schema speaks of the whole: `status`, `result` and `nondeterminism`.
+ */
+declare function disclose<E extends {
+    readonly status: Status;
+}>(result: E, reasons?: readonly string[], stability?: Stability): E & Disclosure;
+declare function disclose<R>(result: R, reasons?: readonly string[], stability?: Stability): {
+    readonly status: "succeeded";
+    readonly result: R;
+} & Disclosure;
+
+/** What is wrong with a value, and where: the words that checks use. Pure. */
+/** One mistake, as it stands in `errors` of an answer. */
+interface Problem {
+    readonly path: string;
+    readonly message: string;
+}
+
+/** The caller's permissions, looked at once more on the plugin's side: the host has checked them too. */
+
+/**
+ * A handler that is called only where its caller has all these scopes; for tools and methods.
+ *
+ *     plugin.tool("send", SEND, requiresScopes(["mail:send"], ({ to }) => …));
+ *
+ * The manifest names the same scopes in the tool's `required_scopes`: the host tells a plugin only of those. Without
+ * one of them the call is answered with ScopeMissing.
+ */
+declare function requiresScopes<P, R>(scopes: readonly string[], handler: Handler<P, R>): Handler<P, R>;
+
+export { Cancelled, CapabilityDenied, ConfigInvalid, Handler, HostGone, HostRefused, InvalidParams, NoEffect, NotApplicable, PluginFault, ResourceBusy, ScopeMissing, disclose, requiresScopes };
+export type { Disclosure, Problem, Stability, Status };

@@ -1,3 +1,47 @@
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 7b714870040e789b7c9b7df66cbdf1bf487cda18d2cebacb89450960ba6e09d6.
+import { Json, Row, JsonObject, Context, Plugin } from './index.js';
+import 'node:async_hooks';
+
+/**
+ * Tables for tests, which a test fills with answers: what each statement finds or changes.
+ *
+ *     const tables = new FakeTables({ "SELECT name FROM cats WHERE age > ?": [{ name: "Mia" }] });
+ *     const host = await hostFor(plugin, { tables });
+ *
+ * No SQL is run, since node has no database of its own that all its versions share. A statement with a slip in it passes
+ * if the test has the same slip, and what one statement writes no other one reads. That the statements are right is seen
+ * in real tables, with `paddock plugin test`. Transactions are as there, but for one thing: what the host would let wait
+ * for the end of another one is refused at once.
+ */
+
+/** The rows that a query finds, or how many a statement changes. */
+type Told = readonly Row[] | number;
+/** The same, or a function of the parameters, which may throw a PluginFault as the host would answer with one. */
+type StatementAnswer = Told | ((params: readonly Json[]) => Told);
+/** A statement that the plugin made. */
+interface Statement {
+    readonly sql: string;
+    readonly params: readonly Json[];
+    readonly transaction: string | null;
+}
+interface TablesOptions {
+    /** Whether `storage:write` was granted, and not only `storage:read`. */
+    readonly writable?: boolean;
+    /** The names that `schema` gives. */
+    readonly names?: readonly string[];
+}
+declare class FakeTables {
+    #private;
+    /** Every statement that was answered. */
+    readonly made: Statement[];
+    /** What was written to stay: by itself, or in a transaction that was committed. */
+    readonly kept: Statement[];
+    /** @param answers By statement; how it is broken into lines does not matter. */
+    constructor(answers?: Readonly<Record<string, StatementAnswer>>, options?: TablesOptions);
+    /** What the host would answer to `storage.<operation>`. */
+    answer(operation: string, params: JsonObject): JsonObject;
+}
+
 /**
  * A plugin run inside a test, with the test in the host's place: no process and no pipe, but the same lines.
  *
@@ -5,12 +49,8 @@
  *     assert.deepEqual(await host.call("greet", { name: "Ada" }), { text: "Hello, Ada" });
  *     assert.equal(await host.shutdown(), 0);
  */
-import type { Context } from "./call.js";
-import type { FakeTables } from "./fake-tables.js";
-import { type Json, type JsonObject } from "./json.js";
-import type { Plugin } from "./plugin.js";
-export { FakeTables, type Statement, type StatementAnswer, type TablesOptions, type Told } from "./fake-tables.js";
-export interface HostOptions {
+
+interface HostOptions {
     readonly config?: JsonObject;
     /** Projects that use the plugin, each with its configuration. */
     readonly projects?: Readonly<Record<string, JsonObject>>;
@@ -19,28 +59,28 @@ export interface HostOptions {
     /** What answers `storage`, where `answers` has nothing for it. */
     readonly tables?: FakeTables;
 }
-export interface CallOptions {
+interface CallOptions {
     readonly context?: Partial<Context>;
     /** Cancels the call. */
     readonly signal?: AbortSignal;
     readonly onEvent?: (event: JsonObject) => void;
 }
 /** Something the plugin asked the host for, and the number of the call it belongs to. */
-export interface Asked {
+interface Asked {
     readonly method: string;
     readonly params: JsonObject;
     readonly call: number | null;
 }
 /** The plugin answered a call with an error. */
-export declare class CallFailed extends Error {
+declare class CallFailed extends Error {
     readonly code: number;
     readonly data: Json;
     readonly name = "CallFailed";
     constructor(code: number, message: string, data: Json);
 }
 /** A running plugin, greeted and configured. Give it a plugin of its own: one conversation is all it can have. */
-export declare function hostFor(plugin: Plugin, options?: HostOptions): Promise<FakeHost>;
-export declare class FakeHost {
+declare function hostFor(plugin: Plugin, options?: HostOptions): Promise<FakeHost>;
+declare class FakeHost {
     #private;
     /** What the plugin said of itself in the handshake. */
     introduction: JsonObject;
@@ -71,3 +111,6 @@ export declare class FakeHost {
     /** Any notification on the wire. */
     tell(method: string, params?: JsonObject): void;
 }
+
+export { CallFailed, FakeHost, FakeTables, hostFor };
+export type { Asked, CallOptions, HostOptions, Statement, StatementAnswer, TablesOptions, Told };

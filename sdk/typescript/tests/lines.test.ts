@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PluginFault } from "../dist/faults.js";
-import { LIMIT, lineOf, LineReader } from "../dist/lines.js";
+import { PluginFault } from "../build/modules/faults.js";
+import { LIMIT, lineOf, LineReader } from "../build/modules/lines.js";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { AT_ONCE, Questions } from "../dist/questions.js";
+import { AT_ONCE, Questions } from "../build/modules/questions.js";
 
 test("what belongs to an open transaction passes the statements that wait for its end", async () => {
   const sent: { id: number; method: string }[] = [];

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { compile } from "../dist/schema/compile.js";
-import { MOST_PROBLEMS, problemsOf } from "../dist/schema/findings.js";
-import type { Schema } from "../dist/schema/schema.js";
+import { compile } from "../build/modules/schema/compile.js";
+import { MOST_PROBLEMS, problemsOf } from "../build/modules/schema/findings.js";
+import type { Schema } from "../build/modules/schema/schema.js";
 
 const problems = (schema: Schema, value: unknown): Record<string, string> =>
   Object.fromEntries(problemsOf(compile(schema), value).map(({ path, message }) => [path, message]));

@@ -22,8 +22,8 @@ _RESERVED_MODULE_NAMES = frozenset(
 
 # Name in a template → path inside an installed Paddock, and in a checkout.
 _BUNDLED_PATHS = {
-    "paddock-sdk": ("borrowed/typescript", "sdk/typescript/dist"),
-    "rpc.sh": ("borrowed/shell/rpc.sh", "examples/shell-status/rpc.sh"),
+    "paddock-sdk": ("bundled_sdks/typescript", "examples/typescript-dice/paddock-sdk"),
+    "rpc.sh": ("bundled_sdks/shell/rpc.sh", "examples/shell-status/rpc.sh"),
 }
 
 

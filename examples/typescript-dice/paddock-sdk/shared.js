@@ -1,3 +1,10 @@
+// Built by `npm run build` in sdk/typescript from the source with SHA-256 7b714870040e789b7c9b7df66cbdf1bf487cda18d2cebacb89450960ba6e09d6.
+/** What can stand on the wire. */
+/** Whether a decoded value is an object, and no list. */
+function isObject(value) {
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /**
  * What a handler throws to answer with an error, and what it meets when the host says no.
  *
@@ -18,21 +25,20 @@
  * nothing happened. NoEffect says it, and so do InvalidParams, ResourceBusy, NotApplicable, NotInitialized and
  * ScopeMissing: throw these before anything is done. Every other error leaves it open.
  */
-import { isObject } from "./json.js";
-export const PARSE_ERROR = -32700;
-export const INVALID_REQUEST = -32600;
-export const METHOD_NOT_FOUND = -32601;
-export const INVALID_PARAMS = -32602;
-export const INTERNAL_ERROR = -32603;
-export const PLUGIN_ERROR = -32000;
-export const CAPABILITY_DENIED = -32001;
-export const NOT_INITIALIZED = -32002;
-export const STORAGE_ACCESS_DENIED = -32003;
-export const CONFIG_INVALID = -32004;
-export const RESOURCE_BUSY = -32005;
-export const NOT_APPLICABLE = -32006;
+const PARSE_ERROR = -32700;
+const INVALID_REQUEST = -32600;
+const METHOD_NOT_FOUND = -32601;
+const INVALID_PARAMS = -32602;
+const INTERNAL_ERROR = -32603;
+const PLUGIN_ERROR = -32e3;
+const CAPABILITY_DENIED = -32001;
+const NOT_INITIALIZED = -32002;
+const STORAGE_ACCESS_DENIED = -32003;
+const CONFIG_INVALID = -32004;
+const RESOURCE_BUSY = -32005;
+const NOT_APPLICABLE = -32006;
 /** An error answer: a sentence for people, a JSON-RPC code, and data for machines. Own codes: -32000 to -32099. */
-export class PluginFault extends Error {
+class PluginFault extends Error {
     code;
     data;
     /** Whether it says that nothing happened. */
@@ -55,73 +61,145 @@ function withTheWord(data) {
     return { ...said, no_effect: true };
 }
 /** The call failed, and nothing happened: whoever made it may make it again under the same key. */
-export class NoEffect extends PluginFault {
+class NoEffect extends PluginFault {
     noEffect = true;
 }
 /** The caller's parameters are wrong. */
-export class InvalidParams extends PluginFault {
+class InvalidParams extends PluginFault {
     noEffect = true;
     constructor(message, data) {
         super(message, data, INVALID_PARAMS);
     }
 }
 /** A new configuration is not acceptable; the old one stays. */
-export class ConfigInvalid extends PluginFault {
+class ConfigInvalid extends PluginFault {
     constructor(message, data) {
         super(message, data, CONFIG_INVALID);
     }
 }
 /** Not now: the caller may try again. */
-export class ResourceBusy extends PluginFault {
+class ResourceBusy extends PluginFault {
     noEffect = true;
     constructor(message, data) {
         super(message, data, RESOURCE_BUSY);
     }
 }
 /** The call makes no sense in this context. */
-export class NotApplicable extends PluginFault {
+class NotApplicable extends PluginFault {
     noEffect = true;
     constructor(message, data) {
         super(message, data, NOT_APPLICABLE);
     }
 }
 /** A call came before the handshake was over. */
-export class NotInitialized extends PluginFault {
+class NotInitialized extends PluginFault {
     noEffect = true;
     constructor() {
         super("the handshake is not over", undefined, NOT_INITIALIZED);
     }
 }
 /** The caller lacks a permission that the handler asks for. */
-export class ScopeMissing extends PluginFault {
+class ScopeMissing extends PluginFault {
     noEffect = true;
     constructor(missing) {
         super(`the caller lacks ${missing.join(", ")}`, { code: "PERMISSION_DENIED", missing_scopes: missing });
     }
 }
 /** Whoever called does not want the answer any more: clean up and let this pass. */
-export class Cancelled extends PluginFault {
+class Cancelled extends PluginFault {
     constructor() {
         super("cancelled");
     }
 }
 /** The host answered a request of ours with an error. Left uncaught, the caller gets that same error. */
-export class HostRefused extends PluginFault {
+class HostRefused extends PluginFault {
 }
 /** The host refused because the manifest does not ask for it, or nobody granted it. */
-export class CapabilityDenied extends HostRefused {
+class CapabilityDenied extends HostRefused {
 }
 /** The host closed the pipe; the plugin is about to end. */
-export class HostGone extends Error {
+class HostGone extends Error {
     name = "HostGone";
     constructor() {
         super("the host closed the pipe");
     }
 }
 /** The error that stands in an answer of the host, as an exception. */
-export function refusedWith(error) {
+function refusedWith(error) {
     const { code, message, data } = error;
     const said = typeof message === "string" ? message : "refused";
     const denied = code === CAPABILITY_DENIED || code === STORAGE_ACCESS_DENIED;
     return new (denied ? CapabilityDenied : HostRefused)(said, data, code);
 }
+
+/** Messages as lines: UTF-8, one JSON value a line, at most 4 MiB. Pure: bytes in, values out. */
+const LIMIT = 4 * 1024 * 1024;
+const NEWLINE = 10;
+/** Puts lines together from pieces that may end anywhere, also inside a character. */
+class LineReader {
+    #begun = []; // the pieces of a line that has not ended yet
+    #length = 0; // of that line; beyond the limit it is counted but not kept
+    /**
+     * The values of the lines that a piece completes, not judged further.
+     * A PluginFault stands in the place of a line that is no JSON or too long: the lines beside it are sound.
+     */
+    take(piece) {
+        const values = [];
+        let start = 0;
+        for (let end = piece.indexOf(NEWLINE); end >= 0; end = piece.indexOf(NEWLINE, start)) {
+            this.#keep(piece.subarray(start, end));
+            values.push(this.#finish());
+            start = end + 1;
+        }
+        this.#keep(piece.subarray(start));
+        return values;
+    }
+    /** The very last line, which may lack its end. */
+    rest() {
+        return this.#length > 0 ? [this.#finish()] : [];
+    }
+    #keep(piece) {
+        this.#length += piece.length;
+        if (this.#length > LIMIT) {
+            this.#begun = [];
+        }
+        else if (piece.length > 0) {
+            this.#begun.push(piece);
+        }
+    }
+    #finish() {
+        const pieces = this.#begun;
+        const tooLong = this.#length > LIMIT;
+        this.#begun = [];
+        this.#length = 0;
+        if (tooLong) {
+            return new PluginFault(`a message may have at most ${LIMIT} bytes`, undefined, INVALID_REQUEST);
+        }
+        try {
+            const [only] = pieces;
+            const line = pieces.length === 1 && only ? only : Buffer.concat(pieces);
+            return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(line));
+        }
+        catch {
+            return new PluginFault("the line is not JSON", undefined, PARSE_ERROR);
+        }
+    }
+}
+/** A message has more bytes than one may have. */
+class TooLong extends RangeError {
+}
+/**
+ * A message as its line.
+ *
+ * @throws TypeError, RangeError: it cannot be written as JSON, or is too long.
+ */
+function lineOf(message) {
+    const line = JSON.stringify({ jsonrpc: "2.0", ...message });
+    const length = Buffer.byteLength(line);
+    if (length > LIMIT) {
+        throw new TooLong(`the message has ${length} bytes; at most ${LIMIT} (4 MiB) are allowed`);
+    }
+    return `${line}\n`;
+}
+
+export { CAPABILITY_DENIED, Cancelled, CapabilityDenied, ConfigInvalid, HostGone, HostRefused, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, InvalidParams, LineReader, METHOD_NOT_FOUND, NoEffect, NotApplicable, NotInitialized, PARSE_ERROR, PluginFault, RESOURCE_BUSY, ResourceBusy, STORAGE_ACCESS_DENIED, ScopeMissing, TooLong, isObject, lineOf, refusedWith };
