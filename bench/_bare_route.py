@@ -26,7 +26,7 @@ async def serve(home: Path, port: int) -> None:
     async with opened(home, FAIR) as host:
         context = host.operator_context(None)
         target = host._gate.catalogue(DEFAULT_TENANT).find("echo.echo.it")  # pyright: ignore[reportPrivateUsage]
-        supervisor = host._supervisor  # pyright: ignore[reportPrivateUsage]
+        supervisor = host._gate.supervisor  # pyright: ignore[reportPrivateUsage]
 
         async def execute(request: Request) -> Response:
             params = orjson.loads(await request.body())["params"]

@@ -123,7 +123,7 @@ async def _measured(home: Path, lines: int, seconds: float) -> Flood:
             print(context)
 
         loop.set_exception_handler(failed)
-        for status in await host.wait_settled():
+        for status in await host.plugins.processes.wait_settled():
             assert status.state == "running", f"{status.key.plugin}: {status.reason}"
         tune_garbage_collector()  # as the daemon does when it is ready
         await _calls(host, seen.quiet, until=time.perf_counter() + seconds)
@@ -131,7 +131,9 @@ async def _measured(home: Path, lines: int, seconds: float) -> Flood:
         for number, first in enumerate(range(0, lines, CHUNK)):
             await _chunk(host, seen, number, min(CHUNK, lines - first))
         await severe
-        seen.restarts = sum(status.failures for status in host.statuses() if status.key.plugin == "flood")
+        seen.restarts = sum(
+            status.failures for status in host.plugins.processes.statuses() if status.key.plugin == "flood"
+        )
         return seen
 
 
@@ -161,7 +163,7 @@ async def _severe(host: Host, kind: str, seen: Flood) -> None:
     try:
         await host.call(f"{kind}.{kind}.{kind}", {})
     except Unavailable as fallen:
-        async for status in host.follow_states():
+        async for status in host.plugins.processes.follow_states():
             if status.key.plugin == kind and status.state == "running":
                 seen.ended_for[kind] = fallen.message
                 return

@@ -82,9 +82,9 @@ async def measure(folder: Path, seconds: float) -> tuple[list[float], list[float
         await host.call("echo.echo.it", {})
         quiet = await latencies(host, seconds / 2)
         for package in crashing:
-            enabling.create_task(host.enable(package.name))
+            enabling.create_task(host.plugins.lifecycle.enable(package.name))
         busy = await latencies(host, seconds)
-        crashed = [status for status in host.statuses() if status.key.plugin != "echo"]
+        crashed = [status for status in host.plugins.processes.statuses() if status.key.plugin != "echo"]
         quiet += await latencies(host, seconds / 2)
         return quiet, busy, sum(one.failures for one in crashed), sum(one.state == "failed" for one in crashed)
 

@@ -62,7 +62,7 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
     async with opened(folder / "home", FAIR) as host:
         context = host.operator_context(None)
         target = host._gate.catalogue(DEFAULT_TENANT).find("echo.echo.it")  # pyright: ignore[reportPrivateUsage]
-        supervisor = host._supervisor  # pyright: ignore[reportPrivateUsage]
+        supervisor = host._gate.supervisor  # pyright: ignore[reportPrivateUsage]
 
         async def bare() -> Any:
             return await supervisor.call(target.key, target.spec, PARAMS, context)

@@ -95,8 +95,8 @@ async def measure(folder: Path, rounds: int, few: int, many: int) -> dict[str, l
         for number in range(rounds):
             # Two processes of one program differ by several percent, by where their memory happens to lie: each
             # round has new ones.
-            await host.disable("server")
-            await host.enable("server")
+            await host.plugins.lifecycle.disable("server")
+            await host.plugins.lifecycle.enable("server")
             async with Client(bare) as client:
                 ways: list[Callable[[], Awaitable[Any]]] = [
                     lambda client=client: client.call_tool("echo", ARGUMENTS),

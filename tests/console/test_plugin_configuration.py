@@ -19,7 +19,7 @@ from paddock.console.pages.plugins.configuration_form import (
     parse_configuration_form,
     visible_values,
 )
-from paddock.host.plugins.config import FieldState, PluginConfiguration
+from paddock.host.plugins.configuration.config import FieldState, PluginConfiguration
 
 PAGE = "/plugins/weather/configuration"
 CANARY = "canary-7f3a9b2c"

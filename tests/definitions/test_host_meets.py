@@ -59,7 +59,7 @@ def deployment(home: Home) -> Deployment:
 async def met(host: Host, home: Home, *listed: One) -> None:
     """What happens whenever the server runs and lists this."""
     definitions = tuple(Definition(one.kind, one.name, one.raw) for one in listed)
-    await host.definitions.record_discovered(deployment(home), definitions)
+    await host.plugins.definitions.record_discovered(deployment(home), definitions)
 
 
 async def refused(host: Host, name: str) -> PaddockError:
@@ -76,7 +76,7 @@ async def test_the_catalogue_has_what_was_accepted_as_soon_as_the_server_was_met
 
     async with opened(home) as host:  # and it is known to the next host without any server
         assert host.callables() == ("files.list_files", "files.read")
-        assert (await host.plugin("files"))["callables"] == ["list_files", "read"]
+        assert (await host.plugins.inventory.show("files"))["callables"] == ["list_files", "read"]
 
 
 async def test_a_tool_that_changes_while_the_server_runs_is_refused_when_the_meeting_is_over(home: Home) -> None:
@@ -89,12 +89,12 @@ async def test_a_tool_that_changes_while_the_server_runs_is_refused_when_the_mee
         assert isinstance(changed, Denied) and changed.error_code == "tool.quarantined"
         assert changed.hint.endswith("paddock plugin accept files read")
         assert "new since" in (await refused(host, "files.send")).message
-        assert (await host.plugins())[0]["waiting"] == 2
-        lines = [entry["line"] for entry in await host.logs("files")]
+        assert (await host.plugins.inventory.list_all())[0]["waiting"] == 2
+        lines = [entry["line"] for entry in await host.plugins.logs.read_last("files")]
         assert any("the tool read is quarantined" in line for line in lines)
 
-        (read,) = (one for one in await host.definitions.list_definitions("files") if one["name"] == "read")
-        await host.definitions.accept("files", "tool", "read", read["waiting_hash"], "local:ann")
+        (read,) = (one for one in await host.plugins.definitions.list_definitions("files") if one["name"] == "read")
+        await host.plugins.definitions.accept("files", "tool", "read", read["waiting_hash"], "local:ann")
         assert host.callables() == ("files.list_files", "files.read")
 
 
@@ -109,7 +109,7 @@ async def test_a_server_that_first_lists_nothing_cannot_slip_a_tool_in_afterward
 async def test_what_a_server_lists_beyond_what_is_read_is_on_record(home: Home) -> None:
     async with opened(home) as host:
         listed = DefinitionList.truncated([Definition(READ.kind, READ.name, READ.raw)], 200)
-        await host.definitions.record_discovered(deployment(home), listed)
+        await host.plugins.definitions.record_discovered(deployment(home), listed)
 
     recorded: list[LedgerEntry] = []
     home.changing(lambda plugins: recorded.extend(plugins.database.read(lambda tx: list_recent(tx, plugin="files"))))

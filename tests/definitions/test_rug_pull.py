@@ -119,7 +119,7 @@ def test_the_same_with_a_daemon_and_the_tool_is_callable_as_soon_as_it_is_accept
 async def test_a_tool_that_changes_while_its_server_runs_is_refused_from_then_on(home: Home) -> None:
     async with open_host(Config(home=home.path, environ={})) as host:
         assert (await host.call("files.read", {"path": "a"}))["content"]
-        async with aclosing(await host.follow_logs("files")) as log:
+        async with aclosing(await host.plugins.logs.follow("files")) as log:
             await host.call("files.change", {})
             await patiently(until_said(log, "the tool read is quarantined"))
 

@@ -26,20 +26,20 @@ Enter = Callable[[Host], Coroutine[Any, Any, Any]]
 
 
 async def through_mcp(host: Host) -> Any:
-    target = host.callable_access.catalogue(DEFAULT_TENANT).find("mail.look")
-    return await host.callable_access.call(target, {}, made_by(ANN))
+    target = host.calls.callable_access.catalogue(DEFAULT_TENANT).find("mail.look")
+    return await host.calls.callable_access.call(target, {}, made_by(ANN))
 
 
 async def through_http(host: Host) -> Any:
-    target = host.calls.find_target_by_name("mail.look", made_by(ANN))
-    return await host.calls.start_inline(target, {}, made_by(ANN))[1]
+    target = host.calls.registry.find_target_by_name("mail.look", made_by(ANN))
+    return await host.calls.registry.start_inline(target, {}, made_by(ANN))[1]
 
 
 ENTRANCES: dict[str, Enter] = {
     "a program": lambda host: host.call("mail.look", {}, context=made_by(ANN)),
     "MCP": through_mcp,
     "HTTP": through_http,
-    "HTTP, followed": lambda host: host.calls.start_by_name("mail.look", {}, made_by(ANN)).wait(),
+    "HTTP, followed": lambda host: host.calls.registry.start_by_name("mail.look", {}, made_by(ANN)).wait(),
 }
 
 
@@ -62,8 +62,8 @@ async def test_no_entrance_takes_calls_while_the_host_drains(office: Office, ent
 async def test_a_call_is_found_among_the_calls_whichever_way_it_came(office: Office, entrance: str) -> None:
     async with office.open() as host:
         result = await ENTRANCES[entrance](host)
-        (listed,) = host.calls.recent(10, DEFAULT_TENANT)
-        assert host.calls.find(listed["call_id"], DEFAULT_TENANT).result == result
+        (listed,) = host.calls.registry.recent(10, DEFAULT_TENANT)
+        assert host.calls.registry.find(listed["call_id"], DEFAULT_TENANT).result == result
     assert (listed["callable"], listed["status"]) == ("look", "succeeded")
 
 
@@ -104,7 +104,7 @@ async def test_a_call_under_way_is_ended_by_a_host_that_drains_for_too_long(offi
     async with office.open() as host, asyncio.timeout(30):
         call = asyncio.create_task(ENTRANCES[entrance](host))
         await begun.wait()
-        await host.calls.drain(0.01)
+        await host.calls.registry.drain(0.01)
         with pytest.raises(CallCancelled, match="the host went down"):
             await call
 
@@ -114,13 +114,15 @@ async def test_documents_and_prompts_are_read_like_calls(tmp_path: Path) -> None
     home.take(butler(tmp_path / "butler"))
     home.changing(lambda plugins: enable(plugins, "butler"))
     async with open_host(Config(home=home.path, start="nothing")) as host:
-        await patiently(host.read_resource("butler", "memo://one"))
-        await patiently(host.get_prompt("butler", "greet", {"who": "Ann"}))
-        listed = host.calls.recent(10, DEFAULT_TENANT)
+        await patiently(host.plugins.features.read_resource("butler", "memo://one", host.operator_context(None)))
+        await patiently(
+            host.plugins.features.get_prompt("butler", "greet", {"who": "Ann"}, host.operator_context(None))
+        )
+        listed = host.calls.registry.recent(10, DEFAULT_TENANT)
         await host.drain()
         for read in (
-            lambda: host.read_resource("butler", "memo://one"),
-            lambda: host.get_prompt("butler", "greet", {"who": "Ann"}),
+            lambda: host.plugins.features.read_resource("butler", "memo://one", host.operator_context(None)),
+            lambda: host.plugins.features.get_prompt("butler", "greet", {"who": "Ann"}, host.operator_context(None)),
         ):
             with pytest.raises(Busy) as refused:
                 await patiently(read())
@@ -168,7 +170,7 @@ async def test_a_program_that_stops_waiting_ends_its_call(office: Office) -> Non
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert host.calls.running_count == 0
+        assert host.calls.registry.running_count == 0
     (entry,) = office.calls()
     assert entry["status"] == "cancelled"
 
@@ -176,8 +178,8 @@ async def test_a_program_that_stops_waiting_ends_its_call(office: Office) -> Non
 async def test_a_call_of_a_program_that_waits_for_a_person_is_found_among_the_calls(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        assert host.calls.find(waits["call_id"], DEFAULT_TENANT).status == "pending_approval"
-        assert (host.calls.held_count, host.calls.running_count) == (1, 0)
+        assert host.calls.registry.find(waits["call_id"], DEFAULT_TENANT).status == "pending_approval"
+        assert (host.calls.registry.held_count, host.calls.registry.running_count) == (1, 0)
 
 
 async def test_a_governed_call_builds_no_events_that_nobody_takes(

@@ -43,7 +43,7 @@ def commands(office: Office) -> Paddock:
 
 
 async def explained(host: Host, name: str, by: Principal = ANN) -> CallExplanation:
-    (one,) = await host.explain_service.explain(name, by)
+    (one,) = await host.policy.explanations.explain(name, by)
     assert isinstance(one, CallExplanation)
     return one
 
@@ -103,7 +103,7 @@ async def test_an_old_decision_is_explained_by_the_rules_of_its_day(office: Offi
         commands(office).quickly("user", "add", "eve")
         call = await denied(host, "mail.look", EVE)
         office.rule(EVE_MAY)
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
 
         told = await explained(host, call)
 
@@ -120,7 +120,7 @@ async def test_rules_that_are_gone_are_told_as_they_were(office: Office) -> None
     async with office.open() as host:
         call = await denied(host, "mail.note", ANN)
         (office.home / "policies" / "0.cedar").unlink()
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
 
         told = await explained(host, call)
 
@@ -200,7 +200,7 @@ async def test_what_the_rules_were_not_asked_about_says_why_it_ended(office: Off
         await host.call("mail.look", {}, context=made_by(ANN))
         with pytest.raises(Exception, match="1 call"):
             await host.call("mail.look", {}, context=made_by(ANN))
-        one, other = await host.explain_service.explain("req_1", ANN)
+        one, other = await host.policy.explanations.explain("req_1", ANN)
 
     assert isinstance(one, CallExplanation)
     assert isinstance(other, CallExplanation)
@@ -250,11 +250,11 @@ async def test_a_denial_at_the_door_back_is_explained_by_its_entry(office: Offic
             for event in (asked, PluginKilled("mail")):
                 database.write(lambda tx, event=event: TransactionLedger(tx, clock, random, "default").publish(event))
         by_type = {entry.type: entry.id for entry in office.ledger()}
-        (told,) = await host.explain_service.explain(by_type[asked.type], ANN)
+        (told,) = await host.policy.explanations.explain(by_type[asked.type], ANN)
         with pytest.raises(NotFound, match="nothing that was decided") as unknown:
-            await host.explain_service.explain(by_type["plugin.killed"], ANN)
+            await host.policy.explanations.explain(by_type["plugin.killed"], ANN)
         with pytest.raises(NotFound) as nothing:
-            await host.explain_service.explain("call_1", ANN)
+            await host.policy.explanations.explain("call_1", ANN)
 
     assert isinstance(told, DenialExplanation)
     assert told.lines()[0].startswith("mail asked the host for cache.get on ")
@@ -273,7 +273,7 @@ async def test_a_yes_that_stands_is_named_where_it_let_a_call_start(office: Offi
         await host.call("mail.odd", {}, context=made_by(ANN))
         last: Any = office.calls()[-1]
         (standing,) = await host.approvals.list_standing("default")
-        both = await host.explain_service.explain("req_1", ANN)
+        both = await host.policy.explanations.explain("req_1", ANN)
 
     assert any("made it a yes for this tool until it is revoked" in step.words for step in first.timeline.steps)
     assert last["approval"] == standing["id"]

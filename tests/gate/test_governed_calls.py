@@ -95,7 +95,7 @@ async def held(host: Host, name: str = "mail.send") -> dict[str, Any]:
 
 
 async def outcome(host: Host, call: str) -> Any:
-    live = host.calls.find(call, DEFAULT_TENANT)
+    live = host.calls.registry.find(call, DEFAULT_TENANT)
     async with asyncio.timeout(30):
         await live.wait_ended()
     return live.to_json()
@@ -142,13 +142,13 @@ async def test_rules_that_are_changed_hold_without_a_restart_and_broken_ones_do_
         office.rule(
             '@id("no-notes") @text("No notes.")\nforbid (principal, action, resource == Callable::"mail.note");'
         )
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
         with pytest.raises(Denied, match="No notes"):
             await host.call("mail.note", {})
         office.rule("permit (principal, action, resource);")  # without an id and a text
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
 
-        assert isinstance(host.active_policy.load_error, Invalid)
+        assert isinstance(host.policy.active.load_error, Invalid)
         with pytest.raises(Denied, match="No notes"):
             await host.call("mail.note", {})
 
@@ -263,7 +263,7 @@ async def test_it_goes_on_across_a_restart(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
     async with office.open() as host:
-        assert host.calls.find(waits["call_id"], DEFAULT_TENANT).status == "pending_approval"
+        assert host.calls.registry.find(waits["call_id"], DEFAULT_TENANT).status == "pending_approval"
         await host.approvals.approve(waits["approval"], ANN)
         assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
     assert office.done == ["bob"]
@@ -306,7 +306,7 @@ async def test_a_change_of_the_rule_that_asked_voids_the_yes(office: Office) -> 
         office.rule('@id("sending-needs-a-yes") @text("Sending takes two.") @approval("action") @quorum("2")\n'
                     'forbid (principal, action == Action::"callUnattended", resource)\n'
                     'when { resource.effects.contains(Effect::"external_send") };')  # fmt: skip
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
         await host.approvals.approve(waits["approval"], ANN)
 
         assert "the rules that asked" in (await outcome(host, waits["call_id"]))["error"]["message"]
@@ -318,7 +318,7 @@ async def test_the_requesters_right_is_checked_again(office: Office) -> None:
         waits = await held(host)
         office.rule('@id("not-ann") @text("Ann may not send any more.")\n'
                     'forbid (principal == User::"local:ann", action, resource == Callable::"mail.send");')  # fmt: skip
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
         await host.approvals.approve(waits["approval"], ANN)
 
         assert (await outcome(host, waits["call_id"]))["error"]["code"] == "policy_denied"
@@ -341,7 +341,7 @@ async def test_a_standing_yes_is_asked_for_once_until_it_is_revoked(office: Offi
 async def test_a_cancelled_call_waits_no_longer(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
+        live = host.calls.registry.find(waits["call_id"], DEFAULT_TENANT)
         await host.approvals.cancel(live)
 
         assert live.status == "cancelled"

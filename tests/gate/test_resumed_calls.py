@@ -37,12 +37,12 @@ def office(tmp_path: Path) -> Office:
 
 
 async def eve(host: Host, *roles: str) -> CallContext:
-    await host.people.add(ANN, "eve", display_name="Eve", roles=roles)
+    await host.identity.people.add(ANN, "eve", display_name="Eve", roles=roles)
     return made_by(await host.principal("user:eve"))
 
 
 async def waiting(host: Host, context: CallContext, name: str = "mail.send") -> CallHandle:
-    live = host.calls.start_by_name(name, {"to": "bob"}, context)
+    live = host.calls.registry.start_by_name(name, {"to": "bob"}, context)
     with pytest.raises(NeedsApproval):
         await patiently(live.wait())
     return live
@@ -65,7 +65,7 @@ async def test_a_role_that_was_taken_away_while_a_call_waited_does_not_count_whe
 ) -> None:
     async with office.open() as host:
         live = await waiting(host, await eve(host, "member"))
-        await host.people.change_roles(ANN, "eve", take=["member"])
+        await host.identity.people.change_roles(ANN, "eve", take=["member"])
         approval = str(live.approval_id)
         await host.approvals.approve(approval, ANN)
         ended = await outcome(host, live.id)
@@ -97,7 +97,7 @@ async def test_a_scope_that_was_taken_away_while_a_call_waited_does_not_count_wh
 async def test_who_was_disabled_while_their_call_waited_gets_nothing_sent(office: Office) -> None:
     async with office.open() as host:
         live = await waiting(host, await eve(host, "member"))
-        await host.people.set_enabled(ANN, "eve", on=False)
+        await host.identity.people.set_enabled(ANN, "eve", on=False)
         with pytest.raises(PaddockError) as refused:
             await host.approvals.approve(str(live.approval_id), ANN)
         ended = await outcome(host, live.id)
@@ -111,7 +111,7 @@ async def test_calls_that_waited_for_the_approval_of_another_are_decided_by_pres
         context = await eve(host, "member")
         first = await waiting(host, made_by(context.principal, idempotency_key="k1"))
         second = await waiting(host, made_by(context.principal, idempotency_key="k1"))
-        await host.people.change_roles(ANN, "eve", take=["member"])
+        await host.identity.people.change_roles(ANN, "eve", take=["member"])
         await host.approvals.approve(str(first.approval_id), ANN)
         ends = [await outcome(host, live.id) for live in (first, second)]
 
@@ -129,7 +129,7 @@ async def test_a_token_brings_nothing_to_who_lost_the_right_to_the_call(office: 
         if approved:
             await host.approvals.approve(details["approval"], ANN)
             assert (await outcome(host, details["call_id"]))["status"] == "succeeded"
-        await host.people.change_roles(ANN, "eve", take=["member"])
+        await host.identity.people.change_roles(ANN, "eve", take=["member"])
         with pytest.raises(PaddockError) as refused:
             await host.call("mail.send", {"to": "bob"}, context=before, approval_token=details["token"])
 
@@ -138,8 +138,12 @@ async def test_a_token_brings_nothing_to_who_lost_the_right_to_the_call(office: 
 
 
 READS: dict[str, Callable[[Host], Any]] = {
-    "butler.resource:read": lambda host: host.read_resource("butler", "memo://one"),
-    "butler.prompt:greet": lambda host: host.get_prompt("butler", "greet", {"who": "Ann"}),
+    "butler.resource:read": lambda host: host.plugins.features.read_resource(
+        "butler", "memo://one", host.operator_context(None)
+    ),
+    "butler.prompt:greet": lambda host: host.plugins.features.get_prompt(
+        "butler", "greet", {"who": "Ann"}, host.operator_context(None)
+    ),
 }
 
 
@@ -176,8 +180,8 @@ async def test_a_document_that_is_gone_by_the_approval_is_not_read(tmp_path: Pat
     Office(tmp_path).rule(ASKS.format(name="reading", callable="butler.resource:read"))
     async with open_host(Config(home=home.path, start="nothing")) as host:
         with pytest.raises(NeedsApproval) as held:
-            await patiently(host.read_resource("butler", "memo://one"))
-        await host.disable("butler")
+            await patiently(host.plugins.features.read_resource("butler", "memo://one", host.operator_context(None)))
+        await host.plugins.lifecycle.disable("butler")
         async with asyncio.timeout(30):
             with pytest.raises(PaddockError) as refused:
                 await host.approvals.approve(held.value.details["approval"], ANN)

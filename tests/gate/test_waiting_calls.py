@@ -39,8 +39,8 @@ class Office(OpenOffice):
     """One whose plugin can go."""
 
     async def remove(self, host: Host) -> None:
-        host._reconciler.embedded.pop("mail")  # there is no way for a program to take one back
-        await host.reconcile()
+        host.plugins.embedded._reconciler.embedded.pop("mail")  # there is no way for a program to take one back
+        await host.plugins.lifecycle.reconcile()
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ async def test_a_yes_that_is_not_needed_any_more_is_used_all_the_same_and_the_ca
     async with office.open() as host:
         waits = await held(host, "mail.note")
         next((office.home / "policies").iterdir()).unlink()
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
         await host.approvals.approve(waits["approval"], ANN)
 
         assert (await outcome(host, waits["call_id"]))["status"] == "succeeded"
         assert (await host.approvals.find("default", waits["approval"]))["state"] == "consumed"
     for _ in range(2):
         async with office.open() as host:
-            assert host.calls.held_count == host.calls.running_count == 0
+            assert host.calls.registry.held_count == host.calls.registry.running_count == 0
 
     assert office.done == ["note"]
     (started,) = [call for call in office.calls() if call["type"] == "call.started"]
@@ -93,7 +93,7 @@ async def test_whoever_cancels_an_edited_call_cancels_what_took_its_place(office
     async with office.open() as host:
         waits = await held(host)
         edited = await host.approvals.approve(waits["approval"], CLEO, payload={"to": "eve"})
-        live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
+        live = host.calls.registry.find(waits["call_id"], DEFAULT_TENANT)
         shown = live.to_json()["approval"]
         await host.approvals.cancel(live)
 
@@ -103,14 +103,14 @@ async def test_whoever_cancels_an_edited_call_cancels_what_took_its_place(office
         with pytest.raises(Conflict, match="was withdrawn: it was cancelled"):
             await host.approvals.approve(edited["id"], DAN)
     async with office.open() as host:
-        assert host.calls.held_count == host.calls.running_count == 0
+        assert host.calls.registry.held_count == host.calls.registry.running_count == 0
     assert office.done == []
 
 
 async def test_a_yes_that_comes_with_a_cancellation_is_good_for_nothing(office: Office) -> None:
     async with office.open() as host:
         waits = await held(host)
-        live = host.calls.find(waits["call_id"], DEFAULT_TENANT)
+        live = host.calls.registry.find(waits["call_id"], DEFAULT_TENANT)
         # Both are under way at once; either may be first.
         await asyncio.gather(
             host.approvals.cancel(live), host.approvals.approve(waits["approval"], ANN), return_exceptions=True
@@ -121,7 +121,7 @@ async def test_a_yes_that_comes_with_a_cancellation_is_good_for_nothing(office: 
 
     assert (left, done) in (("withdrawn", []), ("consumed", []), ("consumed", ["bob"]))
     async with office.open() as host:
-        assert host.calls.held_count == host.calls.running_count == 0
+        assert host.calls.registry.held_count == host.calls.registry.running_count == 0
     assert office.done == done
 
 
@@ -134,7 +134,7 @@ async def test_a_call_that_is_cancelled_while_it_runs_is_recorded_as_that(office
 
     office.functions["look"] = look
     async with office.open() as host:
-        live = host.calls.start("mail", "look", {}, made_by(ANN))
+        live = host.calls.registry.start("mail", "look", {}, made_by(ANN))
         async with asyncio.timeout(30):
             await began.wait()
             await host.approvals.cancel(live)
@@ -159,7 +159,7 @@ async def test_a_call_is_given_up_with_its_request_also_where_its_plugin_is_gone
         assert (await outcome(host, denied["call_id"]))["error"]["code"] == "approval.denied"
         assert (await outcome(host, approved["call_id"]))["error"]["code"] == "plugin.not_enabled"
         assert (await host.approvals.find("default", approved["approval"]))["state"] == "voided"
-        assert host.calls.held_count == 0
+        assert host.calls.registry.held_count == 0
 
 
 # --- many of them ---------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ async def test_however_many_wait_all_of_them_survive_a_restart(office: Office) -
         await desk.approve("default", many[-1]["approval"], ANN)
     async with office.open() as host:
         assert (await outcome(host, many[-1]["call_id"]))["status"] == "succeeded"
-        assert host.calls.held_count == PAGE_ROWS + 1
+        assert host.calls.registry.held_count == PAGE_ROWS + 1
         listed = await host.approvals.list_requests("default", limit=3)
 
     assert office.done == ["bob"]
@@ -191,7 +191,7 @@ async def test_whoever_floods_the_people_who_answer_is_refused_and_others_are_no
             await host.call("mail.send", {"to": "bob"}, context=made_by(CLEO))
         with pytest.raises(Busy, match="your tenant has 3 calls waiting"):
             await host.call("mail.send", {"to": "bob"}, context=made_by(DAN))
-        await host.approvals.cancel(host.calls.find(first["call_id"], DEFAULT_TENANT))
+        await host.approvals.cancel(host.calls.registry.find(first["call_id"], DEFAULT_TENANT))
         await held(host)
 
     refused = [call for call in office.calls() if call["error_code"] == "approval.too_many"]

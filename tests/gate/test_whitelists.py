@@ -35,7 +35,7 @@ async def with_planner(host: Host, answer: Any = None, allowed: tuple[str, ...] 
 
 
 async def explained(host: Host, call: str) -> str:
-    (story,) = await host.explain_service.explain(call, ANN)
+    (story,) = await host.policy.explanations.explain(call, ANN)
     return "\n".join(story.lines())
 
 
@@ -109,7 +109,7 @@ async def test_a_denied_proposal_is_explained_as_one_with_what_would_have_allowe
         with pytest.raises(Denied) as denied:
             await host.call("planner.plan", {}, context=made_by(ANN))
         call = denied.value.details["call_id"]
-        told, (story,) = await explained(host, call), await host.explain_service.explain(call, ANN)
+        told, (story,) = await explained(host, call), await host.policy.explanations.explain(call, ANN)
 
     assert "Its answer proposed mail.note." in told
     assert "it would have been allowed if it stood on the whitelist of agent:planner" in told

@@ -63,7 +63,7 @@ async def typed(tmp_path: Path) -> AsyncGenerator[Typed, None]:
         home.changing(lambda plugins, name=make.__name__: enable(plugins, name))
     read: asyncio.Queue[bytes] = asyncio.Queue()
     async with open_host(Config(home=home.path)) as host:
-        await patiently(host.wait_settled())
+        await patiently(host.plugins.processes.wait_settled())
         gateway = McpServer(host, _Nobody(), SystemClock())
         async with open_stdio_transport(gateway, DEFAULT_TENANT, lambda: _ann(host), read.put_nowait) as lines:
             yield Typed(lines, read, home)

@@ -94,7 +94,7 @@ def recorded(home: Home, kind: str) -> list[dict[str, Any]]:
 
 
 async def over(host: Host, call: str) -> dict[str, Any]:
-    live = host.calls.find(call, DEFAULT_TENANT)
+    live = host.calls.registry.find(call, DEFAULT_TENANT)
     async with asyncio.timeout(30):
         await live.wait_ended()
     return live.to_json()
@@ -105,7 +105,7 @@ async def over(host: Host, call: str) -> dict[str, Any]:
 
 @pytest.mark.req("S-34", "metadata")
 async def test_actions_are_listed_with_all_that_the_plugin_says_of_them(host: Host) -> None:
-    (action,) = await host.actions.list_permitted("shu_notes", of(host, BOB))
+    (action,) = await host.calls.actions.list_permitted("shu_notes", of(host, BOB))
 
     assert (action["name"], action["description"]) == ("add_note", "Add a note")
     assert action["params_schema"]["required"] == ["text"]
@@ -114,15 +114,15 @@ async def test_actions_are_listed_with_all_that_the_plugin_says_of_them(host: Ho
 
 @pytest.mark.req("S-21", "listed by policy")
 async def test_actions_that_somebody_may_not_perform_are_not_listed_for_them(host: Host) -> None:
-    assert await host.actions.list_permitted("shu_notes", of(host, NO_SCOPE)) == []
-    assert await host.actions.list_permitted("shu_notes", of(host, NOBODY)) == [], "no rule allows them anything"
+    assert await host.calls.actions.list_permitted("shu_notes", of(host, NO_SCOPE)) == []
+    assert await host.calls.actions.list_permitted("shu_notes", of(host, NOBODY)) == [], "no rule allows them anything"
     with pytest.raises(NotFound):
-        await host.actions.list_permitted("nobody", of(host, BOB))
+        await host.calls.actions.list_permitted("nobody", of(host, BOB))
 
 
 @pytest.mark.req("S-34", "the stricter decides")
 async def test_whether_a_person_is_asked_is_the_stricter_of_what_the_plugin_and_the_rules_say(host: Host) -> None:
-    listed = {one["name"]: one for one in await host.actions.list_permitted("voice", of(host, BOB))}
+    listed = {one["name"]: one for one in await host.calls.actions.list_permitted("voice", of(host, BOB))}
 
     asked = {name: (one["requires_approval"], one["effects"]) for name, one in listed.items()}
     assert asked == {
@@ -138,7 +138,7 @@ async def test_whether_a_person_is_asked_is_the_stricter_of_what_the_plugin_and_
 
 @pytest.mark.req("S-21", "effects only after approval")
 async def test_an_action_waits_with_a_preview_and_is_done_once_somebody_said_yes(host: Host, home: Home) -> None:
-    waits = await host.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, of(host, BOB))
+    waits = await host.calls.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, of(host, BOB))
     assert (waits["status"], waits["preview"]["params"]) == ("pending_approval", {"text": "Water the fig"})
     assert (await host.call("shu_notes", {}))["data"] == {"notes": []}, "nothing happened yet"
 
@@ -147,7 +147,7 @@ async def test_an_action_waits_with_a_preview_and_is_done_once_somebody_said_yes
 
     assert done["result"]["status"] == "ok", done
     assert [note["text"] for note in (await host.call("shu_notes", {}))["data"]["notes"]] == ["Water the fig"]
-    await host.explain_service.explain(waits["action_id"], ANN)  # everything is on disk then
+    await host.policy.explanations.explain(waits["action_id"], ANN)  # everything is on disk then
     (consumed,) = recorded(home, "approval.consumed")
     assert (consumed["method"], consumed["approved_by"]) == ("add_note", ["local:ann"])
     (ended,) = [entry for entry in recorded(home, "call.ended") if entry["status"] == "succeeded" and entry["approval"]]
@@ -161,13 +161,13 @@ async def test_an_action_under_one_key_is_done_once_and_its_record_names_all_who
 ) -> None:
     def perform() -> Any:
         context = host.call_context(BOB, idempotency_key="k1")
-        return host.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, context)
+        return host.calls.actions.perform("shu_notes", "add_note", {"text": "Water the fig"}, context)
 
     first, again = await perform(), await perform()
     await host.approvals.approve(first["approval"], ANN)
     await over(host, first["action_id"])
     done = [await perform() for _ in range(2)]
-    await host.explain_service.explain(first["action_id"], ANN)  # everything is on disk then
+    await host.policy.explanations.explain(first["action_id"], ANN)  # everything is on disk then
 
     assert again["approval"] == first["approval"], "nobody is asked twice"
     assert [one["status"] for one in done] == ["ok", "ok"]
@@ -191,45 +191,45 @@ async def test_an_action_under_one_key_is_done_once_and_its_record_names_all_who
 
 @pytest.mark.req("S-21", "ok and error")
 async def test_what_becomes_of_an_action_is_told_in_its_own_words(host: Host) -> None:
-    hoarse = await host.actions.perform("voice", "shout", {}, of(host, ANN))
+    hoarse = await host.calls.actions.perform("voice", "shout", {}, of(host, ANN))
     await host.approvals.approve(hoarse["approval"], ANN)
     failed = await over(host, hoarse["action_id"])
     assert failed["error"]["message"] == "no voice today"
 
-    denied = await host.actions.perform("voice", "think", {}, of(host, NOBODY))
+    denied = await host.calls.actions.perform("voice", "think", {}, of(host, NOBODY))
     assert (denied["status"], denied["error"]["code"]) == ("error", "policy_denied")
 
-    wrong = await host.actions.perform("shu_notes", "add_note", {}, of(host, ANN))
+    wrong = await host.calls.actions.perform("shu_notes", "add_note", {}, of(host, ANN))
     assert (wrong["status"], wrong["error"]["errors"][0]["path"]) == ("error", "text")
 
     with pytest.raises(NotFound, match="only reads"):
-        await host.actions.perform("shu_notes", "shu_notes", {}, of(host, ANN))
+        await host.calls.actions.perform("shu_notes", "shu_notes", {}, of(host, ANN))
 
 
 @pytest.mark.req("S-34", "scopes")
 async def test_an_action_is_kept_to_callers_with_its_scopes(host: Host) -> None:
-    refused = await host.actions.perform("shu_notes", "add_note", {"text": "x"}, of(host, NO_SCOPE))
+    refused = await host.calls.actions.perform("shu_notes", "add_note", {"text": "x"}, of(host, NO_SCOPE))
 
     assert (refused["status"], refused["error"]["code"]) == ("error", "permission_denied")
     assert refused["error"]["details"]["missing"] == ["notes:write"]
 
 
 async def test_only_an_action_that_may_change_something_does_and_execute_never_does(host: Host, home: Home) -> None:
-    waits = await host.actions.perform("voice", "keep", {"text": "hello"}, of(host, ANN))
+    waits = await host.calls.actions.perform("voice", "keep", {"text": "hello"}, of(host, ANN))
     await host.approvals.approve(waits["approval"], ANN)
     kept = await over(host, waits["action_id"])
     assert kept["result"]["result"]["text"] == "hello"
 
-    thought = await host.actions.perform("voice", "think", {}, of(host, ANN))
+    thought = await host.calls.actions.perform("voice", "think", {}, of(host, ANN))
     assert "does not declare this effect" in thought["error"]["message"]
     with pytest.raises(Exception, match="does not declare this effect"):
         await host.call("voice", {})
-    await host.explain_service.explain(thought["action_id"], ANN)
+    await host.policy.explanations.explain(thought["action_id"], ANN)
     assert [entry["method"] for entry in recorded(home, "plugin.capability_denied")] == ["keyvalue.put"] * 2
 
 
 async def test_a_plugin_that_asks_for_approval_by_itself_has_to_say_so_in_its_list(host: Host) -> None:
-    doubt = await host.actions.perform("voice", "doubt", {}, of(host, ANN))
+    doubt = await host.calls.actions.perform("voice", "doubt", {}, of(host, ANN))
 
     assert (doubt["status"], doubt["error"]["code"]) == ("error", "action.undeclared_approval")
 

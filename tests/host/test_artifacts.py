@@ -95,7 +95,7 @@ async def host(home: Home) -> AsyncGenerator[Host, None]:
         home.install(name, program=PROGRAM, tools=TOOLS, capabilities=GRANTED)
     home.install("bystander")
     async with open_host(Config(home=home.path, environ={})) as opened:
-        await opened.wait_settled()
+        await opened.plugins.processes.wait_settled()
         yield opened
 
 
@@ -132,7 +132,11 @@ async def quick(host: Host) -> float:
 
 
 async def pid_of(host: Host, plugin: str) -> int:
-    return next(status.pid for status in await host.wait_settled() if status.key.plugin == plugin and status.pid)
+    return next(
+        status.pid
+        for status in await host.plugins.processes.wait_settled()
+        if status.key.plugin == plugin and status.pid
+    )
 
 
 @pytest.mark.req("G-32", "binary data")
@@ -140,8 +144,8 @@ async def pid_of(host: Host, plugin: str) -> int:
 async def test_twenty_megabytes_arrive_as_they_were_while_other_calls_stay_quick(host: Host, way: str) -> None:
     async with asyncio.timeout(60):
         while is_warm(await pid_of(host, "maker")) != (way == "warm"):
-            await host.disable("maker")
-            await host.enable("maker")
+            await host.plugins.lifecycle.disable("maker")
+            await host.plugins.lifecycle.enable("maker")
     making = asyncio.ensure_future(patiently(host.call("maker.make", {"size": 20 * MB})))
     waited = [await quick(host)]
     while not making.done():

@@ -70,7 +70,7 @@ async def test_the_id_goes_through_the_plugin_and_comes_back_in_what_it_logs(hom
     async with open_host(Config(home=home.path, environ={})) as host:
         context = replace(host.operator_context(None), request=RequestId("req_through"))
         await patiently(host.call("parrot.say", {"text": "hello"}, context=context))
-        kept = [entry["line"] for entry in await host.logs("parrot")]
+        kept = [entry["line"] for entry in await host.plugins.logs.read_last("parrot")]
 
     records = [json.loads(line) for line in kept if line.startswith("{")]
     found = {record["message"]: (record.get("request_id"), record.get("text")) for record in records}

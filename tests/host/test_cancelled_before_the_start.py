@@ -30,7 +30,7 @@ async def approved(host: Host) -> tuple[CallHandle, str]:
     with pytest.raises(NeedsApproval) as waits:
         await host.call("mail.send", {"to": "bob"}, context=made_by(ANN))
     await host.approvals.approve(waits.value.details["approval"], ANN)
-    live = host.calls.find(waits.value.details["call_id"], DEFAULT_TENANT)
+    live = host.calls.registry.find(waits.value.details["call_id"], DEFAULT_TENANT)
     assert live.status == "running"
     return live, waits.value.details["approval"]
 
@@ -48,7 +48,7 @@ async def test_a_call_that_is_cancelled_between_its_yes_and_its_start_is_never_m
             await live.wait_ended()
         assert live.status == "cancelled"
     async with open_host(slow) as host:
-        assert host.calls.held_count == host.calls.running_count == 0
+        assert host.calls.registry.held_count == host.calls.registry.running_count == 0
 
 
 async def test_whoever_hangs_up_before_the_start_does_not_want_the_call_after_a_restart_either(slow: Config) -> None:
@@ -63,10 +63,10 @@ async def test_whoever_hangs_up_before_the_start_does_not_want_the_call_after_a_
 async def test_a_host_that_goes_down_before_the_start_leaves_the_yes_to_the_next(slow: Config) -> None:
     async with open_host(slow) as host:
         live, approval = await approved(host)
-        await host.calls.drain(0.01)
+        await host.calls.registry.drain(0.01)
         async with asyncio.timeout(30):
             await live.wait_ended()
         assert (live.status, await state_of(host, approval)) == ("cancelled", "approved")
     async with open_host(slow) as host:
-        assert host.calls.find(live.id, DEFAULT_TENANT).status == "running"
-        await host.calls.drain(0.01)
+        assert host.calls.registry.find(live.id, DEFAULT_TENANT).status == "running"
+        await host.calls.registry.drain(0.01)

@@ -31,7 +31,7 @@ async def test_a_plugin_that_starts_while_the_daemon_reports_ready_is_reported_a
     async with open_host(Config(home=home.path, environ={})) as host:
 
         async def count_after_the_start(metrics: Metrics) -> Any:
-            await host.wait_settled()
+            await host.plugins.processes.wait_settled()
             return await count(metrics)
 
         monkeypatch.setattr(Metrics, "count_unknown_outcomes", count_after_the_start)

@@ -60,18 +60,18 @@ class Slow:
             await host.call("parrot.say", {"text": "x"}, context=made_by(ANN))
         held = asked.value.details
         await host.approvals.approve(held["approval"], ANN, remember=RememberChoice("always"))
-        await patiently(host.calls.find(held["call_id"], DEFAULT_TENANT).wait_ended())
+        await patiently(host.calls.registry.find(held["call_id"], DEFAULT_TENANT).wait_ended())
         (standing,) = await host.approvals.list_standing(DEFAULT_TENANT)
         return standing["id"]
 
     @asynccontextmanager
     async def starting(self, host: Host) -> AsyncGenerator[asyncio.Task[Any], None]:
         """A call that waits for its plugin; at the end of the block the plugin starts."""
-        await host.disable("parrot")
+        await host.plugins.lifecycle.disable("parrot")
         self._home.changing(lambda plugins: enable(plugins, "parrot"))
-        await host.reconcile()
+        await host.plugins.lifecycle.reconcile()
         self._wait.touch()
-        async with asyncio.timeout(30), aclosing(host.follow_states()) as states:
+        async with asyncio.timeout(30), aclosing(host.plugins.processes.follow_states()) as states:
             call = asyncio.ensure_future(host.call("parrot.say", {"text": "x"}, context=made_by(ANN)))
             async for status in states:
                 if status.state is PluginState.SPAWNING:
@@ -105,6 +105,6 @@ async def test_rules_that_came_in_force_while_the_plugin_started_hold_for_its_fi
         await slow.accepted(host)
         async with slow.starting(host) as call:
             slow.forbid()
-            await host.active_policy.reload_if_changed()
+            await host.policy.active.reload_if_changed()
         with pytest.raises(Denied, match="It was too loud"):
             await patiently(call)

@@ -34,7 +34,7 @@ async def test_a_host_that_nobody_tells_drops_what_is_leaving(home: Home, monkey
         await host.call("parrot.say", {"text": "hello"})
         home.changing(lambda plugins: uninstall(plugins, "parrot"))
         await asyncio.to_thread(eventually, lambda: not folder.exists(), "its folder stays")
-        assert not host.statuses()
+        assert not host.plugins.processes.statuses()
 
 
 async def test_what_cannot_be_dropped_stays_marked_and_keeps_its_name_until_it_can(
@@ -50,10 +50,10 @@ async def test_what_cannot_be_dropped_stays_marked_and_keeps_its_name_until_it_c
         home.changing(lambda plugins: uninstall(plugins, "parrot"))
         with monkeypatch.context() as trouble:
             trouble.setattr(purge, "delete_plugin_files", stuck)
-            await host.reconcile()
+            await host.plugins.lifecycle.reconcile()
             with pytest.raises(Busy, match="still leaving"):
                 home.install()
             with pytest.raises(Busy, match="still leaving"):
                 await host.embed(EMBEDDED, {})
-        await host.reconcile()
+        await host.plugins.lifecycle.reconcile()
         home.install()

@@ -25,7 +25,7 @@ async def in_doubt(host: Host) -> str:
     """The call of an effect that nobody knows the outcome of."""
     with pytest.raises(PaddockError):
         await count(host)
-    (one,) = await host.unknown_outcomes.list_effects(DEFAULT_TENANT)
+    (one,) = await host.calls.unknown_outcomes.list_effects(DEFAULT_TENANT)
     return one.effect.call
 
 
@@ -52,38 +52,38 @@ async def test_a_host_that_would_look_later_looks_when_somebody_asks_it_to(tmp_p
                     if database.write(put_off):
                         break
                     await asyncio.sleep(0.02)
-        assert await host.unknown_outcomes.count(DEFAULT_TENANT) == (1, 0, "")  # the host is at it by itself
+        assert await host.calls.unknown_outcomes.count(DEFAULT_TENANT) == (1, 0, "")  # the host is at it by itself
         shut.clear()
 
-        assert await host.unknown_outcomes.probe_now(DEFAULT_TENANT, call)
+        assert await host.calls.unknown_outcomes.probe_now(DEFAULT_TENANT, call)
 
         assert await known(host) == {"done": 1}
-        assert await host.unknown_outcomes.count(DEFAULT_TENANT) == (0, 0, "")
+        assert await host.calls.unknown_outcomes.count(DEFAULT_TENANT) == (0, 0, "")
         with pytest.raises(Conflict, match="not in doubt"):
-            await host.unknown_outcomes.probe_now(DEFAULT_TENANT, call)
+            await host.calls.unknown_outcomes.probe_now(DEFAULT_TENANT, call)
 
 
 async def test_what_only_a_person_can_know_is_settled_once_with_a_reason_on_record(tmp_path: Path) -> None:
     office = Office(tmp_path)
     async with with_plugin(office, functions(office, dict)) as host:
         call = await in_doubt(host)
-        assert await host.unknown_outcomes.count(DEFAULT_TENANT) == (1, 1, call)
+        assert await host.calls.unknown_outcomes.count(DEFAULT_TENANT) == (1, 1, call)
         assert "effect.in_doubt" in [one.kind for one in (await host.repairs.list_repairs(DEFAULT_TENANT)).open]
-        assert not await host.unknown_outcomes.probe_now(DEFAULT_TENANT, call)
+        assert not await host.calls.unknown_outcomes.probe_now(DEFAULT_TENANT, call)
 
         async def settle() -> None:
             said = {"result": {"done": 1}, "comment": "I saw\u202e it"}
-            await host.unknown_outcomes.resolve(DEFAULT_TENANT, call, happened=True, by=BOB, **said)
+            await host.calls.unknown_outcomes.resolve(DEFAULT_TENANT, call, happened=True, by=BOB, **said)
 
         await settle()
         with pytest.raises(Conflict):
             await settle()
 
         assert await count(host) == {"done": 1}
-        assert await host.unknown_outcomes.list_effects(DEFAULT_TENANT) == []
-        assert [one.effect.call for one in await host.unknown_outcomes.list_effects(DEFAULT_TENANT, resolved=True)] == [
-            call
-        ]
+        assert await host.calls.unknown_outcomes.list_effects(DEFAULT_TENANT) == []
+        assert [
+            one.effect.call for one in await host.calls.unknown_outcomes.list_effects(DEFAULT_TENANT, resolved=True)
+        ] == [call]
     (told,) = (entry.data for entry in office.ledger() if entry.type == "effect.resolved")
     assert (told["by"], told["resolution"]) == (BOB, "human")
     assert told["comment"].startswith("I saw")
@@ -94,11 +94,11 @@ async def test_another_tenant_knows_nothing_of_it(tmp_path: Path) -> None:
     office, acme = Office(tmp_path), Tenant("acme")
     async with with_plugin(office, functions(office, dict)) as host:
         call = await in_doubt(host)
-        assert await host.unknown_outcomes.count(acme) == (0, 0, "")
-        assert await host.unknown_outcomes.list_effects(acme) == []
+        assert await host.calls.unknown_outcomes.count(acme) == (0, 0, "")
+        assert await host.calls.unknown_outcomes.list_effects(acme) == []
         with pytest.raises(NotFound):
-            await host.unknown_outcomes.find(acme, call)
+            await host.calls.unknown_outcomes.find(acme, call)
         with pytest.raises(NotFound):
-            await host.unknown_outcomes.probe_now(acme, call)
+            await host.calls.unknown_outcomes.probe_now(acme, call)
         with pytest.raises(NotFound):
-            await host.unknown_outcomes.resolve(acme, call, happened=True, result=None, comment="x", by=BOB)
+            await host.calls.unknown_outcomes.resolve(acme, call, happened=True, result=None, comment="x", by=BOB)

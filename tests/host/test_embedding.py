@@ -166,7 +166,7 @@ async def test_functions_that_do_not_fit_their_manifest_are_refused_with_every_m
             about = manifest(tool("declared")) | {"runtime": {"command": ["python3", "x.py"]}}
             await host.embed(about, {"served": lambda: 1})
         assert {problem.path for problem in refused.value.problems} == {"declared", "served", "runtime"}
-        home_plugins = [row["name"] for row in await host.plugins()]
+        home_plugins = [row["name"] for row in await host.plugins.inventory.list_all()]
         assert (home_plugins, host.callables()) == ([], ())
 
 

@@ -38,10 +38,10 @@ class Scene:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self._states = host.follow_states()
+        self._states = host.plugins.processes.follow_states()
 
     def status(self, name: str = "actor") -> PluginStatus:
-        return next(one for one in self.host.statuses() if one.key.plugin == name)
+        return next(one for one in self.host.plugins.processes.statuses() if one.key.plugin == name)
 
     async def until(self, state: PluginState, name: str = "actor") -> PluginStatus:
         while self.status(name).state is not state:
@@ -62,8 +62,8 @@ class Scene:
 
     async def listed(self, name: str = "actor") -> dict[str, Any]:
         """What `plugin list` shows of its process; `plugin info` shows the same."""
-        shown = next(row["runtime"] for row in await self.host.plugins() if row["name"] == name)
-        assert (await self.host.plugin(name))["runtime"]["state"] == shown["state"]
+        shown = next(row["runtime"] for row in await self.host.plugins.inventory.list_all() if row["name"] == name)
+        assert (await self.host.plugins.inventory.show(name))["runtime"]["state"] == shown["state"]
         return shown
 
 
@@ -82,7 +82,7 @@ async def playing(home: Home, **scripts: str) -> AsyncGenerator[Scene, None]:
         home.install(name, program=as_program(name, script), **fields)
     async with open_host(Config(home=home.path, environ={})) as host:
         scene = Scene(host)
-        await host.wait_settled()
+        await host.plugins.processes.wait_settled()
         yield scene
 
 
@@ -176,7 +176,7 @@ async def test_a_plugin_that_reaches_for_tables_of_others_is_refused_recorded_an
 
         shown = await scene.listed("reader")
         assert (shown["state"], shown["failures"]) == ("running", 0)
-        lines = [line["line"] for line in await scene.host.logs("reader")]
+        lines = [line["line"] for line in await scene.host.plugins.logs.read_last("reader")]
         assert any("[paddock] refused: a statement about what is not its own" in line for line in lines)
         assert await scene.host.call("reader.do.it", {"say": "well"}) == {"well": True}
     (denied,) = told(home, "plugin.storage_denied")
@@ -189,7 +189,7 @@ async def test_what_a_plugin_says_besides_json_is_dropped_and_told_and_it_goes_o
         assert await scene.host.call("actor.do.it", {}) == {"well": True}
 
         assert (await scene.listed())["state"] == "running"
-        lines = [line["line"] for line in await scene.host.logs("actor")]
+        lines = [line["line"] for line in await scene.host.plugins.logs.read_last("actor")]
         assert any("loading ..." in line for line in lines)
     (noise,) = told(home, "plugin.stdout_noise")
     assert noise["line"] == "loading ..."

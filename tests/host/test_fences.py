@@ -138,7 +138,7 @@ async def test_what_a_lost_call_still_asks_for_is_refused_and_recorded(
             else:
                 with pytest.raises(PaddockError):
                     await made
-            lines = [entry["line"] for entry in await host.logs("acts")]
+            lines = [entry["line"] for entry in await host.plugins.logs.read_last("acts")]
     (told,) = (json.loads(line.partition("told ")[2]) for line in lines if line.startswith("told "))
     assert set(told.values()) == {word}
     assert [seen.path for seen in server.seen] == ["/wait", "/late"] if word == "served" else ["/wait"]

@@ -26,18 +26,18 @@ async def test_it_is_disabled_after_five_failures_and_starts_with_a_clean_slate_
 ) -> None:
     home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
     async with open_host(Config(home=home.path, environ={})) as host:
-        async for status in host.follow_states():
+        async for status in host.plugins.processes.follow_states():
             if status.state is PluginState.FAILED:
                 break
         assert status.failures == 5
         assert "cannot start flapping" in status.reason
-        shown = await patiently(host.plugin("flapping"))
+        shown = await patiently(host.plugins.inventory.show("flapping"))
         assert shown["runtime"]["state"] == "failed"
-        again = await patiently(host.enable("flapping"))
+        again = await patiently(host.plugins.lifecycle.enable("flapping"))
         assert again["state"] == PluginState.CRASHED
         assert again["failures"] == 1
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
-        assert [row["state"] for row in await host.plugins()] == ["enabled"]
+        assert [row["state"] for row in await host.plugins.inventory.list_all()] == ["enabled"]
 
 
 async def test_many_that_are_given_up_together_take_nothing_else_with_them(home: Home) -> None:
@@ -47,14 +47,14 @@ async def test_many_that_are_given_up_together_take_nothing_else_with_them(home:
     home.install("parrot")
     async with open_host(Config(home=home.path, environ={})) as host:
         failed: set[str] = set()
-        async for status in host.follow_states():
+        async for status in host.plugins.processes.follow_states():
             failed |= {status.key.plugin} if status.state is PluginState.FAILED else set()
             if len(failed) == len(names):
                 break
         assert failed == set(names)
         assert (await patiently(host.call("parrot.say", {"text": "still here"})))["text"] == "still here"
-        await patiently(host.reconcile())
-        states = {row["name"]: row["state"] for row in await host.plugins()}
+        await patiently(host.plugins.lifecycle.reconcile())
+        states = {row["name"]: row["state"] for row in await host.plugins.inventory.list_all()}
         assert states == {**dict.fromkeys(names, "disabled"), "parrot": "enabled"}
 
 
@@ -62,31 +62,31 @@ async def test_one_that_was_uninstalled_when_it_is_given_up_holds_up_nobody(home
     home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
     home.install("parrot")
     async with open_host(Config(home=home.path, environ={})) as host:
-        async for status in host.follow_states():
+        async for status in host.plugins.processes.follow_states():
             if status.state is PluginState.CRASHED and status.failures == 4:
                 await to_thread.run_sync(home.changing, lambda plugins: uninstall(plugins, "flapping"))
             if status.state is PluginState.FAILED:
                 break
-        await patiently(host.reconcile())
-        assert [row["name"] for row in await host.plugins()] == ["parrot"]
+        await patiently(host.plugins.lifecycle.reconcile())
+        assert [row["name"] for row in await host.plugins.inventory.list_all()] == ["parrot"]
 
 
 async def test_why_it_was_given_up_outlives_the_daemon_and_every_call_says_it(home: Home) -> None:
     home.install("flapping", program="import sys; sys.exit('cannot start {name} {version}')")
     async with open_host(Config(home=home.path, environ={})) as host:
-        async for status in host.follow_states():
+        async for status in host.plugins.processes.follow_states():
             if status.state is PluginState.FAILED:
                 break
-        await patiently(host.reconcile())
+        await patiently(host.plugins.lifecycle.reconcile())
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
-        (row,) = await host.plugins()
+        (row,) = await host.plugins.inventory.list_all()
         assert row["given_up"].startswith("failed too often: it ended with exit status 1")
-        assert (await host.plugin("flapping"))["given_up"] == row["given_up"]
+        assert (await host.plugins.inventory.show("flapping"))["given_up"] == row["given_up"]
         with pytest.raises(NotFound) as refused:
             await host.call("flapping.say", {"text": "hi"})
         assert (refused.value.error_code, refused.value.retryable) == ("plugin.not_enabled", False)
         assert refused.value.message == f"flapping is not enabled: it {row['given_up']}"
         with pytest.raises(NotFound, match="failed too often"):
-            host.calls.start("flapping", "say", {}, host.operator_context(None))
-        await patiently(host.enable("flapping"))
-        assert (await host.plugin("flapping"))["given_up"] == ""
+            host.calls.registry.start("flapping", "say", {}, host.operator_context(None))
+        await patiently(host.plugins.lifecycle.enable("flapping"))
+        assert (await host.plugins.inventory.show("flapping"))["given_up"] == ""

@@ -28,7 +28,9 @@ def opened(home: Home, **fields: Any) -> AbstractAsyncContextManager[Host]:
 
 
 async def state(host: Host, name: str = "parrot") -> str:
-    return next(status.state.value for status in await host.wait_settled() if status.key.plugin == name)
+    return next(
+        status.state.value for status in await host.plugins.processes.wait_settled() if status.key.plugin == name
+    )
 
 
 async def test_enabled_plugins_run_when_the_host_opens_and_are_gone_when_it_closes(home: Home) -> None:
@@ -37,7 +39,7 @@ async def test_enabled_plugins_run_when_the_host_opens_and_are_gone_when_it_clos
     home.changing(lambda plugins: disable(plugins, "second"))
     async with opened(home) as host:
         assert await host.call("parrot.say", TEXT) == {"text": "hello", "version": "1.0.0", "config": {}}
-        assert [status.key.plugin for status in host.statuses()] == ["parrot"]
+        assert [status.key.plugin for status in host.plugins.processes.statuses()] == ["parrot"]
         with pytest.raises(NotFound):
             await host.call("second.say", TEXT)
     with open_direct(home.path / "data" / "paddock.db") as database:
@@ -64,8 +66,8 @@ async def test_code_that_was_not_installed_is_neither_listed_nor_called_wherever
             with pytest.raises(NotFound):
                 await host.call(name, TEXT)
         assert host.callables() == ("parrot.say",)
-        assert [one["name"] for one in await host.plugins()] == ["parrot"]
-        assert [status.key.plugin for status in host.statuses()] == ["parrot"]
+        assert [one["name"] for one in await host.plugins.inventory.list_all()] == ["parrot"]
+        assert [status.key.plugin for status in host.plugins.processes.statuses()] == ["parrot"]
 
 
 async def test_an_error_raised_around_a_call_reaches_the_caller_as_it_is(home: Home) -> None:
@@ -94,7 +96,7 @@ async def test_many_that_are_enabled_at_the_same_time_are_all_there_afterwards(h
         home.install(name)
         home.changing(partial(disable, name=name))
     async with opened(home) as host:
-        done = await patiently(asyncio.gather(*(host.enable(name) for name in names)))
+        done = await patiently(asyncio.gather(*(host.plugins.lifecycle.enable(name) for name in names)))
         assert [one["state"] for one in done] == ["running"] * len(names)
         for name in names:
             assert (await host.call(f"{name}.say", TEXT))["text"] == "hello"
@@ -107,23 +109,23 @@ async def test_a_setting_that_a_command_changes_reaches_the_running_plugin(home:
         assert (await host.call("parrot.say", TEXT))["config"] == {"colour": "grey"}
         local = home.path / "local.toml"
         local.write_text(local.read_text() + 'colour = "green"\n')
-        await host.reconcile()
+        await host.plugins.lifecycle.reconcile()
         assert (await host.call("parrot.say", TEXT))["config"] == {"colour": "green"}
 
 
 async def test_a_plugin_that_a_command_upgrades_is_replaced_and_one_it_removes_is_ended(home: Home) -> None:
     home.install()
     async with opened(home) as host:
-        first = (await host.wait_settled())[0]
+        first = (await host.plugins.processes.wait_settled())[0]
         home.install(version="1.1.0")
-        await host.reconcile()
+        await host.plugins.lifecycle.reconcile()
         assert (await host.call("parrot.say", TEXT))["version"] == "1.1.0"
         home.pin("parrot", "1.0.0")
-        await host.reconcile()
+        await host.plugins.lifecycle.reconcile()
         assert (await host.call("parrot.say", TEXT))["version"] == "1.0.0"
         assert first.pid
         home.changing(lambda plugins: uninstall(plugins, "parrot", force=True))
-        await host.reconcile()
+        await host.plugins.lifecycle.reconcile()
         with pytest.raises(NotFound):
             await host.call("parrot.say", TEXT)
 
@@ -132,7 +134,7 @@ async def test_what_a_plugin_logs_can_be_read_later_and_without_the_host(home: H
     home.install()
     async with opened(home) as host:
         await host.call("parrot.say", {"text": "listen"})
-        lines = await host.logs("parrot")
+        lines = await host.plugins.logs.read_last("parrot")
     assert "listen" in lines[-1]["line"]
     assert (home.path / "state" / "logs" / "parrot.log").stat().st_mode & 0o777 == 0o600
 
@@ -149,7 +151,7 @@ async def test_a_plugin_whose_files_were_changed_is_not_started_and_the_others_a
         with pytest.raises(Unavailable, match="not the ones you consented to") as refused:
             await host.call("parrot.say", TEXT)
         assert "repair" in refused.value.hint
-        assert (await host.plugin("parrot"))["runtime"]["error_code"] == "plugin.modified"
+        assert (await host.plugins.inventory.show("parrot"))["runtime"]["error_code"] == "plugin.modified"
 
 
 async def test_a_host_opened_for_one_call_starts_only_what_is_called(home: Home) -> None:
@@ -157,7 +159,7 @@ async def test_a_host_opened_for_one_call_starts_only_what_is_called(home: Home)
     home.install("second")
     async with opened(home, role="command", start="nothing") as host:
         assert await host.call("parrot.say", TEXT)
-        assert {status.key.plugin: status.state.value for status in host.statuses()} == {
+        assert {status.key.plugin: status.state.value for status in host.plugins.processes.statuses()} == {
             "parrot": "running",
             "second": "disabled",
         }
@@ -187,7 +189,7 @@ async def test_a_manifest_that_no_longer_holds_leaves_the_plugin_out_and_says_so
         assert await host.call("second.say", TEXT)
         with pytest.raises((NotFound, PluginError)):
             await host.call("parrot.say", TEXT)
-        runtime = next(row["runtime"] for row in await host.plugins() if row["name"] == "parrot")
+        runtime = next(row["runtime"] for row in await host.plugins.inventory.list_all() if row["name"] == "parrot")
         assert (runtime["state"], runtime["reason"][:16]) == ("disabled", "invalid manifest")
 
 
@@ -211,11 +213,11 @@ async def test_settings_that_a_running_plugin_cannot_use_are_told_once_and_not_a
     home.install(system_config_schema={"type": "object", "properties": {"token": {"type": "string", "minLength": 9}}})
     local = home.path / "local.toml"
     async with opened(home) as host:
-        await host.wait_settled()
+        await host.plugins.processes.wait_settled()
         local.write_text(local.read_text() + 'token = "hush"\n')
         for _ in range(3):
-            await patiently(host.reconcile())
-        lines = [entry["line"] for entry in await host.logs("parrot", lines=100)]
+            await patiently(host.plugins.lifecycle.reconcile())
+        lines = [entry["line"] for entry in await host.plugins.logs.read_last("parrot", lines=100)]
         assert len([line for line in lines if "the new configuration is not used" in line]) == 1
         assert await host.call("parrot.say", TEXT)
     with open_direct(home.path / "data" / "paddock.db") as database:
@@ -225,13 +227,17 @@ async def test_settings_that_a_running_plugin_cannot_use_are_told_once_and_not_a
 async def test_enabling_and_disabling_at_the_same_time_ends_in_one_or_the_other_and_hangs_neither(home: Home) -> None:
     home.install()
     async with opened(home) as host:
-        await host.wait_settled()
+        await host.plugins.processes.wait_settled()
         for _ in range(5):
             ended = await patiently(
-                asyncio.gather(host.disable("parrot"), host.enable("parrot"), return_exceptions=True)
+                asyncio.gather(
+                    host.plugins.lifecycle.disable("parrot"),
+                    host.plugins.lifecycle.enable("parrot"),
+                    return_exceptions=True,
+                )
             )
             assert all(isinstance(one, dict | Conflict) for one in ended), ended
-        await patiently(host.enable("parrot"))
+        await patiently(host.plugins.lifecycle.enable("parrot"))
         assert await host.call("parrot.say", TEXT)
 
 
@@ -244,7 +250,7 @@ async def test_the_second_of_two_plugins_with_a_callable_of_one_name_is_not_enab
     assert refused.value.error_code == "tool_name_collision"
     async with opened(home) as host:
         assert (await host.call("mail.send.say", TEXT))["text"] == TEXT["text"]
-        assert {row["name"]: row["state"] for row in await host.plugins()} == {
+        assert {row["name"]: row["state"] for row in await host.plugins.inventory.list_all()} == {
             "mail": "disabled",
             "mail.send": "enabled",
         }

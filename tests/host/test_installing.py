@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,11 +34,17 @@ PATIENCE = 60.0
 
 
 @asynccontextmanager
-async def installing(home: Path, bounds: InstallLimits | None = None) -> AsyncGenerator[InstallService, None]:
+async def installing(
+    home: Path, bounds: InstallLimits | None = None, apply: Callable[[str], Coroutine[Any, Any, None]] | None = None
+) -> AsyncGenerator[InstallService, None]:
+    async def nothing_runs(plugin: str) -> None:
+        pass
+
     directories = find_directories({"PADDOCK_HOME": str(home)}, home)
     create_directories(directories)
     opening = partial(open_plugin_store, directories, load_settings(directories, {}).settings)
-    made = InstallService(opening, staging_root_in(directories.data), SystemClock(), SystemRandom(), bounds)
+    staging = staging_root_in(directories.data)
+    made = InstallService(opening, staging, apply or nothing_runs, SystemClock(), SystemRandom(), bounds)
     async with asyncio.timeout(PATIENCE), made.accept_jobs():
         yield made
 
@@ -134,15 +141,14 @@ async def test_a_host_that_closes_leaves_nothing_of_what_waited(tmp_path: Path) 
 
 
 async def test_a_host_that_closes_does_not_wait_for_what_was_installed_to_start(tmp_path: Path) -> None:
-    async with installing(tmp_path / "home") as within:
-        slow: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        asked = asyncio.Event()
+    slow: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    asked = asyncio.Event()
 
-        async def starts(plugin: str) -> None:
-            asked.set()
-            await slow
+    async def starts(plugin: str) -> None:
+        asked.set()
+        await slow
 
-        within.apply_version_change = starts
+    async with installing(tmp_path / "home", apply=starts) as within:
         one = await reached(begin(within, native(tmp_path / "notes")), InstallStage.WAITING)
         agree(one)
         await asked.wait()

@@ -143,10 +143,10 @@ async def main():
         began = time.monotonic()
         answer = await host.call("parrot.say", {"text": "hello"})
         spent = time.monotonic() - began
-        listed = {row["name"]: row["state"] for row in await host.plugins()}
-        meanwhile = {status.key.plugin: status.state.value for status in host.statuses()}
+        listed = {row["name"]: row["state"] for row in await host.plugins.inventory.list_all()}
+        meanwhile = {status.key.plugin: status.state.value for status in host.plugins.processes.statuses()}
         ended = {status.key.plugin: [status.state.value, status.error_code, status.reason, status.hint]
-                 for status in await host.wait_settled()}
+                 for status in await host.plugins.processes.wait_settled()}
         told = dict(answer=answer, spent=spent, listed=listed, meanwhile=meanwhile, ended=ended)
         print(json.dumps(told), flush=True)
 

@@ -37,7 +37,7 @@ async def test_calls_decisions_and_what_waits_are_counted(tmp_path: Path) -> Non
         with pytest.raises(Denied):
             await host.call("mail.look", {}, context=made_by(EVE))
         await held(host)
-        text = host.metrics.render()
+        text = host.observability.metrics.render()
 
     about: dict[str, Any] = {"tenant": "default", "plugin": "mail", "callable": "look"}
     assert number(text, "paddock_calls_total", status="succeeded", **about) == 3
@@ -53,7 +53,7 @@ async def test_calls_decisions_and_what_waits_are_counted(tmp_path: Path) -> Non
 
 async def test_a_host_that_did_nothing_has_numbers_too(tmp_path: Path) -> None:
     async with open_host(Config(home=tmp_path / "home", environ={})) as host:
-        text = host.metrics.render()
+        text = host.observability.metrics.render()
     assert number(text, "paddock_calls_running") == 0
     assert {family.type for family in text_string_to_metric_families(text)} == {"counter", "histogram", "gauge"}
 
@@ -84,8 +84,8 @@ async def test_names_that_plugins_chose_neither_fill_the_memory_nor_hide_others(
             course = Invocation(CallId("call"), target, {}, made_by(ANN), 0.0)
             course.ran = True
             course.finish(1.0, None, PluginError("no", code=f"code_{index}"))
-            host.metrics.call_ended(course)
-        text = host.metrics.render()
+            host.observability.metrics.call_ended(course)
+        text = host.observability.metrics.render()
     about: dict[str, Any] = {"tenant": "default", "plugin": "mail"}
     codes = [labels for name, labels in numbers(text) if name == "paddock_call_errors_total"]
     assert len(codes) == MAX_SERIES_PER_PLUGIN + 1

@@ -31,8 +31,8 @@ async def test_the_person_at_the_machine_holds_every_scope_that_what_they_call_r
     async with open_host(Config(home=home.path, environ={})) as host:
         answers = [
             await patiently(host.call(NAME, DRAFT)),
-            await patiently(host.calls.start_by_name(NAME, DRAFT, host.operator_context("ada")).wait()),
-            await patiently(host.calls.start(NAME, "", DRAFT, host.operator_context("ada")).wait()),
+            await patiently(host.calls.registry.start_by_name(NAME, DRAFT, host.operator_context("ada")).wait()),
+            await patiently(host.calls.registry.start(NAME, "", DRAFT, host.operator_context("ada")).wait()),
         ]
         assert all("Professor Lindqvist" in answer["result"]["body"] for answer in answers)
 
@@ -58,11 +58,11 @@ async def test_a_call_that_ended_costs_the_same_however_many_are_kept(
     async with open_host(Config(home=home.path, environ={})) as host:
         made: list[CallHandle] = []
         for _ in range(50):
-            made.append(host.calls.start("parrot", "say", {"text": "x"}, host.operator_context(None)))
+            made.append(host.calls.registry.start("parrot", "say", {"text": "x"}, host.operator_context(None)))
             await patiently(made[-1].wait())
         await patiently(host.drain())
-        assert [host.calls.find(live.id, DEFAULT_TENANT) for live in made[-20:]] == made[-20:]
+        assert [host.calls.registry.find(live.id, DEFAULT_TENANT) for live in made[-20:]] == made[-20:]
         for live in made[:29]:
             with pytest.raises(NotFound):
-                host.calls.find(live.id, DEFAULT_TENANT)
+                host.calls.registry.find(live.id, DEFAULT_TENANT)
         assert len(sized) <= 2 * len(made)

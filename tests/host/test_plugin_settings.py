@@ -50,7 +50,7 @@ async def test_an_osqr_plugin_runs_only_while_every_host_it_requests_is_an_allow
     configured(home, '[plugins]\nallowed_domains = ["api.example.com", "api.openai.com"]\n')
     home.changing(lambda plugins: enable(plugins, "coach"))
     async with open_host(Config(home=home.path, environ={})) as host:
-        async for status in host.follow_states():
+        async for status in host.plugins.processes.follow_states():
             if status.state is PluginState.RUNNING:
                 break
 
@@ -58,10 +58,10 @@ async def test_an_osqr_plugin_runs_only_while_every_host_it_requests_is_an_allow
     async with open_host(Config(home=home.path, environ={})) as host:
         with pytest.raises(NotFound, match=r"hosts outside plugins\.allowed_domains"):
             await patiently(host.call("coach.say", {"text": "hi"}))
-        runtime = (await host.plugin("coach"))["runtime"]
+        runtime = (await host.plugins.inventory.show("coach"))["runtime"]
         assert (runtime["state"], runtime["error_code"]) == ("disabled", "plugin.domain_not_allowed")
         with pytest.raises(Invalid, match="coach cannot be enabled yet"):
-            await patiently(host.enable("coach"))
+            await patiently(host.plugins.lifecycle.enable("coach"))
 
 
 @pytest.mark.parametrize("capability", ["net:*", "host:http"])
@@ -90,7 +90,7 @@ async def test_an_mcp_server_that_does_not_answer_fails_after_the_configured_tim
     )
     configured(home, "[plugins]\nmcp_timeout_ms = 150\n")
     async with open_host(Config(home=home.path, environ={})) as host:
-        async for status in host.follow_states():
+        async for status in host.plugins.processes.follow_states():
             if status.state is PluginState.FAILED:
                 break
     assert status.error_code == "initialize.timeout"

@@ -39,26 +39,26 @@ def opened(home: Home) -> Any:
 
 
 async def prompted(host: Host, **arguments: Any) -> str:
-    found = await patiently(host.get_prompt("butler", "greet", arguments))
+    found = await patiently(host.plugins.features.get_prompt("butler", "greet", arguments, host.operator_context(None)))
     return found["messages"][0]["content"]["text"]
 
 
 async def read(host: Host, uri: str) -> str:
-    found = await patiently(host.read_resource("butler", uri))
+    found = await patiently(host.plugins.features.read_resource("butler", uri, host.operator_context(None)))
     return found["contents"][0]["text"]
 
 
 async def test_the_first_reading_starts_the_server_and_its_lists_are_known_from_then_on(home: Home) -> None:
     async with opened(home) as host:
-        before = await host.resources("butler")
+        before = await host.plugins.features.resources("butler")
         assert (before["known"], before["resources"]) == (False, [])
 
         assert await read(host, "memo://one") == "read memo://one"
         assert await prompted(host, who="Ann") == "Greet Ann"
-        listed = await host.resources("butler")
+        listed = await host.plugins.features.resources("butler")
         assert [one["uri"] for one in listed["resources"]] == ["memo://one"]
         assert [one["uriTemplate"] for one in listed["templates"]] == ["memo://notes/{name}"]
-        assert [one["name"] for one in (await host.prompts("butler"))["prompts"]] == ["greet"]
+        assert [one["name"] for one in (await host.plugins.features.prompts("butler"))["prompts"]] == ["greet"]
 
 
 async def test_only_what_the_server_lists_or_a_template_fits_is_read(home: Home) -> None:
@@ -66,43 +66,49 @@ async def test_only_what_the_server_lists_or_a_template_fits_is_read(home: Home)
         assert await read(host, "memo://notes/today") == "read memo://notes/today"
         for elsewhere in ("memo://two", "memo://notes/a/b", "file:///etc/passwd", "memo://one/../two", "x" * 5_000):
             with pytest.raises(NotFound) as refused:
-                await patiently(host.read_resource("butler", elsewhere))
+                await patiently(host.plugins.features.read_resource("butler", elsewhere, host.operator_context(None)))
             assert refused.value.error_code == "resource.not_found"
         with pytest.raises(NotFound, match="no plugin"):
-            await host.read_resource("nobody", "memo://one")
+            await host.plugins.features.read_resource("nobody", "memo://one", host.operator_context(None))
 
 
 async def test_the_arguments_of_a_prompt_are_those_that_it_declares(home: Home) -> None:
     async with opened(home) as host:
         with pytest.raises(Invalid) as refused:
-            await patiently(host.get_prompt("butler", "greet", {"how": 3, "loud": "yes"}))
+            await patiently(
+                host.plugins.features.get_prompt(
+                    "butler", "greet", {"how": 3, "loud": "yes"}, host.operator_context(None)
+                )
+            )
         assert {problem.path for problem in refused.value.problems} == {
             "arguments.who",
             "arguments.how",
             "arguments.loud",
         }
         with pytest.raises(NotFound) as unknown:
-            await patiently(host.get_prompt("butler", "shout"))
+            await patiently(host.plugins.features.get_prompt("butler", "shout", {}, host.operator_context(None)))
         assert (unknown.value.error_code, unknown.value.hint) == ("prompt.not_found", "it offers: greet")
 
 
 async def test_a_new_document_is_read_at_once_and_a_prompt_that_changed_waits_for_a_yes(home: Home) -> None:
     async with opened(home) as host:
         await patiently(host.call("butler.grow", {}))
-        async with aclosing(await host.follow_logs("butler")) as log:
+        async with aclosing(await host.plugins.logs.follow("butler")) as log:
             await patiently(host.call("butler.turn", {}))
             await patiently(until_said(log, "the prompt greet is quarantined"))
 
         assert await read(host, "memo://two") == "read memo://two"
-        assert [one.get("size") for one in (await host.resources("butler"))["resources"]] == [7, None]
+        assert [one.get("size") for one in (await host.plugins.features.resources("butler"))["resources"]] == [7, None]
         with pytest.raises(Denied) as refused:
             await prompted(host, who="Ann")
         assert refused.value.error_code == "definition.quarantined"
         assert refused.value.hint.endswith("paddock plugin accept butler greet")
-        assert (await host.prompts("butler"))["prompts"] == []
+        assert (await host.plugins.features.prompts("butler"))["prompts"] == []
 
-        (changed,) = (one for one in await host.definitions.list_definitions("butler") if one["name"] == "greet")
-        await host.definitions.accept("butler", "prompt", "greet", changed["waiting_hash"], "local:tester")
+        (changed,) = (
+            one for one in await host.plugins.definitions.list_definitions("butler") if one["name"] == "greet"
+        )
+        await host.plugins.definitions.accept("butler", "prompt", "greet", changed["waiting_hash"], "local:tester")
         assert await prompted(host, who="Ann") == "Greet Ann"
 
 
@@ -112,16 +118,19 @@ async def test_nobody_without_a_right_starts_a_server(home: Home) -> None:
         for _ in range(2):  # as long as nobody knows what it offers, and once that is known
             for attempt in (
                 lambda: host.call("butler.grow", {}, context=stranger),
-                lambda: host.read_resource("butler", "memo://one", context=stranger),
-                lambda: host.get_prompt("butler", "greet", {"who": "Eve"}, context=stranger),
+                lambda: host.plugins.features.read_resource("butler", "memo://one", stranger),
+                lambda: host.plugins.features.get_prompt("butler", "greet", {"who": "Eve"}, stranger),
             ):
                 with pytest.raises(Denied):
                     await patiently(attempt())
-            assert {status.state for status in host.statuses()} <= {PluginState.DISABLED, PluginState.STOPPED}
+            assert {status.state for status in host.plugins.processes.statuses()} <= {
+                PluginState.DISABLED,
+                PluginState.STOPPED,
+            }
             assert await read(host, "memo://one") == "read memo://one"
-            await host.disable("butler")
+            await host.plugins.lifecycle.disable("butler")
             home.changing(lambda plugins: enable(plugins, "butler"))
-            await host.reconcile()
+            await host.plugins.lifecycle.reconcile()
 
 
 async def test_a_reading_is_recorded_like_every_call(home: Home) -> None:
@@ -170,16 +179,24 @@ async def test_what_a_manifest_declares_is_listed_and_a_text_is_filled_in_withou
     home.changing(lambda plugins: enable(plugins, "coach"))
 
     async with opened(home) as host:
-        listed = await host.resources("coach")
+        listed = await host.plugins.features.resources("coach")
         assert listed["resources"] == [
             {"uri": "coach://book", "name": "Book", "description": "", "mimeType": "text/markdown"}
         ]
-        assert [one["name"] for one in (await host.prompts("coach"))["prompts"]] == ["cheer", "reflect"]
-        cheered = await host.get_prompt("coach", "cheer", {"who": "Ann ${arguments.who}"})
+        assert [one["name"] for one in (await host.plugins.features.prompts("coach"))["prompts"]] == [
+            "cheer",
+            "reflect",
+        ]
+        cheered = await host.plugins.features.get_prompt(
+            "coach", "cheer", {"who": "Ann ${arguments.who}"}, host.operator_context(None)
+        )
         assert cheered["messages"][0]["content"]["text"] == "Cheer Ann ${arguments.who} up, Ann ${arguments.who}!"
         with pytest.raises(Invalid):
-            await host.get_prompt("coach", "cheer")
-        for reading in (host.read_resource("coach", "coach://book"), host.get_prompt("coach", "reflect")):
+            await host.plugins.features.get_prompt("coach", "cheer", {}, host.operator_context(None))
+        for reading in (
+            host.plugins.features.read_resource("coach", "coach://book", host.operator_context(None)),
+            host.plugins.features.get_prompt("coach", "reflect", {}, host.operator_context(None)),
+        ):
             with pytest.raises(PluginError, match="no server"):
                 await reading
 
@@ -200,9 +217,13 @@ async def test_a_server_of_the_official_sdk_is_asked_read_and_answered_the_same_
 
     async with opened(home) as host:
         said = await patiently(host.call("official.ask", {}, ask=answer))
-        read_one = await patiently(host.read_resource("official", "memo://anything"))
-        prompt = await patiently(host.get_prompt("official", "greet", {"who": "Ann"}))
-        shown = await host.plugin("official")
+        read_one = await patiently(
+            host.plugins.features.read_resource("official", "memo://anything", host.operator_context(None))
+        )
+        prompt = await patiently(
+            host.plugins.features.get_prompt("official", "greet", {"who": "Ann"}, host.operator_context(None))
+        )
+        shown = await host.plugins.inventory.show("official")
 
     assert said["content"][0]["text"].startswith("accept blue")
     assert read_one["contents"][0]["text"] == "read memo://anything"

@@ -60,7 +60,7 @@ async def test_a_plugin_that_asks_for_what_it_was_not_granted_finds_that_in_its_
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host:
         with pytest.raises(PluginError):
             await patiently(host.call("curious.say", {"text": "hi"}))
-        lines = [entry["line"] for entry in await patiently(host.logs("curious"))]
+        lines = [entry["line"] for entry in await patiently(host.plugins.logs.read_last("curious"))]
     assert [line for line in lines if line.startswith("[paddock] refused: cache.get (not granted: ")]
 
 

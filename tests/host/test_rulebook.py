@@ -28,12 +28,12 @@ def changes(office: Office) -> list[tuple[str, str]]:
 
 async def test_a_change_of_the_rules_is_an_entry_with_the_version_before_and_the_new_one(office: Office) -> None:
     async with office.open() as host:
-        first = host.active_policy.policy.version
-        await host.active_policy.reload_if_changed()
+        first = host.policy.active.policy.version
+        await host.policy.active.reload_if_changed()
         office.rule(NO_NOTES)
-        await host.active_policy.reload_if_changed()
-        second = host.active_policy.policy.version
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
+        second = host.policy.active.policy.version
+        await host.policy.active.reload_if_changed()
 
     assert first != second
     assert changes(office) == [(first, second)]
@@ -41,27 +41,27 @@ async def test_a_change_of_the_rules_is_an_entry_with_the_version_before_and_the
 
 async def test_rules_that_were_changed_while_no_host_ran_are_recorded_when_one_opens(office: Office) -> None:
     async with office.open() as host:
-        first = host.active_policy.policy.version
+        first = host.policy.active.policy.version
     async with office.open():
         pass
     assert changes(office) == []  # the first rules of a home take no others' place, and the same again are no news
 
     office.rule(NO_LOOKS)
     async with office.open() as host:
-        assert changes(office) == [(first, host.active_policy.policy.version)]
+        assert changes(office) == [(first, host.policy.active.policy.version)]
 
 
 async def test_rules_that_cannot_be_put_on_record_do_not_decide_until_they_can(office: Office) -> None:
     with small_disk(office.home / "data", "2m") as disk:
         async with office.open() as host:
-            first = host.active_policy.policy.version
+            first = host.policy.active.policy.version
             filler = fill(disk)
             office.rule(NO_NOTES)
             with pytest.raises(StoreUnavailable):
-                await host.active_policy.reload_if_changed()
-            assert host.active_policy.policy.version == first
+                await host.policy.active.reload_if_changed()
+            assert host.policy.active.policy.version == first
 
             filler.unlink()
-            await host.active_policy.reload_if_changed()
-            assert "no-notes" in host.active_policy.policy.rules.by_id
-        assert changes(office) == [(first, host.active_policy.policy.version)]
+            await host.policy.active.reload_if_changed()
+            assert "no-notes" in host.policy.active.policy.rules.by_id
+        assert changes(office) == [(first, host.policy.active.policy.version)]

@@ -125,14 +125,14 @@ async def test_two_tenants_have_two_processes_of_one_plugin_and_share_nothing_th
     home.changing(lambda plugins: set_system_value(plugins.config_file, "diary", "token", "ours"))
     async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):
         here, acme = await host.principal("local:ada"), await in_acme(host)
-        notified = await host.follow_notifications("diary", ACME)
+        notified = await host.plugins.processes.follow_notifications("diary", ACME)
         ours = await host.call("diary.keep", {"text": "our secret"}, principal=here, idempotency_key="k1")
         nothing = await host.call("diary.recall", {}, principal=acme)
         theirs = await host.call("diary.keep", {"text": "their secret"}, principal=acme, idempotency_key="k1")
         told = await anext(notified)
         know = await host.call("diary.recall", {}), await host.call("diary.recall", {}, principal=acme)
-        logs = [await host.logs("diary", tenant=tenant) for tenant in (DEFAULT_TENANT, ACME)]
-        pids = {status.key.tenant: status.pid for status in host.statuses()}
+        logs = [await host.plugins.logs.read_last("diary", tenant=tenant) for tenant in (DEFAULT_TENANT, ACME)]
+        pids = {status.key.tenant: status.pid for status in host.plugins.processes.statuses()}
 
     assert ours["pid"] and theirs["pid"] and pids[DEFAULT_TENANT] != pids[ACME]
     assert nothing == {"lines": [], "value": None, "cached": None, "diary": "", "token": None}
@@ -181,10 +181,10 @@ async def test_the_plugins_of_another_tenant_start_at_their_first_call(home: Hom
     with_acme(home)
     home.changing(lambda plugins: enable(plugins.for_tenant(ACME), "parrot"))
     async with open_host(Config(home=home.path, environ={})) as host, asyncio.timeout(60):
-        states = {status.key.tenant: status.state for status in await host.wait_settled()}
+        states = {status.key.tenant: status.state for status in await host.plugins.processes.wait_settled()}
         bob = await host.principal("acme/user:bob")
         answer = await host.call("parrot.say", {"text": "hello"}, principal=bob)
-        after = {status.key.tenant: status.state for status in host.statuses()}
+        after = {status.key.tenant: status.state for status in host.plugins.processes.statuses()}
 
     assert states == {"default": PluginState.RUNNING, "acme": PluginState.DISABLED}
     assert answer["text"] == "hello"
@@ -205,15 +205,15 @@ async def test_whoever_names_a_plugin_of_another_tenant_hears_what_they_hear_of_
             for attempt in (
                 lambda: host.call(f"{name}.say", {"text": "x"}, principal=bob),
                 lambda: host.call(name, {}, principal=bob),
-                lambda: host.read_resource(name, "file:///x", context=context),
-                lambda: host.get_prompt(name, "p", context=context),
+                lambda: host.plugins.features.read_resource(name, "file:///x", context),
+                lambda: host.plugins.features.get_prompt(name, "p", {}, context),
             ):
                 with pytest.raises(NotFound) as refused:
                     await patiently(attempt())
                 error = refused.value
                 found.append((error.error_code, error.message.replace(name, "X"), error.hint.replace(name, "X")))
             with pytest.raises(NotFound) as refused:
-                host.calls.start(name, "say", {"text": "x"}, context)
+                host.calls.registry.start(name, "say", {"text": "x"}, context)
             return [*found, (refused.value.error_code, refused.value.message.replace(name, "X"), "")]
 
         assert await heard("parrot") == await heard("parrax")
@@ -227,13 +227,13 @@ async def test_a_tenant_says_yes_to_what_a_plugin_asks_for_by_itself(home: Home)
     with_acme(home)
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
         with pytest.raises(NeedsConsent) as refused:
-            await host.enable("diary", tenant=ACME)
+            await host.plugins.lifecycle.enable("diary", tenant=ACME)
         with pytest.raises(NeedsConsent):
-            await host.enable("diary", tenant=ACME, acknowledged=[parse_capability("storage:write")])
-        enabled = await host.enable("diary", tenant=ACME, acknowledged=map(parse_capability, GRANTED))
-        listed = [(await host.plugins(tenant))[0]["state"] for tenant in (DEFAULT_TENANT, ACME)]
-        await host.disable("diary", ACME)
-        after = [(await host.plugins(tenant))[0]["state"] for tenant in (DEFAULT_TENANT, ACME)]
+            await host.plugins.lifecycle.enable("diary", tenant=ACME, acknowledged=[parse_capability("storage:write")])
+        enabled = await host.plugins.lifecycle.enable("diary", tenant=ACME, acknowledged=map(parse_capability, GRANTED))
+        listed = [(await host.plugins.inventory.list_all(tenant))[0]["state"] for tenant in (DEFAULT_TENANT, ACME)]
+        await host.plugins.lifecycle.disable("diary", ACME)
+        after = [(await host.plugins.inventory.list_all(tenant))[0]["state"] for tenant in (DEFAULT_TENANT, ACME)]
 
     assert refused.value.details["capabilities"] == GRANTED
     assert enabled["state"] == "running"
@@ -270,8 +270,8 @@ async def test_a_new_version_that_asks_for_more_waits_for_the_yes_of_each_tenant
         ours = await host.call("parrot.say", {"text": "x"})
         with pytest.raises(NotFound) as refused:
             await host.call("parrot.say", {"text": "x"}, principal=acme)
-        shown = await host.plugin("parrot", ACME)
-        await host.enable("parrot", tenant=ACME, acknowledged=[parse_capability(asked)])
+        shown = await host.plugins.inventory.show("parrot", ACME)
+        await host.plugins.lifecycle.enable("parrot", tenant=ACME, acknowledged=[parse_capability(asked)])
         theirs = await host.call("parrot.say", {"text": "x"}, principal=acme)
 
     assert f"{asked}, which acme has not granted" in refused.value.message
@@ -286,14 +286,14 @@ async def test_a_call_and_what_became_of_it_are_found_within_its_tenant_alone(ho
     home.changing(lambda plugins: enable(plugins.for_tenant(ACME), "parrot"))
     async with open_host(Config(home=home.path, environ={}, start="nothing")) as host, asyncio.timeout(60):
         context = host.call_context(await host.principal("acme/user:bob"))
-        live = host.calls.start("parrot", "say", {"text": "x"}, context)
+        live = host.calls.registry.start("parrot", "say", {"text": "x"}, context)
         await live.wait()
 
-        assert host.calls.find(live.id, ACME) is live
-        assert [call["call_id"] for call in host.calls.recent(10, ACME)] == [live.id]
-        assert host.calls.recent(10, DEFAULT_TENANT) == []
+        assert host.calls.registry.find(live.id, ACME) is live
+        assert [call["call_id"] for call in host.calls.registry.recent(10, ACME)] == [live.id]
+        assert host.calls.registry.recent(10, DEFAULT_TENANT) == []
         with pytest.raises(NotFound):
-            host.calls.find(live.id, DEFAULT_TENANT)
+            host.calls.registry.find(live.id, DEFAULT_TENANT)
 
 
 @pytest.mark.req("G-51", "tables dropped")
@@ -306,7 +306,7 @@ async def test_uninstalling_drops_what_a_plugin_kept_for_every_tenant(home: Home
             lambda plugins: set_system_value(plugins.for_tenant(ACME).config_file, "diary", "token", "their secret")
         )
         await asyncio.to_thread(home.changing, lambda plugins: uninstall(plugins, "diary"))
-        await host.reconcile()
+        await host.plugins.lifecycle.reconcile()
         with pytest.raises(NotFound):
             await host.call("diary.keep", {"text": "x"}, principal=acme)
 

@@ -115,7 +115,7 @@ async def test_the_administrator_is_told_at_once_and_finds_the_rule_and_its_reas
             with pytest.raises(Denied) as refused:
                 await host.call("sly.help", {}, context=made_by(await host.principal("user:eve")))
             call = refused.value.details["call_id"]
-            (explained,) = await host.explain_service.explain(call, ANN)
+            (explained,) = await host.policy.explanations.explain(call, ANN)
             shown = await asyncio.to_thread(paddock, "ledger", "show", call, "--json")
 
     (warned,) = [record.__dict__["facts"] for record in caplog.records if record.name == "paddock.calls"]
@@ -140,7 +140,7 @@ async def test_of_what_a_plugin_is_refused_during_a_call_the_same_holds(
         eve = await host.principal("user:eve")
         with caplog.at_level(logging.WARNING, "paddock.capabilities"):
             heard = await host.call("sly.do.it", {}, context=made_by(eve))
-        to_her = await host.explain_service.explain("req_1", eve)
+        to_her = await host.policy.explanations.explain("req_1", eve)
     (denied,) = [entry for entry in office.ledger() if entry.type == "plugin.capability_denied"]
 
     assert "Something was blocked." in heard["heard"]["message"]
@@ -166,8 +166,8 @@ async def test_of_what_a_rule_asks_about_the_caller_learns_that_somebody_is_aske
             await host.call("mail.look", {}, context=made_by(eve))
         approval, call = held.value.details["approval"], held.value.details["call_id"]
         (to_her,), (to_ann,) = (
-            await host.explain_service.explain(call, eve),
-            await host.explain_service.explain(call, ANN),
+            await host.policy.explanations.explain(call, eve),
+            await host.policy.explanations.explain(call, ANN),
         )
         asked = await host.approvals.find("default", approval)
 

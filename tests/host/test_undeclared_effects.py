@@ -106,8 +106,8 @@ async def test_a_call_that_says_it_only_reads_cannot_write_and_the_attempt_is_on
         assert (await host.call("notes.write", {}))["rows"] == 1
         tables, values = await refused(host, "notes.peek"), await refused(host, "notes.keep")
         assert (await host.call("notes.count", {}))["rows"] == 1, "nothing was written"
-        log = [entry["line"] for entry in await host.logs("notes")]
-        version = host.active_policy.policy.version
+        log = [entry["line"] for entry in await host.plugins.logs.read_last("notes")]
+        version = host.policy.active.policy.version
 
     assert (tables.error_code, values.error_code) == ("storage_access_denied", "capability_denied")
     assert "does not declare this effect" in tables.message
@@ -128,7 +128,7 @@ async def test_a_call_that_only_reads_cannot_write_by_leaving_out_which_call_it_
         error = await refused(host, "notes.sneak")
     (written,) = entries(notes, "plugin.capability_denied")
     async with open_host(Config(home=notes.path, environ={})) as host:
-        (explained,) = await host.explain_service.explain(written.id, host.operator_context("me").principal)
+        (explained,) = await host.policy.explanations.explain(written.id, host.operator_context("me").principal)
 
     words = "It names no call that this is for, and none of the calls that it works on declares this effect."
     assert words in error.message

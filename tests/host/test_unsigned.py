@@ -65,7 +65,9 @@ async def test_a_ledger_that_gets_no_checkpoints_says_so_everywhere_and_gets_the
                 await host.call("mail.look", {})
                 await until((disk / "ledger" / "default.checkpoints.jsonl").exists)
             filler = fill(disk)
-            while "paddock_checkpointing 0" not in host.metrics.render():  # the last page may have room for some lines
+            while (
+                "paddock_checkpointing 0" not in host.observability.metrics.render()
+            ):  # the last page may have room for some lines
                 assert await host.call("mail.look", {}) == {"done": "look"}
                 await asyncio.sleep(0.05)
 
@@ -86,7 +88,7 @@ async def test_a_ledger_that_gets_no_checkpoints_says_so_everywhere_and_gets_the
             assert SAYS in check["found"]
 
             filler.unlink()
-            await until(lambda: "paddock_checkpointing 1" in host.metrics.render())
+            await until(lambda: "paddock_checkpointing 1" in host.observability.metrics.render())
             assert (await get("/status"))["troubles"] == []
             as_json = (await command("ledger", "verify", "--json")).json
             assert (as_json["unsigned_because"], as_json["chains"][0]["unsigned"]) == (None, 0)

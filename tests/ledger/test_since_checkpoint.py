@@ -171,7 +171,7 @@ async def test_calls_of_whose_chain_is_broken_are_refused_and_it_gets_no_checkpo
             with pytest.raises(HostError) as refused:
                 await host.call("mail.look", {})
             assert refused.value.error_code == "ledger.broken"
-            condition = host.health.to_json()
+            condition = host.observability.health.to_json()
             assert (condition["takes_calls"], condition["troubles"][0]["code"]) == (False, "ledger.broken")
             assert "mail.look" in host.callables()
         assert not checkpoint_file(office.home / "state", "default").exists()

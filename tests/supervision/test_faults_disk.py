@@ -78,15 +78,15 @@ async def test_when_the_disk_is_full_calls_are_refused_plugins_are_listed_and_ro
     home: Path, disk: Path
 ) -> None:
     async with open_host(Config(home=home)) as host:
-        await host.wait_settled()
+        await host.plugins.processes.wait_settled()
         assert await host.call("actor.do.it", {}) == {"well": True}
         filler = fill(disk)
         refusal = await patiently(until_refused(host))
         assert refusal.error_code == "store.full"
         assert refusal.retryable
-        (listed,) = await host.plugins()
+        (listed,) = await host.plugins.inventory.list_all()
         assert (listed["name"], listed["runtime"]["state"]) == ("actor", "running")
-        assert (await host.plugin("actor"))["runtime"]["failures"] == 0
+        assert (await host.plugins.inventory.show("actor"))["runtime"]["failures"] == 0
         filler.unlink()
         with hurrying():
             assert await patiently(until_answered(host)) == {"well": True}
@@ -96,18 +96,18 @@ async def test_a_plugin_given_up_while_the_disk_is_full_is_disabled_once_there_i
     home: Path, disk: Path
 ) -> None:
     async with open_host(Config(home=home)) as host:
-        await host.wait_settled()
-        states = host.follow_states()
+        await host.plugins.processes.wait_settled()
+        states = host.plugins.processes.follow_states()
         filler = fill(disk)
         with hurrying():
-            while (status := (await host.wait_settled())[0]).state is not PluginState.FAILED:
+            while (status := (await host.plugins.processes.wait_settled())[0]).state is not PluginState.FAILED:
                 if status.pid is not None:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(status.pid, signal.SIGKILL)
                 await patiently(anext(states))
-        (listed,) = await host.plugins()
+        (listed,) = await host.plugins.inventory.list_all()
         assert (listed["state"], listed["runtime"]["state"]) == ("enabled", "failed")  # not written down yet
         filler.unlink()
-        await host.reconcile()
-        assert (await host.plugins())[0]["state"] == "disabled"
-        assert (await host.plugin("actor"))["runtime"]["failures"] == 5
+        await host.plugins.lifecycle.reconcile()
+        assert (await host.plugins.inventory.list_all())[0]["state"] == "disabled"
+        assert (await host.plugins.inventory.show("actor"))["runtime"]["failures"] == 5

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from paddock.api.call_schemas import PERFORM_BODY
 from paddock.core.error_mapping import http_status
-from paddock.host.calling.actions import action_outcome
+from paddock.host.calls.actions import action_outcome
 from paddock.host.host import Host
 from paddock.web.disconnect import client_connection
 from paddock.web.request_context import call_context, call_location
@@ -72,11 +72,11 @@ class ActionRoutes:
     async def list_actions(self, request: Request) -> Response:
         name = path_param(request)
         context = await call_context(self._host, request)
-        return json_response({"name": name, "actions": await self._host.actions.list_permitted(name, context)})
+        return json_response({"name": name, "actions": await self._host.calls.actions.list_permitted(name, context)})
 
     async def perform_action(self, request: Request) -> Response:
         body = validated_body(request)
-        call = await self._host.actions.start(
+        call = await self._host.calls.actions.start(
             path_param(request),
             path_param(request, "action"),
             body.get("args", {}),

@@ -11,7 +11,7 @@ from paddock.approvals.answer import REACHES, SCOPES
 from paddock.approvals.model import ApprovalState
 from paddock.approvals.standing_approval import standing_not_found
 from paddock.core.call import CallContext, Principal
-from paddock.host.calling.approvals import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from paddock.host.calls.approvals import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from paddock.host.host import Host
 from paddock.host.identity.caller import impersonating_operator
 from paddock.web.request_context import call_context, is_tenant_operator

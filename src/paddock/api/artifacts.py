@@ -41,7 +41,7 @@ class ArtifactRoutes:
 
     async def get_artifact(self, request: Request) -> Response:
         digest, tenant = path_param(request, "sha256"), await request_tenant(self._host, request)
-        artifact = await self._host.artifacts.find(tenant, digest)
+        artifact = await self._host.plugins.artifacts.find(tenant, digest)
         range_header = request.headers.get("range")
         offset, length = (0, artifact.size) if range_header is None else parse_range(range_header, artifact.size)
         headers = {
@@ -54,7 +54,7 @@ class ArtifactRoutes:
         if range_header is not None:
             headers["Content-Range"] = f"bytes {offset}-{offset + length - 1}/{artifact.size}"
         return StreamingResponse(
-            self._host.artifacts.read_chunks(tenant, digest, offset, length),
+            self._host.plugins.artifacts.read_chunks(tenant, digest, offset, length),
             200 if range_header is None else 206,
             headers,
             artifact.media_type,

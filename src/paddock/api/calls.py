@@ -213,7 +213,7 @@ class CallRoutes:
 
     async def call_method(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        target = self._host.calls.find_target(path_param(request), path_param(request, "method"), context)
+        target = self._host.calls.registry.find_target(path_param(request), path_param(request, "method"), context)
         return await self._start_call(request, target, validated_body(request), context)
 
     async def execute_plugin(self, request: Request) -> Response:
@@ -221,7 +221,11 @@ class CallRoutes:
         params = body.get("params", body.get("parameters", {}))
         context = await call_context(self._host, request)
         return await self._start_call(
-            request, self._host.calls.find_target(path_param(request), "", context), params, context, _shu_tool_result
+            request,
+            self._host.calls.registry.find_target(path_param(request), "", context),
+            params,
+            context,
+            _shu_tool_result,
         )
 
     async def make_call(self, request: Request) -> Response:
@@ -230,11 +234,13 @@ class CallRoutes:
         context = await call_context(self._host, request)
         if "idempotency_key" in body:
             context = replace(context, idempotency_key=validate_idempotency_key(body["idempotency_key"]))
+        target = self._host.calls.registry.find_target_by_name(name, context)
         if "approval_token" in body:
-            return await self._respond(
-                request, await self._host.claim_approved_call(body["approval_token"], name, params, context)
+            resumed = await self._host.calls.callable_access.claim_approved_call(
+                body["approval_token"], target, params, context
             )
-        return await self._start_call(request, self._host.calls.find_target_by_name(name, context), params, context)
+            return await self._respond(request, resumed)
+        return await self._start_call(request, target, params, context)
 
     async def _start_call(
         self,
@@ -245,8 +251,8 @@ class CallRoutes:
         render: CallRenderer = CallHandle.to_json,
     ) -> Response:
         if _can_answer_questions(request):
-            return await self._respond(request, self._host.calls.start_target(target, params, context), render)
-        call, outcome = self._host.calls.start_inline(target, params, context)
+            return await self._respond(request, self._host.calls.registry.start_target(target, params, context), render)
+        call, outcome = self._host.calls.registry.start_inline(target, params, context)
         return await _await_outcome(request, call, outcome, render)
 
     async def _respond(self, request: Request, call: CallHandle, render: CallRenderer = CallHandle.to_json) -> Response:
@@ -261,13 +267,13 @@ class CallRoutes:
 
     async def list_calls(self, request: Request) -> Response:
         limit, tenant = int_param(request, "limit", _DEFAULT_LIMIT), await request_tenant(self._host, request)
-        return json_response({"calls": self._host.calls.recent(limit, tenant, _visibility_filter(request))})
+        return json_response({"calls": self._host.calls.registry.recent(limit, tenant, _visibility_filter(request))})
 
     async def show_call(self, request: Request) -> Response:
-        return json_response(await self._host.describe_call(await self._find_call(request)))
+        return json_response(await self._host.calls.registry.describe(await self._find_call(request)))
 
     async def _find_call(self, request: Request) -> CallHandle:
-        return self._host.calls.find(
+        return self._host.calls.registry.find(
             path_param(request, "id"), await request_tenant(self._host, request), _visibility_filter(request)
         )
 
@@ -275,7 +281,7 @@ class CallRoutes:
         principal = (await call_context(self._host, request)).principal
         subject_id = path_param(request, "id")
         return json_response(
-            explanations_to_json(subject_id, await self._host.explain_service.explain(subject_id, principal))
+            explanations_to_json(subject_id, await self._host.policy.explanations.explain(subject_id, principal))
         )
 
     async def cancel_call(self, request: Request) -> Response:

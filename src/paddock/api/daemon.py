@@ -120,26 +120,26 @@ class DaemonRoutes:
         del request
         if self._draining.is_set():
             raise Busy("the daemon is shutting down", code="host.draining", hint="try again when it is back")
-        if (error := self._host.health.blocking_error) is not None:
+        if (error := self._host.observability.health.blocking_error) is not None:
             raise error
         return JsonResponse({"status": "ready"})
 
     async def status(self, request: Request) -> JsonResponse[StatusJson]:
         del request
-        plugins = [stats.to_json() for stats in self._host.metrics.plugin_call_stats()]
-        return JsonResponse({**self._host.health.to_json(), "plugins": plugins})
+        plugins = [stats.to_json() for stats in self._host.observability.metrics.plugin_call_stats()]
+        return JsonResponse({**self._host.observability.health.to_json(), "plugins": plugins})
 
     async def metrics(self, request: Request) -> Response:
         del request
-        metrics = self._host.metrics
+        metrics = self._host.observability.metrics
         return Response(metrics.render(await metrics.count_unknown_outcomes()), media_type=CONTENT_TYPE)
 
     async def reconcile(self, request: Request) -> JsonResponse[DoneJson]:
         del request
-        await self._host.reconcile()
+        await self._host.plugins.lifecycle.reconcile()
         return JsonResponse({"status": "done"})
 
     async def look_again(self, request: Request) -> JsonResponse[DoneJson]:
         del request
-        self._host.credentials.invalidate()
+        self._host.identity.credentials.invalidate()
         return JsonResponse({"status": "done"})

@@ -68,14 +68,15 @@ class EventRoutes:
     async def follow(self, request: Request) -> Response:
         tenant, patterns = await request_tenant(self._host, request), _requested_patterns(request)
         after, _ = await self._start_position(request, tenant)
-        return event_stream(self._host.live_events.follow(tenant, EventView(patterns), after), self._closing)
+        return event_stream(self._host.ledger.live_events.follow(tenant, EventView(patterns), after), self._closing)
 
     async def follow_own(self, request: Request) -> Response:
         principal, patterns = caller_of(request).principal, _requested_patterns(request)
         after, last = await self._start_position(request, principal.tenant)
         view = EventView(patterns, principal.id)
         return event_stream(
-            self._host.live_events.follow(principal.tenant, view, max(after, last - _MAX_REPLAY_ENTRIES)), self._closing
+            self._host.ledger.live_events.follow(principal.tenant, view, max(after, last - _MAX_REPLAY_ENTRIES)),
+            self._closing,
         )
 
     async def _start_position(self, request: Request, tenant: Tenant) -> tuple[int, int]:
@@ -83,7 +84,7 @@ class EventRoutes:
 
         Read before the response starts: a client that sees the response misses nothing from then on.
         """
-        last = await self._host.live_events.last_seq(tenant)
+        last = await self._host.ledger.live_events.last_seq(tenant)
         requested = request.headers.get("last-event-id", "").strip() or request.query_params.get("after")
         return last if requested is None else int(requested), last
 

@@ -11,7 +11,7 @@ from paddock.core.errors import NotFound
 from paddock.core.member_types import MemberConstraint
 from paddock.core.printable import printable
 from paddock.host.host import Host
-from paddock.host.plugins.knobs import KnobsJson
+from paddock.host.plugins.configuration.knobs import KnobsJson
 from paddock.web.request_context import request_tenant
 from paddock.web.routing.route import (
     MAX_NAME_CHARS,
@@ -74,12 +74,14 @@ class KnobRoutes:
 
     async def show_knobs(self, request: Request) -> JsonResponse[KnobsJson]:
         _reject_project(request)
-        return JsonResponse(await self._host.knobs(path_param(request), await request_tenant(self._host, request)))
+        return JsonResponse(
+            await self._host.plugins.knobs.describe(path_param(request), await request_tenant(self._host, request))
+        )
 
     async def turn_knobs(self, request: Request) -> JsonResponse[KnobsJson]:
         _reject_project(request)
         body = validated_body(request, SetKnobsBody)
-        knobs = await self._host.knob_service.set_knobs(
+        knobs = await self._host.plugins.knobs.set_knobs(
             path_param(request),
             KnobUpdate(body.get("knobs", {}), tuple(body.get("reset", ()))),
             tenant=await request_tenant(self._host, request),

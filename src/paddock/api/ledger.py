@@ -116,7 +116,7 @@ class LedgerRoutes:
             events = self._entry_events(tenant, entry_filter, None if after is None else int(after))
             return event_stream(events, self._closing)
         limit, before = int_param(request, "limit", _DEFAULT_LIMIT), request.query_params.get("before")
-        entries = await self._host.ledger.page(
+        entries = await self._host.ledger.reader.page(
             tenant, entry_filter, before=None if before is None else int(before), limit=limit
         )
         return JsonResponse(
@@ -130,13 +130,13 @@ class LedgerRoutes:
     async def _entry_events(
         self, tenant: Tenant, entry_filter: EntryFilter, after: int | None
     ) -> AsyncGenerator[ServerSentEvent, None]:
-        async with aclosing(self._host.ledger.follow(tenant, entry_filter, after)) as entries:
+        async with aclosing(self._host.ledger.reader.follow(tenant, entry_filter, after)) as entries:
             async for entry in entries:
                 yield ServerSentEvent(entry.to_json(), "entry", entry.seq)
 
     async def show_entries(self, request: Request) -> JsonResponse[LedgerHistoryJson]:
         tenant = await request_tenant(self._host, request)
-        entries, altered = await self._host.ledger.entries_by_id(tenant, path_param(request, "id"))
+        entries, altered = await self._host.ledger.reader.entries_by_id(tenant, path_param(request, "id"))
         return JsonResponse(
             {"entries": [entry.to_json() for entry in entries], "altered": [entry.id for entry in altered]}
         )

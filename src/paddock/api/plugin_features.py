@@ -106,33 +106,35 @@ class FeatureRoutes:
     async def list_tools(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
         if is_tenant_operator(context.principal):
-            return json_response(await self._host.tools(name, tenant=context.tenant))
-        permitted = await self._host.permitted_plugins.callable_names(name, context)
-        listed = await self._host.tools(name, tenant=context.tenant)
+            return json_response(await self._host.plugins.features.tools(name, tenant=context.tenant))
+        permitted = await self._host.calls.permitted_plugins.callable_names(name, context)
+        listed = await self._host.plugins.features.tools(name, tenant=context.tenant)
         return json_response(listed | {"tools": [tool for tool in listed["tools"] if tool["name"] in permitted]})
 
     async def meet_tools(self, request: Request) -> Response:
         tenant = (await call_context(self._host, request)).tenant
-        return await _until_disconnect(request, self._host.tools(path_param(request), tenant=tenant, discover=True))
+        return await _until_disconnect(
+            request, self._host.plugins.features.tools(path_param(request), tenant=tenant, discover=True)
+        )
 
     async def list_resources(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        allowed = is_tenant_operator(context.principal) or await self._host.permitted_plugins.may_read_documents(
+        allowed = is_tenant_operator(context.principal) or await self._host.calls.permitted_plugins.may_read_documents(
             name, context
         )
-        listed = await self._host.resources(name, context.tenant)
+        listed = await self._host.plugins.features.resources(name, context.tenant)
         return json_response(listed if allowed else listed | {"resources": [], "templates": [], "withheld": []})
 
     async def list_prompts(self, request: Request) -> Response:
         context, name, permitted_plugins = (
             await call_context(self._host, request),
             path_param(request),
-            self._host.permitted_plugins,
+            self._host.calls.permitted_plugins,
         )
         if is_tenant_operator(context.principal):
-            return json_response(await self._host.prompts(name, context.tenant))
+            return json_response(await self._host.plugins.features.prompts(name, context.tenant))
         await permitted_plugins.plugin(name, context)  # raises NotFound if the tenant does not have it
-        listed = await self._host.prompts(name, context.tenant)
+        listed = await self._host.plugins.features.prompts(name, context.tenant)
         permitted = [
             prompt
             for prompt in listed["prompts"]
@@ -143,12 +145,14 @@ class FeatureRoutes:
     async def read_resource(self, request: Request) -> Response:
         require_same_origin(request)
         uri = request.query_params["uri"]
-        reading = self._host.read_resource(path_param(request), uri, context=await call_context(self._host, request))
+        reading = self._host.plugins.features.read_resource(
+            path_param(request), uri, await call_context(self._host, request)
+        )
         return await _until_disconnect(request, reading)
 
     async def get_prompt(self, request: Request) -> Response:
         arguments = validated_body(request).get("arguments", {})
-        reading = self._host.get_prompt(
+        reading = self._host.plugins.features.get_prompt(
             path_param(request),
             path_param(request, "prompt"),
             arguments,
@@ -208,8 +212,8 @@ class DefinitionRoutes:
     async def show_definitions(self, request: Request) -> Response:
         name, tenant = path_param(request), await request_tenant(self._host, request)
         definitions, listed = (
-            await self._host.definitions.list_definitions(name, tenant),
-            await self._host.tools(name, tenant=tenant),
+            await self._host.plugins.definitions.list_definitions(name, tenant),
+            await self._host.plugins.features.tools(name, tenant=tenant),
         )
         return json_response({"name": name, "definitions": definitions, "tools": listed["tools"]})
 
@@ -217,7 +221,7 @@ class DefinitionRoutes:
         body = validated_body(request)
         principal_id = caller_of(request).principal.id
         tenant = await request_tenant(self._host, request)
-        accepted = await self._host.definitions.accept(
+        accepted = await self._host.plugins.definitions.accept(
             path_param(request), body["kind"], body["name"], body["hash"], principal_id, tenant
         )
         return json_response(accepted)

@@ -116,14 +116,14 @@ class VersionRoutes:
 
     async def pin_plugin(self, request: Request) -> Response:
         version = validated_body(request)["version"]
-        plugin = await self._host.versions.pin(path_param(request), version, caller_of(request).principal.id)
+        plugin = await self._host.plugins.versions.pin(path_param(request), version, caller_of(request).principal.id)
         return json_response(
             {"success": True, "pinned_version": plugin.pinned_version, "version": plugin.current_version}
         )
 
     async def roll_back(self, request: Request) -> Response:
         body = validated_body(request)
-        old_version, new_version = await self._host.versions.rollback(
+        old_version, new_version = await self._host.plugins.versions.rollback(
             path_param(request), body.get("version"), parse_grants(body), caller_of(request).principal.id
         )
         return json_response({"success": True, "old_version": old_version, "version": new_version})
@@ -180,7 +180,7 @@ class ActivationRoutes:
 
     async def list_active(self, request: Request) -> Response:
         return json_response(
-            {"plugins": await self._host.activation.active_plugins(await call_context(self._host, request))}
+            {"plugins": await self._host.calls.activation.active_plugins(await call_context(self._host, request))}
         )
 
     async def activate_plugin(self, request: Request) -> Response:
@@ -191,14 +191,18 @@ class ActivationRoutes:
                 hint="show what it will do, and send `user_confirmation` true",
                 details={"plugin": name},
             )
-        enabled = await self._host.enable(name, tenant=context.tenant, by=caller_of(request).principal.id)
-        summary = await self._host.activation.summary(enabled["name"], context)
-        resources = await self._host.resources(enabled["name"], context.tenant)
+        enabled = await self._host.plugins.lifecycle.enable(
+            name, tenant=context.tenant, by=caller_of(request).principal.id
+        )
+        summary = await self._host.calls.activation.summary(enabled["name"], context)
+        resources = await self._host.plugins.features.resources(enabled["name"], context.tenant)
         uris = [resource["uri"] for resource in resources["resources"] if "uri" in resource]
         return json_response({"success": True, **summary, "resources_available": uris})
 
     async def deactivate_plugin(self, request: Request) -> Response:
         tenant = await request_tenant(self._host, request)
-        disabled = await self._host.disable(path_param(request), tenant, by=caller_of(request).principal.id)
+        disabled = await self._host.plugins.lifecycle.disable(
+            path_param(request), tenant, by=caller_of(request).principal.id
+        )
         message = f"{disabled['name']} is off. What it kept stays, for when it is activated again."
         return json_response({"success": True, "transition_message": message})

@@ -133,21 +133,21 @@ class PluginRoutes:
     async def list_plugins(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         if is_tenant_operator(context.principal):
-            return json_response({"plugins": await self._host.plugins(context.tenant)})
-        return json_response({"plugins": await self._host.permitted_plugins.plugins(context)})
+            return json_response({"plugins": await self._host.plugins.inventory.list_all(context.tenant)})
+        return json_response({"plugins": await self._host.calls.permitted_plugins.plugins(context)})
 
     async def show_plugin(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         if is_tenant_operator(context.principal):
-            plugin = await self._host.plugin(path_param(request), context.tenant)
+            plugin = await self._host.plugins.inventory.show(path_param(request), context.tenant)
             if not HOST.allows(caller_of(request)):  # other tenants must not learn paths of this machine
                 plugin = plugin | {"source": plugin["source"].partition(" /")[0]}
             return json_response(plugin)
-        return json_response(await self._host.permitted_plugins.plugin(path_param(request), context))
+        return json_response(await self._host.calls.permitted_plugins.plugin(path_param(request), context))
 
     async def enable_plugin(self, request: Request) -> Response:
         body = validated_body(request)
-        enabled = await self._host.enable(
+        enabled = await self._host.plugins.lifecycle.enable(
             path_param(request),
             tenant=await request_tenant(self._host, request),
             acknowledged=parse_grants(body),
@@ -158,20 +158,24 @@ class PluginRoutes:
 
     async def disable_plugin(self, request: Request) -> Response:
         tenant = await request_tenant(self._host, request)
-        return json_response(await self._host.disable(path_param(request), tenant, by=caller_of(request).principal.id))
+        return json_response(
+            await self._host.plugins.lifecycle.disable(path_param(request), tenant, by=caller_of(request).principal.id)
+        )
 
     async def read_logs(self, request: Request) -> Response:
         name, tenant = path_param(request), await request_tenant(self._host, request)
         count = int_param(request, "lines", _DEFAULT_LOG_LINES)
-        lines = await self._host.logs(name, tenant=tenant, lines=count)  # raises NotFound before a stream starts
+        lines = await self._host.plugins.logs.read_last(
+            name, tenant=tenant, lines=count
+        )  # raises NotFound before a stream starts
         if bool_param(request, "follow"):
             return event_stream(self._log_lines(name, tenant, count), self._closing)
         return json_response({"name": name, "lines": lines})
 
     async def _log_lines(self, name: str, tenant: Tenant, count: int) -> AsyncGenerator[ServerSentEvent, None]:
         # Subscribe before reading the stored lines, so that none is missed in between; duplicates are skipped.
-        async with aclosing(await self._host.follow_logs(name, tenant)) as following:
-            stored = await self._host.logs(name, tenant=tenant, lines=count)
+        async with aclosing(await self._host.plugins.logs.follow(name, tenant)) as following:
+            stored = await self._host.plugins.logs.read_last(name, tenant=tenant, lines=count)
             following.skip_known(_is_one_of(stored))
             for line in stored:
                 yield ServerSentEvent(line, "line")
@@ -181,11 +185,11 @@ class PluginRoutes:
 
     async def follow_notifications(self, request: Request) -> Response:
         name, tenant = path_param(request), await request_tenant(self._host, request)
-        await self._host.plugin(name, tenant)  # raises NotFound before the stream starts
+        await self._host.plugins.inventory.show(name, tenant)  # raises NotFound before the stream starts
         return event_stream(self._notifications(name, tenant), self._closing)
 
     async def _notifications(self, name: str, tenant: Tenant) -> AsyncGenerator[ServerSentEvent, None]:
-        async with aclosing(await self._host.follow_notifications(name, tenant)) as following:
+        async with aclosing(await self._host.plugins.processes.follow_notifications(name, tenant)) as following:
             yield ServerSentEvent({"plugin": name}, "following")  # nothing is missed from here on
             async for notification in following:
                 yield ServerSentEvent(notification, "notification")

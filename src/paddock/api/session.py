@@ -122,14 +122,14 @@ class SessionRoutes:
 
     async def show_login(self, request: Request) -> Response:
         try:
-            link = await self._host.console_sessions.require_valid_link(path_param(request, "token"))
+            link = await self._host.identity.console_sessions.require_valid_link(path_param(request, "token"))
         except Denied as error:
             return self._login_refused_page(error)
         return self._notice_page("Sign in to Paddock", f"You will be signed in as {link.subject}.", button="Sign in")
 
     async def log_in(self, request: Request) -> Response:
         try:
-            _session, token = await self._host.console_sessions.sign_in(path_param(request, "token"))
+            _session, token = await self._host.identity.console_sessions.sign_in(path_param(request, "token"))
         except Denied as error:
             return self._login_refused_page(error)
         response = RedirectResponse("/", 303)
@@ -139,7 +139,7 @@ class SessionRoutes:
     async def log_out(self, request: Request) -> Response:
         token = read_session_cookie(request.headers)
         if token is not None:
-            await self._host.console_sessions.sign_out(token)
+            await self._host.identity.console_sessions.sign_out(token)
         response = self._notice_page("Signed out", "You are signed out on this browser.")
         clear_session_cookie(response)
         return response
@@ -162,13 +162,13 @@ class SessionRoutes:
         )
 
     async def list_sessions(self, request: Request) -> JsonResponse[ConsoleSessionsJson]:
-        sessions = await self._host.console_sessions.list_sessions(caller_of(request).principal)
+        sessions = await self._host.identity.console_sessions.list_sessions(caller_of(request).principal)
         return JsonResponse({"sessions": [_session_to_json(session) for session in sessions]})
 
     async def end_session(self, request: Request) -> JsonResponse[ConsoleSessionJson]:
         return JsonResponse(
             _session_to_json(
-                await self._host.console_sessions.sign_out_session(
+                await self._host.identity.console_sessions.sign_out_session(
                     caller_of(request).principal, path_param(request, "id")
                 )
             )

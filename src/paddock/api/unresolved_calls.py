@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from paddock.gate.idempotency.resolve import MAX_COMMENT_CHARS, record_json
 from paddock.gate.idempotency.states import EffectState, Resolution
-from paddock.host.calling.unknown_outcomes import UnresolvedEffect
+from paddock.host.calls.unknown_outcomes import UnresolvedEffect
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
 from paddock.web.request_context import call_context, request_tenant
@@ -155,7 +155,7 @@ class UnresolvedCallRoutes:
 
     async def list_calls(self, request: Request) -> Response:
         tenant, limit = await request_tenant(self._host, request), int_param(request, "limit", _DEFAULT_LIMIT)
-        effects = await self._host.unknown_outcomes.list_effects(
+        effects = await self._host.calls.unknown_outcomes.list_effects(
             tenant, resolved=bool_param(request, "resolved"), after=request.query_params.get("after"), limit=limit
         )
         calls = [record_json(item.effect) for item in effects]
@@ -164,7 +164,7 @@ class UnresolvedCallRoutes:
 
     async def show_call(self, request: Request) -> Response:
         tenant = await request_tenant(self._host, request)
-        return json_response(_to_json(await self._host.unknown_outcomes.find(tenant, path_param(request, "id"))))
+        return json_response(_to_json(await self._host.calls.unknown_outcomes.find(tenant, path_param(request, "id"))))
 
     async def resolve_call(self, request: Request) -> Response:
         body, context, call = (
@@ -173,7 +173,7 @@ class UnresolvedCallRoutes:
             path_param(request, "id"),
         )
         person = require_interactive_person(context.principal)
-        resolved = await self._host.unknown_outcomes.resolve(
+        resolved = await self._host.calls.unknown_outcomes.resolve(
             context.tenant,
             call,
             happened=body["happened"],

@@ -205,11 +205,13 @@ class WebhookRoutes:
         ]
 
     async def list_webhooks(self, request: Request) -> JsonResponse[WebhooksJson]:
-        return JsonResponse({"webhooks": await self._host.webhooks.list_all(await request_tenant(self._host, request))})
+        return JsonResponse(
+            {"webhooks": await self._host.ledger.webhooks.list_all(await request_tenant(self._host, request))}
+        )
 
     async def add_webhook(self, request: Request) -> JsonResponse[WebhookWithSecretJson]:
         body, tenant = validated_body(request, AddWebhookBody), await request_tenant(self._host, request)
-        webhook, secret = await self._host.webhooks.add(
+        webhook, secret = await self._host.ledger.webhooks.add(
             tenant,
             caller_of(request).principal.id,
             body["url"],
@@ -221,12 +223,12 @@ class WebhookRoutes:
 
     async def show_webhook(self, request: Request) -> JsonResponse[WebhookJson]:
         return JsonResponse(
-            await self._host.webhooks.find(await request_tenant(self._host, request), path_param(request, "id"))
+            await self._host.ledger.webhooks.find(await request_tenant(self._host, request), path_param(request, "id"))
         )
 
     async def remove_webhook(self, request: Request) -> Response:
         tenant, principal_id = await request_tenant(self._host, request), caller_of(request).principal.id
-        await self._host.webhooks.remove(tenant, principal_id, path_param(request, "id"))
+        await self._host.ledger.webhooks.remove(tenant, principal_id, path_param(request, "id"))
         return Response(status_code=204)
 
     async def enable_webhook(self, request: Request) -> JsonResponse[WebhookJson]:
@@ -243,17 +245,19 @@ class WebhookRoutes:
             path_param(request, "id"),
         )
         return JsonResponse(
-            await self._host.webhooks.set_enabled(tenant, principal_id, webhook_id, on=on, from_now=from_now)
+            await self._host.ledger.webhooks.set_enabled(tenant, principal_id, webhook_id, on=on, from_now=from_now)
         )
 
     async def rotate_webhook(self, request: Request) -> JsonResponse[WebhookWithSecretJson]:
         tenant, principal_id = await request_tenant(self._host, request), caller_of(request).principal.id
         overlap = timedelta(hours=validated_body(request, RotateWebhookBody).get("keep_hours", 24))
-        webhook, secret = await self._host.webhooks.rotate(tenant, principal_id, path_param(request, "id"), overlap)
+        webhook, secret = await self._host.ledger.webhooks.rotate(
+            tenant, principal_id, path_param(request, "id"), overlap
+        )
         return JsonResponse({**webhook, "secret": secret.reveal()})
 
     async def test_webhook(self, request: Request) -> JsonResponse[WebhookTestJson]:
-        attempt = await self._host.webhooks.send_test(
+        attempt = await self._host.ledger.webhooks.send_test(
             await request_tenant(self._host, request), path_param(request, "id")
         )
         return JsonResponse({"taken": attempt.succeeded, "status": attempt.status, "reason": attempt.reason})
@@ -263,7 +267,7 @@ class WebhookRoutes:
         after = int_param(request, "after", 0)
         return JsonResponse(
             {
-                "dead": await self._host.webhooks.list_dead_letters(
+                "dead": await self._host.ledger.webhooks.list_dead_letters(
                     tenant, path_param(request, "id"), limit=limit, after=after
                 )
             }
@@ -271,7 +275,7 @@ class WebhookRoutes:
 
     async def retry_dead(self, request: Request) -> JsonResponse[WebhookRetryJson]:
         tenant, principal_id = await request_tenant(self._host, request), caller_of(request).principal.id
-        count = await self._host.webhooks.retry_dead_letters(
+        count = await self._host.ledger.webhooks.retry_dead_letters(
             tenant, principal_id, path_param(request, "id"), validated_body(request, RetryDeadBody).get("event")
         )
         return JsonResponse({"asked": count}, 202)

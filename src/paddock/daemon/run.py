@@ -26,8 +26,9 @@ from paddock.core.clock import SystemClock, SystemRandom
 from paddock.core.error_mapping import EXIT_INTERRUPTED, EXIT_OK
 from paddock.core.errors import StoreUnavailable
 from paddock.daemon.application import build_application
-from paddock.host.host import Host, runtime_to_json
+from paddock.host.host import Host
 from paddock.host.plugins.logs.log_files import log_name
+from paddock.host.plugins.processes import runtime_to_json
 from paddock.host.wiring.open_host import Config, open_host
 from paddock.web.daemon_address import publish_daemon_url, socket_path
 from paddock.web.server.tcp import connection_limits, serve_tcp
@@ -132,11 +133,13 @@ async def _report_plugin_states(host: Host, emit: EmitDaemonEvent, path: str, ur
     def to_event(snapshot: Any) -> dict[str, Any]:
         name = log_name(snapshot.key.tenant, snapshot.key.plugin)  # with its tenant, if not the default: `acme/notes`
         return _plugin_event(
-            name, snapshot.version, runtime_to_json(snapshot, on_demand=host.starts_on_demand(snapshot))
+            name,
+            snapshot.version,
+            runtime_to_json(snapshot, on_demand=host.plugins.processes.starts_on_demand(snapshot)),
         )
 
-    settled = await host.wait_settled(PLUGIN_START_WAIT_S)
-    changes = host.follow_states()  # before anything else is awaited: no change may fall in between
+    settled = await host.plugins.processes.wait_settled(PLUGIN_START_WAIT_S)
+    changes = host.plugins.processes.follow_states()  # before anything else is awaited: no change may fall in between
     initial = [to_event(snapshot) for snapshot in settled]
     tune_garbage_collector()
     for event in initial:
@@ -145,7 +148,7 @@ async def _report_plugin_states(host: Host, emit: EmitDaemonEvent, path: str, ur
     starting = {event["name"] for event in initial if event["state"] == "spawning"}
     on_demand = sum(event["on_demand"] for event in initial)
     counts = {"plugins": len(initial), "running": running, "starting": len(starting), "on_demand": on_demand}
-    in_doubt = sum((await host.metrics.count_unknown_outcomes()).values())
+    in_doubt = sum((await host.observability.metrics.count_unknown_outcomes()).values())
     emit({"event": "ready", "pid": os.getpid(), "socket": path, "url": url, **counts, "in_doubt": in_doubt})
     async for snapshot in changes:
         event = to_event(snapshot)
@@ -159,7 +162,7 @@ async def _report_plugin_states(host: Host, emit: EmitDaemonEvent, path: str, ur
 async def _emit_first_login_link(host: Host, emit: EmitDaemonEvent, base_url: str) -> None:
     """Emit a login link at the first start of a daemon; later ones come from `paddock login`."""
     with suppress(StoreUnavailable):
-        created = await host.console_sessions.create_first_link(user_name(os.geteuid()))
+        created = await host.identity.console_sessions.create_first_link(user_name(os.geteuid()))
         if created is not None:
             link, token = created
             url = f"{base_url.rstrip('/')}/login/{token.reveal()}"

@@ -99,7 +99,7 @@ def populate_home(home: Path) -> tuple[list[DemoPlugin], Secret]:
 def change_example_server(plugin: str) -> None:
     """Configure the example server to offer more from its next start on, as `paddock plugin configure` does."""
     from paddock.cli.client.one_shot import open_for_read
-    from paddock.host.plugins.config import write_configuration
+    from paddock.host.plugins.configuration.config import write_configuration
 
     with open_for_read() as host:
         write_configuration(host.plugins, plugin, {"more_units": True}, [], None)

@@ -48,16 +48,16 @@ class ServerDiscovery:
 
     async def discover(self, context: CallContext) -> None:
         """Start each undiscovered server that the caller may use, and list its features. Each is tried once."""
-        if not any(map(self._is_undiscovered, self._host.callable_access.catalogue(context.tenant).entries())):
+        if not any(map(self._is_undiscovered, self._host.calls.callable_access.catalogue(context.tenant).entries())):
             return
         # Concurrent requests wait for the same discovery.
         async with self._locks.setdefault(context.tenant, asyncio.Lock()):
             undiscovered = [
                 item
-                for item in self._host.callable_access.catalogue(context.tenant).entries()
+                for item in self._host.calls.callable_access.catalogue(context.tenant).entries()
                 if self._is_undiscovered(item)
             ]
-            permitted = await self._host.callable_access.permitted(
+            permitted = await self._host.calls.callable_access.permitted(
                 context, [CallTarget(entry, READ_RESOURCE) for entry in undiscovered]
             )
             entries = [item.target.entry for item in permitted]
@@ -71,7 +71,7 @@ class ServerDiscovery:
 
     async def _start_and_list(self, entry: CatalogueEntry) -> None:
         with contextlib.suppress(PaddockError):  # its failure is reported to operators elsewhere
-            await self._host.tools(entry.key.plugin, tenant=entry.key.tenant, discover=True)
+            await self._host.plugins.features.tools(entry.key.plugin, tenant=entry.key.tenant, discover=True)
 
 
 CATALOG_TTL_S: Final = 5.0
@@ -215,7 +215,7 @@ class CatalogCache:
 
     def for_tenant(self, tenant: Tenant) -> TenantCatalog:
         """Return the catalog of a tenant."""
-        catalogue = self._host.callable_access.catalogue(tenant)
+        catalogue = self._host.calls.callable_access.catalogue(tenant)
         catalog = self._tenant_catalogs.get(tenant)
         if catalog is None or catalog.catalogue is not catalogue:
             catalog = self._tenant_catalogs[tenant] = TenantCatalog(catalogue, self._chosen_names)
@@ -224,7 +224,7 @@ class CatalogCache:
     async def for_caller(self, context: CallContext) -> CallerCatalog:
         """Return the catalog of a caller."""
         await self._discovery.discover(context)
-        access, tenant_catalog = self._host.callable_access, self.for_tenant(context.tenant)
+        access, tenant_catalog = self._host.calls.callable_access, self.for_tenant(context.tenant)
         cached, now, policy = (
             self._caller_catalogs.get(context.principal),
             self._clock.monotonic(),

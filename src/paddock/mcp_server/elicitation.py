@@ -70,7 +70,7 @@ class ApprovalElicitation:
             await record_answer(approval_id, principal, through=through)
         except (Denied, Conflict):
             return None  # not theirs to answer, or already answered
-        return self._host.calls.find(CallId(pending.details["call_id"]), exchange.context.tenant)
+        return self._host.calls.registry.find(CallId(pending.details["call_id"]), exchange.context.tenant)
 
     def remember_pending(
         self, exchange: McpExchange, name: str, params: Mapping[str, Any], pending: NeedsApproval

@@ -25,12 +25,12 @@ class ListChangeNotifier:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._policy = host.callable_access.active_policy
+        self._policy = host.calls.callable_access.active_policy
         self._catalogues: dict[Tenant, Catalogue] = {}
         self._listeners: set[Callable[[Tenant, frozenset[str]], None]] = set()
         self._closed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        host.callable_access.set_change_listener(self._schedule)
+        host.calls.callable_access.set_change_listener(self._schedule)
 
     def subscribe(self, listener: Callable[[Tenant, frozenset[str]], None]) -> Callable[[], None]:
         """Call a listener with tenant and kinds of each change; returns a function that unsubscribes it."""
@@ -39,7 +39,7 @@ class ListChangeNotifier:
 
     def track_tenant(self, tenant: Tenant) -> None:
         """Detect changes for this tenant from now on."""
-        self._catalogues.setdefault(tenant, self._host.callable_access.catalogue(tenant))
+        self._catalogues.setdefault(tenant, self._host.calls.callable_access.catalogue(tenant))
 
     def requested_notifications(self, requested: Any) -> dict[str, bool]:
         """Return those of the requested notifications that are supported."""
@@ -85,10 +85,10 @@ class ListChangeNotifier:
 
     def _notify(self) -> None:
         self._timer = None
-        policy, previous_policy = self._host.callable_access.active_policy, self._policy
+        policy, previous_policy = self._host.calls.callable_access.active_policy, self._policy
         self._policy = policy
         for tenant, previous in tuple(self._catalogues.items()):
-            current = self._catalogues[tenant] = self._host.callable_access.catalogue(tenant)
+            current = self._catalogues[tenant] = self._host.calls.callable_access.catalogue(tenant)
             kinds = (
                 frozenset(LIST_KINDS)
                 if policy is not previous_policy

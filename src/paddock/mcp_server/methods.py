@@ -165,7 +165,7 @@ class McpMethods:
             if token is not None:
                 result = await self._claim_result(exchange, name, target, call_arguments, context, token)
             else:
-                result = await self._host.callable_access.call(
+                result = await self._host.calls.callable_access.call(
                     target,
                     call_arguments,
                     context,
@@ -218,7 +218,7 @@ class McpMethods:
     ) -> Any:
         """Return the result of an approved call, for the caller that returns for it."""
         try:
-            call = await self._host.callable_access.claim_approved_call(token, target, call_arguments, context)
+            call = await self._host.calls.callable_access.claim_approved_call(token, target, call_arguments, context)
             result = await _wait_or_cancel(call)
         except NeedsApproval:
             raise

@@ -70,7 +70,7 @@ class ResourceSubscriptions:
             task.cancel()
 
     async def _send_subscription(self, exchange: McpExchange, plugin: str, uri: str, *, subscribed: bool) -> None:
-        access, context = self._host.callable_access, exchange.context
+        access, context = self._host.calls.callable_access, exchange.context
         target = access.catalogue(context.tenant).subscription_target(plugin, uri, subscribe=subscribed)
         await access.call(target, {"uri": uri}, context)
 
@@ -86,7 +86,7 @@ class ResourceSubscriptions:
                 self._following.pop(resource[:2]).cancel()
 
     async def _follow(self, tenant: Tenant, plugin: str) -> None:
-        async with aclosing(await self._host.follow_notifications(plugin, tenant)) as notifications:
+        async with aclosing(await self._host.plugins.processes.follow_notifications(plugin, tenant)) as notifications:
             async for message in notifications:
                 if message["notification"] == _UPDATED_METHOD:
                     await self._notify_updated(tenant, plugin, message["params"])
@@ -106,7 +106,7 @@ class ResourceSubscriptions:
 
         The subscription stays either way, since the rights may come back.
         """
-        access = self._host.callable_access
+        access = self._host.calls.callable_access
         try:
             target = access.catalogue(resource.tenant).find_resource(resource.plugin, resource.uri)
             return bool(await access.permitted(await subscriber.context(), (target,)))

@@ -71,7 +71,7 @@ class McpResources:
         uri_field = "uri" if kind == "resources" else "uriTemplate"
         for plugin in sorted(catalog.readers):
             try:
-                listed = (await self._host.resources(plugin, tenant))[kind]
+                listed = (await self._host.plugins.features.resources(plugin, tenant))[kind]
             except NotFound:
                 continue  # the plugin is being removed
             fields = (cast("dict[str, Any]", one) for one in listed if isinstance(one, dict))
@@ -83,12 +83,14 @@ class McpResources:
 
         Raises:
             RpcError: no plugin has it, or several do.
-            PaddockError: see `Host.read_resource`.
+            PaddockError: see `PluginFeatures.read_resource`.
         """
         plugin, own_uri = self.resolve_uri(exchange, catalog, uri)
         target = catalog.tenant_catalog.catalogue.find_resource(plugin, own_uri)
         question_handler = exchange.question_handler(plugin)
-        result = await self._host.callable_access.call(target, {"uri": own_uri}, exchange.context, ask=question_handler)
+        result = await self._host.calls.callable_access.call(
+            target, {"uri": own_uri}, exchange.context, ask=question_handler
+        )
         if own_uri == uri:
             return result
         contents = cast("list[Any]", result["contents"])
@@ -123,7 +125,7 @@ class McpResources:
         prompts: dict[str, dict[str, Any]] = {}
         for plugin in sorted({one.plugin for one in catalog.prompts.values()}):
             try:
-                listed = (await self._host.prompts(plugin, tenant))["prompts"]
+                listed = (await self._host.plugins.features.prompts(plugin, tenant))["prompts"]
             except NotFound:
                 continue
             for prompt in listed:
@@ -139,15 +141,19 @@ class McpResources:
 
         Raises:
             RpcError: it does not exist.
-            PaddockError: see `Host.get_prompt`.
+            PaddockError: see `PluginFeatures.get_prompt`.
         """
         prompt = self._find_prompt(catalog, name)
         prompt_arguments = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
         if prompt.target is None:
-            return await self._host.get_prompt(prompt.plugin, prompt.name, prompt_arguments, context=exchange.context)
+            return await self._host.plugins.features.get_prompt(
+                prompt.plugin, prompt.name, prompt_arguments, exchange.context
+            )
         params = {"name": prompt.name, "arguments": prompt_arguments}
         question_handler = exchange.question_handler(prompt.plugin)
-        return await self._host.callable_access.call(prompt.target, params, exchange.context, ask=question_handler)
+        return await self._host.calls.callable_access.call(
+            prompt.target, params, exchange.context, ask=question_handler
+        )
 
     def _find_prompt(self, catalog: CallerCatalog, name: Any) -> PromptTarget:
         prompt = catalog.prompts.get(name) if isinstance(name, str) else None
@@ -175,14 +181,14 @@ class McpResources:
         if not entry.dynamic:
             return {"values": []}
         target = catalog.tenant_catalog.catalogue.completion_target(plugin)
-        permitted = await self._host.callable_access.permitted(exchange.context, (target,))
+        permitted = await self._host.calls.callable_access.permitted(exchange.context, (target,))
         if not permitted or permitted[0].needs_approval:
             return {"values": []}
         call_params: dict[str, Any] = {"ref": ref, "argument": argument}
         if isinstance(params.get("context"), dict):
             call_params["context"] = params["context"]
         try:
-            result = await self._host.callable_access.call(target, call_params, exchange.context)
+            result = await self._host.calls.callable_access.call(target, call_params, exchange.context)
         except PaddockError:
             return {"values": []}  # most servers do not support completion
         completion = cast("dict[str, Any]", result["completion"])

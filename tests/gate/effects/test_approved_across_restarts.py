@@ -67,7 +67,9 @@ async def approve_here(host: Host, approval: str) -> None:
 
     await host.approvals.approve(approval, ANN)
     waits = PluginState.SPAWNING
-    await asyncio.to_thread(eventually, lambda: host.statuses()[0].state is waits, "the call waits for its plugin")
+    await asyncio.to_thread(
+        eventually, lambda: host.plugins.processes.statuses()[0].state is waits, "the call waits for its plugin"
+    )
 
 
 async def approve_elsewhere(home: Home, approval: str) -> None:
@@ -107,7 +109,7 @@ async def test_who_cancels_a_call_that_has_its_yes_frees_its_key(home: Home) -> 
         with pytest.raises(NeedsApproval) as first:
             await send(host)
         await approve_here(host, first.value.details["approval"])
-        live = host.calls.find(first.value.details["call_id"], DEFAULT_TENANT)
+        live = host.calls.registry.find(first.value.details["call_id"], DEFAULT_TENANT)
         live.cancel()
         await live.wait_ended()
         with pytest.raises(NeedsApproval) as second:

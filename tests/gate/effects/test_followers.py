@@ -147,7 +147,9 @@ async def test_an_effect_has_happened_whose_plugin_was_uninstalled_while_it_answ
     async with works.open() as host:
         await works.until("hung")
         works.home.changing(lambda plugins: uninstall(plugins, NAME))
-        looking = asyncio.ensure_future(host.reconcile())  # over once the plugin is, which is still at work
+        looking = asyncio.ensure_future(
+            host.plugins.lifecycle.reconcile()
+        )  # over once the plugin is, which is still at work
         await asyncio.to_thread(eventually, lambda: NAME not in host.callables(), "nobody can call it any more")
         (works.outside / "released").touch()
         await looking
@@ -196,7 +198,7 @@ def is_queued(works: Works) -> bool:
 
 async def test_a_call_is_in_doubt_that_is_cancelled_while_others_look_at_it(works: Works) -> None:
     async with works.open() as host, works.open("command") as other:
-        live = host.calls.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
+        live = host.calls.registry.start_by_name(NAME, {}, made_by(ANN, idempotency_key="k1"))
         await works.until("asked")
         looks = looks_of(other)
         slow = looks._database = SlowToRead(looks._database)  # pyright: ignore[reportPrivateUsage]

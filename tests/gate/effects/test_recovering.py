@@ -153,7 +153,7 @@ async def test_a_call_that_is_cut_off_because_its_host_goes_down_was_cancelled_b
     office, stuck = Office(tmp_path), Stuck()
     functions: dict[str, Callable[..., Any]] = {"count": stuck.count, "counted": dict}
     async with with_plugin(office, functions, recovery="native_key") as host:
-        host.calls.start("counter", "count", {}, made_by(ANN, idempotency_key="k1"))
+        host.calls.registry.start("counter", "count", {}, made_by(ANN, idempotency_key="k1"))
         await stuck.begun.wait()
     async with with_plugin(office, functions, recovery="native_key") as host:
         assert await known(host) == {"done": 2}
@@ -167,7 +167,7 @@ async def test_a_call_that_the_rules_forbid_by_now_is_not_made_again_and_waits_f
 
     async def counts() -> dict[str, Any]:
         office.rule('@id("off") @text("No more.") forbid (principal, action, resource == Callable::"counter.count");')
-        await host.active_policy.reload_if_changed()
+        await host.policy.active.reload_if_changed()
         return office.do("count")
 
     async with with_plugin(office, {"count": counts, "counted": dict}, recovery="native_key") as host:

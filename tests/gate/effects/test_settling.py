@@ -150,7 +150,7 @@ async def test_an_answer_that_breaks_its_promise_is_told_and_recorded_as_in_doub
 async def test_a_call_that_is_cancelled_while_its_plugin_works_is_told_and_recorded_as_in_doubt(office: Office) -> None:
     work = AtWork(office)
     async with office.open() as host:
-        live = host.calls.start("mail", "note", {}, made_by(ANN))
+        live = host.calls.registry.start("mail", "note", {}, made_by(ANN))
         await work.begun.wait()
         live.cancel()
         shown = await outcome(host, live.id)

@@ -58,7 +58,7 @@ def installed(home: Home, tmp_path: Path) -> Home:
 
 
 def pids(host: Host) -> dict[str, int | None]:
-    return {status.key.plugin: status.pid for status in host.statuses()}
+    return {status.key.plugin: status.pid for status in host.plugins.processes.statuses()}
 
 
 async def test_a_process_that_is_at_an_effect_is_ended_when_others_took_its_host_for_dead_and_no_other(

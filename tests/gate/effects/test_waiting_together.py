@@ -28,7 +28,7 @@ def office(tmp_path: Path) -> Office:
 
 async def waiting(host: Host) -> CallHandle:
     """A call of Ann's under one key that waits for a person, whoever asked them."""
-    live = host.calls.start_by_name("mail.send", {"to": "bob"}, made_by(ANN, idempotency_key="k1"))
+    live = host.calls.registry.start_by_name("mail.send", {"to": "bob"}, made_by(ANN, idempotency_key="k1"))
     async for event in live.events():
         assert event.kind == "approval"
         break
@@ -58,7 +58,7 @@ async def test_all_who_wait_with_one_key_get_what_came_of_the_yes(office: Office
         assert (got["status"], got["result"]) == ("succeeded", {"done": "bob"})
         assert (made["result"], got["replay_of"]) == (got["result"], first.id)
         assert "approval" not in got
-        assert host.calls.held_count == 0
+        assert host.calls.registry.held_count == 0
     assert office.done == ["bob"]
 
 
@@ -69,7 +69,7 @@ async def test_all_who_wait_with_one_key_get_the_no(office: Office) -> None:
         ends = [(await outcome(host, live.id))["error"]["code"] for live in (first, third)]
 
         assert ends == ["approval.denied", "approval.denied"]
-        assert host.calls.held_count == 0
+        assert host.calls.registry.held_count == 0
     assert office.done == []
 
 
@@ -99,7 +99,7 @@ async def test_a_call_that_another_host_makes_with_the_yes_gets_what_came_of_it_
             ended = await outcome(host, first.id)
 
         assert (ended["status"], ended["result"]) == ("succeeded", {"done": "bob"})
-        assert host.calls.held_count == 0
+        assert host.calls.registry.held_count == 0
     assert office.done == ["bob"]
 
 
@@ -149,11 +149,15 @@ async def test_a_yes_that_comes_while_the_host_goes_down_is_used_by_the_next(off
         first, third, approval = await three(host)
         target = host._gate.catalogue(DEFAULT_TENANT).find("mail.send")  # pyright: ignore[reportPrivateUsage]
         approved = await elsewhere(host).approve("default", approval, ANN)
-        await host.calls.drain(0)
-        host.calls.resume_approved(first, first.context, target, approved.payload, approved.id)
-        host.calls.resume_joined(third, third.context)
+        await host.calls.registry.drain(0)
+        host.calls.registry.resume_approved(first, first.context, target, approved.payload, approved.id)
+        host.calls.registry.resume_joined(third, third.context)
 
-        assert (first.status, third.status, host.calls.running_count) == ("pending_approval", "pending_approval", 0)
+        assert (first.status, third.status, host.calls.registry.running_count) == (
+            "pending_approval",
+            "pending_approval",
+            0,
+        )
     assert office.done == []
     async with office.open() as host:
         assert (await outcome(host, first.id))["result"] == {"done": "bob"}

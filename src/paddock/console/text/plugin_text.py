@@ -45,7 +45,7 @@ class PluginSummary:
 
 
 def summarize_plugin(listed: Mapping[str, Any]) -> PluginSummary:
-    """Summarize a plugin as `Host.plugins` or `PermittedPlugins.plugins` lists it."""
+    """Summarize a plugin as `PluginInventory.list_all` or `PermittedPlugins.plugins` lists it."""
     runtime: Mapping[str, Any] = listed.get("runtime") or {}
     given_up = str(listed.get("given_up") or "")
     status_text, severity = plugin_status(str(listed.get("state", "enabled")), runtime, given_up=given_up)

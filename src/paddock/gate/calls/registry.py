@@ -230,6 +230,14 @@ class CallRegistry:
         """Return a call of any tenant if this host knows it."""
         return self._calls.get(call_id)
 
+    async def describe(self, handle: CallHandle) -> dict[str, Any]:
+        """Serialize a call; for one in progress also include the operator's last report and the next poll time."""
+        record = handle.to_json()
+        long_running = self._gate.long_running
+        if handle.status == "in_progress" and long_running is not None:
+            record["in_progress"] = await long_running.progress(handle.context.tenant, handle.id)
+        return record
+
     @property
     def running_count(self) -> int:
         """Number of calls that hold a slot."""

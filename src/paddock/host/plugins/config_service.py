@@ -8,7 +8,7 @@ from typing import Any
 from paddock.config.plugin_fields import prepare_for_file
 from paddock.core.errors import Invalid
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
-from paddock.host.plugins.config import (
+from paddock.host.plugins.configuration.config import (
     ConfigChange,
     PluginConfiguration,
     read_configuration,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from paddock.core.errors import Invalid, PaddockError, Problem
+from paddock.core.errors import Conflict, Invalid, PaddockError, Problem
 from paddock.core.ids import DEFAULT_TENANT, Digest
 from paddock.gate.catalogue.catalogue import CallableSchemas, CatalogueEntry
 from paddock.host.plugins.desired_state import DesiredPlugin
+from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.tool_records import ToolRecords
 from paddock.manifest.model import SchemaFile
 from paddock.manifest.read import read_bytes
+from paddock.plugins.store.listing import list_plugins
+from paddock.plugins.store.purge import check_no_pending_purge
+from paddock.plugins.store.thread import StoreThread
 from paddock.runtime.deployment import Deployment, InstanceKey
 from paddock.runtime.diagnosis import see_log_hint
 
@@ -55,7 +59,42 @@ def build_embedded(manifest: Mapping[str, Any], functions: Mapping[str, Callable
     return DesiredPlugin(deployment, CatalogueEntry(key, parsed, schemas, signature="embedded"), ToolRecords())
 
 
-def replace_log_hint(error: PaddockError, plugin: str) -> None:
-    """Replace the log hint in an embedded plugin's error: it has no log, so name where to find the traceback."""
-    if error.hint == see_log_hint(plugin):
-        error.hint = _NO_LOG_HINT
+class EmbeddedPlugins:
+    """Embeds plugins of the program around the host, for the default tenant.
+
+    Args:
+        store: The plugin store.
+        views: The plugin store, for reads.
+        reconciler: Holds the embedded plugins beside the installed ones.
+        restore_waiting_calls: Restores a plugin's calls that wait for approval since an earlier run of the program.
+    """
+
+    def __init__(
+        self,
+        store: StoreThread,
+        views: StoreThread,
+        reconciler: Reconciler,
+        restore_waiting_calls: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._views = views
+        self._reconciler = reconciler
+        self._restore_waiting_calls = restore_waiting_calls
+
+    async def embed(self, manifest: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Serve functions of this program as a plugin. See `Host.embed`."""
+        plugin = build_embedded(manifest, functions)
+        name = str(plugin.deployment.name)
+        installed = {listed.plugin.name for listed in await self._views.run(list_plugins)}
+        if name in installed or name in self._reconciler.embedded:
+            raise Conflict(f"there is a plugin {name!r} already", code="plugin.name_taken", hint="choose another name")
+        await self._store.run(lambda store: check_no_pending_purge(store, name))
+        self._reconciler.embedded[name] = plugin
+        await self._reconciler.reconcile()
+        await self._restore_waiting_calls(name)
+
+    def replace_log_hint(self, error: PaddockError, key: InstanceKey) -> None:
+        """Replace the log hint in an embedded plugin's error: it has no log, so name where to find the traceback."""
+        embedded = key.tenant == DEFAULT_TENANT and key.plugin in self._reconciler.embedded
+        if embedded and error.hint == see_log_hint(key.plugin):
+            error.hint = _NO_LOG_HINT

@@ -62,6 +62,7 @@ class InstallService:
     Args:
         open_store: Opens the plugin store anew.
         staging: The directory for staged packages.
+        apply_version_change: Applies the version change of a plugin that was just installed or upgraded.
         clock, random: For timestamps and ids.
         limits: See `InstallLimits`.
     """
@@ -70,15 +71,15 @@ class InstallService:
         self,
         open_store: Callable[[], AbstractContextManager[PluginStore]],
         staging: Path,
+        apply_version_change: Callable[[str], Coroutine[Any, Any, None]],
         clock: Clock,
         random: Random,
         limits: InstallLimits | None = None,
     ) -> None:
         self.staging = staging
         self.limits = limits or InstallLimits()
-        # Applies the version change of a plugin that was just installed or upgraded.
-        self.apply_version_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
         self._open_store = open_store
+        self._apply_version_change = apply_version_change
         self._clock = clock
         self._random = random
         self._jobs: dict[str, InstallJob] = {}
@@ -202,9 +203,9 @@ class InstallService:
         finally:
             await thread.run(lambda _: staged.close())
         job.outcome = outcome
-        if plan.action is not PlanAction.NOTHING and self.apply_version_change is not None:
+        if plan.action is not PlanAction.NOTHING:
             with suppress(PaddockError):  # the install is committed; the reconciler picks it up within seconds
-                await job.run_unless_stopped(self.apply_version_change(outcome.plugin))
+                await job.run_unless_stopped(self._apply_version_change(outcome.plugin))
 
     def _prune_finished(self) -> None:
         finished = [job.id for job in self._jobs.values() if job.finished]

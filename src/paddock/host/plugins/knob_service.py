@@ -1,4 +1,4 @@
-"""Sets knobs while plugins run: the plugin must accept the new configuration before it is stored."""
+"""Describes and sets knobs while plugins run: the plugin must accept the new configuration before it is stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from paddock.config.knob_values import KnobUpdate
 from paddock.core.errors import PaddockError, PluginError, TimedOut
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.identity.caller import local_principal
-from paddock.host.plugins.knobs import KnobChange, KnobsJson, describe_knobs, plan_knob_change, store_knob_change
+from paddock.host.plugins.configuration.knobs import (
+    KnobChange,
+    KnobsJson,
+    describe_knobs,
+    plan_knob_change,
+    store_knob_change,
+)
 from paddock.host.plugins.launch.preparer import LaunchPreparer
 from paddock.host.plugins.reconciler import Reconciler
 from paddock.plugins.store.thread import StoreThread
@@ -17,22 +23,33 @@ from paddock.runtime.supervisor import Supervisor
 
 
 class KnobService:
-    """Sets the knobs of plugins.
+    """Describes and sets the knobs of plugins.
 
     Args:
         store: The plugin store, which holds the values.
+        views: The plugin store, for reads.
         supervisor: Configures running plugins.
         reconciler: Knows which version runs, and also pushes configuration to plugins.
         preparer: Assembles a plugin's configuration.
     """
 
     def __init__(
-        self, store: StoreThread, supervisor: Supervisor, reconciler: Reconciler, preparer: LaunchPreparer
+        self,
+        store: StoreThread,
+        views: StoreThread,
+        supervisor: Supervisor,
+        reconciler: Reconciler,
+        preparer: LaunchPreparer,
     ) -> None:
         self._store = store
+        self._views = views
         self._supervisor = supervisor
         self._reconciler = reconciler
         self._preparer = preparer
+
+    async def describe(self, name: str, tenant: Tenant = DEFAULT_TENANT) -> KnobsJson:
+        """Describe a plugin's knobs with their values. See `describe_knobs`."""
+        return await self._views.run(lambda store: describe_knobs(store, name), tenant)
 
     async def set_knobs(
         self, name: str, update: KnobUpdate, *, tenant: Tenant = DEFAULT_TENANT, by: PrincipalId | None = None

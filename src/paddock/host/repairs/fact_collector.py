@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paddock.config.local_file import PluginEntry, read_entries
 from paddock.core.clock import Clock
@@ -15,6 +15,7 @@ from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.gate.catalogue.catalogue import Catalogue
 from paddock.gate.idempotency.resolve import count_in_doubt
 from paddock.host.observability.health import HostHealth
+from paddock.host.plugins.processes import PluginProcesses
 from paddock.host.repairs.facts import (
     ApiKeyFacts,
     HostProblem,
@@ -64,10 +65,6 @@ def missing_shared_secrets(manifest: Manifest, available: AbstractSet[str]) -> t
     )
 
 
-RuntimeLookup = Callable[[str, Tenant], dict[str, Any] | None]
-"""Returns the runtime status of a tenant's plugin; see `host.runtime_to_json`."""
-
-
 class CollectedFacts(NamedTuple):
     """The facts of one moment, and the repairs that people chose to ignore."""
 
@@ -80,8 +77,7 @@ class FactCollector:
 
     Args:
         views: The plugin store, for reads.
-        runtime: Returns the runtime status of plugins.
-        restart_if_modified: Called with name, digest and state of each plugin: it restarts one whose files changed.
+        processes: The processes of plugins; one whose plugin's files were modified is restarted.
         catalogue: Returns a tenant's catalogue, with the manifests of enabled plugins.
         health: The health of the host.
         host_probe: Probes the machine.
@@ -93,8 +89,7 @@ class FactCollector:
     def __init__(
         self,
         views: StoreThread,
-        runtime: RuntimeLookup,
-        restart_if_modified: Callable[[str, str, str], None],
+        processes: PluginProcesses,
         catalogue: Callable[[Tenant], Catalogue],
         health: HostHealth,
         host_probe: HostProbe,
@@ -103,8 +98,7 @@ class FactCollector:
         clock: Clock,
     ) -> None:
         self._views = views
-        self._runtime = runtime
-        self._restart_if_modified = restart_if_modified
+        self._processes = processes
         self._catalogue = catalogue
         self._health = health
         self._host_probe = host_probe
@@ -123,7 +117,7 @@ class FactCollector:
         facts, installed, ignored = await self._views.run(lambda store: self._read_store(store, manifests), tenant)
         for plugin in installed.values():
             if plugin.version is not None:
-                self._restart_if_modified(plugin.plugin.name, plugin.version.digest, plugin.state)
+                self._processes.restart_if_modified(plugin.plugin.name, plugin.version.digest, plugin.state)
         plugins = tuple(
             self._with_runtime(plugin, installed[plugin.name], tenant)
             for plugin in facts.plugins
@@ -133,7 +127,7 @@ class FactCollector:
         return CollectedFacts(replace(facts, plugins=plugins, host_problems=problems, machine=machine), ignored)
 
     def _with_runtime(self, facts: PluginFacts, installed: InstalledPlugin, tenant: Tenant) -> PluginFacts:
-        runtime = self._runtime(facts.name, tenant)
+        runtime = self._processes.runtime_status(facts.name, tenant)
         if runtime is None:
             return facts
         return replace(

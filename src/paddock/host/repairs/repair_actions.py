@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from paddock.core.errors import Conflict, Unreachable
 from paddock.core.ids import DEFAULT_TENANT, PrincipalId, Tenant
 from paddock.host.ledger.webhooks import WebhookService
+from paddock.host.plugins.lifecycle import PluginLifecycle
 from paddock.host.plugins.versions import VersionService
 from paddock.host.repairs.repair import Repair
+from paddock.host.secrets.secret_service import SecretService
 from paddock.plugins.manage.repair import repair_plugin
 from paddock.plugins.store.thread import StoreThread
 
@@ -17,28 +19,13 @@ ActionHandler: TypeAlias = Callable[[Tenant, str, PrincipalId], Awaitable[None]]
 """Performs an action on a subject of a tenant, on behalf of a principal."""
 
 
-class PluginEnabler(Protocol):
-    """Starts plugins; implemented by `Host`."""
-
-    async def enable(
-        self, name: str, *, tenant: Tenant = DEFAULT_TENANT, anew: bool = False, by: PrincipalId | None = None
-    ) -> object: ...
-
-
-class SecretRotator(Protocol):
-    """Re-encrypts secrets under a new key."""
-
-    async def rotate(self, by: PrincipalId) -> object: ...
-
-
 class RepairActions:
     """Performs repair actions.
 
     Args:
         store: The plugin store.
-        enabler: Starts plugins.
+        lifecycle: Starts plugins and applies changes to them.
         versions: Moves plugins between versions.
-        apply_change: Reconciles a plugin, and returns when it runs or has failed.
         webhooks: Manages webhooks.
         secrets: Rotates the wrapping key.
     """
@@ -46,16 +33,14 @@ class RepairActions:
     def __init__(
         self,
         store: StoreThread,
-        enabler: PluginEnabler,
+        lifecycle: PluginLifecycle,
         versions: VersionService,
-        apply_change: Callable[[str], Awaitable[None]],
         webhooks: WebhookService,
-        secrets: SecretRotator,
+        secrets: SecretService,
     ) -> None:
         self._store = store
-        self._enabler = enabler
+        self._lifecycle = lifecycle
         self._versions = versions
-        self._apply_change = apply_change
         self._webhooks = webhooks
         self._secrets = secrets
         self.actions: Mapping[str, ActionHandler] = {
@@ -85,16 +70,16 @@ class RepairActions:
     async def restore(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
         """Restore every version of a plugin whose files or environment changed, and start it again."""
         await self._store.run(lambda store: repair_plugin(store, plugin), DEFAULT_TENANT, by=by)
-        await self._apply_change(plugin)
+        await self._lifecycle.apply_version_change(plugin)
 
     async def _unpin(self, _tenant: Tenant, plugin: str, by: PrincipalId) -> None:
         await self._versions.pin(plugin, None, by)
 
     async def _enable(self, tenant: Tenant, plugin: str, by: PrincipalId) -> None:
-        await self._enabler.enable(plugin, tenant=tenant, by=by)
+        await self._lifecycle.enable(plugin, tenant=tenant, by=by)
 
     async def _restart(self, tenant: Tenant, plugin: str, by: PrincipalId) -> None:
-        await self._enabler.enable(plugin, tenant=tenant, anew=True, by=by)
+        await self._lifecycle.enable(plugin, tenant=tenant, anew=True, by=by)
 
     async def _rotate(self, _tenant: Tenant, _subject: str, by: PrincipalId) -> None:
         await self._secrets.rotate(by)

@@ -14,7 +14,7 @@ from paddock.core.errors import NotFound
 from paddock.core.ids import Tenant
 from paddock.core.printable import printable
 from paddock.gate.catalogue.catalogue import Catalogue
-from paddock.host.calling.caller_view import PermittedPlugins
+from paddock.host.calls.caller_view import PermittedPlugins
 from paddock.host.secrets.secret_service import SecretService
 from paddock.manifest.model import Manifest
 from paddock.secrets.requirements import SecretScope, lookup_order, required_secrets

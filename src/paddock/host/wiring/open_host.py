@@ -29,17 +29,13 @@ from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.calls.resume import ApprovalTokens, PendingCallResumer
 from paddock.gate.calls.tasks import CallTasks
 from paddock.gate.recovery import RecoveryWaiter
-from paddock.host.calling.activation import Activation
-from paddock.host.calling.approvals import ApprovalService
-from paddock.host.calling.unknown_outcomes import UnknownOutcomes
+from paddock.host.calls.actions import Actions
+from paddock.host.calls.activation import Activation
+from paddock.host.calls.approvals import ApprovalService
+from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
+from paddock.host.calls.unknown_outcomes import UnknownOutcomes
 from paddock.host.explain.explain_service import ExplainService
 from paddock.host.host import Host
-from paddock.host.identity.api_keys import ApiKeyService
-from paddock.host.identity.console_sessions import ConsoleSessions
-from paddock.host.identity.credentials import CredentialVerifier
-from paddock.host.identity.oidc import OidcIdentities
-from paddock.host.identity.people import ConsentService, PeopleService
-from paddock.host.identity.principal_transactions import PrincipalTransactions
 from paddock.host.ledger.reader import LedgerReader
 from paddock.host.ledger.verification import VerificationService
 from paddock.host.ledger.webhooks import WebhookService
@@ -50,20 +46,39 @@ from paddock.host.plugins.activity import ActivityReader
 from paddock.host.plugins.capability_services import open_capability_services
 from paddock.host.plugins.config_service import ConfigService
 from paddock.host.plugins.discovery import DefinitionService
+from paddock.host.plugins.embedded_plugin import EmbeddedPlugins
+from paddock.host.plugins.features import PluginFeatures
 from paddock.host.plugins.install import InstallService
+from paddock.host.plugins.inventory import PluginInventory
 from paddock.host.plugins.knob_service import KnobService
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.host.plugins.launch.preparer import LaunchPreparer
+from paddock.host.plugins.lifecycle import PluginLifecycle
+from paddock.host.plugins.logs.log_reader import PluginLogReader
 from paddock.host.plugins.logs.plugin_logs import DenialLogger, open_plugin_logs
+from paddock.host.plugins.processes import PluginProcesses
 from paddock.host.plugins.reconciler import Reconciler
 from paddock.host.plugins.supervisor_events import SupervisorEvents
-from paddock.host.plugins.uninstall import UninstallCleanup
+from paddock.host.plugins.uninstall import UninstallCleanup, UninstallService
+from paddock.host.plugins.versions import VersionService
 from paddock.host.policy.active_policy import open_active_policy
 from paddock.host.policy.policy_service import PolicyService
 from paddock.host.repairs.host_probe import HostProbe
 from paddock.host.secrets.keys import load_secret_keys
+from paddock.host.secrets.secret_service import SecretService
+from paddock.host.secrets.usage import SecretUsageService
+from paddock.host.secrets.user_requirements import UserRequirements
+from paddock.host.services import (
+    CallServices,
+    LedgerServices,
+    ObservabilityServices,
+    PluginServices,
+    PolicyServices,
+    SecretServices,
+)
 from paddock.host.wiring.background_jobs import build_recovery, open_background_jobs
 from paddock.host.wiring.gate import build_approvals, build_gate
+from paddock.host.wiring.services import build_identity_services, build_repairs
 from paddock.host.wiring.webhook_delivery import open_webhook_delivery
 from paddock.ledger.write.lifespan import open_ledger
 from paddock.plugins.store.store import open_plugin_store, staging_root_in, trees_directory
@@ -210,53 +225,83 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
             gate.observers += [metrics, CallLogger(), *([spans] if spans else [])]
             receivers = ReceiverDestinations(settings.events.private_receivers)
             sender, source = WebhookSender(receivers, clock), settings.events.source
+            lifecycle = PluginLifecycle(store, supervisor, reconciler, uninstall_cleanup)
+            approval_tokens = ApprovalTokens(approvals, resumer, calls)
+            approval_service = ApprovalService(approvals, resumer)
+            processes = PluginProcesses(views, supervisor, reconciler, supervisor_events)
+            installer = InstallService(
+                open_store, staging_root_in(directories.data), lifecycle.apply_version_change, clock, random
+            )
+            plugins = PluginServices(
+                inventory=PluginInventory(views, processes),
+                lifecycle=lifecycle,
+                processes=processes,
+                logs=PluginLogReader(views, logs),
+                installer=installer,
+                uninstaller=UninstallService(store, lifecycle.reconcile),
+                versions=VersionService(store, views, lifecycle.apply_version_change),
+                config=ConfigService(store, views, reconciler, keys, environ),
+                knobs=KnobService(store, views, supervisor, reconciler, preparer),
+                definitions=definitions,
+                features=PluginFeatures(views, gate, calls),
+                activity=ActivityReader(database, ledger, clock),
+                artifacts=services.artifacts,
+                embedded=EmbeddedPlugins(store, views, reconciler, approval_service.restore_waiting_calls),
+            )
+            call_services = CallServices(
+                registry=calls,
+                actions=Actions(gate, calls, approval_tokens),
+                activation=Activation(gate, database, views),
+                callable_access=CallableAccess(gate, calls, approval_tokens, active_policy, reconciler),
+                permitted_plugins=PermittedPlugins(gate),
+                unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects, node, clock, random),
+            )
+            secret_store = SecretService(views, keys, reconciler.reconcile)
+            secrets = SecretServices(
+                store=secret_store,
+                usage=SecretUsageService(views),
+                user_requirements=UserRequirements(gate.catalogue, call_services.permitted_plugins, secret_store),
+            )
             live_events = LiveEvents(database, source, ledger.wait_for_write)
-            credentials = CredentialVerifier(database, clock, tasks)
-            console_sessions = ConsoleSessions(database, credentials, clock, random)
-            transactions = PrincipalTransactions(database, credentials, clock, random)
-            install_service = InstallService(open_store, staging_root_in(directories.data), clock, random)
-            host = Host(
-                directories=directories,
-                loaded_settings=loaded_settings,
-                store=store,
-                views=views,
-                supervisor=supervisor,
-                gate=gate,
-                calls=calls,
-                approval_tokens=ApprovalTokens(approvals, resumer, calls),
-                approvals=ApprovalService(approvals, resumer),
-                credentials=credentials,
-                console_sessions=console_sessions,
-                people=PeopleService(transactions),
-                api_keys=ApiKeyService(transactions),
-                consents=ConsentService(transactions),
-                oidc_identities=OidcIdentities(database, services.secrets, credentials, settings.oidc, clock, random),
-                explain_service=ExplainService(views, active_policy, ledger, gate.catalogue, clock),
-                ledger=LedgerReader(database, ledger),
+            ledger_services = LedgerServices(
+                reader=LedgerReader(database, ledger),
                 verification=VerificationService(
                     partial(open_direct, address), directories.state, ledger, tasks, clock
                 ),
-                activation=Activation(gate, database, views),
-                install_service=install_service,
-                active_policy=active_policy,
-                policy=PolicyService(views, active_policy, gate.catalogue, directories, settings.policy, clock),
-                health=HostHealth(ledger, active_policy),
-                metrics=metrics,
-                reconciler=reconciler,
-                uninstall_cleanup=uninstall_cleanup,
-                knob_service=KnobService(store, supervisor, reconciler, preparer),
-                activity=ActivityReader(database, ledger, clock),
-                config_service=ConfigService(store, views, reconciler, keys, environ),
-                artifacts=services.artifacts,
-                definitions=definitions,
-                live_events=live_events,
                 webhooks=WebhookService(views, keys, receivers, sender, source, clock, random),
-                unknown_outcomes=UnknownOutcomes(database, views, gate.starter.effects, node, clock, random),
-                keys=keys,
-                host_probe=HostProbe(directories.data, warden.mechanisms, tasks, clock),
-                environ=environ,
-                logs=logs,
-                supervisor_events=supervisor_events,
+                live_events=live_events,
+            )
+            observability = ObservabilityServices(health=HostHealth(ledger, active_policy), metrics=metrics)
+            host = Host(
+                directories=directories,
+                loaded_settings=loaded_settings,
+                plugins=plugins,
+                calls=call_services,
+                approvals=approval_service,
+                identity=build_identity_services(database, services.secrets, settings.oidc, tasks, clock, random),
+                policy=PolicyServices(
+                    active=active_policy,
+                    rules=PolicyService(views, active_policy, gate.catalogue, directories, settings.policy, clock),
+                    explanations=ExplainService(views, active_policy, ledger, gate.catalogue, clock),
+                ),
+                secrets=secrets,
+                ledger=ledger_services,
+                repairs=build_repairs(
+                    plugins,
+                    ledger_services.webhooks,
+                    secret_store,
+                    observability.health,
+                    HostProbe(directories.data, warden.mechanisms, tasks, clock),
+                    gate.catalogue,
+                    store=store,
+                    views=views,
+                    keys=keys,
+                    environ=environ,
+                    clock=clock,
+                ),
+                observability=observability,
+                gate=gate,
+                views=views,
                 clock=clock,
                 random=random,
             )
@@ -276,7 +321,7 @@ async def open_host(config: Config | None = None) -> AsyncGenerator[Host, None]:
                 database, clock, node, recover
             ).wait_until_resolved
             async with AsyncExitStack() as daemon_stack:
-                await daemon_stack.enter_async_context(install_service.accept_jobs())
+                await daemon_stack.enter_async_context(installer.accept_jobs())
                 if config.role == "daemon":  # a command must not: the daemon may be using a plugin's stored data
                     tasks.start_soon(uninstall_cleanup.run_forever)
                     await resumer.expire_at_startup(FIRST_EXPIRY_TIMEOUT_S)

@@ -116,6 +116,11 @@ def plugin_not_found_error(name: str, installed: Sequence[str] = ()) -> NotFound
     )
 
 
+def resolve_name(store: PluginStore, name: str) -> str:
+    """Return a plugin's own name, given that or an alias. Raises as `require_plugin` does."""
+    return store.database.read(lambda tx: require_plugin(tx, name)).name
+
+
 def pinned_version_missing_error(plugin: PluginRow) -> PluginError:
     return PluginError(
         f"{plugin.name} is pinned to {plugin.current_version}, which was removed",

@@ -74,7 +74,7 @@ def build_oidc(host: Host, clock: Clock, random: Random, notice_page: NoticePage
         )
     import_module("jwt")  # now: the slow import would block every request
 
-    provider, sign_ins = IdentityProvider(oidc.issuer, clock), host.oidc_identities
+    provider, sign_ins = IdentityProvider(oidc.issuer, clock), host.identity.oidc
     endpoints = resource.endpoints()
     if oidc.client_id is not None:
         routes = OidcRoutes(provider, sign_ins, oidc, oidc.client_id, public_url, clock, random, notice_page)

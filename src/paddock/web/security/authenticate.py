@@ -112,7 +112,7 @@ class ApiKeyAuthenticator:
         del scope
         if not token.startswith("pdk_"):
             return None
-        return Caller(await self._host.credentials.verify_api_key(token), None, "key")
+        return Caller(await self._host.identity.credentials.verify_api_key(token), None, "key")
 
 
 class Authenticator:

@@ -82,7 +82,7 @@ class SessionAuthenticator:
                 return None
             raise _cross_site_error()
         try:
-            return Caller(await self._host.credentials.verify_session(token), None, "session")
+            return Caller(await self._host.identity.credentials.verify_session(token), None, "session")
         except Denied:
             return None  # the session has ended, but the browser still has its cookie
 

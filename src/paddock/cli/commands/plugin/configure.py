@@ -15,7 +15,7 @@ from paddock.core.printable import printable
 
 if TYPE_CHECKING:
     from paddock.config.plugin_fields import PluginField
-    from paddock.host.plugins.config import FieldState
+    from paddock.host.plugins.configuration.config import FieldState
     from paddock.plugins.store.store import PluginStore
 
 
@@ -33,7 +33,7 @@ def configure(name: str, key: str | None, *, unset: bool, tenant: str, as_json: 
     from paddock.cli.client.one_shot import open_for_change, open_for_read
     from paddock.cli.client.secret_input import open_wrapping_keys, warn_about_store_log
     from paddock.config.plugin_fields import parse_field_value, require_field
-    from paddock.host.plugins.config import system_schema, write_configuration
+    from paddock.host.plugins.configuration.config import system_schema, write_configuration
 
     if key is None:
         if unset:
@@ -64,7 +64,7 @@ def configure(name: str, key: str | None, *, unset: bool, tenant: str, as_json: 
 
 
 def _list_fields(store: PluginStore, name: str, *, as_json: bool) -> None:
-    from paddock.host.plugins.config import read_configuration
+    from paddock.host.plugins.configuration.config import read_configuration
 
     configuration = read_configuration(store, name, os.environ)
     if as_json:

@@ -85,7 +85,7 @@ class ApprovalPages:
     async def _find_input_schema(self, preview: Mapping[str, Any], tenant: Tenant) -> Mapping[str, Any] | None:
         """Return the tool's input schema; None if it has none or is gone."""
         try:
-            tools = (await self._host.tools(str(preview.get("plugin", "")), tenant=tenant))["tools"]
+            tools = (await self._host.plugins.features.tools(str(preview.get("plugin", "")), tenant=tenant))["tools"]
         except PaddockError:
             return None
         return next((tool["input_schema"] for tool in tools if tool["name"] == preview.get("callable")), None)

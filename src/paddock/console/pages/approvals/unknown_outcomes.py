@@ -13,7 +13,7 @@ from paddock.console.page import Page, redirect_with_flash, render_page
 from paddock.core.errors import Busy, Conflict, Invalid, Problem
 from paddock.gate.idempotency.resolve import MAX_COMMENT_CHARS, record_json
 from paddock.gate.idempotency.states import EffectState
-from paddock.host.calling.unknown_outcomes import UnresolvedEffect
+from paddock.host.calls.unknown_outcomes import UnresolvedEffect
 from paddock.host.host import Host
 from paddock.host.identity.caller import require_interactive_person
 from paddock.web.request_context import call_context
@@ -52,7 +52,7 @@ class UnknownOutcomePages:
     async def show_list(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         resolved, after = "resolved" in request.query_params, request.query_params.get("after")
-        effects = await self._host.unknown_outcomes.list_effects(
+        effects = await self._host.calls.unknown_outcomes.list_effects(
             context.tenant, resolved=resolved, after=after, limit=_PAGE_SIZE
         )
         next_cursor = effects[-1].effect.call if len(effects) == _PAGE_SIZE else None
@@ -71,7 +71,9 @@ class UnknownOutcomePages:
         status: int = 200,
     ) -> Response:
         context = await call_context(self._host, request)
-        outcome = outcome_values(await self._host.unknown_outcomes.find(context.tenant, path_param(request, "call")))
+        outcome = outcome_values(
+            await self._host.calls.unknown_outcomes.find(context.tenant, path_param(request, "call"))
+        )
         typed = {name: form.last_text(name) if form else "" for name in ("answer", "comment", "result")}
         mistakes: dict[str, list[Problem]] = {}
         for problem in problems or ():
@@ -91,7 +93,7 @@ class UnknownOutcomePages:
         if problems:
             return await self._render(request, form=form, problems=problems, status=422)
         try:
-            await self._host.unknown_outcomes.resolve(
+            await self._host.calls.unknown_outcomes.resolve(
                 context.tenant,
                 call,
                 happened=form.last_text("answer") == "happened",
@@ -111,7 +113,7 @@ class UnknownOutcomePages:
     async def recover_now(self, request: Request) -> Response:
         context, call = await call_context(self._host, request), path_param(request, "call")
         try:
-            started = await self._host.unknown_outcomes.probe_now(context.tenant, call)
+            started = await self._host.calls.unknown_outcomes.probe_now(context.tenant, call)
         except Busy:
             return redirect_with_flash(_outcome_path(call), "doubt_busy")
         except Conflict as conflict:

@@ -63,21 +63,23 @@ class HomePages:
         tenant = (await call_context(self._host, request)).tenant
         last: HtmlFragment | None = None
         while True:
-            end_seq = await self._host.ledger.end_seq(tenant)
+            end_seq = await self._host.ledger.reader.end_seq(tenant)
             current = render_fragment("home_state.html", await self._template_values(request))
             if current != last:
                 last = current
                 yield current
             for _ in range(_POLLS_PER_REFRESH):
                 await asyncio.sleep(_POLL_INTERVAL_S)
-                if await self._host.ledger.end_seq(tenant) != end_seq:
+                if await self._host.ledger.reader.end_seq(tenant) != end_seq:
                     break
 
     async def _template_values(self, request: Request) -> dict[str, Any]:
         context, caller = await call_context(self._host, request), caller_of(request)
         principal, operates = context.principal, is_operator(caller)
         listed = await (
-            self._host.plugins(principal.tenant) if operates else self._host.permitted_plugins.plugins(context)
+            self._host.plugins.inventory.list_all(principal.tenant)
+            if operates
+            else self._host.calls.permitted_plugins.plugins(context)
         )
         plugins = [summarize_plugin(item) for item in listed]
         waiting, others = await self._host.approvals.pending(principal, limit=_MAX_LISTED + 1)
@@ -88,7 +90,7 @@ class HomePages:
         def is_visible(call: CallHandle) -> bool:
             return operates or is_owner(principal, call.context.principal)
 
-        recent = self._host.calls.recent(_MAX_LISTED, principal.tenant, is_visible)
+        recent = self._host.calls.registry.recent(_MAX_LISTED, principal.tenant, is_visible)
         running_calls = sum(item["status"] in ("running", "in_progress") for item in recent)
         tiles, left_out = select_tiles(plugins)
         return problem_values | {
@@ -111,14 +113,14 @@ class HomePages:
         }
 
     def _status_text(self, call: dict[str, Any], tenant: Tenant) -> str:
-        error = self._host.calls.find(call["call_id"], tenant).error
+        error = self._host.calls.registry.find(call["call_id"], tenant).error
         return call_status_text(call["status"], error.error_code if error else "")
 
     async def _problem_values(self, context: CallContext, *, operates_host: bool) -> dict[str, Any]:
         """Return the open problems. A failure to determine them is a problem too, but must not hide the page."""
         try:
             repairs = (await self._host.repairs.list_repairs(context.tenant)).open
-            doubts = await self._host.unknown_outcomes.count(context.tenant)
+            doubts = await self._host.calls.unknown_outcomes.count(context.tenant)
         except PaddockError as error:
             return _NO_PROBLEMS | {"unknown": error, "problem_count": 1}
         urgent = [repair for repair in repairs if repair.severity is not Severity.NOTICE]

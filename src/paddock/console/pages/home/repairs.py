@@ -95,7 +95,7 @@ class RepairPages:
                 build_repair_view(one, operates_host=operates_host, ignored=ignored) for one, ignored in repairs.ignored
             ],
             "failed": failed[1] if failed else None,
-            "doubts": await self._host.unknown_outcomes.count(context.tenant),
+            "doubts": await self._host.calls.unknown_outcomes.count(context.tenant),
         }
         return render_page(request, "repairs.html", values, status)
 

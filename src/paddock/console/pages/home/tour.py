@@ -91,11 +91,11 @@ class TourGuide:
         principal = caller_of(request).principal
         progress = self._progress.get((principal.tenant, principal.id))
         if progress is None:
-            first = await self._host.ledger.page(
+            first = await self._host.ledger.reader.page(
                 principal.tenant, EntryFilter(type="session.opened", principal=principal.id), after=0, limit=1
             )
             progress = _TourProgress(first[0].seq if first else 0)
-        entries = await self._host.ledger.page(
+        entries = await self._host.ledger.reader.page(
             principal.tenant, EntryFilter(principal=principal.id), after=progress.last_seq, limit=_MAX_REMEMBERED
         )  # newest first
         if entries:
@@ -111,7 +111,7 @@ class TourGuide:
             return facts
         call = request.path_params["id"]
         try:
-            entries, _ = await self._host.ledger.entries_by_id(caller_of(request).principal.tenant, call)
+            entries, _ = await self._host.ledger.reader.entries_by_id(caller_of(request).principal.tenant, call)
         except NotFound:
             return facts  # the page itself reports it
         return apply_viewed_call(facts, call, entries)
@@ -121,7 +121,7 @@ class TourGuide:
         principal = caller_of(request).principal
         denied = waiting = None
         if not facts.saw_denied:
-            failures = await self._host.ledger.page(
+            failures = await self._host.ledger.reader.page(
                 principal.tenant, EntryFilter(type="call.ended", wrong=True), limit=_MAX_FAILURES_SCANNED
             )
             denied = next((entry.call for entry in failures if was_denied(entry)), None)

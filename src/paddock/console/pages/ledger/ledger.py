@@ -57,7 +57,7 @@ class LedgerPages:
         filters = parse_filters(query)
         before, after = parse_seq(query, "before"), parse_seq(query, "after")
         # One more than is shown, to know whether there are further entries.
-        page = await self._host.ledger.page(
+        page = await self._host.ledger.reader.page(
             context.tenant, filters.entry_filter, before=before, after=after, limit=_PAGE_SIZE + 1
         )
         has_more = len(page) > _PAGE_SIZE
@@ -67,8 +67,10 @@ class LedgerPages:
         values = {
             "filters": filters,
             "given": filters.given,
-            "choices": entry_type_options(await self._host.ledger.entry_types(context.tenant), filters.given["type"]),
-            "names": await self._host.ledger.suggest_names(context.tenant),
+            "choices": entry_type_options(
+                await self._host.ledger.reader.entry_types(context.tenant), filters.given["type"]
+            ),
+            "names": await self._host.ledger.reader.suggest_names(context.tenant),
             "entries": [entry_values(entry) for entry in entries],
             "newer": filters.address(after=entries[0].seq) if newer and entries else None,
             "older": filters.address(before=entries[-1].seq) if older and entries else None,
@@ -83,7 +85,7 @@ class LedgerPages:
 
     async def _fragments(self, tenant: Tenant, filters: LedgerFilters) -> AsyncGenerator[HtmlFragment, None]:
         """Yield the whole list whenever it changes, at constant length."""
-        async with aclosing(self._host.ledger.watch_latest(tenant, filters.entry_filter, _PAGE_SIZE)) as pages:
+        async with aclosing(self._host.ledger.reader.watch_latest(tenant, filters.entry_filter, _PAGE_SIZE)) as pages:
             async for entries in pages:
                 yield render_fragment("ledger_entries.html", {"entries": [entry_values(entry) for entry in entries]})
 
@@ -113,7 +115,7 @@ class LedgerPages:
         if extension == "csv":
             yield CSV_HEADER
         encode = csv_lines if extension == "csv" else json_lines
-        async with aclosing(self._host.ledger.export_pages(tenant, filters.entry_filter)) as pages:
+        async with aclosing(self._host.ledger.reader.export_pages(tenant, filters.entry_filter)) as pages:
             async for entries in pages:
                 if self._closing.is_set():
                     return
@@ -125,7 +127,7 @@ class LedgerPages:
         context, entry_id = await call_context(self._host, request), path_param(request, "id").strip()
         explanations, explain_error = await self._explain(context, entry_id)
         try:
-            entries, altered_entries = await self._host.ledger.entries_of_call(context.tenant, entry_id)
+            entries, altered_entries = await self._host.ledger.reader.entries_of_call(context.tenant, entry_id)
         except NotFound:
             # An approval has no entries under its own id, but its call has.
             if explanations and (call := explanations[0]["call_id"]) != entry_id:
@@ -150,7 +152,7 @@ class LedgerPages:
     async def _explain(self, context: CallContext, entry_id: str) -> tuple[list[dict[str, Any]], str]:
         """Return explanations of the calls, or none and a message if the entries were tampered with."""
         try:
-            explanations = await self._host.explain_service.explain(entry_id, context.principal)
+            explanations = await self._host.policy.explanations.explain(entry_id, context.principal)
         except NotFound:
             return [], ""
         except HostError as error:

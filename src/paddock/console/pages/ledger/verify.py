@@ -62,9 +62,9 @@ class VerifyPages:
 
     async def show(self, request: Request) -> Response:
         tenant = (await call_context(self._host, request)).tenant
-        verification = self._host.verification.latest(tenant)
+        verification = self._host.ledger.verification.latest(tenant)
         try:
-            checkpoint, unreadable = await self._host.verification.last_checkpoint(tenant), ""
+            checkpoint, unreadable = await self._host.ledger.verification.last_checkpoint(tenant), ""
         except (HostError, OSError) as error:
             checkpoint, unreadable = None, str(error)
         values = _verification_values(verification) | {"checkpoint": checkpoint, "unreadable": unreadable}
@@ -72,7 +72,7 @@ class VerifyPages:
 
     async def start(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        self._host.verification.start(context.tenant, context.principal.id)
+        self._host.ledger.verification.start(context.tenant, context.principal.id)
         return RedirectResponse(_VERIFY_PATH, 303)
 
     async def stream(self, request: Request) -> Response:
@@ -80,7 +80,7 @@ class VerifyPages:
         return event_stream(self._fragments(tenant), self._closing)
 
     async def _fragments(self, tenant: Tenant) -> AsyncGenerator[HtmlFragment | StreamEnd, None]:
-        async with aclosing(self._host.verification.watch(tenant)) as changes:
+        async with aclosing(self._host.ledger.verification.watch(tenant)) as changes:
             async for verification in changes:
                 yield render_fragment("verify_state.html", _verification_values(verification))
         yield StreamEnd()

@@ -73,7 +73,7 @@ class PeoplePages:
 
     async def _render_list(self, request: Request, form: FormView, status: int = 200) -> Response:
         context = await call_context(self._host, request)
-        people, groups = await self._host.people.list_all(context.tenant)
+        people, groups = await self._host.identity.people.list_all(context.tenant)
         search = request.query_params.get("q", "").strip()
         matches = filter_people(people, search)
         values = {
@@ -93,7 +93,7 @@ class PeoplePages:
         problems = validate_person(value)
         if not problems:
             try:
-                change = await self._host.people.add(
+                change = await self._host.identity.people.add(
                     context.principal,
                     value["name"],
                     display_name=value.get("display_name", ""),
@@ -111,8 +111,8 @@ class PeoplePages:
         self, request: Request, *, typed: str = "", problem: Problem | None = None, status: int = 200
     ) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        person = await self._host.people.find(context.tenant, name)
-        keys = [key for key in await self._host.api_keys.list_all(context.tenant) if key.owner == person.name]
+        person = await self._host.identity.people.find(context.tenant, name)
+        keys = [key for key in await self._host.identity.api_keys.list_all(context.tenant) if key.owner == person.name]
         link_key = request.query_params.get("once", "")
         link = self._links.take(context.principal.id, link_key) if request.method == "GET" else None
         values = {
@@ -135,7 +135,7 @@ class PeoplePages:
         custom_role = form.last_text("another").strip()
         give = sorted((checked_roles - shown_roles) | ({custom_role} if custom_role else set()))
         try:
-            change = await self._host.people.change_roles(
+            change = await self._host.identity.people.change_roles(
                 context.principal, name, give=give, take=sorted(shown_roles - checked_roles)
             )
         except OperatorError as error:
@@ -146,25 +146,27 @@ class PeoplePages:
     async def enable(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         return _redirect_to_person(
-            await self._host.people.set_enabled(context.principal, path_param(request), on=True), "person_enabled"
+            await self._host.identity.people.set_enabled(context.principal, path_param(request), on=True),
+            "person_enabled",
         )
 
     async def disable(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         return _redirect_to_person(
-            await self._host.people.set_enabled(context.principal, path_param(request), on=False), "person_disabled"
+            await self._host.identity.people.set_enabled(context.principal, path_param(request), on=False),
+            "person_disabled",
         )
 
     async def create_link(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
         base_url = await asyncio.to_thread(console_url, self._host.directories, self._host.settings.http)
-        link, token = await self._host.people.create_sign_in_link(context.principal, name)
+        link, token = await self._host.identity.people.create_sign_in_link(context.principal, name)
         link_key = self._links.put(context.principal.id, (f"{base_url}/login/{token.reveal()}", link.expires_at))
         return RedirectResponse(f"{_person_path(name)}?once={link_key}", 303)
 
     async def sign_out(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        await self._host.people.sign_out(context.principal, name)
+        await self._host.identity.people.sign_out(context.principal, name)
         return redirect_with_flash(_person_path(name), "person_signed_out")
 
 

@@ -47,7 +47,7 @@ class ConfigurationPages:
 
     async def save(self, request: Request) -> Response:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
-        configuration = await self._host.config_service.describe(name, context.tenant)
+        configuration = await self._host.plugins.config.describe(name, context.tenant)
         edit = parse_configuration_form(
             configuration, build_configuration_control(configuration), form.texts, form.files
         )
@@ -58,7 +58,7 @@ class ConfigurationPages:
         if edit.problems:
             return await self._render(request, edit, edit.problems, 422)
         try:
-            await self._host.config_service.change(
+            await self._host.plugins.config.change(
                 name, edit.values, edit.cleared, tenant=context.tenant, by=context.principal.id
             )
         except PaddockError as error:
@@ -67,12 +67,12 @@ class ConfigurationPages:
 
     async def clear(self, request: Request) -> Response:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
-        configuration = await self._host.config_service.describe(name, context.tenant)
+        configuration = await self._host.plugins.config.describe(name, context.tenant)
         cleared = [
             state.field.name for state in configuration.fields if state.field.name in form.texts.get("field", ())
         ]
         try:
-            await self._host.config_service.change(name, {}, cleared, tenant=context.tenant, by=context.principal.id)
+            await self._host.plugins.config.change(name, {}, cleared, tenant=context.tenant, by=context.principal.id)
         except PaddockError as error:
             return await self._render(request, None, _problems_of(error), http_status(error))
         return redirect_with_flash(plugin_path(name, "configuration"), "forgotten")
@@ -85,8 +85,8 @@ class ConfigurationPages:
         status: int = 200,
     ) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        configuration = await self._host.config_service.describe(name, context.tenant)
-        runtime = self._host.runtime_status(configuration.plugin, context.tenant) or {}
+        configuration = await self._host.plugins.config.describe(name, context.tenant)
+        runtime = self._host.plugins.processes.runtime_status(configuration.plugin, context.tenant) or {}
         form = build_configuration_form(
             configuration, build_configuration_control(configuration), edit.shown if edit else None, problems
         )

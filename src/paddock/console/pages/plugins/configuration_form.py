@@ -16,7 +16,7 @@ from paddock.console.forms.parse import FormFile, parse_fields
 from paddock.core.errors import Problem
 from paddock.core.schema.compile import join_path
 from paddock.core.schema.traversal import as_object
-from paddock.host.plugins.config import FieldState, PluginConfiguration
+from paddock.host.plugins.configuration.config import FieldState, PluginConfiguration
 
 INITIAL_VALUES_FIELD: Final = "_shown"  # the initial values as JSON; only differences are changed
 

@@ -46,7 +46,7 @@ class InstallPages:
 
     @property
     def _installs(self) -> InstallService:
-        return self._host.install_service
+        return self._host.plugins.installer
 
     def routes(self) -> list[Page]:
         return [
@@ -82,11 +82,11 @@ class InstallPages:
         values |= {"here": NAVIGATION_PATH, "recorded": ""}
         name = request.path_params.get("name")
         if name is None:
-            installed = {item["name"] for item in await self._host.plugins()}
+            installed = {item["name"] for item in await self._host.plugins.inventory.list_all()}
             examples = [item for item in await asyncio.to_thread(list_examples) if item.name not in installed]
             values |= {"history": None, "examples": examples}
         else:
-            history = await self._host.versions.history(path_param(request))
+            history = await self._host.plugins.versions.history(path_param(request))
             values |= {"history": history, "examples": list[Example](), "recorded": history.update_source}
         return render_page(request, "install.html", values, status)
 
@@ -94,7 +94,7 @@ class InstallPages:
         form = await read_form(request)
         typed, upgrade, recorded = typed_values(form), None, None
         if "name" in request.path_params:
-            history = await self._host.versions.history(path_param(request))
+            history = await self._host.plugins.versions.history(path_param(request))
             upgrade, recorded = history.plugin.name, history.source
         parsed = await asyncio.to_thread(parse_install_form, typed, upgrade, recorded)
         if parsed.install_request is None:
@@ -109,7 +109,7 @@ class InstallPages:
         typed, upgrade, resources = dict.fromkeys(INSTALL_FIELDS, ""), None, ExitStack()
         try:
             if "name" in request.path_params:
-                upgrade = (await self._host.versions.history(path_param(request))).plugin.name
+                upgrade = (await self._host.plugins.versions.history(path_param(request))).plugin.name
             self._installs.require_capacity()
             package = await receive_package(request, self._open_upload, resources)
             typed["downgrade"] = package.texts.get("downgrade", "")

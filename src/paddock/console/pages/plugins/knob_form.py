@@ -18,7 +18,7 @@ _TEXT_TYPES: Final = ("text", "multiline", "path")  # for these an empty text is
 _SLIDER_TYPES: Final = ("range", "int_range")
 
 KnobJson = Mapping[str, Any]
-"""A knob as `Host.knobs` returns it."""
+"""A knob as `KnobService.describe` returns it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,12 +45,12 @@ class KnobPages:
 
     async def save(self, request: Request) -> Response:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
-        knobs = (await self._host.knobs(name, context.tenant))["knobs"]
+        knobs = (await self._host.plugins.knobs.describe(name, context.tenant))["knobs"]
         parsed = parse_knob_form(knobs, build_knob_control(knobs), form.texts)
         if parsed.problems:
             return await self._render(request, value=parsed.value, problems=parsed.problems, status=422)
         try:
-            await self._host.knob_service.set_knobs(name, parsed.turn, tenant=context.tenant, by=context.principal.id)
+            await self._host.plugins.knobs.set_knobs(name, parsed.turn, tenant=context.tenant, by=context.principal.id)
         except PaddockError as error:
             problems = error.problems if isinstance(error, Invalid) else [error.as_problem()]
             return await self._render(request, value=parsed.value, problems=problems, status=http_status(error))
@@ -59,7 +59,7 @@ class KnobPages:
     async def reset(self, request: Request) -> Response:
         """Reset one knob or all to the default; stored values that are unused are deleted as well."""
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
-        described = await self._host.knobs(name, context.tenant)
+        described = await self._host.plugins.knobs.describe(name, context.tenant)
         resettable = [knob["name"] for knob in described["knobs"] if knob["set"]] + [
             knob["knob"] for knob in described["left_out"]
         ]
@@ -68,7 +68,7 @@ class KnobPages:
         )
         try:
             update = KnobUpdate({}, tuple(dict.fromkeys(names)))
-            await self._host.knob_service.set_knobs(name, update, tenant=context.tenant, by=context.principal.id)
+            await self._host.plugins.knobs.set_knobs(name, update, tenant=context.tenant, by=context.principal.id)
         except PaddockError as error:
             problems = error.problems if isinstance(error, Invalid) else [error.as_problem()]
             return await self._render(request, problems=problems, status=http_status(error))
@@ -83,7 +83,7 @@ class KnobPages:
         status: int = 200,
     ) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        described = await self._host.knobs(name, context.tenant)
+        described = await self._host.plugins.knobs.describe(name, context.tenant)
         knobs = described["knobs"]
         form = build_knob_form(knobs, build_knob_control(knobs), value, problems)
         values: dict[str, Any] = {

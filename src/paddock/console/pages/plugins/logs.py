@@ -51,7 +51,7 @@ class PluginLogPages:
             path_param(request),
             _parse_log_filter(request),
         )
-        stored = await self._host.logs(
+        stored = await self._host.plugins.logs.read_last(
             name, tenant=context.tenant, lines=MAX_SEARCHED_LINES if _is_filtered(log_filter) else MAX_SHOWN_LINES
         )
         lines = (await asyncio.to_thread(_filter_lines, stored, log_filter))[-MAX_SHOWN_LINES:]
@@ -69,7 +69,9 @@ class PluginLogPages:
 
     async def stream(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        await self._host.logs(name, tenant=context.tenant, lines=1)  # raises NotFound before a stream starts
+        await self._host.plugins.logs.read_last(
+            name, tenant=context.tenant, lines=1
+        )  # raises NotFound before a stream starts
         # A browser that reconnects sends the id of the last line it saw.
         after = request.headers.get("last-event-id") or request.query_params.get("after", "")
         return event_stream(self._line_events(name, context.tenant, _parse_log_filter(request), after), self._closing)
@@ -78,8 +80,8 @@ class PluginLogPages:
         self, name: str, tenant: Tenant, log_filter: LogFilter, after: str
     ) -> AsyncGenerator[ServerSentEvent, None]:
         # Subscribe before reading the stored lines, so that none is missed in between; duplicates are skipped.
-        async with aclosing(await self._host.follow_logs(name, tenant)) as following:
-            stored = await self._host.logs(name, tenant=tenant, lines=MAX_SHOWN_LINES)
+        async with aclosing(await self._host.plugins.logs.follow(name, tenant)) as following:
+            stored = await self._host.plugins.logs.read_last(name, tenant=tenant, lines=MAX_SHOWN_LINES)
             following.skip_known(_is_one_of(stored))
             for line in map(parse_log_line, stored):
                 if line.at > after and log_filter.matches(line):
@@ -96,7 +98,7 @@ class PluginLogPages:
             path_param(request),
             _parse_log_filter(request),
         )
-        stored = await self._host.logs(name, tenant=context.tenant, lines=MAX_SEARCHED_LINES)
+        stored = await self._host.plugins.logs.read_last(name, tenant=context.tenant, lines=MAX_SEARCHED_LINES)
         text = await asyncio.to_thread(lambda: "".join(_plain_lines(_filter_lines(stored, log_filter))))
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}.log"}
         return Response(text, headers=headers | {"cache-control": "no-store"}, media_type="text/plain; charset=utf-8")

@@ -48,11 +48,13 @@ class PluginPages:
         context = await call_context(self._host, request)
         operates = is_operator(caller_of(request))
         plugins = await (
-            self._host.plugins(context.tenant) if operates else self._host.permitted_plugins.plugins(context)
+            self._host.plugins.inventory.list_all(context.tenant)
+            if operates
+            else self._host.calls.permitted_plugins.plugins(context)
         )
         search = request.query_params.get("find", "").strip()[:MAX_NAME_CHARS]
         matches = [plugin for plugin in map(summarize_plugin, plugins) if matches_search(plugin, search)]
-        values = {"plugins": matches, "behaving": self._host.activation.behaviour_plugins(context)}
+        values = {"plugins": matches, "behaving": self._host.calls.activation.behaviour_plugins(context)}
         return render_page(
             request, "plugins.html", {**values, "find": search, "many": len(plugins) > _SEARCH_MIN_PLUGINS}
         )
@@ -70,9 +72,9 @@ class PluginPages:
     ) -> Response:
         context, name, caller = await call_context(self._host, request), path_param(request), caller_of(request)
         if not is_operator(caller):
-            permitted = await self._host.permitted_plugins.plugin(name, context)
+            permitted = await self._host.calls.permitted_plugins.plugin(name, context)
             return render_page(request, "plugin_offered.html", {"plugin": permitted})
-        plugin = await self._host.plugin(name, context.tenant)
+        plugin = await self._host.plugins.inventory.show(name, context.tenant)
         runtime: dict[str, Any] = plugin["runtime"] or {}
         status_text, mood = plugin_status(plugin["state"], runtime, given_up=plugin["given_up"])
         values: dict[str, Any] = {"plugin": plugin, "runtime": runtime, "words": status_text, "mood": mood}
@@ -82,8 +84,8 @@ class PluginPages:
         values["asks"] = [
             (str(item), describe_capability(item)) for item in parse_grants({"grant": list(requested_capabilities)})
         ]
-        activity = await self._host.activity.summarize(plugin["name"], context.tenant)
-        memory = await self._host.activity.memory_bytes(runtime.get("pid"))
+        activity = await self._host.plugins.activity.summarize(plugin["name"], context.tenant)
+        memory = await self._host.plugins.activity.memory_bytes(runtime.get("pid"))
         values |= {"activity": activity, "charts": (calls_chart(activity), latency_chart(activity))}
         values["numbers"] = {
             "median": duration_text(activity.median_ms),
@@ -92,13 +94,13 @@ class PluginPages:
         }
         values |= {"lines": [], "unset": (), "may_uninstall": HOST.allows(caller)}
         if runtime.get("reason") or problem is not None:
-            values["unset"] = (await self._host.config_service.describe(name, context.tenant)).missing
+            values["unset"] = (await self._host.plugins.config.describe(name, context.tenant)).missing
         if runtime.get("reason"):
-            stored = await self._host.logs(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
+            stored = await self._host.plugins.logs.read_last(name, tenant=context.tenant, lines=_LOG_TAIL_LINES)
             values["lines"] = [parse_log_line(item) for item in stored]
         values["definitions"] = []
         if any(item["standing"] not in _REVIEWED_STATES for item in plugin["definitions"]):
-            definitions = await self._host.definitions.list_definitions(name, context.tenant)
+            definitions = await self._host.plugins.definitions.list_definitions(name, context.tenant)
             values["definitions"] = [item for item in definitions if item["standing"] not in _REVIEWED_STATES]
         return render_page(request, "plugin.html", {**values, "problem": problem}, status)
 
@@ -111,7 +113,7 @@ class PluginPages:
     async def _start(self, request: Request, message_code: str, *, anew: bool) -> Response:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
         try:
-            started = await self._host.enable(
+            started = await self._host.plugins.lifecycle.enable(
                 name,
                 tenant=context.tenant,
                 acknowledged=parse_grants({"grant": form.texts.get("grant", [])}),
@@ -133,7 +135,7 @@ class PluginPages:
 
     async def disable(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        await self._host.disable(name, context.tenant, by=context.principal.id)
+        await self._host.plugins.lifecycle.disable(name, context.tenant, by=context.principal.id)
         return redirect_with_flash(plugin_path(name), "disabled")
 
     async def accept_definitions(self, request: Request) -> Response:
@@ -141,7 +143,7 @@ class PluginPages:
         context, name, form = await call_context(self._host, request), path_param(request), await read_form(request)
         try:
             for kind, definition_name, shown_hash in _parse_definitions(form.texts.get("definition", ())):
-                await self._host.definitions.accept(
+                await self._host.plugins.definitions.accept(
                     name, kind, definition_name, shown_hash, context.principal.id, context.tenant
                 )
         except PaddockError as error:
@@ -183,7 +185,7 @@ class ActivationPages:
 
     async def _render_form(self, request: Request, problem: Problem | None = None, status: int = 200) -> Response:
         context = await call_context(self._host, request)
-        preview = await self._host.activation.preview(path_param(request), context)
+        preview = await self._host.calls.activation.preview(path_param(request), context)
         return render_page(request, "activation.html", {"one": preview, "problem": problem}, status)
 
     async def activate(self, request: Request) -> Response:
@@ -192,7 +194,7 @@ class ActivationPages:
             problem = Problem("user_confirmation", "Confirm first that you read what changes")
             return await self._render_form(request, problem, 422)
         try:
-            started = await self._host.enable(name, tenant=context.tenant, by=context.principal.id)
+            started = await self._host.plugins.lifecycle.enable(name, tenant=context.tenant, by=context.principal.id)
         except NeedsConsent:
             problem = Problem("", "It asks for more than was granted", "Enable it on its own page, where you see what")
             return await self._render_form(request, problem, 403)
@@ -203,5 +205,5 @@ class ActivationPages:
 
     async def deactivate(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), path_param(request)
-        disabled = await self._host.disable(name, context.tenant, by=context.principal.id)
+        disabled = await self._host.plugins.lifecycle.disable(name, context.tenant, by=context.principal.id)
         return redirect_with_flash(plugin_path(disabled["name"], "activate"), "deactivated")

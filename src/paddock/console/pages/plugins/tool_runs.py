@@ -73,7 +73,9 @@ class ToolRunPages:
         if not problems:
             context = await call_context(self._host, request)
             try:
-                call = self._host.calls.start(path_param(request), path_param(request, "method"), value, context)
+                call = self._host.calls.registry.start(
+                    path_param(request), path_param(request, "method"), value, context
+                )
                 await _wait_for_rejection(call)
             except Invalid as invalid:
                 problems = list(invalid.problems)
@@ -105,8 +107,8 @@ class ToolRunPages:
             path_param(request),
             path_param(request, "method"),
         )
-        permitted = await self._host.permitted_plugins.callable_names(name, context)
-        tools = await self._host.tools(name, tenant=context.tenant)
+        permitted = await self._host.calls.permitted_plugins.callable_names(name, context)
+        tools = await self._host.plugins.features.tools(name, tenant=context.tenant)
         tool = next((candidate for candidate in tools["tools"] if candidate["name"] == method), None)
         # Operators see every tool anyway, and learn here why the policy denies one.
         if tool is None or (method not in permitted and not is_operator(caller_of(request))):
@@ -125,7 +127,7 @@ class ToolRunPages:
     async def _redirect_to_record(self, request: Request) -> Response:
         """Redirect to the ledger for a call from before this daemon started."""
         context, call_id = await call_context(self._host, request), path_param(request, "id")
-        explanations = await self._host.explain_service.explain(call_id, context.principal)
+        explanations = await self._host.policy.explanations.explain(call_id, context.principal)
         if not any(
             isinstance(explanation, CallExplanation) and explanation.timeline.call == call_id
             for explanation in explanations
@@ -172,7 +174,7 @@ class ToolRunPages:
         def is_visible(call: CallHandle) -> bool:
             return is_operator(caller) or is_owner(principal, call.context.principal)
 
-        return self._host.calls.find(path_param(request, "id"), context.tenant, is_visible)
+        return self._host.calls.registry.find(path_param(request, "id"), context.tenant, is_visible)
 
 
 async def _wait_for_rejection(call: CallHandle) -> None:

@@ -44,7 +44,7 @@ class VersionPages:
         return await self._render(request)
 
     async def _render(self, request: Request, problem: PaddockError | None = None) -> Response:
-        history = await self._host.versions.history(path_param(request))
+        history = await self._host.plugins.versions.history(path_param(request))
         operates_host = HOST.allows(caller_of(request))
         values: dict[str, Any] = {"history": history, "may": operates_host, "problem": problem}
         values["recorded"] = history.update_source
@@ -65,7 +65,7 @@ class VersionPages:
         context, form = await call_context(self._host, request), await read_form(request)
         version = form.last_text("version") or None
         try:
-            plugin = await self._host.versions.pin(path_param(request), version, context.principal.id)
+            plugin = await self._host.plugins.versions.pin(path_param(request), version, context.principal.id)
         except NeedsConsent:
             # The rollback page asks for the missing consent; then it can be pinned.
             return RedirectResponse(
@@ -90,7 +90,7 @@ class VersionPages:
         status: int = 200,
     ) -> Response:
         try:
-            preview = await self._host.versions.preview_rollback(path_param(request), version)
+            preview = await self._host.plugins.versions.preview_rollback(path_param(request), version)
         except PaddockError as error:
             return await self._render(request, error)
         values: dict[str, Any] = {"way": preview, "given": grants, "missing": missing}
@@ -104,7 +104,7 @@ class VersionPages:
         context, form = await call_context(self._host, request), await read_form(request)
         version, grants = form.last_text("to") or None, tuple(form.texts.get("grant", ()))
         try:
-            await self._host.versions.rollback(
+            await self._host.plugins.versions.rollback(
                 path_param(request),
                 version,
                 parse_grants({"grant": list(grants)}),
@@ -130,7 +130,7 @@ class VersionPages:
         context, form = await call_context(self._host, request), await read_form(request)
         try:
             person_id = require_interactive_person(context.principal).id
-            await self._host.uninstall_service.uninstall_version(
+            await self._host.plugins.uninstaller.uninstall_version(
                 path_param(request), form.last_text("version"), person_id
             )
         except PaddockError as error:
@@ -138,7 +138,7 @@ class VersionPages:
         return redirect_with_flash(plugin_path(path_param(request), "versions"), "version_removed")
 
     async def confirm_uninstall(self, request: Request) -> Response:
-        return self._render_uninstall(request, await self._host.versions.history(path_param(request)))
+        return self._render_uninstall(request, await self._host.plugins.versions.history(path_param(request)))
 
     def _render_uninstall(
         self, request: Request, history: VersionHistory, *, typed: str = "", problem: Problem | None = None
@@ -148,11 +148,14 @@ class VersionPages:
 
     async def uninstall(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
-        history, typed = await self._host.versions.history(path_param(request)), form.last_text("confirm").strip()
+        history, typed = (
+            await self._host.plugins.versions.history(path_param(request)),
+            form.last_text("confirm").strip(),
+        )
         if typed != history.plugin.name:
             problem = Problem("confirm", "That is not its name", f"Type {history.plugin.name} to remove it")
             return self._render_uninstall(request, history, typed=typed, problem=problem)
-        removed = await self._host.uninstall_service.uninstall(
+        removed = await self._host.plugins.uninstaller.uninstall(
             history.plugin.name, require_interactive_person(context.principal).id
         )
         return redirect_with_flash("/plugins", "uninstalled_leaving" if removed.purge_pending else "uninstalled")

@@ -42,10 +42,10 @@ class PolicySimulationPages:
         failure: PaddockError | None = None
         if hypothetical.who and hypothetical.what:
             try:
-                decision = await self._host.policy.try_call(principal, hypothetical)
+                decision = await self._host.policy.rules.try_call(principal, hypothetical)
             except PaddockError as error:
                 failure = error
-        all_options = await self._host.policy.try_options(principal.tenant)
+        all_options = await self._host.policy.rules.try_options(principal.tenant)
         options = replace(
             all_options, people=all_options.people[:_MAX_OFFERED_CALLERS], keys=all_options.keys[:_MAX_OFFERED_CALLERS]
         )
@@ -115,7 +115,7 @@ class ExplainPages:
     async def show(self, request: Request) -> Response:
         context, subject_id = await call_context(self._host, request), path_param(request, "id").strip()
         try:
-            explanations = await self._host.explain_service.explain(subject_id, context.principal)
+            explanations = await self._host.policy.explanations.explain(subject_id, context.principal)
         except NotFound:
             return self._render(request, subject_id, status=404)
         return self._render(request, subject_id, explanations_to_json(subject_id, explanations))
@@ -126,7 +126,7 @@ class ExplainPages:
         values = {
             "wanted": subject_id,
             "told": explanations,
-            "version_now": self._host.active_policy.policy.version,
+            "version_now": self._host.policy.active.policy.version,
             "effect_words": {str(effect): text for effect, text in EFFECT_TEXT.items()},
             "here": "/policy/explain",  # navigation entry, although members can open it too
         }

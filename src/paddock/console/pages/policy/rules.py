@@ -31,7 +31,7 @@ class PolicyPages:
 
     async def show(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        active = await self._host.policy.active_rules(context.tenant)
+        active = await self._host.policy.rules.active_rules(context.tenant)
         summaries = await asyncio.to_thread(summarize_rules, active.rules)
         search, effect = request.query_params.get("q", "").strip(), request.query_params.get("effect", "")
         values = {
@@ -56,8 +56,8 @@ class PolicyPages:
 
     async def show_version(self, request: Request) -> Response:
         version = path_param(request, "version")
-        rules = await self._host.policy.rules_of_version(version)
-        active_rules = self._host.active_policy.policy.rules
+        rules = await self._host.policy.rules.rules_of_version(version)
+        active_rules = self._host.policy.active.policy.rules
         summaries = await asyncio.to_thread(summarize_rules, rules)
         context = await call_context(self._host, request)
         values = {
@@ -70,9 +70,9 @@ class PolicyPages:
         return render_page(request, "policy_version.html", values)
 
     async def show_tests(self, request: Request) -> Response:
-        results = await self._host.policy.run_cases() if "run" in request.query_params else None
+        results = await self._host.policy.rules.run_cases() if "run" in request.query_params else None
         return render_page(
-            request, "policy_tests.html", {"ran": results, "version": self._host.active_policy.policy.version}
+            request, "policy_tests.html", {"ran": results, "version": self._host.policy.active.policy.version}
         )
 
 

@@ -33,13 +33,13 @@ class AccountPages:
 
     async def show_list(self, request: Request) -> Response:
         context = await call_context(self._host, request)
-        requirements = await self._host.user_requirements.list_for(context)
+        requirements = await self._host.secrets.user_requirements.list_for(context)
         required_names = {secret.name for item in requirements for secret in item.secrets}
-        own_secrets = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
+        own_secrets = await self._host.secrets.store.list_secrets(context.tenant, context.principal.person)
         values = {
             "wants": requirements,
             "unused": [item for item in own_secrets if item.name not in required_names],
-            "consents": await self._host.consents.list_for(context.principal),
+            "consents": await self._host.identity.consents.list_for(context.principal),
         }
         return render_page(request, "accounts.html", values)
 
@@ -52,8 +52,8 @@ class AccountPages:
         self, request: Request, name: str, problems: list[Problem] | None = None, status: int = 200
     ) -> Response:
         context = await call_context(self._host, request)
-        plugins = await self._host.user_requirements.plugins_requiring_secret(context, name)
-        own_secrets = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
+        plugins = await self._host.secrets.user_requirements.plugins_requiring_secret(context, name)
+        own_secrets = await self._host.secrets.store.list_secrets(context.tenant, context.principal.person)
         values = {
             "name": name,
             "plugins": plugins,
@@ -67,19 +67,19 @@ class AccountPages:
         context, form = await call_context(self._host, request), await read_form(request)
         person = require_interactive_person(context.principal)
         name, problems = parse_secret_name(form)
-        await self._host.user_requirements.plugins_requiring_secret(context, name)
+        await self._host.secrets.user_requirements.plugins_requiring_secret(context, name)
         value, value_problems = parse_secret_value(form)
         if problems or value_problems or value is None:
             return await self._render_form(request, name, [*problems, *value_problems], 422)
         try:
-            await self._host.secrets.set_secret(context.tenant, name, person.person, value, person.id)
+            await self._host.secrets.store.set_secret(context.tenant, name, person.person, value, person.id)
         except PaddockError as error:
             return await self._render_form(request, name, [Problem("value", f"It was not kept: {error.message}.")], 409)
         return redirect_with_flash("/accounts", "secret_set")
 
     async def confirm_remove(self, request: Request) -> Response:
         context, name = await call_context(self._host, request), request.query_params.get("name", "")
-        own_secrets = await self._host.secrets.list_secrets(context.tenant, context.principal.person)
+        own_secrets = await self._host.secrets.store.list_secrets(context.tenant, context.principal.person)
         listed = next((secret for secret in own_secrets if secret.name == name), None)
         if listed is None:
             raise NotFound(f"you have no secret {printable(name, 128)}", code="secret.not_found")
@@ -88,12 +88,14 @@ class AccountPages:
     async def remove(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
         person = require_interactive_person(context.principal)
-        await self._host.secrets.erase(context.tenant, form.last_text("name"), person.person, person.id)
+        await self._host.secrets.store.erase(context.tenant, form.last_text("name"), person.person, person.id)
         return redirect_with_flash("/accounts", "secret_removed")
 
     # --- consents -----------------------------------------------------------------------------------------------------
 
     async def revoke_consent(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
-        await self._host.consents.revoke(context.principal, form.last_text("plugin"), form.last_text("callable"))
+        await self._host.identity.consents.revoke(
+            context.principal, form.last_text("plugin"), form.last_text("callable")
+        )
         return redirect_with_flash("/accounts", "consent_revoked")

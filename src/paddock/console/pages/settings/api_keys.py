@@ -65,13 +65,15 @@ class ApiKeyPages:
         principal, operates = (await call_context(self._host, request)).principal, is_operator(caller_of(request))
         now = datetime.now(UTC)
         keys = await (
-            self._host.api_keys.list_all(principal.tenant) if operates else self._host.api_keys.list_owned_by(principal)
+            self._host.identity.api_keys.list_all(principal.tenant)
+            if operates
+            else self._host.identity.api_keys.list_owned_by(principal)
         )
         live_keys = [key for key in keys if key.state(now) == "live"]
         show_all, search = "all" in request.query_params, request.query_params.get("q", "").strip()
         matches = filter_keys(keys if show_all else live_keys, search)[::-1]
         if operates and form is None:
-            people, _ = await self._host.people.list_all(principal.tenant)
+            people, _ = await self._host.identity.people.list_all(principal.tenant)
             form = (
                 build_form(build_control(key_schema(people))) if any(not person.disabled for person in people) else None
             )
@@ -94,7 +96,7 @@ class ApiKeyPages:
 
     async def create(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
-        people, _ = await self._host.people.list_all(context.tenant)
+        people, _ = await self._host.identity.people.list_all(context.tenant)
         shape = build_control(key_schema(people))
         parsed = parse_fields(shape, form.texts)
         value: dict[str, Any] = parsed.value
@@ -102,7 +104,7 @@ class ApiKeyPages:
         if problems:
             return await self._render_problems(request, shape, value, problems)
         try:
-            created = await self._host.api_keys.create(
+            created = await self._host.identity.api_keys.create(
                 context.principal,
                 value["owner"],
                 label=value.get("label", ""),
@@ -126,9 +128,9 @@ class ApiKeyPages:
     async def confirm_revoke(self, request: Request) -> Response:
         principal, key_id = (await call_context(self._host, request)).principal, path_param(request, "id")
         keys = await (
-            self._host.api_keys.list_all(principal.tenant)
+            self._host.identity.api_keys.list_all(principal.tenant)
             if is_operator(caller_of(request))
-            else self._host.api_keys.list_owned_by(principal)
+            else self._host.identity.api_keys.list_owned_by(principal)
         )
         api_key = next((key for key in keys if key.id == key_id), None)
         if api_key is None:
@@ -138,7 +140,9 @@ class ApiKeyPages:
         )
 
     async def revoke(self, request: Request) -> Response:
-        await self._host.api_keys.revoke((await call_context(self._host, request)).principal, path_param(request, "id"))
+        await self._host.identity.api_keys.revoke(
+            (await call_context(self._host, request)).principal, path_param(request, "id")
+        )
         return redirect_with_flash("/settings/keys", "key_revoked")
 
 

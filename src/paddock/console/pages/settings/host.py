@@ -79,8 +79,8 @@ class HostSettingsPages:
             "url": url,
             "socket": str(socket_path(host.directories)),
             "directories": host.directories,
-            "condition": host.health.to_json(),
-            "policy_version": host.active_policy.policy.version,
+            "condition": host.observability.health.to_json(),
+            "policy_version": host.policy.active.policy.version,
             "oidc": settings.oidc,
             "shared_store": settings.store.url is not None,
             "groups": group_settings(filter_settings(setting_rows(host.loaded_settings), search)),
@@ -91,8 +91,8 @@ class HostSettingsPages:
         return render_settings_page(request, "settings_host.html", values)
 
     async def check(self, request: Request) -> Response:
-        plugins = await self._host.plugins()
-        condition = self._host.health.to_json()
+        plugins = await self._host.plugins.inventory.list_all()
+        condition = self._host.observability.health.to_json()
         report = DaemonReport(plugins, condition["troubles"], condition["takes_calls"])
         async with self._check_lock:  # it starts a cage and many threads, so only one at a time
             checks = await asyncio.to_thread(_run_doctor, report)

@@ -48,8 +48,8 @@ class SecretPages:
 
     async def _render(self, request: Request, *, failed: PaddockError | None = None, status: int = 200) -> Response:
         tenant = (await call_context(self._host, request)).tenant
-        shared = await self._host.secret_usage.list_shared(tenant)
-        all_secrets = await self._host.secrets.list_secrets(tenant)
+        shared = await self._host.secrets.usage.list_shared(tenant)
+        all_secrets = await self._host.secrets.store.list_secrets(tenant)
         values = {
             "missing": [secret for secret in shared if secret.missing],
             "kept": [secret for secret in shared if secret.listed is not None],
@@ -58,7 +58,7 @@ class SecretPages:
                 secret for secret in all_secrets if secret.owner and not secret.owner.startswith(_WEBHOOK_OWNER_PREFIX)
             ],
             "webhooks": sum(secret.owner.startswith(_WEBHOOK_OWNER_PREFIX) for secret in all_secrets),
-            "seal": await self._host.secrets.wrapping_key_status(),
+            "seal": await self._host.secrets.store.wrapping_key_status(),
             "may_rotate": HOST.allows(caller_of(request)),
             "failed": failed,
         }
@@ -85,7 +85,7 @@ class SecretPages:
         if problems or value_problems or value is None:
             return await self._render_form(request, name, [*problems, *value_problems], 422)
         try:
-            await self._host.secrets.set_secret(context.tenant, name, "", value, person.id)
+            await self._host.secrets.store.set_secret(context.tenant, name, "", value, person.id)
         except PaddockError as error:  # for example its wrapping key is missing, or the disk is full
             return await self._render_form(request, name, [Problem("value", _not_saved_text(error))], 409)
         return redirect_with_flash("/secrets", "secret_set")
@@ -96,7 +96,8 @@ class SecretPages:
         tenant = (await call_context(self._host, request)).tenant
         name, owner = request.query_params.get("name", ""), request.query_params.get("owner", "")
         listed = next(
-            (secret for secret in await self._host.secrets.list_secrets(tenant, owner) if secret.name == name), None
+            (secret for secret in await self._host.secrets.store.list_secrets(tenant, owner) if secret.name == name),
+            None,
         )
         if listed is None or owner.startswith(_WEBHOOK_OWNER_PREFIX):
             raise _secret_not_found(name)
@@ -108,11 +109,11 @@ class SecretPages:
         person, owner = require_interactive_person(context.principal), form.last_text("owner")
         if owner.startswith(_WEBHOOK_OWNER_PREFIX):
             raise _secret_not_found(form.last_text("name"))
-        await self._host.secrets.erase(context.tenant, form.last_text("name"), owner, person.id)
+        await self._host.secrets.store.erase(context.tenant, form.last_text("name"), owner, person.id)
         return redirect_with_flash("/secrets", "secret_removed")
 
     async def _find_shared(self, tenant: Tenant, name: str) -> SharedSecret | None:
-        shared = await self._host.secret_usage.list_shared(tenant)
+        shared = await self._host.secrets.usage.list_shared(tenant)
         return next((secret for secret in shared if secret.name == name), None)
 
     # --- their key ----------------------------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ class SecretPages:
     async def rotate(self, request: Request) -> Response:
         person = require_interactive_person((await call_context(self._host, request)).principal)
         try:
-            rotation = await self._host.secrets.rotate(person.id)
+            rotation = await self._host.secrets.store.rotate(person.id)
         except PaddockError as error:
             return await self._render(request, failed=error, status=409)
         if rotation is not None and (rotation.left or rotation.kept):

@@ -32,31 +32,35 @@ class PersonalSettingsPages:
     async def show(self, request: Request) -> Response:
         principal = (await call_context(self._host, request)).principal
         token = read_session_cookie(request.headers)
-        current_session = None if token is None else await self._host.console_sessions.get_session(token)
+        current_session = None if token is None else await self._host.identity.console_sessions.get_session(token)
         values = {
             "via": caller_of(request).via,
             "known_roles": ROLES,
-            "sessions": await self._host.console_sessions.list_sessions(principal),
+            "sessions": await self._host.identity.console_sessions.list_sessions(principal),
             "here_id": current_session.id if current_session is not None else "",
-            "consents": await self._host.consents.list_for(principal),
+            "consents": await self._host.identity.consents.list_for(principal),
         }
         return render_settings_page(request, "settings.html", values)
 
     async def end_session(self, request: Request) -> Response:
-        await self._host.console_sessions.sign_out_session(
+        await self._host.identity.console_sessions.sign_out_session(
             (await call_context(self._host, request)).principal, path_param(request, "id")
         )
         return redirect_with_flash("/settings", "session_ended")
 
     async def sign_out_everywhere(self, request: Request) -> Response:
-        await self._host.console_sessions.sign_out_everywhere((await call_context(self._host, request)).principal)
+        await self._host.identity.console_sessions.sign_out_everywhere(
+            (await call_context(self._host, request)).principal
+        )
         response = RedirectResponse("/", 303)
         clear_session_cookie(response)
         return response
 
     async def revoke_consent(self, request: Request) -> Response:
         context, form = await call_context(self._host, request), await read_form(request)
-        await self._host.consents.revoke(context.principal, form.last_text("plugin"), form.last_text("callable"))
+        await self._host.identity.consents.revoke(
+            context.principal, form.last_text("plugin"), form.last_text("callable")
+        )
         return redirect_with_flash("/settings", "consent_revoked")
 
 
@@ -72,5 +76,5 @@ class WebhookPages:
     async def show_list(self, request: Request) -> Response:
         context = await call_context(self._host, request)
         return render_settings_page(
-            request, "webhooks.html", {"webhooks": await self._host.webhooks.list_all(context.tenant)}
+            request, "webhooks.html", {"webhooks": await self._host.ledger.webhooks.list_all(context.tenant)}
         )

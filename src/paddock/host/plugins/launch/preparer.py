@@ -23,7 +23,7 @@ from paddock.config.settings import Settings
 from paddock.core.errors import Invalid, NotFound, PluginError
 from paddock.core.events.plugin_runtime import PluginConfigValidationFailed
 from paddock.core.ids import Tenant, new_id
-from paddock.host.plugins.knobs import stored_knob_values
+from paddock.host.plugins.configuration.knobs import stored_knob_values
 from paddock.host.plugins.launch.filesystem_probe import FilesystemProbe
 from paddock.host.plugins.launch.launch_command import base_interpreter, build_launch_command
 from paddock.host.plugins.launch.substitution import SecretEnvironment, substitute_references

@@ -8,7 +8,7 @@ from typing import Any
 
 from paddock.core.call import CallContext
 from paddock.core.errors import Invalid
-from paddock.core.ids import Tenant
+from paddock.core.ids import DEFAULT_TENANT, Tenant
 from paddock.core.schema.compile import compile_schema
 from paddock.gate.calls.registry import CallRegistry
 from paddock.gate.catalogue.catalogue import CallTarget
@@ -19,7 +19,7 @@ from paddock.plugins.tool_pinning.documents import list_prompts, list_resources
 from paddock.plugins.tool_pinning.tools import load_tools
 
 
-class ResourceReader:
+class PluginFeatures:
     """Reads the tools, resources and prompts of plugins.
 
     Args:
@@ -33,28 +33,60 @@ class ResourceReader:
         self._gate = gate
         self._calls = calls
 
-    async def tools(self, plugin: str, tenant: Tenant, *, discover: bool) -> dict[str, Any]:
+    async def tools(self, plugin: str, *, tenant: Tenant = DEFAULT_TENANT, discover: bool = False) -> dict[str, Any]:
+        """List a plugin's `tools`, each with description, input schema, effects and status.
+
+        Args:
+            plugin: Its name or an alias.
+            tenant: The tenant: each tenant discovers a server's tools separately.
+            discover: Start a server that never ran; without this nothing is `known` about it.
+
+        Raises:
+            NotFound: it is not installed; or not enabled, where it has to be started.
+            PaddockError: it had to be started and failed to run.
+        """
         tools = await self._views.run(lambda store: load_tools(store, plugin), tenant)
         if discover and not tools.known:
             await self._gate.ensure_started(tools.name, tenant)
             tools = await self._views.run(lambda store: load_tools(store, plugin), tenant)
         return await asyncio.to_thread(tools.to_value)
 
-    async def resources(self, plugin: str, tenant: Tenant) -> dict[str, Any]:
+    async def resources(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+        """List a plugin's `resources`, resource `templates`, and those that are `withheld` from use.
+
+        Nothing is `known` about a server that never ran.
+
+        Raises:
+            NotFound: it is not installed.
+        """
         resources = await self._views.run(lambda store: list_resources(store, plugin), tenant)
         return resources.to_value()
 
-    async def prompts(self, plugin: str, tenant: Tenant) -> dict[str, Any]:
-        prompts = await self._views.run(lambda store: list_prompts(store, plugin), tenant)
-        return prompts.to_value()
-
     async def read_resource(self, plugin: str, uri: str, context: CallContext) -> dict[str, Any]:
+        """Read one resource of a plugin, as `contents`: it must be listed by its server or match one of its templates.
+
+        Raises:
+            NotFound: the plugin is not enabled, or offers nothing there.
+            PaddockError: see `CallRegistry.call`.
+        """
         target = self._gate.catalogue(context.tenant).find_resource(plugin, uri)
         return await self._calls.call(target, {"uri": uri}, context)
+
+    async def prompts(self, plugin: str, tenant: Tenant = DEFAULT_TENANT) -> dict[str, Any]:
+        """List a plugin's `prompts` with their arguments. See `resources`."""
+        prompts = await self._views.run(lambda store: list_prompts(store, plugin), tenant)
+        return prompts.to_value()
 
     async def get_prompt(
         self, plugin: str, name: str, arguments: Mapping[str, Any], context: CallContext
     ) -> dict[str, Any]:
+        """Render a prompt as `messages`: by its server, or here where the manifest holds its text.
+
+        Raises:
+            NotFound: the plugin is not enabled, or has no such prompt.
+            Invalid: the arguments do not match the declared ones; carries every mistake.
+            PaddockError: see `CallRegistry.call`.
+        """
         found = self._gate.catalogue(context.tenant).find_prompt(plugin, name)
         params = {"name": name, "arguments": dict(arguments)}
         if isinstance(found, CallTarget):

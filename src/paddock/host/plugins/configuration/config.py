@@ -23,7 +23,7 @@ from paddock.plugins.install.config_secrets import (
     seal_value,
     secret_reference,
 )
-from paddock.plugins.store.lookup import require_plugin, resolve_plugin
+from paddock.plugins.store.lookup import resolve_name, resolve_plugin
 from paddock.plugins.store.store import PluginStore
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def write_configuration(
 
     # Looked up under the lock: the plugin may have been removed while a person was typing.
     with store.change_lock():
-        plugin = store.database.read(lambda tx: require_plugin(tx, name)).name
+        plugin = resolve_name(store, name)
         secret_fields = {field.name for field in declared_fields(system_schema(store, plugin)[1]) if field.secret}
         stored_values, sealed, replaced = dict(values), list[str](), False
         for key, value in values.items():

@@ -1,1 +1,0 @@
-"""Services for callers of a host: actions, approvals, resources, activation and unknown outcomes."""

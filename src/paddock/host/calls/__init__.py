@@ -1,0 +1,1 @@
+"""Services for callers of a host: actions, approvals, activation and unknown outcomes."""

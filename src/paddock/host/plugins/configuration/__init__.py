@@ -1,0 +1,1 @@
+"""The configuration of plugins: declared fields and knobs, their values, and planned changes."""

@@ -1,0 +1,122 @@
+"""The services of a host, by subject: `host.plugins.lifecycle`, `host.ledger.reader`. Built in `wiring/services.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddock.capabilities.artifacts.service import ArtifactService
+from paddock.gate.calls.registry import CallRegistry
+from paddock.host.calls.actions import Actions
+from paddock.host.calls.activation import Activation
+from paddock.host.calls.caller_view import CallableAccess, PermittedPlugins
+from paddock.host.calls.unknown_outcomes import UnknownOutcomes
+from paddock.host.explain.explain_service import ExplainService
+from paddock.host.identity.api_keys import ApiKeyService
+from paddock.host.identity.console_sessions import ConsoleSessions
+from paddock.host.identity.credentials import CredentialVerifier
+from paddock.host.identity.oidc import OidcIdentities
+from paddock.host.identity.people import ConsentService, PeopleService
+from paddock.host.ledger.reader import LedgerReader
+from paddock.host.ledger.verification import VerificationService
+from paddock.host.ledger.webhooks import WebhookService
+from paddock.host.observability.health import HostHealth
+from paddock.host.observability.metrics import Metrics
+from paddock.host.plugins.activity import ActivityReader
+from paddock.host.plugins.config_service import ConfigService
+from paddock.host.plugins.discovery import DefinitionService
+from paddock.host.plugins.embedded_plugin import EmbeddedPlugins
+from paddock.host.plugins.features import PluginFeatures
+from paddock.host.plugins.install import InstallService
+from paddock.host.plugins.inventory import PluginInventory
+from paddock.host.plugins.knob_service import KnobService
+from paddock.host.plugins.lifecycle import PluginLifecycle
+from paddock.host.plugins.logs.log_reader import PluginLogReader
+from paddock.host.plugins.processes import PluginProcesses
+from paddock.host.plugins.uninstall import UninstallService
+from paddock.host.plugins.versions import VersionService
+from paddock.host.policy.active_policy import ActivePolicy
+from paddock.host.policy.policy_service import PolicyService
+from paddock.host.secrets.secret_service import SecretService
+from paddock.host.secrets.usage import SecretUsageService
+from paddock.host.secrets.user_requirements import UserRequirements
+from paddock.webhooks.live_events import LiveEvents
+
+
+@dataclass(frozen=True, slots=True)
+class PluginServices:
+    """What operators do with plugins, and what plugins offer and leave."""
+
+    inventory: PluginInventory  # list, show
+    lifecycle: PluginLifecycle  # enable, disable, reconcile
+    processes: PluginProcesses  # states and notifications
+    logs: PluginLogReader
+    installer: InstallService
+    uninstaller: UninstallService
+    versions: VersionService
+    config: ConfigService
+    knobs: KnobService
+    definitions: DefinitionService  # the pinned definitions of servers' tools
+    features: PluginFeatures  # tools, resources and prompts
+    activity: ActivityReader
+    artifacts: ArtifactService
+    embedded: EmbeddedPlugins
+
+
+@dataclass(frozen=True, slots=True)
+class CallServices:
+    """What callers do: call, follow their calls, and see what they may use."""
+
+    registry: CallRegistry
+    actions: Actions
+    activation: Activation
+    callable_access: CallableAccess
+    permitted_plugins: PermittedPlugins
+    unknown_outcomes: UnknownOutcomes
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityServices:
+    """Who may act, and how they prove who they are."""
+
+    people: PeopleService
+    api_keys: ApiKeyService
+    consents: ConsentService
+    credentials: CredentialVerifier
+    console_sessions: ConsoleSessions
+    oidc: OidcIdentities
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyServices:
+    """The policy in force, its rules, and explanations of its decisions."""
+
+    active: ActivePolicy
+    rules: PolicyService
+    explanations: ExplainService
+
+
+@dataclass(frozen=True, slots=True)
+class SecretServices:
+    """Secrets: the stored ones, where they are used, and those that people have to set for themselves."""
+
+    store: SecretService
+    usage: SecretUsageService
+    user_requirements: UserRequirements
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerServices:
+    """The ledger: its entries, their verification, and the events that webhooks and live followers get."""
+
+    reader: LedgerReader
+    verification: VerificationService
+    webhooks: WebhookService
+    live_events: LiveEvents
+
+
+@dataclass(frozen=True, slots=True)
+class ObservabilityServices:
+    """How the host is doing."""
+
+    health: HostHealth
+    metrics: Metrics

@@ -1,0 +1,66 @@
+"""Builds the services of a host from its parts, one function for each subject that needs more than one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from anyio.abc import TaskGroup
+
+from paddock.config.oidc_settings import OidcSettings
+from paddock.core.clock import Clock, Random
+from paddock.core.ids import Tenant
+from paddock.gate.catalogue.catalogue import Catalogue
+from paddock.host.identity.api_keys import ApiKeyService
+from paddock.host.identity.console_sessions import ConsoleSessions
+from paddock.host.identity.credentials import CredentialVerifier
+from paddock.host.identity.oidc import OidcIdentities
+from paddock.host.identity.people import ConsentService, PeopleService
+from paddock.host.identity.principal_transactions import PrincipalTransactions
+from paddock.host.ledger.webhooks import WebhookService
+from paddock.host.observability.health import HostHealth
+from paddock.host.repairs.fact_collector import FactCollector
+from paddock.host.repairs.host_probe import HostProbe
+from paddock.host.repairs.repair_actions import RepairActions
+from paddock.host.repairs.repair_service import RepairService
+from paddock.host.secrets.secret_service import SecretService
+from paddock.host.services import IdentityServices, PluginServices
+from paddock.plugins.store.thread import StoreThread
+from paddock.secrets.vault import Vault
+from paddock.secrets.wrapping_keys import WrappingKeys
+from paddock.store.database import Database
+
+
+def build_identity_services(
+    database: Database, vault: Vault, oidc: OidcSettings, tasks: TaskGroup, clock: Clock, random: Random
+) -> IdentityServices:
+    """Build the services for principals and their credentials."""
+    credentials = CredentialVerifier(database, clock, tasks)
+    transactions = PrincipalTransactions(database, credentials, clock, random)
+    return IdentityServices(
+        people=PeopleService(transactions),
+        api_keys=ApiKeyService(transactions),
+        consents=ConsentService(transactions),
+        credentials=credentials,
+        console_sessions=ConsoleSessions(database, credentials, clock, random),
+        oidc=OidcIdentities(database, vault, credentials, oidc, clock, random),
+    )
+
+
+def build_repairs(
+    plugins: PluginServices,
+    webhooks: WebhookService,
+    secrets: SecretService,
+    health: HostHealth,
+    host_probe: HostProbe,
+    catalogue: Callable[[Tenant], Catalogue],
+    *,
+    store: StoreThread,
+    views: StoreThread,
+    keys: WrappingKeys,
+    environ: Mapping[str, str],
+    clock: Clock,
+) -> RepairService:
+    """Build the detection of repairs and the actions behind them."""
+    facts = FactCollector(views, plugins.processes, catalogue, health, host_probe, keys, environ, clock)
+    actions = RepairActions(store, plugins.lifecycle, plugins.versions, webhooks, secrets)
+    return RepairService(facts, actions, views)
