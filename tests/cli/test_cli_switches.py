@@ -102,6 +102,8 @@ def test_a_schema_file_that_the_package_lacks_keeps_it_from_being_enabled(paddoc
     assert list(codes(paddock, "Email.GenerateDraft").values()) == ["schema_missing"]
 
 
+@pytest.mark.req("K-24", "resolved at enable")
+@pytest.mark.req("K-24", "missing ones are named")
 def test_missing_and_disabled_tools_keep_an_agent_from_being_enabled(paddock: Paddock, source: Path) -> None:
     requires = {"tools": ["Web.Search@^1.0.0"], "capabilities": [], "context_fields": []}
     paddock.quickly(

@@ -89,7 +89,6 @@ def test_every_mistake_of_every_source_is_reported_at_once(directories: Director
     assert any("did you mean http.max_connections?" in problem.hint for problem in found)
 
 
-@pytest.mark.req("O-17", "OSQR_PLUGINS_MCP_TIMEOUT_MS")
 def test_two_names_of_one_setting_must_agree(directories: Directories) -> None:
     both = {"OSQR_PLUGINS_MCP_TIMEOUT_MS": "400", "PADDOCK_PLUGINS_MCP_TIMEOUT_MS": "500"}
     (problem,) = problems_of(directories, both)

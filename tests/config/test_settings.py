@@ -95,7 +95,7 @@ def test_a_documented_parameter_has_its_default_and_is_honoured_under_its_own_na
 
 @pytest.mark.parametrize(
     ("theirs", "name", "default", "feature"),
-    [pytest.param(*row, marks=pytest.mark.req("O-17", row[0]), id=row[0]) for row in RESERVED],
+    [pytest.param(*row, id=row[0]) for row in RESERVED],
 )
 def test_a_reserved_setting_has_its_documented_default_and_is_refused_under_every_name_and_from_every_source(
     directories: Directories, theirs: str, name: str, default: Any, feature: str

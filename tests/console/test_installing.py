@@ -200,6 +200,8 @@ def test_somebody_pins_goes_back_and_takes_a_plugin_away(page: Page, served: Dae
     assert "turns" not in installed(served)
 
 
+@pytest.mark.req("O-03", "confirmed by the user")
+@pytest.mark.req("O-03", "summarized in words")
 @pytest.mark.req("O-22", "activation dialog")
 def test_what_changes_the_assistant_is_read_confirmed_and_seen_by_every_member(
     browser: Browser, served: Daemon, page: Page

@@ -50,6 +50,7 @@ def given_to_the_plugin(served: Daemon) -> dict[str, Any]:
     return served.paddock.quickly("call", "weather.tell", "--json").json["result"]["config"]
 
 
+@pytest.mark.req("G-37", "plugin settings")
 @needs_a_browser
 def test_what_is_missing_is_named_set_and_reaches_the_plugin_and_no_page_shows_the_secret(
     browser: Browser, served: Daemon

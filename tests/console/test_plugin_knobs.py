@@ -38,6 +38,7 @@ def save(page: Page) -> None:
     page.get_by_role("button", name="Save").click()
 
 
+@pytest.mark.req("G-37", "plugin settings")
 @needs_a_browser
 def test_a_knob_of_every_type_goes_from_the_page_to_the_plugin_and_back(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:

@@ -144,6 +144,7 @@ def test_whoever_is_not_signed_in_is_told_how_to_be(browser: Browser, served: Da
         expect(page.get_by_text("paddock login")).to_be_visible()
 
 
+@pytest.mark.req("S-37", "form from the schema")
 def test_a_newcomer_enables_a_plugin_runs_a_tool_and_finds_it_in_the_ledger(browser: Browser, served: Daemon) -> None:
     with visiting(browser, served, "operator") as page:
         page.get_by_role("link", name="parrot").first.click()
@@ -217,6 +218,7 @@ def test_whoever_runs_what_the_rules_deny_reads_why(browser: Browser, served: Da
         assert answer is not None and answer.status == 404, "what is not for members is not there for them"
 
 
+@pytest.mark.req("S-37", "form from the schema")
 @pytest.mark.req("S-27", "hidden")
 @pytest.mark.req("S-27", "show_when equals")
 @pytest.mark.req("S-27", "enum_help")

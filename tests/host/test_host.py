@@ -139,6 +139,7 @@ async def test_what_a_plugin_logs_can_be_read_later_and_without_the_host(home: H
     assert (home.path / "state" / "logs" / "parrot.log").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.req("O-10", "the manifest's hash at every start")
 async def test_a_plugin_whose_files_were_changed_is_not_started_and_the_others_are(home: Home) -> None:
     home.install()
     home.install("second")

@@ -11,8 +11,6 @@ from fixtures.daemons import Daemon, daemon
 from fixtures.packages import native, write_file
 from fixtures.people import key_of
 
-pytestmark = pytest.mark.req("K-08", "in doubt")
-
 FALLS = """
 import os
 from paddock_sdk import Plugin

@@ -52,6 +52,7 @@ def test_a_plugin_goes_back_to_the_version_before_and_runs_as_that(served: Daemo
 
 
 @pytest.mark.req("O-19")
+@pytest.mark.req("O-03", "confirmed by the user")
 def test_errors_at_the_addresses_of_osqr_are_its_plugin_errors(served: Daemon) -> None:
     for answer in (
         served.ask("POST", "/api/plugins/nobody/activate", {"user_confirmation": True}),
