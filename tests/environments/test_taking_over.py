@@ -75,7 +75,9 @@ def test_a_server_that_npx_would_fetch_is_pinned_and_built_with_its_arguments_an
     assert runtime(paddock, "weather").command == (
         *("environment:tiny-server", "--mode", "fast", "--api-key", "${user_config.api_key}"),
     )
-    assert tomllib.loads(paddock.local.read_text())["plugins"]["weather"]["WEATHER_KEY"] == "canary-key"
+    written = tomllib.loads(paddock.local.read_text())["plugins"]["weather"]
+    assert written["WEATHER_KEY"] == "${secret:plugin/weather/WEATHER_KEY}"
+    assert "canary" not in paddock.local.read_text()
     assert "canary" not in said.err
     assert printed(paddock, "weather") == "42"
     paddock.quickly("plugin", "enable", "weather")

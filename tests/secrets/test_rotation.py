@@ -231,10 +231,10 @@ def test_ten_thousand_secrets_outlive_a_rotation_that_is_killed_again_and_again(
         assert key.version == 1
         _many(safe, count)
     kills = 0
-    for _ in range(100):
+    for _ in range(40):  # where a rotation is through before it is killed, the next one begins another
         process = subprocess.Popen([sys.executable, SCRIPT, store, state], env=os.environ | {"PYTHONPATH": "src"})
         try:
-            process.wait(chance.uniform(0.15, 0.6))
+            process.wait(chance.uniform(0.05, 0.6))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -242,8 +242,6 @@ def test_ten_thousand_secrets_outlive_a_rotation_that_is_killed_again_and_again(
         with open_safe(store, state) as safe:
             for number in chance.sample(range(count), 200):
                 assert safe.get(f"key{number}") == f"value {number}"
-        if process.returncode == 0:
-            break
     assert kills
     began = time.monotonic()
     with open_safe(store, state) as safe:
