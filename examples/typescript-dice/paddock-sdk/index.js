@@ -1,5 +1,5 @@
 // Built by `npm run build` in sdk/typescript from the source with SHA-256 7b714870040e789b7c9b7df66cbdf1bf487cda18d2cebacb89450960ba6e09d6.
-import { isObject, PluginFault, InvalidParams, INTERNAL_ERROR, INVALID_REQUEST, HostGone, refusedWith, NotInitialized, ConfigInvalid, LineReader, ResourceBusy, Cancelled, METHOD_NOT_FOUND, HostRefused, PARSE_ERROR, INVALID_PARAMS, TooLong, lineOf, NoEffect, ScopeMissing } from './shared.js';
+import { isObject, PluginFault, InvalidParams, INTERNAL_ERROR, INVALID_REQUEST, HostGone, refusedWith, NotInitialized, ConfigInvalid, LineReader, ResourceBusy, Cancelled, METHOD_NOT_FOUND, HostRefused, TooLong, lineOf, NoEffect, PARSE_ERROR, INVALID_PARAMS, ScopeMissing } from './shared.js';
 export { CapabilityDenied, NotApplicable } from './shared.js';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { open } from 'node:fs/promises';

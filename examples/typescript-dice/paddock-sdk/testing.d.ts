@@ -1,5 +1,5 @@
 // Built by `npm run build` in sdk/typescript from the source with SHA-256 7b714870040e789b7c9b7df66cbdf1bf487cda18d2cebacb89450960ba6e09d6.
-import { Json, Row, JsonObject, Context, Plugin } from './index.js';
+import { Row, Json, JsonObject, Context, Plugin } from './index.js';
 import 'node:async_hooks';
 
 /**
